@@ -1,0 +1,182 @@
+//! Identifiers. Each kind of thing has its own type, so that a run id never stands where a node
+//! id belongs.
+//!
+//! Only stream ids are random (they are made outside the kernel). Every other id is *derived*:
+//! event ids from (stream, sequence); attempt, interrupt, child and effect ids from (origin run,
+//! node, visit, ordinal), so that a replay of a run names the same things by the same names.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+
+macro_rules! id_type {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Wraps a text as this kind of id. No check: ids from outside are checked where
+            /// they come in.
+            pub fn new(text: impl AsRef<str>) -> Self {
+                Self(Arc::from(text.as_ref()))
+            }
+
+            /// The id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", &*self.0)
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self::new(text)
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(text: String) -> Self {
+                Self::new(text)
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+
+id_type!(
+    /// Names one log. For a run it begins with `run-` and is also the run id on every wire.
+    StreamId
+);
+id_type!(
+    /// The outermost wall: nothing crosses it.
+    TenantId
+);
+id_type!(
+    /// A node of a workflow definition.
+    NodeId
+);
+id_type!(
+    /// A workflow, by the name its definition carries.
+    WorkflowId
+);
+id_type!(
+    /// A message of the outbox; its target drops an id it has already seen.
+    MessageId
+);
+id_type!(
+    /// A process that drives runs: who holds a hold.
+    HolderId
+);
+id_type!(
+    /// An event, derived from its stream and sequence.
+    EventId
+);
+id_type!(
+    /// An interrupt, derived; the same in a replay of the run.
+    InterruptId
+);
+id_type!(
+    /// An attempt, derived; handed to processes as `WF_ATTEMPT_KEY` so that an effect can be
+    /// recognised when it is repeated after a crash.
+    AttemptKey
+);
+
+/// The position of an event in its log, from 0, without gaps.
+pub type Seq = u64;
+
+impl StreamId {
+    /// The id of the event at `seq` of this stream.
+    pub fn event(&self, seq: Seq) -> EventId {
+        EventId::new(format!("{self}.{seq}"))
+    }
+}
+
+/// What an attempt is of: node, how often the node was entered before, how often this entry was
+/// tried before. Both numbers count from 0.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct AttemptId {
+    /// The node.
+    pub node: NodeId,
+    /// How many times the node was entered before (loops).
+    pub visit: u32,
+    /// How many attempts of this visit failed before (retries). A restart after a crash is the
+    /// same attempt.
+    pub attempt: u32,
+}
+
+impl fmt::Display for AttemptId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.node, self.visit, self.attempt)
+    }
+}
+
+impl AttemptId {
+    /// The key of this attempt in a run derived from `origin` (a replay's origin is its source).
+    pub fn key(&self, origin: &StreamId) -> AttemptKey {
+        AttemptKey::new(derive(
+            "attempt",
+            origin,
+            &self.node,
+            self.visit,
+            self.attempt,
+        ))
+    }
+}
+
+/// The id of the `ordinal`-th thing of a kind that a visit of a node made.
+pub fn derive(kind: &str, origin: &StreamId, node: &NodeId, visit: u32, ordinal: u32) -> String {
+    let text = format!("{kind}\0{origin}\0{node}\0{visit}\0{ordinal}");
+    let hex = Digest::of(text.as_bytes()).to_string();
+    format!("{kind}-{}", &hex[..32])
+}
+
+/// The stream of the `ordinal`-th child run of a visit of a node.
+pub fn child_stream(origin: &StreamId, node: &NodeId, visit: u32, ordinal: u32) -> StreamId {
+    let id = derive("child", origin, node, visit, ordinal);
+    StreamId::new(format!("run-{}", id.trim_start_matches("child-")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn derived_ids_depend_on_every_part() {
+        let run = StreamId::new("run-1");
+        let id = |node: &str, visit, attempt| {
+            AttemptId { node: node.into(), visit, attempt }.key(&run)
+        };
+        assert_eq!(id("a", 0, 0), id("a", 0, 0));
+        assert_ne!(id("a", 0, 0), id("b", 0, 0));
+        assert_ne!(id("a", 0, 0), id("a", 1, 0));
+        assert_ne!(id("a", 0, 0), id("a", 0, 1));
+        assert_ne!(id("a", 0, 0), AttemptId { node: "a".into(), visit: 0, attempt: 0 }.key(&"run-2".into()));
+    }
+}

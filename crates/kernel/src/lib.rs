@@ -1,0 +1,20 @@
+//! The pure core of Runwright.
+//!
+//! Every run is an append-only log of events; everything else is a fold of it. This crate holds
+//! the rules: which events exist, what state they fold to, what a command makes of a state, how
+//! a log is forked and re-decided, and how it is checked.
+//!
+//! **Architecture invariant:** nothing here performs IO, reads a clock, draws randomness or
+//! waits. Time and outcomes come in as arguments ([`time::Timestamp`], [`run::Command`]); the
+//! only way out is a [`batch::Batch`] that somebody else makes durable.
+//!
+//! Reading order: [`ids`], [`stream`], [`run`] (`event` -> `state` -> `fold` -> `decide`),
+//! [`definition`], [`batch`].
+
+pub mod batch;
+pub mod digest;
+pub mod ids;
+pub mod json;
+pub mod limits;
+pub mod stream;
+pub mod time;

@@ -1,0 +1,44 @@
+//! Every bound in one place. A value that grows without one is a bug.
+
+/// Bytes of a workflow definition document.
+pub const MAX_DEFINITION_BYTES: usize = 16 << 20;
+/// Nesting of any JSON document that comes in.
+pub const MAX_JSON_DEPTH: usize = 128;
+/// Nodes of a definition.
+pub const MAX_NODES: usize = 20_000;
+/// Edges of a definition.
+pub const MAX_EDGES: usize = 100_000;
+/// Problems listed of one definition; the rest is counted.
+pub const MAX_PROBLEMS: usize = 100;
+/// Bytes of one expression.
+pub const MAX_EXPRESSION_BYTES: usize = 4_096;
+/// Bytes of one event's canonical content. Larger values belong in an artifact.
+pub const MAX_EVENT_BYTES: usize = 8 << 20;
+/// Bytes of a chunk of output in one event.
+pub const MAX_CHUNK_BYTES: usize = 64 << 10;
+/// Node executions of one run, unless the host says less (`cap.breached` node-executions).
+pub const MAX_NODE_EXECUTIONS: u64 = 1_000_000;
+/// Rounds of one loop, unless the definition says less.
+pub const DEFAULT_LOOP_ITERATIONS: u32 = 1_000;
+/// Rounds of one loop, whatever the definition says.
+pub const MAX_LOOP_ITERATIONS: u32 = 1_000_000;
+/// Attempts of one visit of a node.
+pub const MAX_ATTEMPTS: u32 = 1_000;
+/// Longest wait of a timer, a delay, a retry or a timeout: ten years in milliseconds.
+pub const MAX_WAIT_MS: u64 = 10 * 366 * 24 * 3_600_000;
+/// Signals kept for a name nobody waits for yet, over all names.
+pub const MAX_INBOX: usize = 10_000;
+/// How deep runs may start runs.
+pub const MAX_RUN_DEPTH: u32 = 16;
+/// Tags of a run, and bytes of one.
+pub const MAX_TAGS: usize = 100;
+/// Bytes of one tag.
+pub const MAX_TAG_BYTES: usize = 256;
+/// Bytes of a run's metadata as JSON.
+pub const MAX_METADATA_BYTES: usize = 8_192;
+/// Nesting of a run's metadata.
+pub const MAX_METADATA_DEPTH: usize = 4;
+/// Bytes of an error message kept in the log.
+pub const MAX_ERROR_MESSAGE_BYTES: usize = 4_096;
+/// Entries of an append, votes or feedback channel without `maxSize`.
+pub const DEFAULT_CHANNEL_ENTRIES: usize = 10_000;

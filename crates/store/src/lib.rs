@@ -1,0 +1,19 @@
+//! The store: where logs live.
+//!
+//! A store keeps bytes and columns; it never looks inside an event. [`Store`] has a dozen
+//! methods, each with the guarantee it gives once it returns. Every implementation passes the
+//! same [`conformance`] suite and a differential run against [`memory::MemoryStore`].
+//!
+//! **Architecture invariant:** no event kind is named in this crate or in any store.
+
+mod api;
+pub mod codec;
+#[cfg(feature = "testing")]
+pub mod conformance;
+mod error;
+#[cfg(feature = "testing")]
+pub mod faults;
+pub mod memory;
+
+pub use api::*;
+pub use error::*;
