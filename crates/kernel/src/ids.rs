@@ -171,12 +171,25 @@ mod tests {
     fn derived_ids_depend_on_every_part() {
         let run = StreamId::new("run-1");
         let id = |node: &str, visit, attempt| {
-            AttemptId { node: node.into(), visit, attempt }.key(&run)
+            AttemptId {
+                node: node.into(),
+                visit,
+                attempt,
+            }
+            .key(&run)
         };
         assert_eq!(id("a", 0, 0), id("a", 0, 0));
         assert_ne!(id("a", 0, 0), id("b", 0, 0));
         assert_ne!(id("a", 0, 0), id("a", 1, 0));
         assert_ne!(id("a", 0, 0), id("a", 0, 1));
-        assert_ne!(id("a", 0, 0), AttemptId { node: "a".into(), visit: 0, attempt: 0 }.key(&"run-2".into()));
+        assert_ne!(
+            id("a", 0, 0),
+            AttemptId {
+                node: "a".into(),
+                visit: 0,
+                attempt: 0
+            }
+            .key(&"run-2".into())
+        );
     }
 }

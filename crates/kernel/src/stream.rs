@@ -61,7 +61,12 @@ pub struct Owner {
 impl Owner {
     /// An owner that is a tenant and nothing finer.
     pub fn tenant(tenant: impl Into<TenantId>) -> Self {
-        Self { tenant: tenant.into(), workspace: None, principal: None, issuer: None }
+        Self {
+            tenant: tenant.into(),
+            workspace: None,
+            principal: None,
+            issuer: None,
+        }
     }
 }
 
@@ -203,7 +208,9 @@ pub struct StreamHeader {
 impl StreamHeader {
     /// The run whose id derived ids are made from.
     pub fn root(&self) -> &StreamId {
-        self.origin.as_ref().map_or(&self.stream, |origin| &origin.root)
+        self.origin
+            .as_ref()
+            .map_or(&self.stream, |origin| &origin.root)
     }
 
     /// The tenant that owns the stream.

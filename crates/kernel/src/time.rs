@@ -7,14 +7,19 @@ use serde::{Deserialize, Serialize};
 
 /// Milliseconds since the Unix epoch, UTC. The kernel never reads a clock: each decision is
 /// handed one of these, already made monotone per stream (`max(clock, last timestamp)`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
     /// This point in time moved by a duration; saturates.
     pub fn plus(self, by: Duration) -> Self {
-        Self(self.0.saturating_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
+        Self(
+            self.0
+                .saturating_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)),
+        )
     }
 
     /// This point in time moved by milliseconds; saturates.
@@ -44,7 +49,10 @@ mod tests {
 
     #[test]
     fn prints_rfc_3339_with_milliseconds() {
-        assert_eq!(Timestamp(1_750_000_000_005).to_string(), "2025-06-15T15:06:40.005Z");
+        assert_eq!(
+            Timestamp(1_750_000_000_005).to_string(),
+            "2025-06-15T15:06:40.005Z"
+        );
         assert_eq!(Timestamp(0).to_string(), "1970-01-01T00:00:00.000Z");
     }
 }

@@ -304,8 +304,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// Extends holds from now by `ttl`; answers for each, in order. `Fenced` for one whose epoch
     /// has passed or that was released; `Missing` for a purged stream. Touches no log.
-    async fn renew(&self, holds: &[Hold], ttl: Duration)
-    -> Result<Vec<Result<Hold, StoreError>>, StoreError>;
+    async fn renew(
+        &self,
+        holds: &[Hold],
+        ttl: Duration,
+    ) -> Result<Vec<Result<Hold, StoreError>>, StoreError>;
 
     /// Gives a hold up, so that another process may claim at once. A hold that has passed on is
     /// left alone and that is not an error.
