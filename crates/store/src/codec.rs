@@ -1,1 +1,202 @@
 //! How content lies in a row: one byte says the codec, one the key it is sealed with.
+//!
+//! ```text
+//! row  = codec u8 | key id u8 (0: not sealed) | data
+//! data = content                              codec 0, plain
+//!      | content length u64 LE | zstd frame   codec 1, zstd
+//!      | digest [32] | content length u64 LE  codec 2, external: the content is a blob
+//! ```
+//!
+//! The content of an event goes through [`encode`] and [`decode`]. Content of
+//! [`EXTERNAL_BYTES`] or more leaves its row for the blob table, where it lies once per tenant
+//! under its digest, however many rows (of forks, say) refer to it. The bytes of a blob are a
+//! row that is never external: [`pack_blob`] and [`unpack_blob`].
+//!
+//! Decoding trusts nothing it reads: an unknown codec or key, a length that does not fit, a
+//! frame that unpacks to more or less than it claims and a blob with another digest are all
+//! [`StoreError::Corrupt`], and no memory is set aside on the word of a stored length.
+
+use std::io::Read;
+
+use kernel::digest::Digest;
+
+use crate::StoreError;
+
+/// Content from this size on is compressed where it lies, if that makes it smaller.
+pub const COMPRESS_BYTES: usize = 4 << 10;
+
+/// Content from this size on lies in the blob table and its row only names it.
+pub const EXTERNAL_BYTES: usize = 32 << 10;
+
+/// The most that a frame may unpack to. Larger content is stored plain, so that a damaged
+/// frame can never ask for more memory than this.
+pub const MAX_UNPACKED_BYTES: usize = 1 << 30;
+
+const PLAIN: u8 = 0;
+const ZSTD: u8 = 1;
+const EXTERNAL: u8 = 2;
+const NO_KEY: u8 = 0;
+
+/// The fastest levels miss most of what JSON gives away, the higher ones cost more than a sync.
+const ZSTD_LEVEL: i32 = 3;
+
+/// Content as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encoded {
+    /// The bytes of the row.
+    pub row: Vec<u8>,
+    /// The blob that must lie under the stream's tenant for the row to be readable.
+    pub blob: Option<BlobBody>,
+}
+
+/// A blob as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlobBody {
+    /// The digest of the content.
+    pub digest: Digest,
+    /// Bytes of the content before packing.
+    pub size: u64,
+    /// The packed bytes, for [`unpack_blob`].
+    pub stored: Vec<u8>,
+}
+
+/// Encodes the content of an event.
+pub fn encode(content: &[u8]) -> Encoded {
+    if content.len() < EXTERNAL_BYTES {
+        return Encoded {
+            row: pack(content),
+            blob: None,
+        };
+    }
+    let digest = Digest::of(content);
+    let size = content.len() as u64;
+    let mut row = Vec::with_capacity(2 + 32 + 8);
+    row.extend([EXTERNAL, NO_KEY]);
+    row.extend(digest.0);
+    row.extend(size.to_le_bytes());
+    Encoded {
+        row,
+        blob: Some(BlobBody {
+            digest,
+            size,
+            stored: pack(content),
+        }),
+    }
+}
+
+/// The blob a row refers to, `None` for a row that holds its content.
+pub fn external(row: &[u8]) -> Result<Option<Digest>, StoreError> {
+    let (codec, data) = split(row)?;
+    if codec == EXTERNAL {
+        reference(data).map(|(digest, _)| Some(digest))
+    } else {
+        Ok(None)
+    }
+}
+
+/// Decodes a row. `fetch` is asked for the stored bytes of a blob where the row is external;
+/// a blob it does not find (`Missing`) makes the row `Corrupt`.
+pub fn decode(
+    row: &[u8],
+    fetch: impl FnOnce(&Digest) -> Result<Vec<u8>, StoreError>,
+) -> Result<Vec<u8>, StoreError> {
+    let (codec, data) = split(row)?;
+    if codec != EXTERNAL {
+        return unpack(codec, data);
+    }
+    let (digest, size) = reference(data)?;
+    let stored = fetch(&digest).map_err(|error| match error {
+        StoreError::Missing => corrupt("a row refers to a blob that is not there"),
+        other => other,
+    })?;
+    let content = unpack_blob(&stored)?;
+    if content.len() as u64 != size || Digest::of(&content) != digest {
+        return Err(corrupt("a blob is not the content its row refers to"));
+    }
+    Ok(content)
+}
+
+/// Packs the bytes of a blob.
+pub fn pack_blob(bytes: &[u8]) -> Vec<u8> {
+    pack(bytes)
+}
+
+/// Unpacks the bytes of a blob. The caller compares the digest.
+pub fn unpack_blob(stored: &[u8]) -> Result<Vec<u8>, StoreError> {
+    let (codec, data) = split(stored)?;
+    unpack(codec, data)
+}
+
+fn pack(content: &[u8]) -> Vec<u8> {
+    if (COMPRESS_BYTES..=MAX_UNPACKED_BYTES).contains(&content.len())
+        && let Ok(frame) = zstd::bulk::compress(content, ZSTD_LEVEL)
+        && frame.len() + 8 < content.len()
+    {
+        let mut row = Vec::with_capacity(2 + 8 + frame.len());
+        row.extend([ZSTD, NO_KEY]);
+        row.extend((content.len() as u64).to_le_bytes());
+        row.extend(frame);
+        return row;
+    }
+    let mut row = Vec::with_capacity(2 + content.len());
+    row.extend([PLAIN, NO_KEY]);
+    row.extend(content);
+    row
+}
+
+fn unpack(codec: u8, data: &[u8]) -> Result<Vec<u8>, StoreError> {
+    match codec {
+        PLAIN => Ok(data.to_vec()),
+        ZSTD => {
+            let (size, frame) = data
+                .split_first_chunk()
+                .ok_or_else(|| corrupt("a packed row is cut short"))?;
+            inflate(u64::from_le_bytes(*size), frame)
+        }
+        EXTERNAL => Err(corrupt("a blob refers to another blob")),
+        _ => Err(corrupt("a row has a codec this version does not know")),
+    }
+}
+
+fn inflate(size: u64, frame: &[u8]) -> Result<Vec<u8>, StoreError> {
+    let broken = |_| corrupt("a packed row does not unpack");
+    if size > MAX_UNPACKED_BYTES as u64 {
+        return Err(corrupt("a packed row claims to be impossibly large"));
+    }
+    // One byte more than claimed is asked for, which tells a frame that holds more. The buffer
+    // grows with what really comes out.
+    let mut content = Vec::new();
+    zstd::Decoder::with_buffer(frame)
+        .map_err(broken)?
+        .take(size + 1)
+        .read_to_end(&mut content)
+        .map_err(broken)?;
+    if content.len() as u64 != size {
+        return Err(corrupt("a packed row has another length than it claims"));
+    }
+    Ok(content)
+}
+
+fn split(row: &[u8]) -> Result<(u8, &[u8]), StoreError> {
+    match row {
+        [codec, NO_KEY, data @ ..] => Ok((*codec, data)),
+        [_, _, ..] => Err(corrupt(
+            "a row is sealed with a key this version does not know",
+        )),
+        _ => Err(corrupt("a row is cut short")),
+    }
+}
+
+fn reference(data: &[u8]) -> Result<(Digest, u64), StoreError> {
+    let short = || corrupt("a reference to a blob has the wrong length");
+    let (digest, size) = data.split_first_chunk::<32>().ok_or_else(short)?;
+    let size = <[u8; 8]>::try_from(size).map_err(|_| short())?;
+    Ok((Digest(*digest), u64::from_le_bytes(size)))
+}
+
+fn corrupt(what: &str) -> StoreError {
+    StoreError::Corrupt(what.into())
+}
+
+#[cfg(test)]
+mod tests;
