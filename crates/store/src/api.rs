@@ -20,7 +20,8 @@ use crate::StoreError;
 #[serde(transparent)]
 pub struct Position(pub u64);
 
-/// The fencing number of a hold. Each successful claim of a stream gets a greater one.
+/// The fencing number of a hold. The first claim of a stream gets 1, each later one a greater
+/// number, whether or not the hold was released in between.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -43,8 +44,9 @@ pub struct Hold {
 /// By what right an append is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// As the holder: refused as `Fenced` unless the stream's epoch is this one. An expired
-    /// hold that nobody took since still passes: safety comes from the epoch alone.
+    /// As the holder: refused as `Fenced` unless the hold on record has this epoch. An expired
+    /// hold that nobody took since still passes, as safety comes from the epoch alone; a
+    /// released one does not.
     Holder(Epoch),
     /// From outside (cancel, resolve, signal, save): only the sequence decides.
     Outside,
@@ -137,7 +139,7 @@ pub struct Due {
 pub struct DueAnswer {
     /// Streams to claim now, best first: priority, then the longest waiting.
     pub ready: Vec<Due>,
-    /// When the next stream becomes due by a timer or an expiring hold, by the store's clock.
+    /// When to look again even without a hint that something changed, by the store's clock.
     pub next_at: Option<Timestamp>,
 }
 
@@ -264,17 +266,37 @@ pub struct Finding {
 /// and, unless the store was opened otherwise, a power cut. A method that returned an error
 /// other than `Unavailable` changed nothing. After `Unavailable` an append may or may not have
 /// been made durable; the next load tells.
+///
+/// **Time.** Holds, timers and keys are measured by the store's clock alone. A hold lives and a
+/// key is taken *while* `now < expires_at`; a timer is due *from* `due <= now` on, and stays due
+/// until a batch cancels or replaces it.
+///
+/// **Walls.** Methods that name a tenant see only that tenant's rows. Those that name a stream
+/// trust the caller to have checked whose it is.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Appends a batch: events, index row, timers, keys and outbox in one transaction.
     ///
     /// When it returns `Ok` everything in the batch is durable and visible to every other
     /// method, in this and in other processes. When it returns an error nothing of the batch is
-    /// visible: `Conflict::Sequence` when the log does not hold exactly `batch.first_seq()`
-    /// events (a first batch needs a stream that does not exist and was never purged),
-    /// `Conflict::Key` when a key is taken and not expired, `Fenced` when the guard's epoch is
-    /// not the stream's, `Missing` when a blob the batch refers to was never put. A refused
-    /// append neither delays nor undoes others that share its transaction.
+    /// visible. Where several refusals apply, the first of these is given:
+    ///
+    /// 1. `Fenced`: the guard is `Holder` and its epoch is not that of the hold on record. A
+    ///    stream that is unknown, purged, never claimed or released has no hold on record.
+    /// 2. `Conflict::Sequence`: the log does not hold exactly `batch.first_seq()` events. A
+    ///    first batch needs a stream that does not exist and was never purged.
+    /// 3. `Conflict::Held`: `HoldChange::Take` while a live hold of the same tenant has the
+    ///    stream's concurrency key.
+    /// 4. `Conflict::Key`: a key is taken and not expired, by whichever stream, this one and an
+    ///    earlier claim of the same batch included. The first such key in the batch is named.
+    /// 5. `Missing`: a blob the batch refers to is not there under the batch's tenant.
+    ///
+    /// A refused append neither delays nor undoes others that share its transaction. An expired
+    /// key is claimed as if it had never been. Content of any size is accepted.
+    ///
+    /// # Panics
+    /// When the batch is empty, has a header and does not begin at 0 or the other way round, or
+    /// comes with a hold change that is not allowed (see [`HoldChange`]): bugs of the caller.
     async fn append(
         &self,
         batch: Batch,
@@ -283,7 +305,8 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Appended, StoreError>;
 
     /// Reads a stream at one moment: header, at most `limit` events, index row, hold. `Missing`
-    /// for an unknown or purged stream.
+    /// for an unknown or purged stream. A sequence behind the end is no error and gives no
+    /// records; `first_seq` is then the sequence asked for.
     async fn load(
         &self,
         stream: &StreamId,
@@ -291,10 +314,10 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Loaded, StoreError>;
 
-    /// Takes the hold on a stream for `ttl` by the store's clock. `Conflict::Held` while another
-    /// holder's hold lives, or while a live hold of the same tenant has the stream's concurrency
-    /// key; the same holder may claim again and gets a new epoch. Afterwards every append under
-    /// an older epoch is `Fenced`.
+    /// Takes the hold on a stream for `ttl` from now. `Missing` for an unknown or purged stream;
+    /// `Conflict::Held` while another holder's hold lives, or while a live hold of the same
+    /// tenant on another stream has the stream's concurrency key; the same holder may claim
+    /// again and gets a new epoch. Afterwards every append under an older epoch is `Fenced`.
     async fn claim(
         &self,
         stream: &StreamId,
@@ -302,8 +325,10 @@ pub trait Store: Send + Sync + 'static {
         ttl: Duration,
     ) -> Result<Hold, StoreError>;
 
-    /// Extends holds from now by `ttl`; answers for each, in order. `Fenced` for one whose epoch
-    /// has passed or that was released; `Missing` for a purged stream. Touches no log.
+    /// Lets holds expire `ttl` from now; answers for each, in order. `Missing` for an unknown or
+    /// purged stream; `Fenced` for a hold whose epoch has passed or that was released. A hold
+    /// that expired and that nobody took lives again, unless a live hold has taken its
+    /// concurrency key meanwhile: that is `Fenced` too. Touches no log.
     async fn renew(
         &self,
         holds: &[Hold],
@@ -311,12 +336,20 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Vec<Result<Hold, StoreError>>, StoreError>;
 
     /// Gives a hold up, so that another process may claim at once. A hold that has passed on is
-    /// left alone and that is not an error.
+    /// left alone and that is not an error, nor is a stream that is not there.
     async fn release(&self, hold: &Hold) -> Result<(), StoreError>;
 
     /// Streams that are runnable, or have a timer due by the store's clock, and are not held by
-    /// a live hold nor blocked by their concurrency key; of streams that share a concurrency key
-    /// only the first. A hint, not a promise: the claim decides.
+    /// a live hold nor blocked by their concurrency key; of streams of a tenant that share a
+    /// concurrency key only the first. A hint, not a promise: the claim decides.
+    ///
+    /// Greater priorities go first, then whoever waits longest: a runnable stream since its
+    /// `updated_at`, any stream since its earliest timer if that is earlier (for one that is not
+    /// runnable, since that timer). Equal waits are ordered by stream id.
+    ///
+    /// `next_at` is later than now and not later than the first moment at which a stream of the
+    /// queue that is not due now would become due if nothing were appended, claimed, renewed or
+    /// released. It may be earlier than that moment, and is `None` only if there is none.
     async fn due(&self, query: DueQuery) -> Result<DueAnswer, StoreError>;
 
     /// Looks up an unexpired unique key.
@@ -327,16 +360,18 @@ pub trait Store: Send + Sync + 'static {
         key: &str,
     ) -> Result<Option<KeyRow>, StoreError>;
 
-    /// Keeps a checkpoint, replacing an older one of the stream; an older one than is kept is
-    /// ignored. Loss of it is harmless, so durability may lag.
+    /// Keeps a checkpoint, replacing one of the same or a shorter length. One that folds fewer
+    /// events than the one kept, or more than the log holds, is ignored. `Missing` for an
+    /// unknown or purged stream. Loss of a checkpoint is harmless, so durability may lag.
     async fn put_checkpoint(
         &self,
         stream: &StreamId,
         checkpoint: Checkpoint,
     ) -> Result<(), StoreError>;
 
-    /// Keeps bytes under their digest and tenant, once. Durable when it returns. A blob that no
-    /// batch refers to may be collected after [`BLOB_GRACE`].
+    /// Keeps bytes under their digest and tenant, once. Durable when it returns. A blob that
+    /// nothing refers to stays for [`BLOB_GRACE`] from its last put; then [`Store::maintain`] or
+    /// a purge collects it.
     async fn put_blob(&self, tenant: &TenantId, bytes: Vec<u8>) -> Result<Digest, StoreError>;
 
     /// Reads a blob of a tenant; `Missing` for another tenant's, `Corrupt` when the bytes do not
@@ -347,25 +382,32 @@ pub trait Store: Send + Sync + 'static {
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, StoreError>;
 
     /// Events behind `after` in commit order, at most `limit`. Never shows an event whose
-    /// position is below one already shown. Purged events are left out.
+    /// position is below one already shown. Purged events are left out; their positions are
+    /// never given to others. The first position is greater than `Position(0)`, and positions
+    /// may have gaps.
     async fn feed(&self, after: Position, limit: usize) -> Result<Vec<FeedEvent>, StoreError>;
 
-    /// The oldest messages not yet acknowledged as delivered.
+    /// The oldest messages not yet acknowledged as delivered, in commit order and, within a
+    /// batch, in the batch's order.
     async fn outbox(&self, limit: usize) -> Result<Vec<Outgoing>, StoreError>;
 
-    /// Forgets delivered messages. A place that is not there is ignored.
+    /// Forgets delivered messages. A place that is not there is ignored; as no place is ever
+    /// used again, acknowledging twice is harmless.
     async fn delivered(&self, places: &[u64]) -> Result<(), StoreError>;
 
-    /// Erases a stream whole (events, checkpoint, timers, keys, outbox, blob references) and
-    /// leaves a tombstone. Its id is never free again. `Conflict::Held` while a live hold is on
-    /// it; `Missing` if unknown. Purging again answers the first tombstone.
+    /// Erases a stream whole (events, index row, hold, checkpoint, timers, keys, outbox, blob
+    /// references) and leaves a tombstone. Its id is never free again; the keys it had are. Blobs
+    /// that nothing refers to any more go with it, except those put within [`BLOB_GRACE`].
+    /// Messages of other streams to it stay. `Conflict::Held` while a live hold is on it;
+    /// `Missing` if unknown. Purging again answers the first tombstone.
     async fn purge(&self, stream: &StreamId, reason: &str) -> Result<Tombstone, StoreError>;
 
     /// The tombstone of a purged stream.
     async fn tombstone(&self, stream: &StreamId) -> Result<Option<Tombstone>, StoreError>;
 
     /// Housekeeping in small steps: repacks settled streams, drops expired keys and unreferenced
-    /// blobs. Returns whether there is more to do.
+    /// blobs whose grace is over. Returns whether there is more to do; called until it says no,
+    /// it has collected all there is. Changes nothing that other methods show, except blobs.
     async fn maintain(&self) -> Result<bool, StoreError>;
 
     /// Checks the store's own structure (not the meaning of events) and lists what is wrong.
@@ -375,7 +417,7 @@ pub trait Store: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
 }
 
-/// How long a blob may wait for the batch that refers to it.
+/// How long a blob may wait, from its last put, for the batch that refers to it.
 pub const BLOB_GRACE: Duration = Duration::from_secs(24 * 3600);
 
 /// A clock a store measures holds and timers by.
