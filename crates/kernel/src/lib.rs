@@ -12,9 +12,12 @@
 //! [`definition`], [`batch`].
 
 pub mod batch;
+pub mod definition;
 pub mod digest;
+pub mod expr;
 pub mod ids;
 pub mod json;
 pub mod limits;
+pub mod problem;
 pub mod stream;
 pub mod time;

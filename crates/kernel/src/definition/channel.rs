@@ -1,0 +1,132 @@
+//! Declared channels: shared state of a run that is written through a reducer.
+
+use serde_json::Value;
+
+/// A declared channel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Channel {
+    /// How a write changes the value.
+    pub reducer: Reducer,
+    /// The value before the first write, where the reducer's own start does not stand.
+    pub default: Option<Value>,
+    /// Entries kept, for reducers that keep entries.
+    pub max_size: Option<usize>,
+    /// How long an entry lives.
+    pub ttl_ms: Option<u64>,
+    /// The version of the value's schema, recorded with each write.
+    pub schema_version: u32,
+    /// Earlier schema versions whose writes still count.
+    pub compatible_with: Vec<u32>,
+    /// JSON Schema of the value.
+    pub schema: Option<Value>,
+    /// Which nodes may read and write.
+    pub access: Access,
+    /// Values are masked outside the run.
+    pub sensitive: bool,
+}
+
+/// How a write changes a channel.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reducer {
+    /// The written value stands.
+    Replace,
+    /// The written value is added to the end.
+    Append,
+    /// The written keys win, others stay.
+    Merge,
+    /// The written number is added.
+    Counter,
+    /// One vote per user; a later one replaces the earlier.
+    Votes,
+    /// Added to the end.
+    Feedback,
+    /// Added to the end unless its `messageId` is already there.
+    Message,
+    /// `vendor.<org>.<name>`, kept whole.
+    Vendor(String),
+}
+
+impl Reducer {
+    /// The reducer of a name, if it is one.
+    pub fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "replace" => Self::Replace,
+            "append" => Self::Append,
+            "merge" => Self::Merge,
+            "counter" => Self::Counter,
+            "votes" => Self::Votes,
+            "feedback" => Self::Feedback,
+            "message" => Self::Message,
+            vendor if is_vendor_name(vendor) => Self::Vendor(vendor.to_owned()),
+            _ => return None,
+        })
+    }
+
+    /// The name, as documents write it.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Replace => "replace",
+            Self::Append => "append",
+            Self::Merge => "merge",
+            Self::Counter => "counter",
+            Self::Votes => "votes",
+            Self::Feedback => "feedback",
+            Self::Message => "message",
+            Self::Vendor(name) => name,
+        }
+    }
+}
+
+fn is_vendor_name(name: &str) -> bool {
+    let mut parts = name.split('.');
+    let word = |part: Option<&str>| {
+        part.is_some_and(|part| {
+            part.starts_with(|c: char| c.is_ascii_lowercase())
+                && part
+                    .bytes()
+                    .all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'))
+        })
+    };
+    parts.next() == Some("vendor")
+        && word(parts.next())
+        && word(parts.next())
+        && parts.next().is_none()
+}
+
+/// Which nodes may read and write a channel. `None` is everybody.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Who may read.
+    pub readers: Option<Vec<String>>,
+    /// Who may write.
+    pub writers: Option<Vec<String>>,
+}
+
+impl Access {
+    /// Nobody may read or write.
+    pub fn private() -> Self {
+        Self {
+            readers: Some(Vec::new()),
+            writers: Some(Vec::new()),
+        }
+    }
+
+    /// Whether a node may read.
+    pub fn may_read(&self, node_id: &str, type_id: &str) -> bool {
+        allows(self.readers.as_deref(), node_id, type_id)
+    }
+
+    /// Whether a node may write.
+    pub fn may_write(&self, node_id: &str, type_id: &str) -> bool {
+        allows(self.writers.as_deref(), node_id, type_id)
+    }
+}
+
+/// An entry is a node id, or a node type id whose end may be `*`.
+fn allows(list: Option<&[String]>, node_id: &str, type_id: &str) -> bool {
+    let Some(list) = list else { return true };
+    list.iter().any(|entry| match entry.strip_suffix('*') {
+        Some(prefix) => type_id.starts_with(prefix),
+        None => entry == node_id || entry == type_id,
+    })
+}

@@ -1,0 +1,68 @@
+//! Which node types the kernel itself carries out.
+
+/// A node that changes what runs next. The kernel decides its outcome; nothing is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ControlKind {
+    /// Waits for a time.
+    Delay,
+    /// The head of a loop: port `body` begins a round, port `done` leaves.
+    Loop,
+    /// Chooses among its output ports.
+    Conditional,
+    /// Starts another workflow as a child run.
+    SubWorkflow,
+    /// Waits for somebody outside.
+    Interrupt,
+    /// Waits for a decision of one or more people.
+    ApprovalGate,
+    /// Waits for answers to questions.
+    ClarificationGate,
+    /// Writes a value to a channel.
+    ChannelWrite,
+    /// Sets variables.
+    SetVariable,
+    /// Decides which workers go next.
+    Supervisor,
+    /// Starts the workers a supervisor chose.
+    Dispatch,
+}
+
+impl ControlKind {
+    /// Every control kind.
+    pub const ALL: [Self; 11] = [
+        Self::Delay,
+        Self::Loop,
+        Self::Conditional,
+        Self::SubWorkflow,
+        Self::Interrupt,
+        Self::ApprovalGate,
+        Self::ClarificationGate,
+        Self::ChannelWrite,
+        Self::SetVariable,
+        Self::Supervisor,
+        Self::Dispatch,
+    ];
+
+    /// The control kind of a node type id, if it is one.
+    pub fn of(type_id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.type_id() == type_id)
+    }
+
+    /// The node type id.
+    pub fn type_id(self) -> &'static str {
+        match self {
+            Self::Delay => "core.delay",
+            Self::Loop => "core.loop",
+            Self::Conditional => "core.conditional",
+            Self::SubWorkflow => "core.subWorkflow",
+            Self::Interrupt => "core.interrupt",
+            Self::ApprovalGate => "core.approvalGate",
+            Self::ClarificationGate => "core.clarificationGate",
+            Self::ChannelWrite => "core.channelWrite",
+            Self::SetVariable => "core.setVariable",
+            Self::Supervisor => "core.orchestrator.supervisor",
+            Self::Dispatch => "core.dispatch",
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Workflow definitions: from bytes to a checked [`Plan`].
+//!
+//! [`json::parse`](crate::json::parse) reads the text, [`Definition::parse`] checks the shape of
+//! the document, [`Plan::compile`] resolves every reference and checks the graph. Each step lists
+//! everything that is wrong at once.
+
+mod channel;
+mod compile;
+mod condition;
+mod control;
+mod document;
+mod graph;
+mod parse;
+mod plan;
+mod variable;
+
+pub use channel::{Access, Channel, Reducer};
+pub use compile::{NodeTypes, UnknownTypes};
+pub use condition::Condition;
+pub use control::ControlKind;
+pub use document::{
+    Comparison, ConditionText, Definition, DocumentSettings, Edge, Node, NodeSettings, Port,
+    Trigger, TriggerRule,
+};
+pub use plan::{
+    Backoff, EdgeIx, LoopBody, NodeIx, NodeKind, OnFailure, Plan, PlanEdge, PlanNode, PortValue,
+    RetryPolicy, Settings,
+};
+pub use variable::{Type, Variable};

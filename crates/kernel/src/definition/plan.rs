@@ -1,0 +1,264 @@
+//! A checked definition in the form the scheduler reads.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::channel::Channel;
+use super::condition::Condition;
+use super::control::ControlKind;
+use super::document::{Trigger, TriggerRule};
+use super::variable::Variable;
+use crate::digest::Digest;
+use crate::expr::Expression;
+use crate::ids::{NodeId, WorkflowId};
+use crate::problem::Problem;
+
+/// The position of a node in [`Plan::nodes`]; the order is that of the document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeIx(pub u32);
+
+/// The position of an edge in [`Plan::edges`]; the order is that of the document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EdgeIx(pub u32);
+
+impl NodeIx {
+    /// As an index of a vector with one element per node.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl EdgeIx {
+    /// As an index of a vector with one element per edge.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A definition that passed every check. Built once and shared by all runs of the same digest.
+#[derive(Debug)]
+pub struct Plan {
+    /// The workflow.
+    pub workflow: WorkflowId,
+    /// The version the document claims.
+    pub version: String,
+    /// The workflow's name, for people.
+    pub name: String,
+    /// The digest of the document's canonical JSON.
+    pub digest: Digest,
+    /// In document order.
+    pub nodes: Vec<PlanNode>,
+    /// In document order.
+    pub edges: Vec<PlanEdge>,
+    /// In document order; names are unique.
+    pub variables: Vec<Variable>,
+    /// By name. Empty means that channels are not declared, not that none may be written.
+    pub channels: BTreeMap<String, Channel>,
+    /// What begins a run, as declared.
+    pub triggers: Vec<Trigger>,
+    /// Bounds of every run.
+    pub settings: Settings,
+    /// Nodes that no edge but a back edge leads to, disabled ones included; at least one of
+    /// them is not disabled.
+    pub entries: Vec<NodeIx>,
+    /// JSON Schema of the `configurable` a run of this workflow accepts.
+    pub configurable_schema: Option<Value>,
+    /// What is odd but does not keep the workflow from running.
+    pub warnings: Vec<Problem>,
+    pub(super) by_id: BTreeMap<NodeId, NodeIx>,
+}
+
+/// Bounds of every run of a workflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Longest run.
+    pub timeout_ms: Option<u64>,
+    /// Retries of a node that says nothing of its own.
+    pub max_retries: u32,
+    /// Rounds of a supervisor and its dispatch.
+    pub max_loop_iterations: u32,
+}
+
+/// A node, with everything it refers to resolved.
+#[derive(Debug)]
+pub struct PlanNode {
+    /// The id, unique in the workflow.
+    pub id: NodeId,
+    /// The node type.
+    pub type_id: String,
+    /// For people.
+    pub name: String,
+    /// Who carries it out.
+    pub kind: NodeKind,
+    /// What its type makes of it.
+    pub config: Value,
+    /// Input ports and where their values come from, in document order.
+    pub inputs: Vec<(String, PortValue)>,
+    /// What happens when an attempt fails.
+    pub retry: RetryPolicy,
+    /// Longest attempt.
+    pub timeout_ms: Option<u64>,
+    /// What happens when no attempt is left.
+    pub on_failure: OnFailure,
+    /// Skipped whenever it is reached.
+    pub disabled: bool,
+    /// Output ports whose values are masked (true) or not (false), where the type's own
+    /// declaration does not stand.
+    pub output_sensitivity: BTreeMap<String, bool>,
+    /// The agent pinned to the node, as declared.
+    pub agent: Option<Value>,
+    /// Edges that lead here, back edges included.
+    pub incoming: Vec<EdgeIx>,
+    /// Edges that lead away, back edges included.
+    pub outgoing: Vec<EdgeIx>,
+    /// The head of the innermost loop this node is in. A head is not in its own loop.
+    pub within: Option<NodeIx>,
+    /// What the loop consists of, when this node is a loop's head.
+    pub body: Option<LoopBody>,
+}
+
+/// Who carries a node out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeKind {
+    /// The kernel.
+    Control(ControlKind),
+    /// The runtime, by calling something.
+    Work,
+}
+
+/// The inside of a loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoopBody {
+    /// Every node of the body, those of inner loops included, in document order.
+    pub nodes: Vec<NodeIx>,
+    /// The edges from the body to the head: a round is over when they are settled.
+    pub back_edges: Vec<EdgeIx>,
+    /// Rounds before the run fails.
+    pub max_iterations: u32,
+    /// The edges from port `body`.
+    pub starts: Vec<EdgeIx>,
+    /// The edges from port `done`.
+    pub exits: Vec<EdgeIx>,
+}
+
+/// How often and when a failed attempt is repeated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RetryPolicy {
+    /// Attempts after the first.
+    pub max_retries: u32,
+    /// The waits between them.
+    pub backoff: Backoff,
+}
+
+/// Waits that grow: `initial_ms * factor^n`, at most `max_ms`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Backoff {
+    /// The wait before the first retry.
+    pub initial_ms: u64,
+    /// At least 1.
+    pub factor: f64,
+    /// No wait is longer.
+    pub max_ms: u64,
+}
+
+impl Backoff {
+    /// Milliseconds to wait before the `retry`-th retry, counted from 0. Without jitter, because
+    /// a replay must come to the same time.
+    pub fn delay_ms(&self, retry: u32) -> u64 {
+        let max = self.max_ms as f64;
+        let mut delay = self.initial_ms as f64;
+        // Multiplied one by one: `powf` may differ in the last bit from one machine to another.
+        for _ in 0..retry {
+            if delay >= max || self.factor <= 1.0 || delay == 0.0 {
+                break;
+            }
+            delay *= self.factor;
+        }
+        delay.min(max) as u64
+    }
+}
+
+/// What becomes of the run when a node has no attempt left and no edge takes the failure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// The run fails.
+    #[default]
+    Fail,
+    /// The node counts as skipped and the run goes on.
+    Skip,
+}
+
+/// Where the value of an input port comes from.
+#[derive(Debug)]
+pub enum PortValue {
+    /// Written in the definition.
+    Static(Value),
+    /// Computed when the node starts.
+    Expression(Expression),
+    /// An output of another node.
+    Connection {
+        /// The node.
+        node: NodeIx,
+        /// Its output port.
+        output: String,
+        /// A missing value leaves the port unset instead of failing the node.
+        optional: bool,
+    },
+    /// A variable of the run.
+    Variable {
+        /// Its name.
+        name: String,
+        /// A missing value leaves the port unset instead of failing the node.
+        optional: bool,
+    },
+}
+
+/// An edge, with both ends resolved.
+#[derive(Debug)]
+pub struct PlanEdge {
+    /// The id, unique in the workflow.
+    pub id: String,
+    /// Where it comes from.
+    pub source: NodeIx,
+    /// Where it leads.
+    pub target: NodeIx,
+    /// The output port of the source, when named.
+    pub source_output: Option<String>,
+    /// The input port of the target, when named.
+    pub target_input: Option<String>,
+    /// Followed only when this holds.
+    pub condition: Option<Condition>,
+    /// When the target may start, seen from this edge.
+    pub rule: TriggerRule,
+    /// It closes a loop: it never keeps its target from starting the first time.
+    pub back: bool,
+}
+
+impl Plan {
+    /// The node with an id.
+    pub fn node_ix(&self, id: &str) -> Option<NodeIx> {
+        self.by_id.get(id).copied()
+    }
+
+    /// The node at a position.
+    ///
+    /// # Panics
+    /// When the position comes from another plan and is out of range.
+    pub fn node(&self, ix: NodeIx) -> &PlanNode {
+        &self.nodes[ix.index()]
+    }
+
+    /// The edge at a position.
+    ///
+    /// # Panics
+    /// When the position comes from another plan and is out of range.
+    pub fn edge(&self, ix: EdgeIx) -> &PlanEdge {
+        &self.edges[ix.index()]
+    }
+
+    /// Every node's position, in document order.
+    pub fn node_ixs(&self) -> impl Iterator<Item = NodeIx> + use<> {
+        (0..self.nodes.len() as u32).map(NodeIx)
+    }
+}

@@ -1,0 +1,121 @@
+//! Declared variables, and what the inputs of a run make of them.
+
+use serde_json::{Map, Value};
+
+use super::plan::Plan;
+use crate::problem::{ProblemCode, Problems, pointer};
+
+/// A declared variable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variable {
+    /// Unique in the workflow.
+    pub name: String,
+    /// What values it holds.
+    pub kind: Type,
+    /// A run must be given a value.
+    pub required: bool,
+    /// The value of a run that is given none.
+    pub default: Option<Value>,
+    /// Values are masked outside the run.
+    pub sensitive: bool,
+}
+
+/// The type of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Type {
+    /// Text.
+    String,
+    /// Any number.
+    Number,
+    /// `true` or `false`.
+    Boolean,
+    /// A JSON object.
+    Object,
+    /// A JSON array.
+    Array,
+}
+
+impl Type {
+    /// The names, in the order of the variants.
+    pub const NAMES: [&'static str; 5] = ["string", "number", "boolean", "object", "array"];
+
+    /// The type of a name, if it is one.
+    pub fn of(name: &str) -> Option<Self> {
+        [
+            Self::String,
+            Self::Number,
+            Self::Boolean,
+            Self::Object,
+            Self::Array,
+        ]
+        .into_iter()
+        .find(|kind| kind.as_str() == name)
+    }
+
+    /// The name, as documents write it.
+    pub fn as_str(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+
+    /// Whether a value is of this type.
+    pub fn admits(self, value: &Value) -> bool {
+        match self {
+            Self::String => value.is_string(),
+            Self::Number => value.is_number(),
+            Self::Boolean => value.is_boolean(),
+            Self::Object => value.is_object(),
+            Self::Array => value.is_array(),
+        }
+    }
+}
+
+/// The JSON type of a value, with its article, for messages.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+impl Plan {
+    /// The variables a run begins with: the given inputs, else the defaults. A variable without
+    /// either is absent; inputs that no variable is declared for are kept.
+    ///
+    /// # Errors
+    /// Every required variable without a value and every value of a wrong type, with paths into
+    /// the inputs.
+    pub fn bind_inputs(&self, inputs: &Map<String, Value>) -> Result<Map<String, Value>, Problems> {
+        let mut problems = Problems::new();
+        let mut bound = inputs.clone();
+        for variable in &self.variables {
+            let kind = variable.kind.as_str();
+            let path = || pointer("", &variable.name);
+            match inputs.get(&variable.name) {
+                Some(value) if variable.kind.admits(value) => {}
+                // A parent maps an unset variable to null; only a required one refuses that.
+                Some(Value::Null) if !variable.required => {}
+                Some(value) => problems.add(
+                    path(),
+                    ProblemCode::WrongType,
+                    format!("must be of type {kind}, not {}", type_name(value)),
+                ),
+                None => match &variable.default {
+                    Some(default) => {
+                        bound.insert(variable.name.clone(), default.clone());
+                    }
+                    None if variable.required => problems.add(
+                        path(),
+                        ProblemCode::MissingInput,
+                        format!("is required; give it a value of type {kind}"),
+                    ),
+                    None => {}
+                },
+            }
+        }
+        problems.or(bound)
+    }
+}

@@ -1,0 +1,207 @@
+//! What is wrong with a document: everything at once, each with a path into it.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::limits::MAX_PROBLEMS;
+
+/// The kind of a problem, as programs tell them apart. The texts are stable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProblemCode {
+    /// More bytes, elements or nesting than allowed.
+    TooLarge,
+    /// Nested deeper than allowed.
+    TooDeep,
+    /// The bytes are not UTF-8.
+    InvalidUtf8,
+    /// The text is not JSON.
+    MalformedJson,
+    /// An object has the same key twice.
+    DuplicateKey,
+    /// A field that must be there is not.
+    MissingField,
+    /// A field this document does not have.
+    UnknownField,
+    /// A value of another JSON type than the field has.
+    WrongType,
+    /// A value of the right type that the field does not allow.
+    InvalidValue,
+    /// Two things have the same id or name.
+    DuplicateId,
+    /// An id or name that nothing has.
+    UnknownReference,
+    /// A node type this engine does not have.
+    UnknownType,
+    /// An expression or pattern that does not compile.
+    InvalidExpression,
+    /// Edges that run in a circle where no loop allows it.
+    Cycle,
+    /// A loop whose body is not closed.
+    InvalidLoop,
+    /// Nothing could ever start.
+    NoStart,
+    /// An input that must be given is not.
+    MissingInput,
+}
+
+impl ProblemCode {
+    /// The stable text.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TooLarge => "too_large",
+            Self::TooDeep => "too_deep",
+            Self::InvalidUtf8 => "invalid_utf8",
+            Self::MalformedJson => "malformed_json",
+            Self::DuplicateKey => "duplicate_key",
+            Self::MissingField => "missing_field",
+            Self::UnknownField => "unknown_field",
+            Self::WrongType => "wrong_type",
+            Self::InvalidValue => "invalid_value",
+            Self::DuplicateId => "duplicate_id",
+            Self::UnknownReference => "unknown_reference",
+            Self::UnknownType => "unknown_type",
+            Self::InvalidExpression => "invalid_expression",
+            Self::Cycle => "cycle",
+            Self::InvalidLoop => "invalid_loop",
+            Self::NoStart => "no_start",
+            Self::MissingInput => "missing_input",
+        }
+    }
+}
+
+/// A place in a text, both counted from 1; columns count bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Position {
+    /// The line.
+    pub line: usize,
+    /// The byte within the line.
+    pub column: usize,
+}
+
+/// One thing that is wrong, where, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// JSON pointer (RFC 6901) to the value; empty for the whole document.
+    pub path: String,
+    /// The kind of problem.
+    pub code: ProblemCode,
+    /// For a person: what is wrong and what to do.
+    pub message: String,
+    /// Where in the text, when the text could not be read as JSON.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Position>,
+}
+
+impl Problem {
+    /// A problem at a path.
+    pub fn new(path: impl Into<String>, code: ProblemCode, message: impl Into<String>) -> Self {
+        Self {
+            path: path.into(),
+            code,
+            message: message.into(),
+            at: None,
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        if let Some(Position { line, column }) = self.at {
+            write!(f, "line {line}, column {column}: ")?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// Everything that is wrong with a document: at most [`MAX_PROBLEMS`] in full, the rest counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Problems {
+    /// In the order of discovery, which is mostly the order of the document.
+    pub listed: Vec<Problem>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+impl Problems {
+    /// Nothing wrong yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a problem, or counts it when the list is full.
+    pub fn push(&mut self, problem: Problem) {
+        if self.listed.len() < MAX_PROBLEMS {
+            self.listed.push(problem);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// Adds a problem made of its parts.
+    pub fn add(&mut self, path: impl Into<String>, code: ProblemCode, message: impl Into<String>) {
+        self.push(Problem::new(path, code, message));
+    }
+
+    /// Nothing is wrong.
+    pub fn is_empty(&self) -> bool {
+        self.listed.is_empty()
+    }
+
+    /// `value` when nothing is wrong, else the problems.
+    pub fn or<T>(self, value: T) -> Result<T, Self> {
+        if self.is_empty() {
+            Ok(value)
+        } else {
+            Err(self)
+        }
+    }
+}
+
+impl From<Problem> for Problems {
+    fn from(problem: Problem) -> Self {
+        Self {
+            listed: vec![problem],
+            more: 0,
+        }
+    }
+}
+
+impl fmt::Display for Problems {
+    /// One problem per line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, problem) in self.listed.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{problem}")?;
+        }
+        match self.more {
+            0 => Ok(()),
+            1 => f.write_str("\nand one more problem"),
+            n => write!(f, "\nand {n} more problems"),
+        }
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// Appends a token to a JSON pointer, escaped.
+pub fn pointer(base: &str, token: impl fmt::Display) -> String {
+    let token = token.to_string();
+    let mut path = String::with_capacity(base.len() + 1 + token.len());
+    path.push_str(base);
+    path.push('/');
+    for c in token.chars() {
+        match c {
+            '~' => path.push_str("~0"),
+            '/' => path.push_str("~1"),
+            c => path.push(c),
+        }
+    }
+    path
+}
