@@ -19,5 +19,10 @@ pub mod ids;
 pub mod json;
 pub mod limits;
 pub mod problem;
+pub mod run;
 pub mod stream;
 pub mod time;
+
+/// The version of this engine, as events and snapshots show it. A run persisted by a newer
+/// engine is not driven by an older one.
+pub const ENGINE_VERSION: u32 = 1;

@@ -1,0 +1,432 @@
+//! Commands of a run stream: what may be asked of it, and what may be reported to it.
+//!
+//! Everything that is random, timed or from outside comes in here as an observation; `decide`
+//! adds nothing of its own, so that a replay which passes the recorded observations decides the
+//! same events.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::ids::{AttemptId, InterruptId, MessageId, StreamId};
+use crate::run::cause::{Cause, CausedBy, Found, Start};
+use crate::run::event::{
+    Artifact, ChildStatus, DivergenceKind, DrainPolicy, Event, NodeError, OutputChannel, RunEvent,
+    Usage,
+};
+use crate::time::Timestamp;
+
+/// A command with the outbox message it came by, if any.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Envelope {
+    /// The command.
+    pub command: Command,
+    /// The message id; a run drops one it has seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<MessageId>,
+}
+
+impl From<Command> for Envelope {
+    fn from(command: Command) -> Self {
+        Self { command, message: None }
+    }
+}
+
+/// What a run is asked or told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "kebab-case")]
+pub enum Command {
+    /// Create the run. Only for a stream that does not exist.
+    Create(Create),
+    /// Start, or go on with, whatever is ready. By the holder.
+    Advance,
+    /// A new holder found attempts in flight that nobody runs any more.
+    TakeOver {
+        /// Those that must not be repeated, by their node type's repeat policy.
+        unrepeatable: Vec<AttemptId>,
+    },
+    /// An attempt ended.
+    Finish {
+        /// The attempt.
+        attempt: AttemptId,
+        /// How.
+        outcome: Outcome,
+    },
+    /// An attempt gave output.
+    Output {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Which output.
+        channel: OutputChannel,
+        /// The text.
+        chunk: String,
+        /// Nothing more comes of this output.
+        is_last: bool,
+        /// Finish reason, usage and the like.
+        meta: Option<Value>,
+    },
+    /// An attempt logged a line.
+    Log {
+        /// The attempt.
+        attempt: AttemptId,
+        /// `debug`, `info`, `warn` or `error`.
+        level: String,
+        /// The line.
+        message: String,
+    },
+    /// A named timer is due.
+    Fire {
+        /// Its name.
+        timer: String,
+    },
+    /// Cancel the run.
+    Cancel {
+        /// Why.
+        reason: Option<String>,
+        /// By whom.
+        by: Option<String>,
+        /// The parent whose cancellation cascades.
+        parent: Option<StreamId>,
+    },
+    /// Pause the run.
+    Pause {
+        /// Why.
+        reason: Option<String>,
+        /// What becomes of what is in flight.
+        policy: DrainPolicy,
+    },
+    /// Go on after a pause.
+    Resume {
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Answer an open interrupt.
+    Resolve {
+        /// The interrupt.
+        interrupt: InterruptId,
+        /// The answer.
+        value: Value,
+        /// Who answers.
+        by: Option<String>,
+    },
+    /// Something arrives by name.
+    Signal {
+        /// The name a node waits, or will wait, for.
+        name: String,
+        /// The sender's id of it.
+        id: String,
+        /// What it carries.
+        payload: Value,
+    },
+    /// The definition a node wants to run as a child was looked up.
+    Dispatch {
+        /// The attempt that starts the child.
+        attempt: AttemptId,
+        /// What was found.
+        found: Found,
+    },
+    /// A child run ended.
+    ChildSettled {
+        /// The child.
+        child: StreamId,
+        /// How.
+        status: ChildStatus,
+        /// Its variables at the end.
+        variables: Map<String, Value>,
+        /// Its outputs.
+        outputs: Map<String, Value>,
+        /// Its error.
+        error: Option<NodeError>,
+    },
+    /// A replay differs from its source.
+    Diverge {
+        /// The source.
+        source: StreamId,
+        /// The first sequence that differs.
+        at: u64,
+        /// How.
+        kind: DivergenceKind,
+    },
+}
+
+/// What a run is created with; the header says the rest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Create {
+    /// Inputs, redacted.
+    pub inputs: Map<String, Value>,
+    /// Which face it came in by.
+    pub transport: String,
+    /// The engine's version.
+    pub engine_version: u32,
+    /// Tags.
+    pub tags: Vec<String>,
+    /// Metadata.
+    pub metadata: Map<String, Value>,
+    /// Overlay of settings.
+    pub configurable: Map<String, Value>,
+    /// Whether its creator drives it at once.
+    pub start: Start,
+}
+
+impl Create {
+    /// A run with inputs and nothing else said.
+    pub fn new(inputs: Map<String, Value>, transport: &str, start: Start) -> Self {
+        Self {
+            inputs,
+            transport: transport.into(),
+            engine_version: crate::ENGINE_VERSION,
+            tags: Vec::new(),
+            metadata: Map::new(),
+            configurable: Map::new(),
+            start,
+        }
+    }
+}
+
+/// How an attempt ended, as observed by whoever ran it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Well.
+    Completed(Completion),
+    /// In an error.
+    Failed {
+        /// The error.
+        error: NodeError,
+        /// Artifacts it left all the same.
+        #[serde(default)]
+        artifacts: Vec<Artifact>,
+        /// What it used all the same.
+        #[serde(default)]
+        usage: Vec<Usage>,
+    },
+    /// It was stopped because the run no longer wants it.
+    Stopped,
+}
+
+impl Outcome {
+    /// A failure that left nothing else.
+    pub fn failed(error: NodeError) -> Self {
+        Self::Failed { error, artifacts: Vec::new(), usage: Vec::new() }
+    }
+
+    /// A completion with outputs and nothing else.
+    pub fn completed(outputs: Map<String, Value>) -> Self {
+        Self::Completed(Completion { outputs, ..Completion::default() })
+    }
+}
+
+/// What a successful attempt gives.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Completion {
+    /// Outputs by port.
+    pub outputs: Map<String, Value>,
+    /// Variables to set.
+    pub variables: Map<String, Value>,
+    /// Channel writes, in order.
+    pub channel_writes: Vec<ChannelWrite>,
+    /// Artifacts left.
+    pub artifacts: Vec<Artifact>,
+    /// What calls used.
+    pub usage: Vec<Usage>,
+}
+
+/// A write to a channel by a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChannelWrite {
+    /// The channel.
+    pub channel: String,
+    /// The write input.
+    pub value: Value,
+}
+
+impl Command {
+    /// The cause to store with the batch this command leads to. `Finish` is completed by the
+    /// decision with how many leading events were observed.
+    pub(crate) fn cause(&self) -> CausedBy {
+        match self {
+            Self::Create(create) => CausedBy::Create { start: create.start },
+            Self::Advance => CausedBy::Advance,
+            Self::TakeOver { unrepeatable } => {
+                CausedBy::TakeOver { unrepeatable: unrepeatable.clone() }
+            }
+            Self::Finish { attempt, .. } => {
+                CausedBy::Finish { attempt: attempt.clone(), observed: 0 }
+            }
+            Self::Output { .. } => CausedBy::Output,
+            Self::Log { .. } => CausedBy::Log,
+            Self::Fire { timer } => CausedBy::Fire { timer: timer.clone() },
+            Self::Cancel { reason, by, parent } => CausedBy::Cancel {
+                reason: reason.clone(),
+                cancelled_by: by.clone(),
+                parent: parent.clone(),
+            },
+            Self::Pause { reason, policy } => {
+                CausedBy::Pause { reason: reason.clone(), policy: *policy }
+            }
+            Self::Resume { reason } => CausedBy::Resume { reason: reason.clone() },
+            Self::Resolve { .. } => CausedBy::Resolve,
+            Self::Signal { .. } => CausedBy::Signal,
+            Self::Dispatch { attempt, found } => {
+                CausedBy::Dispatch { attempt: attempt.clone(), found: found.clone() }
+            }
+            Self::ChildSettled { .. } => CausedBy::ChildSettled,
+            Self::Diverge { .. } => CausedBy::Diverge,
+        }
+    }
+
+    /// Rebuilds the command of a recorded batch. `None` when the batch does not begin with a
+    /// cause, or its events do not carry what its cause promises: the log is not one that
+    /// `decide` wrote.
+    pub fn from_log(batch: &[Event]) -> Option<(Envelope, Timestamp)> {
+        let first = batch.first()?;
+        let Cause { command: by, message } = first.cause.clone()?;
+        let command = match by {
+            CausedBy::Create { start } => Self::create_from_log(&first.body, start)?,
+            CausedBy::Advance => Self::Advance,
+            CausedBy::TakeOver { unrepeatable } => Self::TakeOver { unrepeatable },
+            CausedBy::Finish { attempt, observed } => {
+                let observed = batch.get(..observed as usize)?;
+                Self::Finish { attempt, outcome: outcome_from_log(observed)? }
+            }
+            CausedBy::Output => Self::output_from_log(&first.body)?,
+            CausedBy::Log => Self::log_from_log(&first.body)?,
+            CausedBy::Fire { timer } => Self::Fire { timer },
+            CausedBy::Cancel { reason, cancelled_by, parent } => {
+                Self::Cancel { reason, by: cancelled_by, parent }
+            }
+            CausedBy::Pause { reason, policy } => Self::Pause { reason, policy },
+            CausedBy::Resume { reason } => Self::Resume { reason },
+            CausedBy::Resolve => match &first.body {
+                RunEvent::InterruptResolved { interrupt_id, resume_value, resolved_by, .. } => {
+                    Self::Resolve {
+                        interrupt: interrupt_id.clone(),
+                        value: resume_value.clone(),
+                        by: resolved_by.clone(),
+                    }
+                }
+                _ => return None,
+            },
+            CausedBy::Signal => match &first.body {
+                RunEvent::SignalReceived { name, id, payload } => Self::Signal {
+                    name: name.clone(),
+                    id: id.clone(),
+                    payload: payload.clone(),
+                },
+                _ => return None,
+            },
+            CausedBy::Dispatch { attempt, found } => Self::Dispatch { attempt, found },
+            CausedBy::ChildSettled => match &first.body {
+                RunEvent::ChildSettled { child_run_id, status, variables, outputs, error } => {
+                    Self::ChildSettled {
+                        child: child_run_id.clone(),
+                        status: *status,
+                        variables: variables.clone(),
+                        outputs: outputs.clone(),
+                        error: error.clone(),
+                    }
+                }
+                _ => return None,
+            },
+            CausedBy::Diverge => match &first.body {
+                RunEvent::ReplayDiverged { source_run_id, at_sequence, divergence_kind } => {
+                    Self::Diverge {
+                        source: source_run_id.clone(),
+                        at: *at_sequence,
+                        kind: *divergence_kind,
+                    }
+                }
+                _ => return None,
+            },
+        };
+        Some((Envelope { command, message }, first.at))
+    }
+
+    fn create_from_log(event: &RunEvent, start: Start) -> Option<Self> {
+        let RunEvent::RunStarted {
+            inputs,
+            transport,
+            engine_version,
+            tags,
+            metadata,
+            configurable,
+            ..
+        } = event
+        else {
+            return None;
+        };
+        Some(Self::Create(Create {
+            inputs: inputs.clone(),
+            transport: transport.clone(),
+            engine_version: *engine_version,
+            tags: tags.clone(),
+            metadata: metadata.clone(),
+            configurable: configurable.clone(),
+            start,
+        }))
+    }
+
+    fn output_from_log(event: &RunEvent) -> Option<Self> {
+        let RunEvent::OutputChunk { node_id, visit, attempt, channel, chunk, is_last, meta } = event
+        else {
+            return None;
+        };
+        Some(Self::Output {
+            attempt: AttemptId { node: node_id.clone(), visit: *visit, attempt: *attempt },
+            channel: *channel,
+            chunk: chunk.clone(),
+            is_last: *is_last,
+            meta: meta.clone(),
+        })
+    }
+
+    fn log_from_log(event: &RunEvent) -> Option<Self> {
+        let RunEvent::LogAppended { level, message, attempt, .. } = event else {
+            return None;
+        };
+        Some(Self::Log {
+            attempt: attempt.clone()?,
+            level: level.clone(),
+            message: message.clone(),
+        })
+    }
+}
+
+/// Reads an outcome back from the leading events of its batch.
+fn outcome_from_log(observed: &[Event]) -> Option<Outcome> {
+    let (last, before) = observed.split_last()?;
+    let mut completion = Completion::default();
+    for event in before {
+        match &event.body {
+            RunEvent::ArtifactCreated { artifact, .. } => {
+                completion.artifacts.push(artifact.clone());
+            }
+            RunEvent::ProviderUsage { usage, .. } => completion.usage.push(usage.clone()),
+            RunEvent::VariableChanged { name, next, .. } => {
+                completion.variables.insert(name.clone(), next.clone());
+            }
+            RunEvent::ChannelWritten { channel, value, .. } => {
+                completion.channel_writes.push(ChannelWrite {
+                    channel: channel.clone(),
+                    value: value.clone(),
+                });
+            }
+            _ => return None,
+        }
+    }
+    match &last.body {
+        RunEvent::NodeCompleted { outputs, .. } => {
+            completion.outputs = outputs.clone();
+            Some(Outcome::Completed(completion))
+        }
+        RunEvent::NodeRetried { last_error: error, .. } | RunEvent::NodeFailed { error, .. } => {
+            Some(Outcome::Failed {
+                error: error.clone(),
+                artifacts: completion.artifacts,
+                usage: completion.usage,
+            })
+        }
+        RunEvent::NodeCancelled { .. } => Some(Outcome::Stopped),
+        _ => None,
+    }
+}

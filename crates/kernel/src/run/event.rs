@@ -1,0 +1,655 @@
+//! The events of a run stream, as they are stored.
+//!
+//! One stored event is one event on the OpenWOP wire with the same sequence; the tags here are
+//! the storage's own and stable, the faces render them. What OpenWOP has no word for carries the
+//! vendor prefix `runwright.`. Changing this file is a change of the event format: see
+//! `docs/event-format.md`, which quotes its hash.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::digest::Digest;
+use crate::ids::{AttemptId, InterruptId, NodeId, Seq, StreamId, WorkflowId};
+use crate::run::cause::Cause;
+use crate::stream::DefinitionRef;
+use crate::time::Timestamp;
+
+/// An event with its place and time. Run id and event id are not stored: they follow from the
+/// stream and the sequence, and a copied prefix hashes the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its place in the log.
+    pub seq: Seq,
+    /// When it was decided; never before its predecessor.
+    pub at: Timestamp,
+    /// The command behind it, on the first event of a batch only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
+    /// What happened.
+    #[serde(flatten)]
+    pub body: RunEvent,
+}
+
+/// Why something failed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeError {
+    /// Stable, snake_case, for programs.
+    pub code: String,
+    /// For a person: what went wrong and what to do.
+    pub message: String,
+    /// More, for programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
+    /// `false` where trying again cannot help. Absent means: may help.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retryable: Option<bool>,
+}
+
+impl NodeError {
+    /// An error by code and message.
+    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { code: code.into(), message: message.into(), details: None, retryable: None }
+    }
+
+    /// The same error, marked as one that trying again cannot help.
+    pub fn fatal(mut self) -> Self {
+        self.retryable = Some(false);
+        self
+    }
+
+    /// The same error with details.
+    pub fn with_details(mut self, details: Value) -> Self {
+        self.details = Some(details);
+        self
+    }
+}
+
+/// How a pause treats what is in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DrainPolicy {
+    /// Abandon it; it starts over as a new attempt after the resume.
+    Immediate,
+    /// Let it finish and start nothing new.
+    DrainCurrentNode,
+}
+
+/// A file or byte string a node produced, kept as blobs under the tenant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Artifact {
+    /// Derived id, unique in the run.
+    pub artifact_id: String,
+    /// What it is (`process.stdout`, `http.body`, …).
+    pub artifact_type: String,
+    /// The media type of its bytes.
+    pub media_type: String,
+    /// Its length in bytes.
+    pub size: u64,
+    /// The SHA-256 of its bytes.
+    pub digest: Digest,
+    /// The blobs it consists of, in order.
+    pub parts: Vec<Digest>,
+}
+
+/// What a model or paid tool call used, as the provider reported it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    /// The provider's normalised name.
+    pub provider: String,
+    /// The model.
+    pub model: String,
+    /// Tokens in.
+    pub input_tokens: u64,
+    /// Tokens out.
+    pub output_tokens: u64,
+    /// Estimated cost in `currency`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_estimate_usd: Option<f64>,
+    /// How long the call took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+}
+
+/// Which output of an attempt a chunk belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OutputChannel {
+    /// A process's standard output.
+    Stdout,
+    /// A process's standard error.
+    Stderr,
+    /// Text a model streams.
+    Text,
+}
+
+/// How a child run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChildStatus {
+    /// It completed.
+    Completed,
+    /// It failed, or could not be started.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+}
+
+/// What happened. The tags are stable.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "data", rename_all_fields = "camelCase")]
+pub enum RunEvent {
+    /// Sequence 0 of every run: it was asked for.
+    #[serde(rename = "run.started")]
+    RunStarted {
+        /// The workflow.
+        workflow_id: WorkflowId,
+        /// Inputs as given, redacted; sensitive values are sealed references.
+        inputs: Map<String, Value>,
+        /// Inputs and defaults bound to the declared variables.
+        variables: Map<String, Value>,
+        /// Which face it came in by (`rest`, `cli`, …).
+        transport: String,
+        /// The engine that created it.
+        engine_version: u32,
+        /// Caller's tags.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tags: Vec<String>,
+        /// Caller's metadata.
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        metadata: Map<String, Value>,
+        /// Caller's overlay of settings.
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        configurable: Map<String, Value>,
+    },
+    /// Every node settled and none failed unhandled.
+    #[serde(rename = "run.completed")]
+    RunCompleted {
+        /// What the run gives back.
+        outputs: Map<String, Value>,
+        /// Milliseconds since `run.started`.
+        duration_ms: u64,
+    },
+    /// The run ended in an error.
+    #[serde(rename = "run.failed")]
+    RunFailed {
+        /// The error.
+        error: NodeError,
+        /// The node it came from.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failed_node_id: Option<NodeId>,
+        /// Milliseconds since `run.started`.
+        duration_ms: u64,
+    },
+    /// The run was cancelled and everything it had started has stopped.
+    #[serde(rename = "run.cancelled")]
+    RunCancelled {
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// By whom.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cancelled_by: Option<String>,
+        /// The parent whose cancellation cascaded here.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent_run_id: Option<StreamId>,
+        /// Milliseconds since `run.started`.
+        duration_ms: u64,
+    },
+    /// The run must end, but attempts in flight have to be stopped first.
+    #[serde(rename = "runwright.run.stopping")]
+    RunStopping {
+        /// What it ends as once nothing is in flight.
+        ending: Ending,
+    },
+    /// A draining pause was asked for while attempts were in flight.
+    #[serde(rename = "runwright.run.draining")]
+    RunDraining {
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// Nothing new starts until `run.resumed`.
+    #[serde(rename = "run.paused")]
+    RunPaused {
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// What became of what was in flight.
+        drain_policy: DrainPolicy,
+    },
+    /// A pause ended.
+    #[serde(rename = "run.resumed")]
+    RunResumed {
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// Another holder took the run over and found attempts in flight.
+    #[serde(rename = "run.resuming")]
+    RunResuming {
+        /// The status it was found in.
+        from_status: String,
+    },
+    /// The run is given up and set aside for a person; `run.failed` follows.
+    #[serde(rename = "run.dead_lettered")]
+    RunDeadLettered {
+        /// The node that exhausted its attempts.
+        node_id: NodeId,
+        /// Why.
+        reason: String,
+        /// How many attempts it had.
+        attempts: u32,
+    },
+    /// An attempt may now begin; nothing of it happened before this was durable.
+    #[serde(rename = "node.started")]
+    NodeStarted {
+        /// The node.
+        node_id: NodeId,
+        /// Its type.
+        type_id: String,
+        /// How often the node was entered before.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// How many attempts of this visit came before.
+        attempt: u32,
+        /// What its ports resolved to; later attempts of a visit use the first one's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        inputs: Option<Map<String, Value>>,
+        /// When it is over by itself: a delay's end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        due_at: Option<Timestamp>,
+        /// When it fails with `node_timeout`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeout_at: Option<Timestamp>,
+    },
+    /// An attempt that was in flight when its holder was lost starts again, with the same key.
+    #[serde(rename = "runwright.attempt.restarted")]
+    AttemptRestarted {
+        /// The node.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// The attempt, unchanged.
+        attempt: u32,
+        /// How often it has been restarted, this time included.
+        restarts: u32,
+    },
+    /// A visit of a node ended well.
+    #[serde(rename = "node.completed")]
+    NodeCompleted {
+        /// The node.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// The attempt that succeeded.
+        attempt: u32,
+        /// What it gives to nodes connected to it.
+        outputs: Map<String, Value>,
+        /// Outgoing edges that are not followed (a condition was false, or another port chosen).
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        declined_edges: Vec<String>,
+        /// Milliseconds since the visit's first `node.started`.
+        duration_ms: u64,
+    },
+    /// A visit of a node ended in an error, all attempts used.
+    #[serde(rename = "node.failed")]
+    NodeFailed {
+        /// The node.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// The last error.
+        error: NodeError,
+        /// How many attempts there were.
+        attempts: u32,
+        /// Outgoing edges that are not followed.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        declined_edges: Vec<String>,
+    },
+    /// An attempt failed and another follows.
+    #[serde(rename = "node.retried")]
+    NodeRetried {
+        /// The node.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// The attempt to come.
+        attempt: u32,
+        /// The wait before it.
+        delay_ms: u64,
+        /// Why the last one failed.
+        last_error: NodeError,
+    },
+    /// A node will not run in this visit.
+    #[serde(rename = "node.skipped")]
+    NodeSkipped {
+        /// The node.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// Why.
+        reason: SkipReason,
+    },
+    /// A node was stopped because the run ends.
+    #[serde(rename = "node.cancelled")]
+    NodeCancelled {
+        /// The node.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// Why.
+        reason: String,
+    },
+    /// A node waits for somebody or something outside.
+    #[serde(rename = "node.suspended")]
+    NodeSuspended {
+        /// The node.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// The interrupt it waits on.
+        interrupt_id: InterruptId,
+        /// The interrupt's kind.
+        kind: String,
+    },
+    /// A suspended node goes on.
+    #[serde(rename = "node.resumed")]
+    NodeResumed {
+        /// The node.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// The interrupt that was resolved.
+        interrupt_id: InterruptId,
+    },
+    /// A node started a run of another workflow.
+    #[serde(rename = "node.dispatched")]
+    NodeDispatched {
+        /// The node.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// The child run.
+        child_run_id: StreamId,
+        /// Its workflow.
+        child_workflow_id: WorkflowId,
+        /// The definition it runs.
+        definition: DefinitionRef,
+        /// The inputs it was given.
+        inputs: Map<String, Value>,
+    },
+    /// A child run ended.
+    #[serde(rename = "runwright.child.settled")]
+    ChildSettled {
+        /// The child run.
+        child_run_id: StreamId,
+        /// How it ended.
+        status: ChildStatus,
+        /// Its variables at the end, for output mappings.
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        variables: Map<String, Value>,
+        /// Its outputs.
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        outputs: Map<String, Value>,
+        /// Its error.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<NodeError>,
+    },
+    /// Somebody or something outside is asked.
+    #[serde(rename = "interrupt.requested")]
+    InterruptRequested {
+        /// Derived id.
+        interrupt_id: InterruptId,
+        /// The node that asks.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// `approval`, `clarification`, `external-event`, `custom`, …
+        kind: String,
+        /// The key a signal resolves it by.
+        key: String,
+        /// What is asked, shaped by the kind.
+        data: Value,
+        /// What an answer must look like.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resume_schema: Option<Value>,
+        /// When it expires.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeout_at: Option<Timestamp>,
+    },
+    /// An interrupt got its answer; the first one counts.
+    #[serde(rename = "interrupt.resolved")]
+    InterruptResolved {
+        /// The interrupt.
+        interrupt_id: InterruptId,
+        /// The node that asked.
+        node_id: NodeId,
+        /// Its kind.
+        kind: String,
+        /// The answer.
+        resume_value: Value,
+        /// Who answered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resolved_by: Option<String>,
+    },
+    /// Something arrived by name; kept until a node asks for it.
+    #[serde(rename = "runwright.signal.received")]
+    SignalReceived {
+        /// The name a node waits for.
+        name: String,
+        /// The sender's id of it: the same (name, id) counts once.
+        id: String,
+        /// What it carries.
+        payload: Value,
+    },
+    /// A write to a channel: the input of the write, not the state after it.
+    #[serde(rename = "channel.written")]
+    ChannelWritten {
+        /// The channel.
+        channel: String,
+        /// The write input.
+        value: Value,
+        /// The reducer in force.
+        reducer: String,
+        /// The time stamp of the write, for time-to-live.
+        written_at: Timestamp,
+        /// The channel's schema version in force.
+        schema_version: u32,
+        /// The writing node.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node_id: Option<NodeId>,
+    },
+    /// A variable has a new value.
+    #[serde(rename = "variable.changed")]
+    VariableChanged {
+        /// Its name.
+        name: String,
+        /// The new value.
+        next: Value,
+        /// The node that changed it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node_id: Option<NodeId>,
+    },
+    /// A node left an artifact.
+    #[serde(rename = "artifact.created")]
+    ArtifactCreated {
+        /// The artifact.
+        #[serde(flatten)]
+        artifact: Artifact,
+        /// The node.
+        node_id: NodeId,
+    },
+    /// A piece of an attempt's output, as it came.
+    #[serde(rename = "output.chunk")]
+    OutputChunk {
+        /// The node.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// The attempt.
+        attempt: u32,
+        /// Which output.
+        channel: OutputChannel,
+        /// The text; invalid UTF-8 is replaced, the artifact has the bytes.
+        chunk: String,
+        /// Nothing more comes of this output (in the log: it may be capped).
+        is_last: bool,
+        /// Finish reason, usage and the like.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        meta: Option<Value>,
+    },
+    /// A line a node wants kept.
+    #[serde(rename = "log.appended")]
+    LogAppended {
+        /// `debug`, `info`, `warn` or `error`.
+        level: String,
+        /// The line.
+        message: String,
+        /// The attempt that logged it; none for a line of the engine.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attempt: Option<AttemptId>,
+    },
+    /// A bound was reached.
+    #[serde(rename = "cap.breached")]
+    CapBreached {
+        /// Which bound.
+        kind: CapKind,
+        /// Its value.
+        limit: u64,
+        /// What was asked for; always greater.
+        observed: u64,
+        /// The node that was refused.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node_id: Option<NodeId>,
+    },
+    /// What a call used.
+    #[serde(rename = "provider.usage")]
+    ProviderUsage {
+        /// The usage.
+        #[serde(flatten)]
+        usage: Usage,
+        /// The node.
+        node_id: NodeId,
+    },
+    /// Part of a budget was set aside for an attempt or a child.
+    #[serde(rename = "budget.reserved")]
+    BudgetReserved {
+        /// What for.
+        holder: String,
+        /// Amount by dimension.
+        amounts: BTreeMap<String, u64>,
+    },
+    /// A reservation was settled: this much was used, the rest is free again.
+    #[serde(rename = "budget.consumed")]
+    BudgetConsumed {
+        /// What for.
+        holder: String,
+        /// Amount used by dimension.
+        amounts: BTreeMap<String, u64>,
+    },
+    /// A reservation did not fit.
+    #[serde(rename = "budget.exhausted")]
+    BudgetExhausted {
+        /// The dimension.
+        dimension: String,
+        /// What is used and reserved.
+        consumed: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// A replay decided something else than its source.
+    #[serde(rename = "replay.diverged")]
+    ReplayDiverged {
+        /// The source.
+        source_run_id: StreamId,
+        /// The first sequence that differs.
+        at_sequence: Seq,
+        /// How.
+        divergence_kind: DivergenceKind,
+    },
+}
+
+/// How a run will end once nothing is in flight.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "as", rename_all = "lowercase", rename_all_fields = "camelCase")]
+pub enum Ending {
+    /// Failed.
+    Failed {
+        /// The error.
+        error: NodeError,
+        /// The node it came from.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node_id: Option<NodeId>,
+    },
+    /// Cancelled.
+    Cancelled {
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// By whom.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// The parent whose cancellation cascaded here.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent: Option<StreamId>,
+    },
+}
+
+/// Why a node did not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SkipReason {
+    /// Its trigger rule can no longer be met.
+    RuleNotMet,
+    /// It is disabled in the definition.
+    Disabled,
+    /// It failed and the definition says to go on as if skipped.
+    OnFailure,
+    /// The run ended before it was reached.
+    RunEnded,
+}
+
+/// Which bound was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CapKind {
+    /// Node executions of the run.
+    NodeExecutions,
+    /// Wall time of the run.
+    RunDuration,
+    /// Rounds of a loop.
+    LoopIterations,
+}
+
+/// How a replay differs from its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DivergenceKind {
+    /// Same type of event, other content.
+    Output,
+    /// The source has an event the replay does not decide.
+    Missing,
+    /// The replay decides an event the source does not have.
+    Extra,
+    /// Another type of event.
+    TypeMismatch,
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}

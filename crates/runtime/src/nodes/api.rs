@@ -1,0 +1,180 @@
+//! What a work node is, and what it is given.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use kernel::ids::{AttemptId, AttemptKey, StreamId, TenantId};
+use kernel::problem::Problem;
+use kernel::run::event::OutputChannel;
+use kernel::run::{Artifact, NodeError, Outcome};
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+/// Whether an attempt whose holder was lost may run again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeat {
+    /// Yes, with the same attempt key: its effect is harmless to repeat, or the other side
+    /// recognises the key.
+    Repeatable,
+    /// No: the attempt fails with `outcome_unknown` and somebody decides.
+    Once,
+}
+
+/// A type of work node.
+#[async_trait]
+pub trait WorkNode: Send + Sync + 'static {
+    /// The type id definitions name it by.
+    fn type_id(&self) -> &'static str;
+
+    /// One line for people: what it does.
+    fn summary(&self) -> &'static str;
+
+    /// The repeat policy of a node with this (valid) config.
+    fn repeat(&self, config: &Value) -> Repeat;
+
+    /// JSON Schema (2020-12) of its config.
+    fn config_schema(&self) -> Value;
+
+    /// Checks beyond the schema; paths are JSON pointers into the config.
+    fn check(&self, config: &Value) -> Vec<Problem> {
+        let _ = config;
+        Vec::new()
+    }
+
+    /// Runs one attempt to its end. Watches `cx.stop`: when it fires, everything the attempt
+    /// started is stopped before this returns (with [`Outcome::Stopped`]).
+    async fn run(&self, started: Started, cx: NodeContext) -> Outcome;
+}
+
+/// An attempt whose start is durable. Only the driver can make one, from an append that has
+/// returned: intent before effect.
+#[derive(Clone, Debug)]
+pub struct Started {
+    pub(crate) tenant: TenantId,
+    pub(crate) run: StreamId,
+    pub(crate) attempt: AttemptId,
+    pub(crate) key: AttemptKey,
+    pub(crate) restarts: u32,
+    pub(crate) config: Arc<Value>,
+    pub(crate) inputs: Map<String, Value>,
+}
+
+impl Started {
+    /// The run's tenant.
+    pub fn tenant(&self) -> &TenantId {
+        &self.tenant
+    }
+
+    /// The run.
+    pub fn run(&self) -> &StreamId {
+        &self.run
+    }
+
+    /// Which attempt this is.
+    pub fn attempt(&self) -> &AttemptId {
+        &self.attempt
+    }
+
+    /// The key by which an effect of this attempt can be recognised; the same after a restart.
+    pub fn key(&self) -> &AttemptKey {
+        &self.key
+    }
+
+    /// How often this attempt was restarted because its holder was lost.
+    pub fn restarts(&self) -> u32 {
+        self.restarts
+    }
+
+    /// The node's config.
+    pub fn config(&self) -> &Value {
+        &self.config
+    }
+
+    /// What the node's ports resolved to.
+    pub fn inputs(&self) -> &Map<String, Value> {
+        &self.inputs
+    }
+}
+
+/// What an attempt may use.
+#[derive(Clone)]
+pub struct NodeContext {
+    /// Fires when the run no longer wants this attempt.
+    pub stop: CancellationToken,
+    /// Where output goes while it comes.
+    pub output: Arc<dyn OutputSink>,
+    /// Where artifacts go.
+    pub artifacts: Arc<dyn ArtifactSink>,
+    /// Ports to the outside.
+    pub ports: Arc<Ports>,
+}
+
+/// Takes output of an attempt as it comes. Waits while the log is behind, so that a fast
+/// producer is slowed down and memory stays bounded.
+#[async_trait]
+pub trait OutputSink: Send + Sync {
+    /// Appends a chunk of at most [`kernel::limits::MAX_CHUNK_BYTES`] to the log. An error means
+    /// that this process does not hold the run any more: the attempt should stop.
+    async fn chunk(
+        &self,
+        channel: OutputChannel,
+        text: String,
+        is_last: bool,
+        meta: Option<Value>,
+    ) -> Result<(), HoldLost>;
+
+    /// Keeps a line in the log.
+    async fn log(&self, level: &str, message: String) -> Result<(), HoldLost>;
+}
+
+/// This process does not hold the run any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("another process has taken the run over")]
+pub struct HoldLost;
+
+/// Takes artifacts of an attempt: bytes of any length in bounded memory.
+#[async_trait]
+pub trait ArtifactSink: Send + Sync {
+    /// Keeps a file's bytes as blobs of the tenant and describes them. The artifact is announced
+    /// by the completion (or failure) that carries it.
+    async fn keep_file(
+        &self,
+        artifact_type: &str,
+        media_type: &str,
+        path: &std::path::Path,
+    ) -> Result<Artifact, NodeError>;
+
+    /// Keeps bytes that are in memory anyway.
+    async fn keep_bytes(
+        &self,
+        artifact_type: &str,
+        media_type: &str,
+        bytes: Vec<u8>,
+    ) -> Result<Artifact, NodeError>;
+}
+
+/// The outside world, as this process was composed.
+#[derive(Clone)]
+pub struct Ports {
+    /// Starts processes so that none outlives the engine unseen.
+    pub supervisor: crate::supervisor::Supervisor,
+    /// Sends HTTP requests past the SSRF guard.
+    pub outbound: crate::outbound::Outbound,
+    /// Resolves secrets by reference.
+    pub secrets: Arc<dyn Secrets>,
+    /// The folder relative paths of process nodes start from.
+    pub workdir: PathBuf,
+}
+
+/// Resolves secrets by reference. Values go to the node and nowhere else; the driver tells the
+/// redactor every value it hands out.
+#[async_trait]
+pub trait Secrets: Send + Sync {
+    /// The value of a reference of a tenant.
+    async fn resolve(&self, tenant: &TenantId, reference: &str) -> Result<String, NodeError>;
+}
+
+/// Longest time an attempt is given to stop before its process group is killed outright.
+pub const STOP_GRACE: Duration = Duration::from_secs(5);

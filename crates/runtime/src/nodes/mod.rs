@@ -1,0 +1,9 @@
+//! Work nodes: one file each, one line each in [`Registry::standard`].
+//!
+//! A work node does one attempt of one visit of a node. It may touch the outside world because
+//! its start is durable: [`WorkNode::run`] takes a [`Started`], and only the driver makes one,
+//! after the append of `node.started` has returned.
+
+mod api;
+
+pub use api::*;
