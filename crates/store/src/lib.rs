@@ -7,6 +7,7 @@
 //! **Architecture invariant:** no event kind is named in this crate or in any store.
 
 mod api;
+mod clock;
 pub mod codec;
 #[cfg(feature = "testing")]
 pub mod conformance;
@@ -14,6 +15,9 @@ mod error;
 #[cfg(feature = "testing")]
 pub mod faults;
 pub mod memory;
+mod types;
 
 pub use api::*;
+pub use clock::*;
 pub use error::*;
+pub use types::*;

@@ -1,1 +1,170 @@
-//! The in-memory reference store.
+//! The in-memory reference store: the trait's documentation as the simplest code that keeps it.
+//!
+//! One mutex, ordered maps, and a scan wherever a real store has an index. Other stores are
+//! compared with it call by call, so it prefers the plain way to the fast one. It is durable as
+//! long as one of its handles lives.
+
+mod append;
+mod holds;
+mod queue;
+mod tables;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use kernel::batch::Batch;
+use kernel::digest::Digest;
+use kernel::ids::{HolderId, StreamId, TenantId};
+use kernel::time::Timestamp;
+use parking_lot::Mutex;
+
+use crate::api::{Store, assert_appendable};
+use crate::clock::StoreClock;
+use crate::error::StoreError;
+use crate::types::*;
+use tables::Tables;
+
+/// A handle on a store in memory. Clones are further handles on the same data.
+#[derive(Clone)]
+pub struct MemoryStore {
+    tables: Arc<Mutex<Tables>>,
+    clock: Arc<dyn StoreClock>,
+}
+
+impl MemoryStore {
+    /// A store with nothing in it.
+    pub fn new(clock: Arc<dyn StoreClock>) -> Self {
+        Self {
+            tables: Arc::default(),
+            clock,
+        }
+    }
+
+    /// Another handle on the same data with a clock of its own, as another process has.
+    pub fn share(&self, clock: Arc<dyn StoreClock>) -> Self {
+        Self {
+            tables: Arc::clone(&self.tables),
+            clock,
+        }
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn append(
+        &self,
+        batch: Batch,
+        guard: Guard,
+        hold: HoldChange,
+    ) -> Result<Appended, StoreError> {
+        assert_appendable(&batch, guard, &hold);
+        self.tables.lock().append(batch, guard, hold, self.now())
+    }
+
+    async fn load(
+        &self,
+        stream: &StreamId,
+        from: ReadFrom,
+        limit: usize,
+    ) -> Result<Loaded, StoreError> {
+        self.tables.lock().load(stream, from, limit)
+    }
+
+    async fn claim(
+        &self,
+        stream: &StreamId,
+        holder: &HolderId,
+        ttl: Duration,
+    ) -> Result<Hold, StoreError> {
+        self.tables.lock().claim(stream, holder, ttl, self.now())
+    }
+
+    async fn renew(
+        &self,
+        holds: &[Hold],
+        ttl: Duration,
+    ) -> Result<Vec<Result<Hold, StoreError>>, StoreError> {
+        let mut tables = self.tables.lock();
+        Ok(holds
+            .iter()
+            .map(|hold| tables.renew(hold, ttl, self.now()))
+            .collect())
+    }
+
+    async fn release(&self, hold: &Hold) -> Result<(), StoreError> {
+        self.tables.lock().release(hold);
+        Ok(())
+    }
+
+    async fn due(&self, query: DueQuery) -> Result<DueAnswer, StoreError> {
+        Ok(self.tables.lock().due(&query, self.now()))
+    }
+
+    async fn key(
+        &self,
+        tenant: &TenantId,
+        namespace: &str,
+        key: &str,
+    ) -> Result<Option<KeyRow>, StoreError> {
+        Ok(self
+            .tables
+            .lock()
+            .key(tenant, namespace, key, self.now())
+            .cloned())
+    }
+
+    async fn put_checkpoint(
+        &self,
+        stream: &StreamId,
+        checkpoint: Checkpoint,
+    ) -> Result<(), StoreError> {
+        self.tables.lock().put_checkpoint(stream, checkpoint)
+    }
+
+    async fn put_blob(&self, tenant: &TenantId, bytes: Vec<u8>) -> Result<Digest, StoreError> {
+        Ok(self.tables.lock().put_blob(tenant, &bytes, self.now()))
+    }
+
+    async fn blob(&self, tenant: &TenantId, digest: &Digest) -> Result<Vec<u8>, StoreError> {
+        self.tables.lock().blob(tenant, digest)
+    }
+
+    async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, StoreError> {
+        Ok(self.tables.lock().list(&query))
+    }
+
+    async fn feed(&self, after: Position, limit: usize) -> Result<Vec<FeedEvent>, StoreError> {
+        self.tables.lock().feed(after, limit)
+    }
+
+    async fn outbox(&self, limit: usize) -> Result<Vec<Outgoing>, StoreError> {
+        Ok(self.tables.lock().outbox(limit))
+    }
+
+    async fn delivered(&self, places: &[u64]) -> Result<(), StoreError> {
+        self.tables.lock().delivered(places);
+        Ok(())
+    }
+
+    async fn purge(&self, stream: &StreamId, reason: &str) -> Result<Tombstone, StoreError> {
+        self.tables.lock().purge(stream, reason, self.now())
+    }
+
+    async fn tombstone(&self, stream: &StreamId) -> Result<Option<Tombstone>, StoreError> {
+        Ok(self.tables.lock().tombstone(stream).cloned())
+    }
+
+    async fn maintain(&self) -> Result<bool, StoreError> {
+        self.tables.lock().maintain(self.now());
+        Ok(false)
+    }
+
+    async fn inspect(&self) -> Result<Vec<Finding>, StoreError> {
+        Ok(self.tables.lock().inspect())
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}

@@ -1,0 +1,113 @@
+//! Claim, renew, release.
+
+use std::time::Duration;
+
+use kernel::ids::{HolderId, StreamId, TenantId};
+use kernel::time::Timestamp;
+
+use super::tables::{Stream, Tables};
+use crate::error::{Conflict, StoreError};
+use crate::types::*;
+
+impl Tables {
+    pub(super) fn claim(
+        &mut self,
+        stream: &StreamId,
+        holder: &HolderId,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<Hold, StoreError> {
+        let found = self.stream(stream)?;
+        if found
+            .live_hold(now)
+            .is_some_and(|hold| hold.holder != *holder)
+            || self.concurrency_blocks(stream, found, now)
+        {
+            return Err(StoreError::Conflict(Conflict::Held));
+        }
+        Ok(self.stream_mut(stream)?.take(stream, holder, ttl, now))
+    }
+
+    pub(super) fn renew(
+        &mut self,
+        hold: &Hold,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<Hold, StoreError> {
+        let found = self.stream(&hold.stream)?;
+        let on_record = found.hold.as_ref().filter(|kept| kept.epoch == hold.epoch);
+        let kept = on_record.ok_or(StoreError::Fenced)?;
+        // While it expired, a stream with the same concurrency key may have been claimed.
+        if kept.expires_at <= now && self.concurrency_blocks(&hold.stream, found, now) {
+            return Err(StoreError::Fenced);
+        }
+        let renewed = Hold {
+            expires_at: now.plus(ttl),
+            ..kept.clone()
+        };
+        self.stream_mut(&hold.stream)?.hold = Some(renewed.clone());
+        Ok(renewed)
+    }
+
+    pub(super) fn release(&mut self, hold: &Hold) {
+        if let Ok(found) = self.stream_mut(&hold.stream)
+            && found
+                .hold
+                .as_ref()
+                .is_some_and(|kept| kept.epoch == hold.epoch)
+        {
+            found.hold = None;
+        }
+    }
+
+    fn stream_mut(&mut self, stream: &StreamId) -> Result<&mut Stream, StoreError> {
+        self.streams.get_mut(stream).ok_or(StoreError::Missing)
+    }
+
+    fn concurrency_blocks(&self, stream: &StreamId, found: &Stream, now: Timestamp) -> bool {
+        found.index.concurrency_key.as_ref().is_some_and(|key| {
+            self.key_held_until(found.tenant(), key, stream, now)
+                .is_some()
+        })
+    }
+
+    /// When the last of the live holds that other streams have under a concurrency key expires.
+    pub(super) fn key_held_until(
+        &self,
+        tenant: &TenantId,
+        key: &str,
+        except: &StreamId,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let others = self.streams.iter().filter(|(stream, found)| {
+            *stream != except
+                && found.tenant() == tenant
+                && found.index.concurrency_key.as_deref() == Some(key)
+        });
+        others
+            .filter_map(|(_, found)| found.live_hold(now))
+            .map(|hold| hold.expires_at)
+            .max()
+    }
+}
+
+impl Stream {
+    /// Puts a hold with a new epoch on record, whatever was there.
+    pub(super) fn take(
+        &mut self,
+        stream: &StreamId,
+        holder: &HolderId,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Hold {
+        self.epoch.0 += 1;
+        let hold = Hold {
+            stream: stream.clone(),
+            epoch: self.epoch,
+            holder: holder.clone(),
+            expires_at: now.plus(ttl),
+        };
+        self.hold = Some(hold.clone());
+        hold
+    }
+}

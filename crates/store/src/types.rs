@@ -1,0 +1,258 @@
+//! The types the trait's methods speak.
+
+use std::time::Duration;
+
+use kernel::batch::{IndexRow, Record};
+use kernel::digest::Digest;
+use kernel::ids::{HolderId, MessageId, Seq, StreamId, TenantId};
+use kernel::stream::{StreamHeader, StreamKind};
+use kernel::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// A place in the commit order of a whole store. Positions only grow; a reader that has seen
+/// one will never later find an event below it.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Position(pub u64);
+
+/// The fencing number of a hold. The first claim of a stream gets 1, each later one
+/// more by one, whether or not the hold was released in between.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Epoch(pub u64);
+
+/// A live hold on a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// The stream.
+    pub stream: StreamId,
+    /// The fence.
+    pub epoch: Epoch,
+    /// Who holds it.
+    pub holder: HolderId,
+    /// When it lapses by the store's clock, unless renewed.
+    pub expires_at: Timestamp,
+}
+
+/// By what right an append is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// As the holder: refused as `Fenced` unless the hold on record has this epoch. An expired
+    /// hold that nobody took since still passes, as safety comes from the epoch alone; a
+    /// released one does not.
+    Holder(Epoch),
+    /// From outside (cancel, resolve, signal, save): only the sequence decides.
+    Outside,
+}
+
+/// What an append does to the hold on its stream, in the same transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HoldChange {
+    /// Nothing.
+    Keep,
+    /// Take it; allowed only with the first batch of a stream.
+    Take {
+        /// The new holder.
+        holder: HolderId,
+        /// For how long, by the store's clock.
+        ttl: Duration,
+    },
+    /// Give it up; allowed only under `Guard::Holder`.
+    Release,
+}
+
+/// An acknowledged append.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// The position of the last event of the batch.
+    pub position: Position,
+    /// The hold taken with `HoldChange::Take`.
+    pub hold: Option<Hold>,
+}
+
+/// Where to begin reading a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadFrom {
+    /// At a sequence, ignoring checkpoints.
+    Seq(Seq),
+    /// At the newest checkpoint if there is one, else at 0.
+    Checkpoint,
+}
+
+/// A folded state at some length of the log. May be deleted at any moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// How many events it has folded.
+    pub next_seq: Seq,
+    /// The link of the hash chain after the last of them.
+    pub chain: Digest,
+    /// The kernel's bytes.
+    pub state: Vec<u8>,
+}
+
+/// A stream as read at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// Its header.
+    pub header: StreamHeader,
+    /// The checkpoint that was asked for.
+    pub checkpoint: Option<Checkpoint>,
+    /// Events from the start asked for (or from the checkpoint), gapless, up to the limit.
+    pub records: Vec<Record>,
+    /// The sequence of the first of `records`.
+    pub first_seq: Seq,
+    /// How many events the whole log holds.
+    pub next_seq: Seq,
+    /// The index row.
+    pub index: IndexRow,
+    /// The hold, if one is on record; it may have expired.
+    pub hold: Option<Hold>,
+}
+
+/// What a worker asks of the queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueQuery {
+    /// Only this queue.
+    pub queue: String,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A stream that waits to be driven.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// The stream.
+    pub stream: StreamId,
+    /// Its tenant.
+    pub tenant: TenantId,
+}
+
+/// The queue as it stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DueAnswer {
+    /// Streams to claim now, best first: priority, then the longest waiting.
+    pub ready: Vec<Due>,
+    /// When to look again even without a hint that something changed, by the store's clock.
+    pub next_at: Option<Timestamp>,
+}
+
+/// A unique key on record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRow {
+    /// The stream that claimed it.
+    pub stream: StreamId,
+    /// The digest of the claiming request.
+    pub digest: Option<Digest>,
+    /// The answer to give again.
+    pub answer: Option<Vec<u8>>,
+    /// When it is free again.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Which index rows to list. Everything given must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListQuery {
+    /// Only this tenant. `None` lists all and is for the operator's own commands.
+    pub tenant: Option<TenantId>,
+    /// Only this workspace.
+    pub workspace: Option<String>,
+    /// Only this kind.
+    pub kind: Option<StreamKind>,
+    /// Only this subject (workflow id).
+    pub subject: Option<String>,
+    /// Only these statuses; empty means all.
+    pub statuses: Vec<String>,
+    /// Only streams with this tag.
+    pub tag: Option<String>,
+    /// Only children of this run.
+    pub parent: Option<StreamId>,
+    /// Continue behind this row of an earlier page.
+    pub after: Option<ListCursor>,
+    /// At most so many rows.
+    pub limit: usize,
+}
+
+/// Where a page of a list ended. Lists run from the newest creation to the oldest; equal times
+/// are ordered by stream id, descending.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListCursor {
+    /// Creation time of the last row.
+    pub created_at: Timestamp,
+    /// Its stream.
+    pub stream: StreamId,
+}
+
+/// A row of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The stream.
+    pub stream: StreamId,
+    /// Its tenant.
+    pub tenant: TenantId,
+    /// How many events its log holds.
+    pub next_seq: Seq,
+    /// The index row.
+    pub index: IndexRow,
+}
+
+/// An event in commit order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeedEvent {
+    /// Its position.
+    pub position: Position,
+    /// Its stream.
+    pub stream: StreamId,
+    /// The stream's tenant.
+    pub tenant: TenantId,
+    /// Its sequence.
+    pub seq: Seq,
+    /// Its content.
+    pub content: Vec<u8>,
+}
+
+/// A message waiting for delivery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Its place in the outbox; deliveries are acknowledged by it.
+    pub place: u64,
+    /// The stream that sent it.
+    pub source: StreamId,
+    /// The tenant of both streams.
+    pub tenant: TenantId,
+    /// The message id.
+    pub id: MessageId,
+    /// The stream it is for.
+    pub target: StreamId,
+    /// The command as JSON.
+    pub command: Vec<u8>,
+}
+
+/// What is left of a purged stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tombstone {
+    /// The stream.
+    pub stream: StreamId,
+    /// Its tenant.
+    pub tenant: TenantId,
+    /// How many events its log held.
+    pub next_seq: Seq,
+    /// The last link of its hash chain.
+    pub chain: Digest,
+    /// Why it was erased.
+    pub reason: String,
+    /// When.
+    pub purged_at: Timestamp,
+}
+
+/// Something [`Store::inspect`] found wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The stream, where the finding is about one.
+    pub stream: Option<StreamId>,
+    /// What is wrong, for a person.
+    pub what: String,
+}
