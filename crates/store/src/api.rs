@@ -24,6 +24,8 @@ use crate::types::*;
 ///
 /// **Walls.** Methods that name a tenant see only that tenant's rows. Those that name a stream
 /// trust the caller to have checked whose it is.
+///
+/// **Texts.** Ids, names and keys are any text without NUL; contents and answers any bytes.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Appends a batch: events, index row, timers, keys and outbox in one transaction.
@@ -101,8 +103,9 @@ pub trait Store: Send + Sync + 'static {
     /// `next_at` is later than now and not later than the first moment at which a stream that is
     /// kept back now no longer is, if nothing is appended, claimed, renewed or released. What
     /// keeps a stream back is that it is not runnable and its timers lie ahead, that a live hold
-    /// is on it, or that one is on its concurrency key. It may be earlier than that moment, and
-    /// is there whenever there is such a moment.
+    /// is on it, or that one is on its concurrency key. It may be earlier than that moment. It
+    /// is there whenever there is such a moment, and `None` if the queue has neither a live hold
+    /// nor a timer to come.
     async fn due(&self, query: DueQuery) -> Result<DueAnswer, StoreError>;
 
     /// Looks up an unexpired unique key.

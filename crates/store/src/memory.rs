@@ -168,3 +168,6 @@ impl Store for MemoryStore {
         self.clock.now()
     }
 }
+
+#[cfg(test)]
+mod tests;

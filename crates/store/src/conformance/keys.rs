@@ -1,0 +1,179 @@
+//! Unique keys: claimed with an append, taken until they expire.
+
+use kernel::batch::KeyClaim;
+use kernel::digest::Digest;
+
+use super::world::*;
+use crate::*;
+
+pub(super) async fn a_claimed_key_is_found_as_it_was_claimed(mut w: World<'_>) {
+    let claim = KeyClaim {
+        namespace: "idempotency".into(),
+        key: "request-1".into(),
+        digest: Some(Digest::of(b"request")),
+        answer: Some(vec![0, 1, 255]),
+        expires_at: Some(START.plus(SECOND)),
+    };
+    let mut log = Log::new("run-1");
+    let draft = log.next(["a"]).claim(claim.clone()).key("k", None);
+    w.put(&mut log, draft).await;
+    w.reopen().await;
+    let tenant = log.header.tenant();
+    let row = KeyRow {
+        stream: log.id().clone(),
+        digest: claim.digest,
+        answer: claim.answer,
+        expires_at: claim.expires_at,
+    };
+    assert_eq!(
+        w.key(tenant, "idempotency", "request-1").await,
+        Ok(Some(row))
+    );
+    let bare = KeyRow {
+        stream: log.id().clone(),
+        digest: None,
+        answer: None,
+        expires_at: None,
+    };
+    assert_eq!(w.key(tenant, "dedup", "k").await, Ok(Some(bare)));
+    for (namespace, key) in [("dedup", "request-1"), ("idempotency", "k"), ("dedup", "K")] {
+        assert_eq!(w.key(tenant, namespace, key).await, Ok(None));
+    }
+}
+
+pub(super) async fn a_taken_key_refuses_the_append(w: World<'_>) {
+    let mut log = Log::new("run-1");
+    let draft = log.next(["a"]).key("k", None);
+    w.put(&mut log, draft).await;
+    assert_eq!(
+        w.try_put(Log::new("run-2").next(["no"]).key("k", None))
+            .await,
+        Err(key_taken("k"))
+    );
+    let again = w.try_put(log.next(["no"]).key("k", None)).await;
+    assert_eq!(
+        again,
+        Err(key_taken("k")),
+        "the stream that has the key is refused like any other"
+    );
+    let draft = Log::new("run-2")
+        .next(["no"])
+        .key("free", None)
+        .key("k", None)
+        .key("k", None);
+    assert_eq!(w.try_put(draft).await, Err(key_taken("k")));
+    assert_eq!(w.texts(log.id()).await, ["a"]);
+}
+
+pub(super) async fn the_first_taken_key_of_a_batch_is_named(w: World<'_>) {
+    let mut log = Log::new("run-1");
+    let draft = log.next(["a"]).key("y", None).key("x", None);
+    w.put(&mut log, draft).await;
+    let draft = Log::new("run-2")
+        .next(["no"])
+        .key("free", None)
+        .key("x", None)
+        .key("y", None);
+    assert_eq!(w.try_put(draft).await, Err(key_taken("x")));
+}
+
+pub(super) async fn a_batch_cannot_claim_a_key_twice(w: World<'_>) {
+    let draft = Log::new("run-1").next(["no"]).key("k", None).key("k", None);
+    assert_eq!(w.try_put(draft).await, Err(key_taken("k")));
+    assert_eq!(w.fed(Position(0)).await, [""; 0]);
+}
+
+pub(super) async fn an_expired_key_is_free(w: World<'_>) {
+    let (mut one, mut two) = (Log::new("run-1"), Log::new("run-2"));
+    let expiry = START.plus(SECOND);
+    let draft = one.next(["a"]).key("k", Some(expiry)).key("forever", None);
+    w.put(&mut one, draft).await;
+    let tenant = one.header.tenant().clone();
+    w.clock.advance(SECOND - MS);
+    assert!(w.key(&tenant, "dedup", "k").await.unwrap().is_some());
+    assert_eq!(
+        w.try_put(two.next(["no"]).key("k", None)).await,
+        Err(key_taken("k"))
+    );
+    w.clock.advance(MS);
+    assert_eq!(w.key(&tenant, "dedup", "k").await, Ok(None));
+    let draft = two.next(["a"]).key("k", Some(expiry.plus(SECOND)));
+    w.put(&mut two, draft).await;
+    let row = w.key(&tenant, "dedup", "k").await.unwrap().unwrap();
+    assert_eq!(
+        (&row.stream, row.expires_at),
+        (two.id(), Some(expiry.plus(SECOND)))
+    );
+    assert_eq!(
+        w.try_put(one.next(["no"]).key("k", None)).await,
+        Err(key_taken("k"))
+    );
+    w.clock.advance(SECOND);
+    w.maintain_all().await;
+    assert_eq!(w.key(&tenant, "dedup", "k").await, Ok(None));
+    assert!(w.key(&tenant, "dedup", "forever").await.unwrap().is_some());
+    // The purge of the first claimer must not take the key from the second.
+    let draft = two.next(["b"]).key("k", None);
+    w.put(&mut two, draft).await;
+    w.purge(one.id(), "gone").await.unwrap();
+    assert_eq!(
+        w.key(&tenant, "dedup", "k").await.unwrap().unwrap().stream,
+        *two.id()
+    );
+}
+
+pub(super) async fn a_key_claimed_as_expired_is_free_at_once(w: World<'_>) {
+    let mut log = Log::new("run-1");
+    let draft = log.next(["a"]).key("k", Some(START));
+    w.put(&mut log, draft).await;
+    assert_eq!(w.key(log.header.tenant(), "dedup", "k").await, Ok(None));
+    let draft = log.next(["b"]).key("k", None);
+    w.put(&mut log, draft).await;
+}
+
+pub(super) async fn keys_of_tenants_are_apart(w: World<'_>) {
+    let (mut ours, mut theirs) = (Log::of("acme", "run-1"), Log::of("globex", "run-2"));
+    for log in [&mut ours, &mut theirs] {
+        let draft = log.next(["a"]).key("k", None);
+        w.put(log, draft).await;
+    }
+    let row = w
+        .key(ours.header.tenant(), "dedup", "k")
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(row.stream, *ours.id());
+    assert_eq!(w.key(&"initech".into(), "dedup", "k").await, Ok(None));
+}
+
+pub(super) async fn one_of_many_racing_claims_of_a_key_wins(w: World<'_>) {
+    let other = w.other().await;
+    let mut appends = Vec::new();
+    for n in 0..16 {
+        let store = if n % 2 == 0 {
+            w.store.clone()
+        } else {
+            other.clone()
+        };
+        let batch = Log::new(&format!("run-{n}"))
+            .next(["a"])
+            .key("k", None)
+            .batch();
+        appends.push(tokio::spawn(async move {
+            let result = store
+                .append(batch.clone(), Guard::Outside, HoldChange::Keep)
+                .await;
+            (batch.stream().clone(), result)
+        }));
+    }
+    let mut won = Vec::new();
+    for append in appends {
+        match append.await.unwrap() {
+            (stream, Ok(_)) => won.push(stream),
+            (_, refused) => assert_eq!(refused, Err(key_taken("k"))),
+        }
+    }
+    let row = w.key(&"acme".into(), "dedup", "k").await.unwrap().unwrap();
+    assert_eq!(won, [row.stream]);
+    assert_eq!(w.fed(Position(0)).await.len(), 1);
+}
