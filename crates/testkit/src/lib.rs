@@ -1,0 +1,100 @@
+//! What tests of every crate share: named skips, and seeds whose number the runner chooses.
+//!
+//! **Architecture invariant:** only `[dev-dependencies]` name this crate, and it depends on
+//! nothing, so that a test of any layer can use it.
+//!
+//! Environment, set by `cargo xtask ci` and `cargo xtask soak`:
+//!
+//! | Variable | Meaning |
+//! |---|---|
+//! | `RUNWRIGHT_SKIPS` | the file that named skips are appended to |
+//! | `RUNWRIGHT_REQUIRE_ALL` | `1`: the run will fail for any named skip |
+//! | `RUNWRIGHT_CASES` | a number, or `full` for the count a claim rests on |
+//! | `RUNWRIGHT_SEED` | run the one case of this seed |
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::ops::Range;
+
+/// Says that a test checks nothing here, and why; the test returns right after.
+///
+/// `name` is the test's own name, without a colon. The reason names what is missing. Test
+/// runners hide what a passing test prints, so the line also goes to the file that
+/// `RUNWRIGHT_SKIPS` names, where the run counts it.
+///
+/// # Panics
+/// When the skip cannot be recorded: a skip that nobody hears of would read as a pass.
+pub fn skip(name: &str, reason: &str) {
+    let line = format!("SKIP: {name}: {reason}\n");
+    std::io::stderr()
+        .write_all(line.as_bytes())
+        .expect("stderr takes a line");
+    if let Some(ledger) = std::env::var_os("RUNWRIGHT_SKIPS") {
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&ledger)
+            // One write of one line: tests of several processes append to the same file.
+            .and_then(|mut file| file.write_all(line.as_bytes()))
+            .expect("the file named by RUNWRIGHT_SKIPS takes a line");
+    }
+}
+
+/// The seeds of a seeded test: `sample` of them in `ci`, `full` of them in `soak`.
+///
+/// Counted from 0, so that every run of a mode tries the same cases; a failing case prints its
+/// seed, and `RUNWRIGHT_SEED` runs that one alone.
+///
+/// # Panics
+/// When `RUNWRIGHT_CASES` or `RUNWRIGHT_SEED` is set to something else than the above.
+pub fn seeds(sample: u64, full: u64) -> Range<u64> {
+    let read = |name| std::env::var(name).ok();
+    match choose(
+        sample,
+        full,
+        read("RUNWRIGHT_CASES"),
+        read("RUNWRIGHT_SEED"),
+    ) {
+        Ok(seeds) => seeds,
+        Err(problem) => panic!("{problem}"),
+    }
+}
+
+fn choose(
+    sample: u64,
+    full: u64,
+    cases: Option<String>,
+    seed: Option<String>,
+) -> Result<Range<u64>, &'static str> {
+    if let Some(seed) = seed {
+        let seed = seed.parse::<u64>().ok().filter(|seed| *seed < u64::MAX);
+        let seed = seed.ok_or("RUNWRIGHT_SEED is a whole number")?;
+        return Ok(seed..seed + 1);
+    }
+    match cases.as_deref() {
+        None => Ok(0..sample),
+        Some("full") => Ok(0..full),
+        Some(number) => number
+            .parse()
+            .map(|count| 0..count)
+            .map_err(|_| "RUNWRIGHT_CASES is a whole number or `full`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_runner_chooses_how_many_seeds() {
+        let seeds = |cases: Option<&str>, seed: Option<&str>| {
+            choose(25, 200, cases.map(str::to_owned), seed.map(str::to_owned))
+        };
+        assert_eq!(seeds(None, None), Ok(0..25));
+        assert_eq!(seeds(Some("full"), None), Ok(0..200));
+        assert_eq!(seeds(Some("3"), None), Ok(0..3));
+        assert_eq!(seeds(Some("full"), Some("41")), Ok(41..42));
+        assert!(seeds(Some("many"), None).is_err());
+        assert!(seeds(None, Some("x")).is_err());
+    }
+}

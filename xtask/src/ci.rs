@@ -1,0 +1,289 @@
+//! `cargo xtask ci`: everything a change must pass, in one command.
+//!
+//! Every step runs even when an earlier one failed, so that one run tells all. The last line is
+//! `N passed, N failed, N skipped`: tests, and each failed step that is not a test run counts as
+//! one failure.
+
+mod test_run;
+mod tools;
+
+use std::time::{Duration, Instant};
+
+use crate::Failure;
+use crate::project::{Project, succeed};
+use test_run::Counts;
+
+/// What a missing tool or a skipped test means for the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    /// It is named and the run goes on.
+    Present,
+    /// What can be installed is installed, and any skip fails the run.
+    All,
+}
+
+/// Something that was not checked, and why.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Skip {
+    name: String,
+    reason: String,
+}
+
+/// What the steps of one run share.
+struct Session<'a> {
+    project: &'a Project,
+    need: Need,
+    counts: Counts,
+    skips: Vec<Skip>,
+}
+
+struct Step {
+    name: &'static str,
+    run: fn(&mut Session<'_>) -> Result<(), String>,
+}
+
+/// In the order they run: the quick ones first.
+const STEPS: &[Step] = &[
+    Step {
+        name: "tools",
+        run: tools::run,
+    },
+    Step {
+        name: "fmt",
+        run: fmt,
+    },
+    Step {
+        name: "tidy",
+        run: tidy,
+    },
+    Step {
+        name: "direction",
+        run: direction,
+    },
+    Step {
+        name: "clippy",
+        run: clippy,
+    },
+    Step {
+        name: "doc",
+        run: doc,
+    },
+    Step {
+        name: "test",
+        run: test_run::tests,
+    },
+    Step {
+        name: "doctest",
+        run: test_run::doctests,
+    },
+];
+
+fn fmt(session: &mut Session<'_>) -> Result<(), String> {
+    succeed(&mut session.project.cargo(&["fmt", "--all", "--check"]))
+        .map_err(|_| "some files are not formatted; run `cargo fmt --all`".to_owned())
+}
+
+fn tidy(session: &mut Session<'_>) -> Result<(), String> {
+    said(crate::tidy::run(session.project, &[]))
+}
+
+fn direction(session: &mut Session<'_>) -> Result<(), String> {
+    said(crate::direction::run(session.project, &[]))
+}
+
+fn clippy(session: &mut Session<'_>) -> Result<(), String> {
+    succeed(&mut session.project.cargo(&[
+        "clippy",
+        "--locked",
+        "--workspace",
+        "--all-targets",
+        "--all-features",
+        "--",
+        "-D",
+        "warnings",
+    ]))
+}
+
+/// Documentation of our own crates only; their dependencies are already checked for clippy.
+fn doc(session: &mut Session<'_>) -> Result<(), String> {
+    let mut command = session.project.cargo(&[
+        "doc",
+        "--locked",
+        "--workspace",
+        "--all-features",
+        "--no-deps",
+    ]);
+    succeed(command.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+fn said(outcome: Result<(), Failure>) -> Result<(), String> {
+    outcome.map_err(|failure| match failure {
+        Failure::Found(text) | Failure::Usage(text) => text,
+    })
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Call {
+    need: Need,
+    only: Vec<String>,
+}
+
+fn parse(arguments: &[String]) -> Result<Call, Failure> {
+    let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+    let usage = || {
+        Failure::Usage(format!(
+            "cargo xtask ci [--require all] [--only STEP]...\n\n  \
+             --require all  install what is missing where that is possible; any skip fails\n  \
+             --only STEP    one of: {}",
+            names.join(", ")
+        ))
+    };
+    let mut call = Call {
+        need: Need::Present,
+        only: Vec::new(),
+    };
+    let mut arguments = arguments.iter().map(String::as_str);
+    while let Some(argument) = arguments.next() {
+        match (argument, arguments.next()) {
+            ("--require", Some("all")) => call.need = Need::All,
+            ("--only", Some(step)) if names.contains(&step) => call.only.push(step.to_owned()),
+            _ => return Err(usage()),
+        }
+    }
+    Ok(call)
+}
+
+/// Runs the steps and prints the summary.
+pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure> {
+    let call = parse(arguments)?;
+    let mut session = Session {
+        project,
+        need: call.need,
+        counts: Counts::default(),
+        skips: Vec::new(),
+    };
+    let begun = Instant::now();
+    let mut report = Vec::new();
+    for step in STEPS {
+        if !call.only.is_empty() && !call.only.iter().any(|name| name == step.name) {
+            continue;
+        }
+        println!("\n==> {}", step.name);
+        let begun = Instant::now();
+        let failed_before = session.counts.failed;
+        let outcome = (step.run)(&mut session);
+        let took = begun.elapsed();
+        match &outcome {
+            Ok(()) => println!("<== {}: ok in {}", step.name, seconds(took)),
+            Err(why) => {
+                println!("<== {}: FAILED in {}: {why}", step.name, seconds(took));
+                if session.counts.failed == failed_before {
+                    session.counts.failed += 1;
+                }
+            }
+        }
+        report.push((step.name, took, outcome));
+    }
+    let skips = named_once(std::mem::take(&mut session.skips));
+    println!("\nsummary");
+    for (name, took, outcome) in &report {
+        let word = if outcome.is_ok() { "ok" } else { "FAILED" };
+        println!("  {name:<10} {word:<6} {:>9}", seconds(*took));
+    }
+    println!("  {:<10} {:<6} {:>9}", "all", "", seconds(begun.elapsed()));
+    println!("{} named skips", skips.len());
+    for skip in &skips {
+        println!("  SKIP: {}: {}", skip.name, skip.reason);
+    }
+    if call.need == Need::All && !skips.is_empty() {
+        println!("`--require all` allows no skip: provide what the reasons name, or drop the test");
+    }
+    let closing = closing(session.counts, skips.len(), call.need);
+    println!("{closing}");
+    if closing.failed == 0 {
+        Ok(())
+    } else {
+        Err(Failure::Found(String::new()))
+    }
+}
+
+/// The figures of the last line. A test that skipped itself is counted by its runner as passed;
+/// here it is a skip, or a failure where no skip is allowed.
+fn closing(counts: Counts, skips: usize, need: Need) -> Counts {
+    let mut closing = counts;
+    closing.passed = closing.passed.saturating_sub(skips as u64);
+    match need {
+        Need::Present => closing.skipped += skips as u64,
+        Need::All => closing.failed += skips as u64,
+    }
+    closing
+}
+
+/// A test may say the same skip from several processes.
+fn named_once(mut skips: Vec<Skip>) -> Vec<Skip> {
+    skips.sort();
+    skips.dedup_by(|a, b| a.name == b.name);
+    skips
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(text: &str) -> Option<Call> {
+        let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        parse(&words).ok()
+    }
+
+    #[test]
+    fn a_call_names_steps_and_what_is_required() {
+        assert_eq!(
+            call(""),
+            Some(Call {
+                need: Need::Present,
+                only: vec![]
+            })
+        );
+        assert_eq!(
+            call("--require all --only tidy --only fmt"),
+            Some(Call {
+                need: Need::All,
+                only: vec!["tidy".to_owned(), "fmt".to_owned()]
+            })
+        );
+        assert_eq!(call("--require"), None);
+        assert_eq!(call("--require some"), None);
+        assert_eq!(call("--only tide"), None);
+    }
+
+    #[test]
+    fn skips_are_counted_once_by_name() {
+        let skip = |name: &str, reason: &str| Skip {
+            name: name.into(),
+            reason: reason.into(),
+        };
+        let skips = named_once(vec![skip("b", "x"), skip("a", "x"), skip("b", "y")]);
+        assert_eq!(skips, [skip("a", "x"), skip("b", "x")]);
+    }
+
+    #[test]
+    fn a_skip_fails_where_all_is_required() {
+        let counts = Counts {
+            passed: 10,
+            failed: 0,
+            skipped: 0,
+        };
+        assert_eq!(
+            closing(counts, 2, Need::Present).to_string(),
+            "8 passed, 0 failed, 2 skipped"
+        );
+        assert_eq!(
+            closing(counts, 2, Need::All).to_string(),
+            "8 passed, 2 failed, 0 skipped"
+        );
+    }
+}

@@ -1,0 +1,137 @@
+//! What every crate has, and what stores must not know.
+
+use super::Finding;
+use super::lines::has_word;
+use super::tree::Tree;
+
+/// Crates that keep events without knowing them.
+const STORES: &[&str] = &["crates/store-sqlite/src/", "crates/store-postgres/src/"];
+
+/// How an event kind would show in a store.
+const EVENT_NAMES: &[&str] = &[
+    "\"run.",
+    "\"node.",
+    "\"interrupt.",
+    "\"channel.",
+    "\"replay.",
+    "\"runwright.",
+    "kernel::run",
+    "RunStarted",
+    "RunCompleted",
+    "RunFailed",
+    "NodeStarted",
+    "NodeCompleted",
+    "NodeFailed",
+];
+
+/// Folder and text of each member's manifest.
+fn members(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
+    tree.files().filter_map(|(path, text)| {
+        let folder = path.strip_suffix("/Cargo.toml")?;
+        text.contains("[package]").then_some((folder, text))
+    })
+}
+
+/// A crate begins by saying what it is for.
+pub(super) fn crate_docs(tree: &Tree) -> Vec<Finding> {
+    members(tree)
+        .filter_map(|(folder, _)| {
+            let roots = ["lib.rs", "main.rs"].map(|file| format!("{folder}/src/{file}"));
+            let Some((path, text)) = roots
+                .iter()
+                .find_map(|path| tree.file(path).map(|text| (path, text)))
+            else {
+                let message = "a crate without src/lib.rs or src/main.rs; add one";
+                return Some(Finding::fail(folder, None, message));
+            };
+            (!text.starts_with("//! ")).then(|| {
+                let message = "the first line is not `//! …`; say what the crate is for";
+                Finding::fail(path, Some(1), message)
+            })
+        })
+        .collect()
+}
+
+/// One name for a crate, wherever it is met.
+pub(super) fn folder_names(tree: &Tree) -> Vec<Finding> {
+    members(tree)
+        .filter_map(|(folder, manifest)| {
+            let expected = folder.rsplit('/').next().unwrap_or(folder);
+            let name = manifest
+                .lines()
+                .find_map(|line| line.strip_prefix("name = "))?;
+            let name = name.trim_matches('"');
+            (name != expected).then(|| {
+                let message = format!("package {name} in folder {expected}; rename one of them");
+                Finding::fail(&format!("{folder}/Cargo.toml"), None, message)
+            })
+        })
+        .collect()
+}
+
+/// A store that names an event has begun to decide.
+pub(super) fn events_in_stores(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (path, text) in tree.files() {
+        if !STORES.iter().any(|store| path.starts_with(store)) {
+            continue;
+        }
+        for (index, line) in text.lines().enumerate() {
+            for name in EVENT_NAMES.iter().filter(|name| has_word(line, name)) {
+                let message = format!(
+                    "{name} in a store; give the batch a column for what the store must act on"
+                );
+                findings.push(Finding::fail(path, Some(index + 1), message));
+            }
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crate_docs_come_first() {
+        let check = |path, text| {
+            let tree = Tree::from([
+                ("crates/a/Cargo.toml", "[package]\nname = \"a\"\n"),
+                (path, text),
+            ]);
+            crate_docs(&tree).len()
+        };
+        assert_eq!(check("crates/a/src/lib.rs", "//! What it is for.\n"), 0);
+        assert_eq!(check("crates/a/src/main.rs", "//! What it is for.\n"), 0);
+        assert_eq!(check("crates/a/src/lib.rs", "use x;\n"), 1);
+        assert_eq!(check("crates/a/src/other.rs", "//! Not the root.\n"), 1);
+    }
+
+    #[test]
+    fn a_folder_is_named_like_its_package() {
+        let check = |name: &str| {
+            let manifest = format!("[package]\nname = \"{name}\"\n");
+            folder_names(&Tree::from([(
+                "crates/store-sqlite/Cargo.toml",
+                manifest.as_str(),
+            )]))
+            .len()
+        };
+        assert_eq!(check("store-sqlite"), 0);
+        assert_eq!(check("sqlite"), 1);
+    }
+
+    #[test]
+    fn a_store_names_no_event() {
+        let check = |path, text| events_in_stores(&Tree::from([(path, text)])).len();
+        let path = "crates/store-sqlite/src/append.rs";
+        assert_eq!(check(path, "if kind == \"run.started\" {}\n"), 1);
+        assert_eq!(check(path, "Event::RunStarted { .. } => {}\n"), 1);
+        assert_eq!(check(path, "use kernel::run::Event;\n"), 1);
+        assert_eq!(check(path, "let runs = count();\n"), 0);
+        assert_eq!(
+            check("crates/kernel/src/run/event.rs", "\"run.started\"\n"),
+            0
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! How long files may be.
+
+use super::Finding;
+use super::tree::Tree;
+
+const FAIL_LINES: usize = 1_000;
+const WARN_LINES: usize = 600;
+const ARCHITECTURE_LINES: usize = 200;
+const SQLITE_LINES: usize = 1_500;
+
+/// Files that may be longer than [`WARN_LINES`], each with its reason.
+const LONG_ON_PURPOSE: &[(&str, &str)] = &[];
+
+/// A file is read in one sitting.
+pub(super) fn file_length(tree: &Tree) -> Vec<Finding> {
+    tree.rust()
+        .filter_map(|(path, text)| {
+            let lines = text.lines().count();
+            if lines > FAIL_LINES {
+                Some(Finding::fail(
+                    path,
+                    None,
+                    format!("{lines} lines; split it by topic, {FAIL_LINES} is the end"),
+                ))
+            } else if lines > WARN_LINES && !LONG_ON_PURPOSE.iter().any(|(p, _)| *p == path) {
+                Some(Finding::warn(
+                    path,
+                    format!(
+                        "{lines} lines; split it, or give the reason in LONG_ON_PURPOSE \
+                         (xtask/src/tidy/size.rs)"
+                    ),
+                ))
+            } else {
+                None
+            }
+        })
+        .collect()
+}
+
+/// The architecture page stays a page.
+pub(super) fn architecture_page(tree: &Tree) -> Vec<Finding> {
+    let path = "ARCHITECTURE.md";
+    let lines = tree.file(path).map_or(0, |text| text.lines().count());
+    if lines < ARCHITECTURE_LINES {
+        return Vec::new();
+    }
+    vec![Finding::fail(
+        path,
+        None,
+        format!(
+            "{lines} lines; keep it under {ARCHITECTURE_LINES} and move detail into docs/ or the \
+             crate's own documentation"
+        ),
+    )]
+}
+
+/// A store that grows has begun to know what it stores.
+pub(super) fn sqlite_store(tree: &Tree) -> Vec<Finding> {
+    let folder = "crates/store-sqlite/src";
+    let lines: usize = tree
+        .files()
+        .filter(|(path, _)| path.starts_with(folder))
+        .map(|(_, text)| text.lines().count())
+        .sum();
+    if lines < SQLITE_LINES {
+        return Vec::new();
+    }
+    vec![Finding::fail(
+        folder,
+        None,
+        format!("{lines} lines in all; keep it under {SQLITE_LINES}: rules belong in the kernel"),
+    )]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::Severity;
+
+    fn lines(n: usize) -> String {
+        "x\n".repeat(n)
+    }
+
+    #[test]
+    fn long_files_warn_and_longer_ones_fail() {
+        let severity = |n| {
+            let text = lines(n);
+            let found = file_length(&Tree::from([("crates/a/src/lib.rs", text.as_str())]));
+            found.first().map(|finding| finding.severity)
+        };
+        assert_eq!(severity(600), None);
+        assert_eq!(severity(601), Some(Severity::Warn));
+        assert_eq!(severity(1_000), Some(Severity::Warn));
+        assert_eq!(severity(1_001), Some(Severity::Fail));
+    }
+
+    #[test]
+    fn the_architecture_page_is_short() {
+        let check = |n| architecture_page(&Tree::from([("ARCHITECTURE.md", lines(n).as_str())]));
+        assert_eq!(check(199), []);
+        assert_eq!(check(200).len(), 1);
+        assert_eq!(architecture_page(&Tree::from([])), []);
+    }
+
+    #[test]
+    fn the_sqlite_store_is_counted_as_a_whole() {
+        let (a, b) = (lines(800), lines(700));
+        let tree = Tree::from([
+            ("crates/store-sqlite/src/lib.rs", a.as_str()),
+            ("crates/store-sqlite/src/schema.sql", b.as_str()),
+        ]);
+        assert_eq!(sqlite_store(&tree).len(), 1);
+        let tree = Tree::from([("crates/store-sqlite/tests/all.rs", lines(2_000).as_str())]);
+        assert_eq!(sqlite_store(&tree), []);
+    }
+}
