@@ -15,6 +15,8 @@ mod error;
 #[cfg(feature = "testing")]
 pub mod faults;
 pub mod memory;
+#[cfg(feature = "testing")]
+pub mod seed;
 mod types;
 
 pub use api::*;
