@@ -4,6 +4,8 @@
 //! adds nothing of its own, so that a replay which passes the recorded observations decides the
 //! same events.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -73,6 +75,13 @@ pub enum Command {
         /// The line.
         message: String,
     },
+    /// An attempt asks for a part of the run's budget before it spends it.
+    Reserve {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Amount by dimension (`tokens`, `costMicroUsd`, `toolCalls`, …).
+        amounts: BTreeMap<String, u64>,
+    },
     /// A named timer is due.
     Fire {
         /// Its name.
@@ -136,6 +145,9 @@ pub enum Command {
         outputs: Map<String, Value>,
         /// Its error.
         error: Option<NodeError>,
+        /// What it used of the budget it was given.
+        #[serde(default)]
+        spent: BTreeMap<String, u64>,
     },
     /// A replay differs from its source.
     Diverge {
@@ -198,6 +210,9 @@ pub enum Outcome {
         /// What it used all the same.
         #[serde(default)]
         usage: Vec<Usage>,
+        /// What was used of the reserved budget, by dimension.
+        #[serde(default)]
+        spent: BTreeMap<String, u64>,
     },
     /// It was stopped because the run no longer wants it.
     Stopped,
@@ -206,7 +221,7 @@ pub enum Outcome {
 impl Outcome {
     /// A failure that left nothing else.
     pub fn failed(error: NodeError) -> Self {
-        Self::Failed { error, artifacts: Vec::new(), usage: Vec::new() }
+        Self::Failed { error, artifacts: Vec::new(), usage: Vec::new(), spent: BTreeMap::new() }
     }
 
     /// A completion with outputs and nothing else.
@@ -229,6 +244,8 @@ pub struct Completion {
     pub artifacts: Vec<Artifact>,
     /// What calls used.
     pub usage: Vec<Usage>,
+    /// What was used of the reserved budget, by dimension.
+    pub spent: BTreeMap<String, u64>,
 }
 
 /// A write to a channel by a node.
@@ -255,6 +272,7 @@ impl Command {
             }
             Self::Output { .. } => CausedBy::Output,
             Self::Log { .. } => CausedBy::Log,
+            Self::Reserve { .. } => CausedBy::Reserve,
             Self::Fire { timer } => CausedBy::Fire { timer: timer.clone() },
             Self::Cancel { reason, by, parent } => CausedBy::Cancel {
                 reason: reason.clone(),
@@ -291,6 +309,13 @@ impl Command {
             }
             CausedBy::Output => Self::output_from_log(&first.body)?,
             CausedBy::Log => Self::log_from_log(&first.body)?,
+            CausedBy::Reserve => match &first.body {
+                RunEvent::BudgetReserved { attempt, amounts } => Self::Reserve {
+                    attempt: attempt.clone(),
+                    amounts: amounts.clone(),
+                },
+                _ => return None,
+            },
             CausedBy::Fire { timer } => Self::Fire { timer },
             CausedBy::Cancel { reason, cancelled_by, parent } => {
                 Self::Cancel { reason, by: cancelled_by, parent }
@@ -317,13 +342,14 @@ impl Command {
             },
             CausedBy::Dispatch { attempt, found } => Self::Dispatch { attempt, found },
             CausedBy::ChildSettled => match &first.body {
-                RunEvent::ChildSettled { child_run_id, status, variables, outputs, error } => {
+                RunEvent::ChildSettled { child_run_id, status, variables, outputs, error, spent } => {
                     Self::ChildSettled {
                         child: child_run_id.clone(),
                         status: *status,
                         variables: variables.clone(),
                         outputs: outputs.clone(),
                         error: error.clone(),
+                        spent: spent.clone(),
                     }
                 }
                 _ => return None,
@@ -402,6 +428,7 @@ fn outcome_from_log(observed: &[Event]) -> Option<Outcome> {
                 completion.artifacts.push(artifact.clone());
             }
             RunEvent::ProviderUsage { usage, .. } => completion.usage.push(usage.clone()),
+            RunEvent::BudgetSettled { spent, .. } => completion.spent = spent.clone(),
             RunEvent::VariableChanged { name, next, .. } => {
                 completion.variables.insert(name.clone(), next.clone());
             }
@@ -424,6 +451,7 @@ fn outcome_from_log(observed: &[Event]) -> Option<Outcome> {
                 error: error.clone(),
                 artifacts: completion.artifacts,
                 usage: completion.usage,
+                spent: completion.spent,
             })
         }
         RunEvent::NodeCancelled { .. } => Some(Outcome::Stopped),
