@@ -37,10 +37,16 @@ impl Budget {
     /// The first dimension, by name, that does not fit.
     pub fn fits(&self, amounts: &Amounts) -> Result<(), Exhausted> {
         for (dimension, amount) in amounts {
-            let Some(&limit) = self.limits.get(dimension) else { continue };
+            let Some(&limit) = self.limits.get(dimension) else {
+                continue;
+            };
             let observed = self.committed(dimension).saturating_add(*amount);
             if observed > limit {
-                return Err(Exhausted { dimension: dimension.clone(), observed, limit });
+                return Err(Exhausted {
+                    dimension: dimension.clone(),
+                    observed,
+                    limit,
+                });
             }
         }
         Ok(())
@@ -85,12 +91,19 @@ mod tests {
 
     #[test]
     fn a_reservation_counts_until_it_is_settled_and_the_rest_is_refunded() {
-        let mut budget = Budget { limits: tokens(100), ..Budget::default() };
+        let mut budget = Budget {
+            limits: tokens(100),
+            ..Budget::default()
+        };
         assert_eq!(budget.fits(&tokens(100)), Ok(()));
         budget.reserve("a", &tokens(80));
         assert_eq!(
             budget.fits(&tokens(21)),
-            Err(Exhausted { dimension: "tokens".into(), observed: 101, limit: 100 })
+            Err(Exhausted {
+                dimension: "tokens".into(),
+                observed: 101,
+                limit: 100
+            })
         );
         budget.settle("a", &tokens(30));
         assert_eq!(budget.fits(&tokens(70)), Ok(()));
@@ -99,7 +112,13 @@ mod tests {
 
     #[test]
     fn an_unnamed_dimension_is_unbounded() {
-        let budget = Budget { limits: tokens(1), ..Budget::default() };
-        assert_eq!(budget.fits(&Amounts::from([("toolCalls".into(), u64::MAX)])), Ok(()));
+        let budget = Budget {
+            limits: tokens(1),
+            ..Budget::default()
+        };
+        assert_eq!(
+            budget.fits(&Amounts::from([("toolCalls".into(), u64::MAX)])),
+            Ok(())
+        );
     }
 }

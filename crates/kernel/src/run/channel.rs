@@ -66,7 +66,9 @@ pub fn reduce(
     value: &Value,
     at: Timestamp,
 ) -> Value {
-    let mut out = current.cloned().unwrap_or_else(|| initial(reducer, channel));
+    let mut out = current
+        .cloned()
+        .unwrap_or_else(|| initial(reducer, channel));
     reduce_in_place(reducer, channel, &mut out, value, at);
     out
 }
@@ -130,12 +132,15 @@ fn push_entry(
     value: &Value,
     at: Timestamp,
 ) {
-    let Some(entries) = current.as_array_mut() else { return };
+    let Some(entries) = current.as_array_mut() else {
+        return;
+    };
     let ttl = channel.and_then(|c| c.ttl_ms).filter(|ms| *ms > 0);
     if let Some(ttl) = ttl {
         // Pruned when written, so that a fold never depends on when it is read.
         let oldest = at.0.saturating_sub(i64::try_from(ttl).unwrap_or(i64::MAX));
-        entries.retain(|entry| entry.get("_ts").and_then(Value::as_i64).unwrap_or(i64::MAX) >= oldest);
+        entries
+            .retain(|entry| entry.get("_ts").and_then(Value::as_i64).unwrap_or(i64::MAX) >= oldest);
     }
     let key = match reducer {
         Reducer::Votes => Some("userId"),
@@ -143,7 +148,11 @@ fn push_entry(
         _ => None,
     };
     let inner = |entry: &Value| -> Value {
-        if ttl.is_some() { entry.get("value").cloned().unwrap_or(Value::Null) } else { entry.clone() }
+        if ttl.is_some() {
+            entry.get("value").cloned().unwrap_or(Value::Null)
+        } else {
+            entry.clone()
+        }
     };
     if let Some(key) = key {
         let same = |entry: &Value| inner(entry).get(key) == value.get(key);
@@ -159,7 +168,9 @@ fn push_entry(
         Some(_) => json!({ "value": value, "_ts": at.0 }),
         None => value.clone(),
     });
-    let max = channel.and_then(|c| c.max_size).unwrap_or(DEFAULT_CHANNEL_ENTRIES);
+    let max = channel
+        .and_then(|c| c.max_size)
+        .unwrap_or(DEFAULT_CHANNEL_ENTRIES);
     if entries.len() > max {
         entries.drain(..entries.len() - max);
     }
@@ -185,15 +196,27 @@ mod tests {
         let table = [
             ("replace", vec![json!(1), json!("b")], json!("b")),
             ("append", vec![json!(1), json!([2])], json!([1, [2]])),
-            ("merge", vec![json!({"a": 1, "b": 1}), json!({"b": 2})], json!({"a": 1, "b": 2})),
+            (
+                "merge",
+                vec![json!({"a": 1, "b": 1}), json!({"b": 2})],
+                json!({"a": 1, "b": 2}),
+            ),
             ("counter", vec![json!(2), json!(-5)], json!(-3)),
             ("counter", vec![json!(1), json!(0.5)], json!(1.5)),
             (
                 "votes",
-                vec![vote("u", "accept"), vote("v", "accept"), vote("u", "reject")],
+                vec![
+                    vote("u", "accept"),
+                    vote("v", "accept"),
+                    vote("u", "reject"),
+                ],
                 json!([vote("v", "accept"), vote("u", "reject")]),
             ),
-            ("feedback", vec![json!({"feedback": "x"})], json!([{"feedback": "x"}])),
+            (
+                "feedback",
+                vec![json!({"feedback": "x"})],
+                json!([{"feedback": "x"}]),
+            ),
             (
                 "message",
                 vec![message("1", "a"), message("1", "b")],

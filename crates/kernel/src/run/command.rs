@@ -29,7 +29,10 @@ pub struct Envelope {
 
 impl From<Command> for Envelope {
     fn from(command: Command) -> Self {
-        Self { command, message: None }
+        Self {
+            command,
+            message: None,
+        }
     }
 }
 
@@ -221,12 +224,20 @@ pub enum Outcome {
 impl Outcome {
     /// A failure that left nothing else.
     pub fn failed(error: NodeError) -> Self {
-        Self::Failed { error, artifacts: Vec::new(), usage: Vec::new(), spent: BTreeMap::new() }
+        Self::Failed {
+            error,
+            artifacts: Vec::new(),
+            usage: Vec::new(),
+            spent: BTreeMap::new(),
+        }
     }
 
     /// A completion with outputs and nothing else.
     pub fn completed(outputs: Map<String, Value>) -> Self {
-        Self::Completed(Completion { outputs, ..Completion::default() })
+        Self::Completed(Completion {
+            outputs,
+            ..Completion::default()
+        })
     }
 }
 
@@ -262,32 +273,41 @@ impl Command {
     /// decision with how many leading events were observed.
     pub(crate) fn cause(&self) -> CausedBy {
         match self {
-            Self::Create(create) => CausedBy::Create { start: create.start },
+            Self::Create(create) => CausedBy::Create {
+                start: create.start,
+            },
             Self::Advance => CausedBy::Advance,
-            Self::TakeOver { unrepeatable } => {
-                CausedBy::TakeOver { unrepeatable: unrepeatable.clone() }
-            }
-            Self::Finish { attempt, .. } => {
-                CausedBy::Finish { attempt: attempt.clone(), observed: 0 }
-            }
+            Self::TakeOver { unrepeatable } => CausedBy::TakeOver {
+                unrepeatable: unrepeatable.clone(),
+            },
+            Self::Finish { attempt, .. } => CausedBy::Finish {
+                attempt: attempt.clone(),
+                observed: 0,
+            },
             Self::Output { .. } => CausedBy::Output,
             Self::Log { .. } => CausedBy::Log,
             Self::Reserve { .. } => CausedBy::Reserve,
-            Self::Fire { timer } => CausedBy::Fire { timer: timer.clone() },
+            Self::Fire { timer } => CausedBy::Fire {
+                timer: timer.clone(),
+            },
             Self::Cancel { reason, by, parent } => CausedBy::Cancel {
                 reason: reason.clone(),
                 cancelled_by: by.clone(),
                 parent: parent.clone(),
             },
-            Self::Pause { reason, policy } => {
-                CausedBy::Pause { reason: reason.clone(), policy: *policy }
-            }
-            Self::Resume { reason } => CausedBy::Resume { reason: reason.clone() },
+            Self::Pause { reason, policy } => CausedBy::Pause {
+                reason: reason.clone(),
+                policy: *policy,
+            },
+            Self::Resume { reason } => CausedBy::Resume {
+                reason: reason.clone(),
+            },
             Self::Resolve { .. } => CausedBy::Resolve,
             Self::Signal { .. } => CausedBy::Signal,
-            Self::Dispatch { attempt, found } => {
-                CausedBy::Dispatch { attempt: attempt.clone(), found: found.clone() }
-            }
+            Self::Dispatch { attempt, found } => CausedBy::Dispatch {
+                attempt: attempt.clone(),
+                found: found.clone(),
+            },
             Self::ChildSettled { .. } => CausedBy::ChildSettled,
             Self::Diverge { .. } => CausedBy::Diverge,
         }
@@ -298,14 +318,20 @@ impl Command {
     /// `decide` wrote.
     pub fn from_log(batch: &[Event]) -> Option<(Envelope, Timestamp)> {
         let first = batch.first()?;
-        let Cause { command: by, message } = first.cause.clone()?;
+        let Cause {
+            command: by,
+            message,
+        } = first.cause.clone()?;
         let command = match by {
             CausedBy::Create { start } => Self::create_from_log(&first.body, start)?,
             CausedBy::Advance => Self::Advance,
             CausedBy::TakeOver { unrepeatable } => Self::TakeOver { unrepeatable },
             CausedBy::Finish { attempt, observed } => {
                 let observed = batch.get(..observed as usize)?;
-                Self::Finish { attempt, outcome: outcome_from_log(observed)? }
+                Self::Finish {
+                    attempt,
+                    outcome: outcome_from_log(observed)?,
+                }
             }
             CausedBy::Output => Self::output_from_log(&first.body)?,
             CausedBy::Log => Self::log_from_log(&first.body)?,
@@ -317,19 +343,28 @@ impl Command {
                 _ => return None,
             },
             CausedBy::Fire { timer } => Self::Fire { timer },
-            CausedBy::Cancel { reason, cancelled_by, parent } => {
-                Self::Cancel { reason, by: cancelled_by, parent }
-            }
+            CausedBy::Cancel {
+                reason,
+                cancelled_by,
+                parent,
+            } => Self::Cancel {
+                reason,
+                by: cancelled_by,
+                parent,
+            },
             CausedBy::Pause { reason, policy } => Self::Pause { reason, policy },
             CausedBy::Resume { reason } => Self::Resume { reason },
             CausedBy::Resolve => match &first.body {
-                RunEvent::InterruptResolved { interrupt_id, resume_value, resolved_by, .. } => {
-                    Self::Resolve {
-                        interrupt: interrupt_id.clone(),
-                        value: resume_value.clone(),
-                        by: resolved_by.clone(),
-                    }
-                }
+                RunEvent::InterruptResolved {
+                    interrupt_id,
+                    resume_value,
+                    resolved_by,
+                    ..
+                } => Self::Resolve {
+                    interrupt: interrupt_id.clone(),
+                    value: resume_value.clone(),
+                    by: resolved_by.clone(),
+                },
                 _ => return None,
             },
             CausedBy::Signal => match &first.body {
@@ -342,26 +377,33 @@ impl Command {
             },
             CausedBy::Dispatch { attempt, found } => Self::Dispatch { attempt, found },
             CausedBy::ChildSettled => match &first.body {
-                RunEvent::ChildSettled { child_run_id, status, variables, outputs, error, spent } => {
-                    Self::ChildSettled {
-                        child: child_run_id.clone(),
-                        status: *status,
-                        variables: variables.clone(),
-                        outputs: outputs.clone(),
-                        error: error.clone(),
-                        spent: spent.clone(),
-                    }
-                }
+                RunEvent::ChildSettled {
+                    child_run_id,
+                    status,
+                    variables,
+                    outputs,
+                    error,
+                    spent,
+                } => Self::ChildSettled {
+                    child: child_run_id.clone(),
+                    status: *status,
+                    variables: variables.clone(),
+                    outputs: outputs.clone(),
+                    error: error.clone(),
+                    spent: spent.clone(),
+                },
                 _ => return None,
             },
             CausedBy::Diverge => match &first.body {
-                RunEvent::ReplayDiverged { source_run_id, at_sequence, divergence_kind } => {
-                    Self::Diverge {
-                        source: source_run_id.clone(),
-                        at: *at_sequence,
-                        kind: *divergence_kind,
-                    }
-                }
+                RunEvent::ReplayDiverged {
+                    source_run_id,
+                    at_sequence,
+                    divergence_kind,
+                } => Self::Diverge {
+                    source: source_run_id.clone(),
+                    at: *at_sequence,
+                    kind: *divergence_kind,
+                },
                 _ => return None,
             },
         };
@@ -393,12 +435,24 @@ impl Command {
     }
 
     fn output_from_log(event: &RunEvent) -> Option<Self> {
-        let RunEvent::OutputChunk { node_id, visit, attempt, channel, chunk, is_last, meta } = event
+        let RunEvent::OutputChunk {
+            node_id,
+            visit,
+            attempt,
+            channel,
+            chunk,
+            is_last,
+            meta,
+        } = event
         else {
             return None;
         };
         Some(Self::Output {
-            attempt: AttemptId { node: node_id.clone(), visit: *visit, attempt: *attempt },
+            attempt: AttemptId {
+                node: node_id.clone(),
+                visit: *visit,
+                attempt: *attempt,
+            },
             channel: *channel,
             chunk: chunk.clone(),
             is_last: *is_last,
@@ -407,7 +461,13 @@ impl Command {
     }
 
     fn log_from_log(event: &RunEvent) -> Option<Self> {
-        let RunEvent::LogAppended { level, message, attempt, .. } = event else {
+        let RunEvent::LogAppended {
+            level,
+            message,
+            attempt,
+            ..
+        } = event
+        else {
             return None;
         };
         Some(Self::Log {
@@ -446,14 +506,15 @@ fn outcome_from_log(observed: &[Event]) -> Option<Outcome> {
             completion.outputs = outputs.clone();
             Some(Outcome::Completed(completion))
         }
-        RunEvent::NodeRetried { last_error: error, .. } | RunEvent::NodeFailed { error, .. } => {
-            Some(Outcome::Failed {
-                error: error.clone(),
-                artifacts: completion.artifacts,
-                usage: completion.usage,
-                spent: completion.spent,
-            })
+        RunEvent::NodeRetried {
+            last_error: error, ..
         }
+        | RunEvent::NodeFailed { error, .. } => Some(Outcome::Failed {
+            error: error.clone(),
+            artifacts: completion.artifacts,
+            usage: completion.usage,
+            spent: completion.spent,
+        }),
         RunEvent::NodeCancelled { .. } => Some(Outcome::Stopped),
         _ => None,
     }

@@ -50,7 +50,12 @@ pub struct NodeError {
 impl NodeError {
     /// An error by code and message.
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { code: code.into(), message: message.into(), details: None, retryable: None }
+        Self {
+            code: code.into(),
+            message: message.into(),
+            details: None,
+            retryable: None,
+        }
     }
 
     /// The same error, marked as one that trying again cannot help.

@@ -13,8 +13,8 @@ use crate::run::budget::Budget;
 use crate::run::channel;
 use crate::run::event::{DrainPolicy, Event, RunEvent};
 use crate::run::state::{
-    Child, End, Facts, Head, Inbox, NodeRun, NodeStatus, OpenInterrupt, Phase, Run, RunState, Signal,
-    UsageTotal, timer,
+    Child, End, Facts, Head, Inbox, NodeRun, NodeStatus, OpenInterrupt, Phase, Run, RunState,
+    Signal, UsageTotal, timer,
 };
 use crate::stream::StreamHeader;
 use crate::time::Timestamp;
@@ -37,7 +37,10 @@ impl Run {
     pub fn fold_content(&mut self, content: &[u8]) -> Result<Event, BadEvent> {
         let event: Event = serde_json::from_slice(content).map_err(|error| BadEvent {
             seq: self.head.next_seq,
-            what: format!("not an event of format {}: {error}", crate::stream::FORMAT_VERSION),
+            what: format!(
+                "not an event of format {}: {error}",
+                crate::stream::FORMAT_VERSION
+            ),
         })?;
         self.fold(&event)?;
         self.head.chain = self.head.chain.chain(content);
@@ -49,7 +52,10 @@ impl Run {
     /// # Errors
     /// When the event cannot follow. The state is then unusable and must be dropped.
     pub fn fold(&mut self, event: &Event) -> Result<(), BadEvent> {
-        let bad = |what: &str| BadEvent { seq: event.seq, what: what.to_owned() };
+        let bad = |what: &str| BadEvent {
+            seq: event.seq,
+            what: what.to_owned(),
+        };
         if event.seq != self.head.next_seq {
             return Err(bad("its sequence is not the next one"));
         }
@@ -70,32 +76,63 @@ impl Run {
         let RunState::Active { facts, .. } = &mut self.state else {
             return Err("the run has settled".into());
         };
-        if let Some(message) = event.cause.as_ref().and_then(|cause| cause.message.as_ref()) {
+        if let Some(message) = event
+            .cause
+            .as_ref()
+            .and_then(|cause| cause.message.as_ref())
+        {
             facts.seen.insert(message.clone());
         }
         match &event.body {
             RunEvent::RunStarted { .. } => return Err("the run has started before".into()),
             RunEvent::RunCompleted { outputs, .. } => {
-                self.settle(End::Completed { outputs: outputs.clone() }, at);
+                self.settle(
+                    End::Completed {
+                        outputs: outputs.clone(),
+                    },
+                    at,
+                );
             }
-            RunEvent::RunFailed { error, failed_node_id, .. } => {
-                let end = End::Failed { error: error.clone(), node: failed_node_id.clone() };
+            RunEvent::RunFailed {
+                error,
+                failed_node_id,
+                ..
+            } => {
+                let end = End::Failed {
+                    error: error.clone(),
+                    node: failed_node_id.clone(),
+                };
                 self.settle(end, at);
             }
             RunEvent::RunCancelled { reason, .. } => {
-                self.settle(End::Cancelled { reason: reason.clone() }, at);
+                self.settle(
+                    End::Cancelled {
+                        reason: reason.clone(),
+                    },
+                    at,
+                );
             }
             RunEvent::RunStopping { ending } => {
-                self.set_phase(Phase::Stopping { ending: ending.clone() });
+                self.set_phase(Phase::Stopping {
+                    ending: ending.clone(),
+                });
             }
             RunEvent::RunDraining { reason } => {
-                self.set_phase(Phase::Draining { reason: reason.clone() });
+                self.set_phase(Phase::Draining {
+                    reason: reason.clone(),
+                });
             }
-            RunEvent::RunPaused { reason, drain_policy } => {
+            RunEvent::RunPaused {
+                reason,
+                drain_policy,
+            } => {
                 if *drain_policy == DrainPolicy::Immediate {
                     self.abandon_in_flight();
                 }
-                self.set_phase(Phase::Paused { reason: reason.clone(), at });
+                self.set_phase(Phase::Paused {
+                    reason: reason.clone(),
+                    at,
+                });
             }
             RunEvent::RunResumed { .. } => self.set_phase(Phase::Running),
             RunEvent::RunResuming { .. } => facts.takeovers += 1,
@@ -109,7 +146,13 @@ impl Run {
                     variables.insert(name.clone(), next.clone());
                 }
             }
-            RunEvent::ChannelWritten { channel, value, reducer, written_at, .. } => {
+            RunEvent::ChannelWritten {
+                channel,
+                value,
+                reducer,
+                written_at,
+                ..
+            } => {
                 let reducer = Reducer::of(reducer).unwrap_or(Reducer::Replace);
                 let declared = self.plan.channels.get(channel);
                 if let Some(channels) = facts.channels.as_object_mut() {
@@ -131,10 +174,23 @@ impl Run {
             }
             RunEvent::SignalReceived { name, id, payload } => {
                 facts.inbox.seen.insert((name.clone(), id.clone()));
-                let signal = Signal { id: id.clone(), payload: payload.clone() };
-                facts.inbox.waiting.entry(name.clone()).or_default().push(signal);
+                let signal = Signal {
+                    id: id.clone(),
+                    payload: payload.clone(),
+                };
+                facts
+                    .inbox
+                    .waiting
+                    .entry(name.clone())
+                    .or_default()
+                    .push(signal);
             }
-            RunEvent::ChildSettled { child_run_id, status, spent, .. } => {
+            RunEvent::ChildSettled {
+                child_run_id,
+                status,
+                spent,
+                ..
+            } => {
                 facts.budget.settle(child_run_id.as_str(), spent);
                 let Some(child) = facts.children.get_mut(child_run_id) else {
                     return Err("no such child run was started".into());
@@ -149,7 +205,13 @@ impl Run {
     fn apply_to_node(&mut self, body: &RunEvent, at: Timestamp) -> Result<(), String> {
         match body {
             RunEvent::NodeStarted {
-                node_id, visit, attempt, inputs, due_at, timeout_at, ..
+                node_id,
+                visit,
+                attempt,
+                inputs,
+                due_at,
+                timeout_at,
+                ..
             } => {
                 let (ix, facts) = self.node(node_id)?;
                 facts.executions += 1;
@@ -159,7 +221,10 @@ impl Run {
                 set_timer(facts, timer::timeout(node_id), *timeout_at);
                 let node = &mut facts.nodes[ix.index()];
                 if *visit != node.visit {
-                    *node = NodeRun { visit: *visit, ..NodeRun::default() };
+                    *node = NodeRun {
+                        visit: *visit,
+                        ..NodeRun::default()
+                    };
                 }
                 node.attempts += 1;
                 node.started_at.get_or_insert(at);
@@ -168,16 +233,29 @@ impl Run {
                 }
                 node.status = match due_at {
                     Some(_) => NodeStatus::Delayed { attempt: *attempt },
-                    None => NodeStatus::InFlight { attempt: *attempt, restarts: 0 },
+                    None => NodeStatus::InFlight {
+                        attempt: *attempt,
+                        restarts: 0,
+                    },
                 };
             }
-            RunEvent::AttemptRestarted { node_id, restarts: n, .. } => {
+            RunEvent::AttemptRestarted {
+                node_id,
+                restarts: n,
+                ..
+            } => {
                 let (ix, facts) = self.node(node_id)?;
                 if let NodeStatus::InFlight { restarts, .. } = &mut facts.nodes[ix.index()].status {
                     *restarts = *n;
                 }
             }
-            RunEvent::NodeCompleted { node_id, outputs, port, declined_edges, .. } => {
+            RunEvent::NodeCompleted {
+                node_id,
+                outputs,
+                port,
+                declined_edges,
+                ..
+            } => {
                 let declined = self.edges(node_id, declined_edges)?;
                 let status = NodeStatus::Completed {
                     outputs: Value::Object(outputs.clone()),
@@ -189,23 +267,45 @@ impl Run {
                     self.begin_round(node_id)?;
                 }
             }
-            RunEvent::NodeFailed { node_id, error, declined_edges, .. } => {
+            RunEvent::NodeFailed {
+                node_id,
+                error,
+                declined_edges,
+                ..
+            } => {
                 let declined = self.edges(node_id, declined_edges)?;
-                self.settle_node(node_id, NodeStatus::Failed { error: error.clone(), declined }, at)?;
+                self.settle_node(
+                    node_id,
+                    NodeStatus::Failed {
+                        error: error.clone(),
+                        declined,
+                    },
+                    at,
+                )?;
             }
-            RunEvent::NodeSkipped { node_id, reason, .. } => {
+            RunEvent::NodeSkipped {
+                node_id, reason, ..
+            } => {
                 self.settle_node(node_id, NodeStatus::Skipped { reason: *reason }, at)?;
             }
             RunEvent::NodeCancelled { node_id, .. } => {
                 self.settle_node(node_id, NodeStatus::Cancelled, at)?;
             }
-            RunEvent::NodeRetried { node_id, attempt, delay_ms, last_error, .. } => {
+            RunEvent::NodeRetried {
+                node_id,
+                attempt,
+                delay_ms,
+                last_error,
+                ..
+            } => {
                 let (ix, facts) = self.node(node_id)?;
                 facts.timers.remove(&timer::timeout(node_id));
                 facts.timers.remove(&timer::delay(node_id));
                 let due = (*delay_ms > 0).then(|| at.plus_ms(*delay_ms));
                 set_timer(facts, timer::retry(node_id), due);
-                facts.nodes[ix.index()].status = match due {
+                let node = &mut facts.nodes[ix.index()];
+                node.retries += 1;
+                node.status = match due {
                     Some(_) => NodeStatus::Backoff {
                         attempt: *attempt,
                         last_error: last_error.clone(),
@@ -214,7 +314,14 @@ impl Run {
                 };
             }
             RunEvent::InterruptRequested {
-                interrupt_id, node_id, kind, key, data, resume_schema, timeout_at, ..
+                interrupt_id,
+                node_id,
+                kind,
+                key,
+                data,
+                resume_schema,
+                timeout_at,
+                ..
             } => {
                 let (ix, facts) = self.node(node_id)?;
                 set_timer(facts, timer::interrupt(interrupt_id), *timeout_at);
@@ -229,7 +336,11 @@ impl Run {
                     timeout_at: *timeout_at,
                 });
             }
-            RunEvent::NodeSuspended { node_id, interrupt_id, .. } => {
+            RunEvent::NodeSuspended {
+                node_id,
+                interrupt_id,
+                ..
+            } => {
                 let (ix, facts) = self.node(node_id)?;
                 let node = &mut facts.nodes[ix.index()];
                 if let NodeStatus::InFlight { attempt, .. } = node.status {
@@ -237,10 +348,17 @@ impl Run {
                     node.status = NodeStatus::Suspended { attempt, interrupt };
                 }
             }
-            RunEvent::InterruptResolved { interrupt_id, node_id, .. } => {
+            RunEvent::InterruptResolved {
+                interrupt_id,
+                node_id,
+                ..
+            } => {
                 let (_, facts) = self.node(node_id)?;
                 facts.timers.remove(&timer::interrupt(interrupt_id));
-                let Some(at) = facts.interrupts.iter().position(|open| open.id == *interrupt_id)
+                let Some(at) = facts
+                    .interrupts
+                    .iter()
+                    .position(|open| open.id == *interrupt_id)
                 else {
                     return Err("no such interrupt is open".into());
                 };
@@ -251,11 +369,19 @@ impl Run {
                 let (ix, facts) = self.node(node_id)?;
                 let node = &mut facts.nodes[ix.index()];
                 if let NodeStatus::Suspended { attempt, .. } = node.status {
-                    node.status = NodeStatus::InFlight { attempt, restarts: 0 };
+                    node.status = NodeStatus::InFlight {
+                        attempt,
+                        restarts: 0,
+                    };
                 }
             }
             RunEvent::NodeDispatched {
-                node_id, child_run_id, child_workflow_id, visit, budget, ..
+                node_id,
+                child_run_id,
+                child_workflow_id,
+                visit,
+                budget,
+                ..
             } => {
                 let (ix, facts) = self.node(node_id)?;
                 if !budget.is_empty() {
@@ -281,7 +407,14 @@ impl Run {
 
     fn begin(&mut self, event: &Event) -> Result<(), String> {
         let RunEvent::RunStarted {
-            inputs, variables, transport, engine_version, tags, metadata, configurable, ..
+            inputs,
+            variables,
+            transport,
+            engine_version,
+            tags,
+            metadata,
+            configurable,
+            ..
         } = &event.body
         else {
             return Err("the first event of a run is run.started".into());
@@ -304,28 +437,47 @@ impl Run {
             inbox: Inbox::default(),
             children: Default::default(),
             timers: Default::default(),
-            budget: Budget { limits: policy.budget.clone(), ..Budget::default() },
+            budget: Budget {
+                limits: policy.budget.clone(),
+                ..Budget::default()
+            },
             usage: None,
             artifacts: Vec::new(),
             seen: Default::default(),
             takeovers: 0,
         };
-        if let Some(message) = event.cause.as_ref().and_then(|cause| cause.message.as_ref()) {
+        if let Some(message) = event
+            .cause
+            .as_ref()
+            .and_then(|cause| cause.message.as_ref())
+        {
             facts.seen.insert(message.clone());
         }
         let timeout = [policy.run_timeout_ms, self.plan.settings.timeout_ms];
-        let due = timeout.into_iter().flatten().min().map(|ms| event.at.plus_ms(ms));
+        let due = timeout
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|ms| event.at.plus_ms(ms));
         set_timer(&mut facts, timer::RUN.to_owned(), due);
         let phase = match event.cause.as_ref().map(|cause| &cause.command) {
-            Some(crate::run::CausedBy::Create { start: crate::run::Start::Now }) => Phase::Running,
+            Some(crate::run::CausedBy::Create {
+                start: crate::run::Start::Now,
+            }) => Phase::Running,
             _ => Phase::Pending,
         };
-        self.state = RunState::Active { phase, facts: Box::new(facts) };
+        self.state = RunState::Active {
+            phase,
+            facts: Box::new(facts),
+        };
         Ok(())
     }
 
     fn node(&mut self, id: &NodeId) -> Result<(NodeIx, &mut Facts), String> {
-        let ix = self.plan.node_ix(id.as_str()).ok_or("its node is not in the definition")?;
+        let ix = self
+            .plan
+            .node_ix(id.as_str())
+            .ok_or("its node is not in the definition")?;
         let RunState::Active { phase, facts } = &mut self.state else {
             return Err("the run has settled".into());
         };
@@ -337,11 +489,21 @@ impl Run {
     }
 
     fn edges(&self, node: &NodeId, ids: &[String]) -> Result<Vec<u32>, String> {
-        let ix = self.plan.node_ix(node.as_str()).ok_or("its node is not in the definition")?;
+        let ix = self
+            .plan
+            .node_ix(node.as_str())
+            .ok_or("its node is not in the definition")?;
         let outgoing = &self.plan.node(ix).outgoing;
         ids.iter()
-            .map(|id| outgoing.iter().find(|edge| self.plan.edge(**edge).id == *id))
-            .map(|edge| edge.map(|edge| edge.0).ok_or_else(|| "an edge its node lacks".to_owned()))
+            .map(|id| {
+                outgoing
+                    .iter()
+                    .find(|edge| self.plan.edge(**edge).id == *id)
+            })
+            .map(|edge| {
+                edge.map(|edge| edge.0)
+                    .ok_or_else(|| "an edge its node lacks".to_owned())
+            })
             .collect()
     }
 
@@ -372,11 +534,16 @@ impl Run {
     fn begin_round(&mut self, head: &NodeId) -> Result<(), String> {
         let plan = self.plan.clone();
         let (ix, facts) = self.node(head)?;
-        let Some(body) = &plan.node(ix).body else { return Ok(()) };
+        let Some(body) = &plan.node(ix).body else {
+            return Ok(());
+        };
         for inner in &body.nodes {
             let node = &mut facts.nodes[inner.index()];
             if node.status != NodeStatus::Idle {
-                *node = NodeRun { visit: node.visit + 1, ..NodeRun::default() };
+                *node = NodeRun {
+                    visit: node.visit + 1,
+                    ..NodeRun::default()
+                };
             }
         }
         Ok(())
@@ -385,7 +552,9 @@ impl Run {
     /// An immediate pause: attempts in flight and delays start over as new attempts.
     fn abandon_in_flight(&mut self) {
         let plan = self.plan.clone();
-        let RunState::Active { facts, .. } = &mut self.state else { return };
+        let RunState::Active { facts, .. } = &mut self.state else {
+            return;
+        };
         for &ix in &facts.active {
             let node = &mut facts.nodes[ix as usize];
             let (NodeStatus::InFlight { attempt, .. } | NodeStatus::Delayed { attempt }) =
@@ -396,7 +565,9 @@ impl Run {
             let id = &plan.nodes[ix as usize].id;
             facts.timers.remove(&timer::delay(id));
             facts.timers.remove(&timer::timeout(id));
-            node.status = NodeStatus::Ready { attempt: attempt + 1 };
+            node.status = NodeStatus::Ready {
+                attempt: attempt + 1,
+            };
         }
     }
 
@@ -430,7 +601,12 @@ impl Run {
         state: &[u8],
     ) -> Option<Self> {
         let state: RunState = serde_json::from_slice(state).ok()?;
-        let run = Self { header, plan, head, state };
+        let run = Self {
+            header,
+            plan,
+            head,
+            state,
+        };
         let nodes = run.facts().map(|facts| facts.nodes.len());
         (nodes == Some(run.plan.nodes.len())).then_some(run)
     }

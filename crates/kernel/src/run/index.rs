@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use crate::batch::IndexRow;
-use crate::run::state::{End, Phase, Run, RunState};
 use crate::run::schedule;
+use crate::run::state::{End, Phase, Run, RunState};
 use crate::stream::StreamKind;
 
 /// The index row of a run stream, always `RunIndex::of(fold(log))`.
@@ -44,7 +44,9 @@ impl RunIndex {
 
 /// Whether a worker has something to do now, without waiting for a timer.
 fn is_runnable(run: &Run) -> bool {
-    let RunState::Active { phase, .. } = &run.state else { return false };
+    let RunState::Active { phase, .. } = &run.state else {
+        return false;
+    };
     match phase {
         Phase::Pending => true,
         Phase::Paused { .. } => false,

@@ -41,8 +41,13 @@ pub fn judge(plan: &Plan, facts: &Facts, node: NodeIx) -> Verdict {
         if plan_edge.back {
             continue;
         }
-        let slot = RULES.iter().position(|rule| *rule == plan_edge.rule).unwrap_or(0);
-        groups[slot].get_or_insert_default().add(edge_state(plan, facts, edge));
+        let slot = RULES
+            .iter()
+            .position(|rule| *rule == plan_edge.rule)
+            .unwrap_or(0);
+        groups[slot]
+            .get_or_insert_default()
+            .add(edge_state(plan, facts, edge));
     }
     let mut verdict = Verdict::Fire;
     for (rule, group) in RULES.iter().zip(groups) {
@@ -102,7 +107,11 @@ fn edge_state(plan: &Plan, facts: &Facts, edge: EdgeIx) -> EdgeState {
     match &facts.nodes[source.index()].status {
         NodeStatus::Completed { port, declined, .. } => {
             let mid_loop = port.as_deref() == Some("body");
-            let is_exit = plan.node(source).body.as_ref().is_some_and(|b| b.exits.contains(&edge));
+            let is_exit = plan
+                .node(source)
+                .body
+                .as_ref()
+                .is_some_and(|b| b.exits.contains(&edge));
             if mid_loop && is_exit {
                 EdgeState::Pending
             } else if declined.contains(&edge.0) {
@@ -133,7 +142,8 @@ fn edge_state(plan: &Plan, facts: &Facts, edge: EdgeIx) -> EdgeState {
 pub fn is_handled(plan: &Plan, node: NodeIx, declined: &[EdgeIx]) -> bool {
     plan.node(node).outgoing.iter().any(|edge| {
         let rule = plan.edge(*edge).rule;
-        matches!(rule, TriggerRule::AnyFailed | TriggerRule::AllComplete) && !declined.contains(edge)
+        matches!(rule, TriggerRule::AnyFailed | TriggerRule::AllComplete)
+            && !declined.contains(edge)
     })
 }
 
@@ -150,7 +160,9 @@ pub enum Round {
 
 /// Judges the round of a loop head.
 pub fn judge_round(plan: &Plan, facts: &Facts, head: NodeIx) -> Round {
-    let Some(body) = &plan.node(head).body else { return Round::Open };
+    let Some(body) = &plan.node(head).body else {
+        return Round::Open;
+    };
     let NodeStatus::Completed { port, .. } = &facts.nodes[head.index()].status else {
         return Round::Open;
     };
@@ -158,11 +170,13 @@ pub fn judge_round(plan: &Plan, facts: &Facts, head: NodeIx) -> Round {
         return Round::Open;
     }
     // Nested bodies that were never entered stay idle only while their head is unsettled.
-    let over = body.nodes.iter().all(|node| facts.nodes[node.index()].status.is_settled())
-        && body
-            .nodes
-            .iter()
-            .all(|node| plan.node(*node).body.is_none() || !is_mid_loop(&facts.nodes[node.index()]));
+    let over = body
+        .nodes
+        .iter()
+        .all(|node| facts.nodes[node.index()].status.is_settled())
+        && body.nodes.iter().all(|node| {
+            plan.node(*node).body.is_none() || !is_mid_loop(&facts.nodes[node.index()])
+        });
     if !over {
         return Round::Open;
     }
@@ -188,32 +202,25 @@ fn is_mid_loop(node: &NodeRun) -> bool {
 /// Whether a running run has something a worker should start or settle now. Looks at every
 /// node; asked only when nothing is in flight.
 pub fn has_startable(run: &Run) -> bool {
-    let RunState::Active { facts, .. } = &run.state else { return false };
+    let RunState::Active { facts, .. } = &run.state else {
+        return false;
+    };
     let plan = &run.plan;
-    run.plan.node_ixs().any(|ix| match &facts.nodes[ix.index()].status {
-        NodeStatus::Idle => is_reachable(plan, facts, ix) && judge(plan, facts, ix) != Verdict::Wait,
-        NodeStatus::Ready { .. } => true,
-        NodeStatus::Completed { .. } => judge_round(plan, facts, ix) != Round::Open,
-        _ => false,
-    })
-}
-
-/// Whether a node's loops are in a round, so that judging it means anything. Nodes outside of
-/// loops always are.
-pub fn is_reachable(plan: &Plan, facts: &Facts, node: NodeIx) -> bool {
-    match plan.node(node).within {
-        None => true,
-        Some(head) => {
-            let status = &facts.nodes[head.index()].status;
-            // A settled head that is not in a round lets its untouched body be skipped.
-            status.is_settled() && is_reachable(plan, facts, head)
-        }
-    }
+    run.plan
+        .node_ixs()
+        .any(|ix| match &facts.nodes[ix.index()].status {
+            NodeStatus::Idle => judge(plan, facts, ix) != Verdict::Wait,
+            NodeStatus::Ready { .. } => true,
+            NodeStatus::Completed { .. } => judge_round(plan, facts, ix) != Round::Open,
+            _ => false,
+        })
 }
 
 /// How many attempts of the run occupy a slot of `maxParallel`.
 pub fn occupied(run: &Run) -> u32 {
-    let RunState::Active { facts, .. } = &run.state else { return 0 };
+    let RunState::Active { facts, .. } = &run.state else {
+        return 0;
+    };
     let occupies = |ix: &&u32| {
         let node = &run.plan.nodes[**ix as usize];
         let kind = node.kind;

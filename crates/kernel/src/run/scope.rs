@@ -15,7 +15,8 @@ pub(crate) struct RunScope<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) facts: &'a Facts,
     pub(crate) run_id: &'a str,
-    pub(crate) output: Option<&'a Value>,
+    /// The node whose edges are being decided, with what it gave.
+    pub(crate) output: Option<(NodeIx, &'a Value)>,
     /// The loop's current item, for nodes inside a loop.
     pub(crate) item: Option<Value>,
 }
@@ -23,18 +24,25 @@ pub(crate) struct RunScope<'a> {
 impl<'a> RunScope<'a> {
     /// The scope of a node that is about to start.
     pub(crate) fn of_node(plan: &'a Plan, facts: &'a Facts, run_id: &'a str, ix: NodeIx) -> Self {
-        let item = plan.node(ix).within.and_then(|head| {
-            match &facts.nodes[head.index()].status {
+        let item = plan
+            .node(ix)
+            .within
+            .and_then(|head| match &facts.nodes[head.index()].status {
                 NodeStatus::Completed { outputs, .. } => outputs.get("item").cloned(),
                 _ => None,
-            }
-        });
-        Self { plan, facts, run_id, output: None, item }
+            });
+        Self {
+            plan,
+            facts,
+            run_id,
+            output: None,
+            item,
+        }
     }
 
-    /// The same scope after a node gave these outputs.
-    pub(crate) fn with_output(mut self, output: &'a Value) -> Self {
-        self.output = Some(output);
+    /// The same scope after the node gave these outputs.
+    pub(crate) fn with_output(mut self, ix: NodeIx, output: &'a Value) -> Self {
+        self.output = Some((ix, output));
         self
     }
 }
@@ -45,7 +53,7 @@ impl Scope for RunScope<'_> {
             "variables" => Cow::Borrowed(&self.facts.variables),
             "inputs" => Cow::Borrowed(&self.facts.inputs),
             "channels" => Cow::Borrowed(&self.facts.channels),
-            "output" => Cow::Borrowed(self.output?),
+            "output" => Cow::Borrowed(self.output?.1),
             "item" => Cow::Owned(self.item.clone()?),
             "run" => Cow::Owned(json!({
                 "id": self.run_id,
@@ -63,6 +71,9 @@ impl Scope for RunScope<'_> {
         let node = &self.facts.nodes[ix.index()];
         let mut value = json!({ "status": node.status.as_str(), "visit": node.visit });
         match &node.status {
+            _ if self.output.is_some_and(|(just, _)| just == ix) => {
+                value["outputs"] = self.output?.1.clone();
+            }
             NodeStatus::Idle => return None,
             NodeStatus::Completed { outputs, .. } => value["outputs"] = outputs.clone(),
             NodeStatus::Failed { error, .. } => value["error"] = json!(error),
@@ -86,15 +97,24 @@ pub(crate) fn resolve_inputs(
     let mut inputs = Map::new();
     for (port, source) in &plan.node(ix).inputs {
         let unresolved = |what: String| {
-            NodeError::new("input_unresolved", format!("the input {port} has no value: {what}"))
-                .fatal()
+            NodeError::new(
+                "input_unresolved",
+                format!("the input {port} has no value: {what}"),
+            )
+            .fatal()
         };
         let value = match source {
             PortValue::Static(value) => Some(value.clone()),
-            PortValue::Expression(expression) => {
-                Some(expression.eval(&scope).map_err(|error| unresolved(error.to_string()))?)
-            }
-            PortValue::Connection { node, output, optional } => {
+            PortValue::Expression(expression) => Some(
+                expression
+                    .eval(&scope)
+                    .map_err(|error| unresolved(error.to_string()))?,
+            ),
+            PortValue::Connection {
+                node,
+                output,
+                optional,
+            } => {
                 let found = match &facts.nodes[node.index()].status {
                     NodeStatus::Completed { outputs, .. } => connected(outputs, output),
                     _ => None,

@@ -167,6 +167,8 @@ pub struct NodeRun {
     pub visit: u32,
     /// Attempts of this visit that were started.
     pub attempts: u32,
+    /// Attempts of this visit that failed and were followed by another.
+    pub retries: u32,
     /// When the visit's first attempt started.
     pub started_at: Option<Timestamp>,
     /// When the visit settled.
@@ -379,8 +381,17 @@ pub struct LiveAttempt<'a> {
 impl Run {
     /// A run before its first event.
     pub fn unborn(header: Arc<StreamHeader>, plan: Arc<Plan>) -> Self {
-        let head = Head { next_seq: 0, chain: header.genesis, at: header.created_at };
-        Self { header, plan, head, state: RunState::Unborn }
+        let head = Head {
+            next_seq: 0,
+            chain: header.genesis,
+            at: header.created_at,
+        };
+        Self {
+            header,
+            plan,
+            head,
+            state: RunState::Unborn,
+        }
     }
 
     /// Facts, once there are any.
@@ -425,8 +436,12 @@ impl Run {
                 Phase::Pending => "pending",
                 Phase::Draining { .. } => "running",
                 Phase::Paused { .. } => "paused",
-                Phase::Stopping { ending: Ending::Cancelled { .. } } => "cancelling",
-                Phase::Stopping { ending: Ending::Failed { .. } } => "running",
+                Phase::Stopping {
+                    ending: Ending::Cancelled { .. },
+                } => "cancelling",
+                Phase::Stopping {
+                    ending: Ending::Failed { .. },
+                } => "running",
                 Phase::Running => match facts.interrupts.first() {
                     Some(open) if !self.has_live_work() => waiting_status(&open.kind),
                     _ => "running",
@@ -446,30 +461,33 @@ impl Run {
         self.in_flight(|kind| kind != NodeKind::Work)
     }
 
-    fn in_flight(
-        &self,
-        of: impl Fn(NodeKind) -> bool,
-    ) -> impl Iterator<Item = LiveAttempt<'_>> {
+    fn in_flight(&self, of: impl Fn(NodeKind) -> bool) -> impl Iterator<Item = LiveAttempt<'_>> {
         let facts = match &self.state {
             RunState::Active { facts, .. } => Some(facts),
             RunState::Unborn | RunState::Settled { .. } => None,
         };
-        facts.into_iter().flat_map(move |facts| {
-            facts.active.iter().map(move |&ix| (facts, NodeIx(ix)))
-        })
-        .filter_map(move |(facts, ix)| {
-            let node = self.plan.node(ix);
-            let run = &facts.nodes[ix.index()];
-            let NodeStatus::InFlight { attempt, restarts } = run.status else { return None };
-            let inputs = run.inputs.as_ref()?;
-            of(node.kind).then(|| LiveAttempt {
-                node: ix,
-                id: AttemptId { node: node.id.clone(), visit: run.visit, attempt },
-                restarts,
-                inputs,
-                timeout_at: facts.timers.get(&timer::timeout(&node.id)).copied(),
+        facts
+            .into_iter()
+            .flat_map(move |facts| facts.active.iter().map(move |&ix| (facts, NodeIx(ix))))
+            .filter_map(move |(facts, ix)| {
+                let node = self.plan.node(ix);
+                let run = &facts.nodes[ix.index()];
+                let NodeStatus::InFlight { attempt, restarts } = run.status else {
+                    return None;
+                };
+                let inputs = run.inputs.as_ref()?;
+                of(node.kind).then(|| LiveAttempt {
+                    node: ix,
+                    id: AttemptId {
+                        node: node.id.clone(),
+                        visit: run.visit,
+                        attempt,
+                    },
+                    restarts,
+                    inputs,
+                    timeout_at: facts.timers.get(&timer::timeout(&node.id)).copied(),
+                })
             })
-        })
     }
 
     /// Whether any attempt of a work node is in flight.
@@ -477,14 +495,31 @@ impl Run {
         self.live_attempts().next().is_some()
     }
 
+    /// Timers that count in the phase the run is in: a paused run keeps its own timeout only,
+    /// and a stopping run none, so that nothing is due that would be refused.
+    pub fn timers(&self) -> impl Iterator<Item = (&str, Timestamp)> {
+        let active = match &self.state {
+            RunState::Active { phase, facts } => Some((phase, facts)),
+            RunState::Unborn | RunState::Settled { .. } => None,
+        };
+        active.into_iter().flat_map(|(phase, facts)| {
+            let counts = move |name: &str| match phase {
+                Phase::Pending | Phase::Running => true,
+                Phase::Draining { .. } => !name.starts_with("retry/"),
+                Phase::Paused { .. } => name == timer::RUN,
+                Phase::Stopping { .. } => false,
+            };
+            facts
+                .timers
+                .iter()
+                .filter(move |(name, _)| counts(name))
+                .map(|(name, due)| (name.as_str(), *due))
+        })
+    }
+
     /// The timer that is due first.
     pub fn next_timer(&self) -> Option<(&str, Timestamp)> {
-        let RunState::Active { facts, .. } = &self.state else { return None };
-        facts
-            .timers
-            .iter()
-            .min_by_key(|(_, due)| **due)
-            .map(|(name, due)| (name.as_str(), *due))
+        self.timers().min_by_key(|(_, due)| *due)
     }
 
     /// The node that holds the oldest open interrupt.
