@@ -11,6 +11,8 @@ mod clock;
 pub mod codec;
 #[cfg(feature = "testing")]
 pub mod conformance;
+#[cfg(feature = "testing")]
+pub mod differential;
 mod error;
 #[cfg(feature = "testing")]
 pub mod faults;

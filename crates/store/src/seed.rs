@@ -37,9 +37,50 @@ impl Draws {
     }
 }
 
+/// The seeds that a seeded test plays: `sample` of them, or `full` of them in a soak
+/// (`RUNWRIGHT_CASES=full`), or as many as `RUNWRIGHT_CASES` says, or the one seed of
+/// `RUNWRIGHT_SEED`, to replay a failure.
+///
+/// # Panics
+/// When one of the two variables is set and says something else.
+pub fn cases(sample: u64, full: u64) -> Vec<u64> {
+    let said = |name| std::env::var(name).ok();
+    chosen(
+        said("RUNWRIGHT_CASES"),
+        said("RUNWRIGHT_SEED"),
+        sample,
+        full,
+    )
+}
+
+fn chosen(cases: Option<String>, seed: Option<String>, sample: u64, full: u64) -> Vec<u64> {
+    let number = |text: String| {
+        text.parse()
+            .expect("RUNWRIGHT_CASES and RUNWRIGHT_SEED are numbers")
+    };
+    if let Some(seed) = seed {
+        return vec![number(seed)];
+    }
+    let count = match cases {
+        None => sample,
+        Some(text) if text == "full" => full,
+        Some(text) => number(text),
+    };
+    (1..=count).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_environment_chooses_the_seeds() {
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(chosen(None, None, 2, 5), [1, 2]);
+        assert_eq!(chosen(some("full"), None, 2, 5), [1, 2, 3, 4, 5]);
+        assert_eq!(chosen(some("3"), None, 2, 5), [1, 2, 3]);
+        assert_eq!(chosen(some("full"), some("77"), 2, 5), [77]);
+    }
 
     #[test]
     fn a_seed_always_draws_the_same() {
