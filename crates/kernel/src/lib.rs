@@ -12,7 +12,6 @@
 //! [`definition`], [`batch`].
 
 pub mod batch;
-pub mod control;
 pub mod definition;
 pub mod digest;
 pub mod expr;

@@ -1,7 +1,5 @@
 //! Stream headers: what is said once about a log and never changes.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
@@ -145,9 +143,6 @@ pub struct Policy {
     /// Rounds of any loop before the run fails with `loop_limit_exceeded`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_loop_iterations: Option<u32>,
-    /// What the run may spend, by dimension; a dimension not named is unbounded.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub budget: BTreeMap<String, u64>,
 }
 
 fn is_zero(n: &i32) -> bool {
@@ -164,7 +159,6 @@ impl Default for Policy {
             max_node_executions: None,
             run_timeout_ms: None,
             max_loop_iterations: None,
-            budget: BTreeMap::new(),
         }
     }
 }

@@ -11,14 +11,12 @@ mod clock;
 pub mod codec;
 #[cfg(feature = "testing")]
 pub mod conformance;
-#[cfg(feature = "testing")]
-pub mod differential;
 mod error;
 #[cfg(feature = "testing")]
 pub mod faults;
+pub mod group;
 pub mod memory;
-#[cfg(feature = "testing")]
-pub mod seed;
+pub mod pack;
 mod types;
 
 pub use api::*;
