@@ -12,6 +12,7 @@
 //! [`definition`], [`batch`].
 
 pub mod batch;
+pub mod control;
 pub mod definition;
 pub mod digest;
 pub mod expr;

@@ -1,5 +1,7 @@
 //! Stream headers: what is said once about a log and never changes.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
@@ -143,6 +145,9 @@ pub struct Policy {
     /// Rounds of any loop before the run fails with `loop_limit_exceeded`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_loop_iterations: Option<u32>,
+    /// What the run may spend, by dimension; a dimension not named is unbounded.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub budget: BTreeMap<String, u64>,
 }
 
 fn is_zero(n: &i32) -> bool {
@@ -159,6 +164,7 @@ impl Default for Policy {
             max_node_executions: None,
             run_timeout_ms: None,
             max_loop_iterations: None,
+            budget: BTreeMap::new(),
         }
     }
 }

@@ -11,12 +11,16 @@ mod clock;
 pub mod codec;
 #[cfg(feature = "testing")]
 pub mod conformance;
+#[cfg(feature = "testing")]
+pub mod differential;
 mod error;
 #[cfg(feature = "testing")]
 pub mod faults;
 pub mod group;
 pub mod memory;
 pub mod pack;
+#[cfg(feature = "testing")]
+pub mod seed;
 mod types;
 
 pub use api::*;

@@ -55,6 +55,8 @@ pub enum CausedBy {
         /// Its name.
         timer: String,
     },
+    /// An attempt asked for a part of the budget.
+    Reserve,
     /// The run is to be cancelled.
     Cancel {
         /// Why.

@@ -4,6 +4,8 @@
 //! adds nothing of its own, so that a replay which passes the recorded observations decides the
 //! same events.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -27,7 +29,10 @@ pub struct Envelope {
 
 impl From<Command> for Envelope {
     fn from(command: Command) -> Self {
-        Self { command, message: None }
+        Self {
+            command,
+            message: None,
+        }
     }
 }
 
@@ -72,6 +77,13 @@ pub enum Command {
         level: String,
         /// The line.
         message: String,
+    },
+    /// An attempt asks for a part of the run's budget before it spends it.
+    Reserve {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Amount by dimension (`tokens`, `costMicroUsd`, `toolCalls`, …).
+        amounts: BTreeMap<String, u64>,
     },
     /// A named timer is due.
     Fire {
@@ -136,6 +148,9 @@ pub enum Command {
         outputs: Map<String, Value>,
         /// Its error.
         error: Option<NodeError>,
+        /// What it used of the budget it was given.
+        #[serde(default)]
+        spent: BTreeMap<String, u64>,
     },
     /// A replay differs from its source.
     Diverge {
@@ -198,6 +213,9 @@ pub enum Outcome {
         /// What it used all the same.
         #[serde(default)]
         usage: Vec<Usage>,
+        /// What was used of the reserved budget, by dimension.
+        #[serde(default)]
+        spent: BTreeMap<String, u64>,
     },
     /// It was stopped because the run no longer wants it.
     Stopped,
@@ -206,12 +224,20 @@ pub enum Outcome {
 impl Outcome {
     /// A failure that left nothing else.
     pub fn failed(error: NodeError) -> Self {
-        Self::Failed { error, artifacts: Vec::new(), usage: Vec::new() }
+        Self::Failed {
+            error,
+            artifacts: Vec::new(),
+            usage: Vec::new(),
+            spent: BTreeMap::new(),
+        }
     }
 
     /// A completion with outputs and nothing else.
     pub fn completed(outputs: Map<String, Value>) -> Self {
-        Self::Completed(Completion { outputs, ..Completion::default() })
+        Self::Completed(Completion {
+            outputs,
+            ..Completion::default()
+        })
     }
 }
 
@@ -229,6 +255,8 @@ pub struct Completion {
     pub artifacts: Vec<Artifact>,
     /// What calls used.
     pub usage: Vec<Usage>,
+    /// What was used of the reserved budget, by dimension.
+    pub spent: BTreeMap<String, u64>,
 }
 
 /// A write to a channel by a node.
@@ -245,31 +273,41 @@ impl Command {
     /// decision with how many leading events were observed.
     pub(crate) fn cause(&self) -> CausedBy {
         match self {
-            Self::Create(create) => CausedBy::Create { start: create.start },
+            Self::Create(create) => CausedBy::Create {
+                start: create.start,
+            },
             Self::Advance => CausedBy::Advance,
-            Self::TakeOver { unrepeatable } => {
-                CausedBy::TakeOver { unrepeatable: unrepeatable.clone() }
-            }
-            Self::Finish { attempt, .. } => {
-                CausedBy::Finish { attempt: attempt.clone(), observed: 0 }
-            }
+            Self::TakeOver { unrepeatable } => CausedBy::TakeOver {
+                unrepeatable: unrepeatable.clone(),
+            },
+            Self::Finish { attempt, .. } => CausedBy::Finish {
+                attempt: attempt.clone(),
+                observed: 0,
+            },
             Self::Output { .. } => CausedBy::Output,
             Self::Log { .. } => CausedBy::Log,
-            Self::Fire { timer } => CausedBy::Fire { timer: timer.clone() },
+            Self::Reserve { .. } => CausedBy::Reserve,
+            Self::Fire { timer } => CausedBy::Fire {
+                timer: timer.clone(),
+            },
             Self::Cancel { reason, by, parent } => CausedBy::Cancel {
                 reason: reason.clone(),
                 cancelled_by: by.clone(),
                 parent: parent.clone(),
             },
-            Self::Pause { reason, policy } => {
-                CausedBy::Pause { reason: reason.clone(), policy: *policy }
-            }
-            Self::Resume { reason } => CausedBy::Resume { reason: reason.clone() },
+            Self::Pause { reason, policy } => CausedBy::Pause {
+                reason: reason.clone(),
+                policy: *policy,
+            },
+            Self::Resume { reason } => CausedBy::Resume {
+                reason: reason.clone(),
+            },
             Self::Resolve { .. } => CausedBy::Resolve,
             Self::Signal { .. } => CausedBy::Signal,
-            Self::Dispatch { attempt, found } => {
-                CausedBy::Dispatch { attempt: attempt.clone(), found: found.clone() }
-            }
+            Self::Dispatch { attempt, found } => CausedBy::Dispatch {
+                attempt: attempt.clone(),
+                found: found.clone(),
+            },
             Self::ChildSettled { .. } => CausedBy::ChildSettled,
             Self::Diverge { .. } => CausedBy::Diverge,
         }
@@ -280,31 +318,53 @@ impl Command {
     /// `decide` wrote.
     pub fn from_log(batch: &[Event]) -> Option<(Envelope, Timestamp)> {
         let first = batch.first()?;
-        let Cause { command: by, message } = first.cause.clone()?;
+        let Cause {
+            command: by,
+            message,
+        } = first.cause.clone()?;
         let command = match by {
             CausedBy::Create { start } => Self::create_from_log(&first.body, start)?,
             CausedBy::Advance => Self::Advance,
             CausedBy::TakeOver { unrepeatable } => Self::TakeOver { unrepeatable },
             CausedBy::Finish { attempt, observed } => {
                 let observed = batch.get(..observed as usize)?;
-                Self::Finish { attempt, outcome: outcome_from_log(observed)? }
+                Self::Finish {
+                    attempt,
+                    outcome: outcome_from_log(observed)?,
+                }
             }
             CausedBy::Output => Self::output_from_log(&first.body)?,
             CausedBy::Log => Self::log_from_log(&first.body)?,
+            CausedBy::Reserve => match &first.body {
+                RunEvent::BudgetReserved { attempt, amounts } => Self::Reserve {
+                    attempt: attempt.clone(),
+                    amounts: amounts.clone(),
+                },
+                _ => return None,
+            },
             CausedBy::Fire { timer } => Self::Fire { timer },
-            CausedBy::Cancel { reason, cancelled_by, parent } => {
-                Self::Cancel { reason, by: cancelled_by, parent }
-            }
+            CausedBy::Cancel {
+                reason,
+                cancelled_by,
+                parent,
+            } => Self::Cancel {
+                reason,
+                by: cancelled_by,
+                parent,
+            },
             CausedBy::Pause { reason, policy } => Self::Pause { reason, policy },
             CausedBy::Resume { reason } => Self::Resume { reason },
             CausedBy::Resolve => match &first.body {
-                RunEvent::InterruptResolved { interrupt_id, resume_value, resolved_by, .. } => {
-                    Self::Resolve {
-                        interrupt: interrupt_id.clone(),
-                        value: resume_value.clone(),
-                        by: resolved_by.clone(),
-                    }
-                }
+                RunEvent::InterruptResolved {
+                    interrupt_id,
+                    resume_value,
+                    resolved_by,
+                    ..
+                } => Self::Resolve {
+                    interrupt: interrupt_id.clone(),
+                    value: resume_value.clone(),
+                    by: resolved_by.clone(),
+                },
                 _ => return None,
             },
             CausedBy::Signal => match &first.body {
@@ -317,25 +377,33 @@ impl Command {
             },
             CausedBy::Dispatch { attempt, found } => Self::Dispatch { attempt, found },
             CausedBy::ChildSettled => match &first.body {
-                RunEvent::ChildSettled { child_run_id, status, variables, outputs, error } => {
-                    Self::ChildSettled {
-                        child: child_run_id.clone(),
-                        status: *status,
-                        variables: variables.clone(),
-                        outputs: outputs.clone(),
-                        error: error.clone(),
-                    }
-                }
+                RunEvent::ChildSettled {
+                    child_run_id,
+                    status,
+                    variables,
+                    outputs,
+                    error,
+                    spent,
+                } => Self::ChildSettled {
+                    child: child_run_id.clone(),
+                    status: *status,
+                    variables: variables.clone(),
+                    outputs: outputs.clone(),
+                    error: error.clone(),
+                    spent: spent.clone(),
+                },
                 _ => return None,
             },
             CausedBy::Diverge => match &first.body {
-                RunEvent::ReplayDiverged { source_run_id, at_sequence, divergence_kind } => {
-                    Self::Diverge {
-                        source: source_run_id.clone(),
-                        at: *at_sequence,
-                        kind: *divergence_kind,
-                    }
-                }
+                RunEvent::ReplayDiverged {
+                    source_run_id,
+                    at_sequence,
+                    divergence_kind,
+                } => Self::Diverge {
+                    source: source_run_id.clone(),
+                    at: *at_sequence,
+                    kind: *divergence_kind,
+                },
                 _ => return None,
             },
         };
@@ -367,12 +435,24 @@ impl Command {
     }
 
     fn output_from_log(event: &RunEvent) -> Option<Self> {
-        let RunEvent::OutputChunk { node_id, visit, attempt, channel, chunk, is_last, meta } = event
+        let RunEvent::OutputChunk {
+            node_id,
+            visit,
+            attempt,
+            channel,
+            chunk,
+            is_last,
+            meta,
+        } = event
         else {
             return None;
         };
         Some(Self::Output {
-            attempt: AttemptId { node: node_id.clone(), visit: *visit, attempt: *attempt },
+            attempt: AttemptId {
+                node: node_id.clone(),
+                visit: *visit,
+                attempt: *attempt,
+            },
             channel: *channel,
             chunk: chunk.clone(),
             is_last: *is_last,
@@ -381,7 +461,13 @@ impl Command {
     }
 
     fn log_from_log(event: &RunEvent) -> Option<Self> {
-        let RunEvent::LogAppended { level, message, attempt, .. } = event else {
+        let RunEvent::LogAppended {
+            level,
+            message,
+            attempt,
+            ..
+        } = event
+        else {
             return None;
         };
         Some(Self::Log {
@@ -402,6 +488,7 @@ fn outcome_from_log(observed: &[Event]) -> Option<Outcome> {
                 completion.artifacts.push(artifact.clone());
             }
             RunEvent::ProviderUsage { usage, .. } => completion.usage.push(usage.clone()),
+            RunEvent::BudgetSettled { spent, .. } => completion.spent = spent.clone(),
             RunEvent::VariableChanged { name, next, .. } => {
                 completion.variables.insert(name.clone(), next.clone());
             }
@@ -419,13 +506,15 @@ fn outcome_from_log(observed: &[Event]) -> Option<Outcome> {
             completion.outputs = outputs.clone();
             Some(Outcome::Completed(completion))
         }
-        RunEvent::NodeRetried { last_error: error, .. } | RunEvent::NodeFailed { error, .. } => {
-            Some(Outcome::Failed {
-                error: error.clone(),
-                artifacts: completion.artifacts,
-                usage: completion.usage,
-            })
+        RunEvent::NodeRetried {
+            last_error: error, ..
         }
+        | RunEvent::NodeFailed { error, .. } => Some(Outcome::Failed {
+            error: error.clone(),
+            artifacts: completion.artifacts,
+            usage: completion.usage,
+            spent: completion.spent,
+        }),
         RunEvent::NodeCancelled { .. } => Some(Outcome::Stopped),
         _ => None,
     }

@@ -50,7 +50,12 @@ pub struct NodeError {
 impl NodeError {
     /// An error by code and message.
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { code: code.into(), message: message.into(), details: None, retryable: None }
+        Self {
+            code: code.into(),
+            message: message.into(),
+            details: None,
+            retryable: None,
+        }
     }
 
     /// The same error, marked as one that trying again cannot help.
@@ -291,6 +296,9 @@ pub enum RunEvent {
         attempt: u32,
         /// What it gives to nodes connected to it.
         outputs: Map<String, Value>,
+        /// The output port a choosing node took (`true`, `false`, `body`, `done`).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        port: Option<String>,
         /// Outgoing edges that are not followed (a condition was false, or another port chosen).
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         declined_edges: Vec<String>,
@@ -390,6 +398,9 @@ pub enum RunEvent {
         definition: DefinitionRef,
         /// The inputs it was given.
         inputs: Map<String, Value>,
+        /// The part of the run's budget it was given, by dimension.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        budget: BTreeMap<String, u64>,
     },
     /// A child run ended.
     #[serde(rename = "runwright.child.settled")]
@@ -407,6 +418,9 @@ pub enum RunEvent {
         /// Its error.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<NodeError>,
+        /// What it used of the budget it was given, by dimension.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        spent: BTreeMap<String, u64>,
     },
     /// Somebody or something outside is asked.
     #[serde(rename = "interrupt.requested")]
@@ -546,31 +560,21 @@ pub enum RunEvent {
         /// The node.
         node_id: NodeId,
     },
-    /// Part of a budget was set aside for an attempt or a child.
-    #[serde(rename = "budget.reserved")]
+    /// Part of the run's budget was set aside for an attempt.
+    #[serde(rename = "runwright.budget.reserved")]
     BudgetReserved {
         /// What for.
-        holder: String,
+        attempt: AttemptId,
         /// Amount by dimension.
         amounts: BTreeMap<String, u64>,
     },
     /// A reservation was settled: this much was used, the rest is free again.
-    #[serde(rename = "budget.consumed")]
-    BudgetConsumed {
-        /// What for.
-        holder: String,
+    #[serde(rename = "runwright.budget.settled")]
+    BudgetSettled {
+        /// What it was set aside for.
+        attempt: AttemptId,
         /// Amount used by dimension.
-        amounts: BTreeMap<String, u64>,
-    },
-    /// A reservation did not fit.
-    #[serde(rename = "budget.exhausted")]
-    BudgetExhausted {
-        /// The dimension.
-        dimension: String,
-        /// What is used and reserved.
-        consumed: u64,
-        /// The limit.
-        limit: u64,
+        spent: BTreeMap<String, u64>,
     },
     /// A replay decided something else than its source.
     #[serde(rename = "replay.diverged")]
@@ -620,8 +624,6 @@ pub enum SkipReason {
     Disabled,
     /// It failed and the definition says to go on as if skipped.
     OnFailure,
-    /// The run ended before it was reached.
-    RunEnded,
 }
 
 /// Which bound was reached.

@@ -1,9 +1,25 @@
 //! Runs of workflows: events, commands, state, fold, decide.
 
+pub mod budget;
 pub mod cause;
+pub mod channel;
 pub mod command;
+pub mod decide;
 pub mod event;
+pub mod fold;
+pub mod index;
+pub mod message;
+pub mod rejection;
+pub mod schedule;
+mod scope;
+pub mod state;
 
 pub use cause::{Cause, CausedBy, Found, Start};
 pub use command::{ChannelWrite, Command, Completion, Create, Envelope, Outcome};
+pub use decide::{Decided, Refused, decide};
 pub use event::{Artifact, Event, NodeError, RunEvent, Usage};
+pub use fold::BadEvent;
+pub use index::RunIndex;
+pub use message::RunMessage;
+pub use rejection::Rejection;
+pub use state::{End, Facts, Head, NodeStatus, Phase, Run, RunState};

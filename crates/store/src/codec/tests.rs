@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::conformance::world::dense;
 
 fn no_blob(_: &Digest) -> Result<Vec<u8>, StoreError> {
     panic!("the row holds its content");
@@ -20,18 +21,6 @@ fn round_trip(content: &[u8]) -> Vec<u8> {
 
 fn is_corrupt<T>(result: Result<T, StoreError>) -> bool {
     matches!(result, Err(StoreError::Corrupt(_)))
-}
-
-/// Bytes that no codec makes smaller: a chain of digests.
-fn dense(len: usize) -> Vec<u8> {
-    let mut link = Digest::of(b"dense");
-    let mut bytes = Vec::new();
-    while bytes.len() < len {
-        link = link.chain(b"");
-        bytes.extend(link.0);
-    }
-    bytes.truncate(len);
-    bytes
 }
 
 #[test]

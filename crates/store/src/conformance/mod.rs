@@ -27,7 +27,7 @@ mod append;
 mod blobs;
 mod checkpoints;
 mod concurrency;
-mod draft;
+pub(crate) mod draft;
 mod feed;
 mod holds;
 mod keys;

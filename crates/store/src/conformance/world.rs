@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kernel::batch::Record;
-use kernel::digest::Digest;
 use kernel::ids::{HolderId, StreamId};
 use kernel::time::Timestamp;
 
 use super::Bed;
 pub(crate) use super::draft::*;
+use crate::seed::Draws;
 use crate::*;
 
 /// When every case begins.
@@ -184,14 +184,9 @@ pub(crate) fn everything() -> ListQuery {
 
 /// Bytes that no codec makes smaller.
 pub(crate) fn dense(len: usize) -> Vec<u8> {
-    let mut link = Digest::of(b"dense");
-    let mut bytes = Vec::with_capacity(len + 32);
-    while bytes.len() < len {
-        link = link.chain(b"");
-        bytes.extend(link.0);
-    }
-    bytes.truncate(len);
-    bytes
+    let mut draws = Draws::new(0);
+    let numbers = std::iter::repeat_with(|| draws.number().to_le_bytes());
+    numbers.flatten().take(len).collect()
 }
 
 /// The refusal of a moved log.

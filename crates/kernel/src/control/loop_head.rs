@@ -1,0 +1,125 @@
+//! `core.loop`: the head of a loop. Port `body` begins a round, port `done` leaves.
+//!
+//! Config, one of: `{ "times": n }`, `{ "items": [..] }` or `{ "items": "<CEL>" }`,
+//! `{ "while": "<CEL>" }` (asked before each round), `{ "until": "<CEL>" }` (asked after each
+//! round). `maxIterations` bounds all of them. Outputs: `index` of the round from 0, `item`
+//! where there are items, and on leaving `rounds` and `reason`.
+//!
+//! A round is over when every node of the body has settled. If no edge led back to the head the
+//! loop is left: that is how a body breaks.
+
+use serde_json::{Map, Value};
+
+use super::{Began, Context, Done, misconfigured, setting};
+use crate::expr::{ExprError, Expression};
+
+/// How the last round ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// An edge of the body led back to the head.
+    No,
+    /// None did.
+    ByBreak,
+}
+
+pub(crate) fn begin(cx: &Context<'_>) -> Began {
+    let (index, left) = match cx.round {
+        None => (0, Left::No),
+        Some((previous, left)) => (previous.map_or(0, |index| index + 1), left),
+    };
+    if left == Left::ByBreak {
+        return done(index, "break");
+    }
+    let round = match wants_round(cx, index) {
+        Ok(round) => round,
+        Err(Wrong::Config(what)) => return misconfigured(cx, what),
+        Err(Wrong::Expression(error)) => {
+            return misconfigured(cx, format_args!("its expression has no value: {error}"));
+        }
+    };
+    let Round::Go(item) = round else {
+        return done(index, "finished");
+    };
+    let own = cx
+        .node
+        .body
+        .as_ref()
+        .map_or(u32::MAX, |body| body.max_iterations);
+    let limit = own.min(cx.policy.max_loop_iterations.unwrap_or(u32::MAX));
+    if index >= u64::from(limit) {
+        return Began::LoopLimit {
+            limit: u64::from(limit),
+        };
+    }
+    let mut outputs = Map::from_iter([("index".to_owned(), Value::from(index))]);
+    if let Some(item) = item {
+        outputs.insert("item".to_owned(), item);
+    }
+    Began::Completed(Done {
+        outputs,
+        port: Some("body".into()),
+        ..Done::default()
+    })
+}
+
+fn done(rounds: u64, reason: &str) -> Began {
+    let outputs = Map::from_iter([
+        ("rounds".to_owned(), Value::from(rounds)),
+        ("reason".to_owned(), Value::from(reason)),
+    ]);
+    Began::Completed(Done {
+        outputs,
+        port: Some("done".into()),
+        ..Done::default()
+    })
+}
+
+enum Round {
+    Go(Option<Value>),
+    Over,
+}
+
+enum Wrong {
+    Config(&'static str),
+    Expression(ExprError),
+}
+
+impl From<ExprError> for Wrong {
+    fn from(error: ExprError) -> Self {
+        Self::Expression(error)
+    }
+}
+
+fn wants_round(cx: &Context<'_>, index: u64) -> Result<Round, Wrong> {
+    let go_if = |more: bool| if more { Round::Go(None) } else { Round::Over };
+    if let Some(times) = setting(cx, "times") {
+        let times = times
+            .as_u64()
+            .ok_or(Wrong::Config("times must be a whole number"))?;
+        return Ok(go_if(index < times));
+    }
+    if let Some(items) = setting(cx, "items") {
+        let items = match items {
+            Value::String(text) => Expression::parse(text)?.eval(cx.scope)?,
+            list => list.clone(),
+        };
+        let Value::Array(items) = items else {
+            return Err(Wrong::Config(
+                "items must be a list, or an expression that gives one",
+            ));
+        };
+        let item = usize::try_from(index)
+            .ok()
+            .and_then(|index| items.get(index).cloned());
+        return Ok(item.map_or(Round::Over, |item| Round::Go(Some(item))));
+    }
+    let condition = |key: &str| cx.node.config.get(key).and_then(Value::as_str);
+    if let Some(text) = condition("while").or_else(|| condition("condition")) {
+        return Ok(go_if(Expression::parse(text)?.eval_bool(cx.scope)?));
+    }
+    if let Some(text) = condition("until") {
+        let more = index == 0 || !Expression::parse(text)?.eval_bool(cx.scope)?;
+        return Ok(go_if(more));
+    }
+    Err(Wrong::Config("needs one of times, items, while, until"))
+}

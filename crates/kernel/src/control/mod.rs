@@ -1,0 +1,124 @@
+//! Control nodes: they change what runs next and touch nothing outside.
+//!
+//! One file each. A control node is a pure function from its config, its inputs and the scope of
+//! the run to what [`Began`] can say; adding one is a change of the event format's meaning.
+
+pub mod channel_write;
+pub mod conditional;
+pub mod delay;
+pub mod interrupt;
+pub mod loop_head;
+pub mod set_variable;
+pub mod sub_workflow;
+
+use serde_json::{Map, Value};
+
+use crate::definition::{ControlKind, NodeKind, PlanNode};
+use crate::expr::Scope;
+use crate::run::command::ChannelWrite;
+use crate::run::event::NodeError;
+use crate::stream::Policy;
+
+/// What a control node decides from.
+pub(crate) struct Context<'a> {
+    /// The node.
+    pub(crate) node: &'a PlanNode,
+    /// What its ports resolved to.
+    pub(crate) inputs: &'a Map<String, Value>,
+    /// What its expressions see.
+    pub(crate) scope: &'a dyn Scope,
+    /// How the run is driven.
+    pub(crate) policy: &'a Policy,
+    /// For a loop's head that is entered again: the index of the last round, and how it ended.
+    pub(crate) round: Option<(Option<u64>, loop_head::Left)>,
+}
+
+/// What became of a control node when it was started.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Began {
+    /// It is over.
+    Completed(Done),
+    /// It cannot do what it should.
+    Failed(NodeError),
+    /// It would run one round too many.
+    LoopLimit {
+        /// The most rounds.
+        limit: u64,
+    },
+    /// It asks somebody outside.
+    Asks(Ask),
+    /// It waits for a timer, or for a definition to be looked up.
+    Waits,
+}
+
+/// A control node that is over.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Done {
+    pub(crate) outputs: Map<String, Value>,
+    pub(crate) port: Option<String>,
+    pub(crate) variables: Vec<(String, Value)>,
+    pub(crate) channel_writes: Vec<ChannelWrite>,
+}
+
+/// What a node asks somebody outside.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Ask {
+    pub(crate) kind: String,
+    pub(crate) key: String,
+    pub(crate) data: Value,
+    pub(crate) resume_schema: Option<Value>,
+    pub(crate) timeout_ms: Option<u64>,
+}
+
+pub(crate) fn begin(kind: ControlKind, cx: &Context<'_>) -> Began {
+    match kind {
+        ControlKind::Delay => delay::begin(),
+        ControlKind::Loop => loop_head::begin(cx),
+        ControlKind::Conditional => conditional::begin(cx),
+        ControlKind::SubWorkflow => Began::Waits,
+        ControlKind::Interrupt => interrupt::begin(cx),
+        ControlKind::ChannelWrite => channel_write::begin(cx),
+        ControlKind::SetVariable => set_variable::begin(cx),
+        other => Began::Failed(
+            NodeError::new(
+                "capability_not_provided",
+                format!("this engine does not run {} nodes yet", other.type_id()),
+            )
+            .fatal(),
+        ),
+    }
+}
+
+/// Control kinds this engine carries out.
+pub fn is_supported(kind: ControlKind) -> bool {
+    matches!(
+        kind,
+        ControlKind::Delay
+            | ControlKind::Loop
+            | ControlKind::Conditional
+            | ControlKind::SubWorkflow
+            | ControlKind::Interrupt
+            | ControlKind::ChannelWrite
+            | ControlKind::SetVariable
+    )
+}
+
+/// The output ports a node of a kind chooses among.
+pub(crate) fn ports(kind: NodeKind) -> &'static [&'static str] {
+    match kind {
+        NodeKind::Control(ControlKind::Conditional) => &["true", "false"],
+        NodeKind::Control(ControlKind::Loop) => &["body", "done"],
+        _ => &[],
+    }
+}
+
+/// A value of a control node: an input port wins over the config; a config text is not an
+/// expression unless its key says so.
+pub(crate) fn setting<'a>(cx: &'a Context<'_>, key: &str) -> Option<&'a Value> {
+    cx.inputs.get(key).or_else(|| cx.node.config.get(key))
+}
+
+/// The error of a config that says too little or something wrong.
+pub(crate) fn misconfigured(cx: &Context<'_>, what: impl std::fmt::Display) -> Began {
+    Began::Failed(NodeError::new("invalid_config", format!("node {}: {what}", cx.node.id)).fatal())
+}

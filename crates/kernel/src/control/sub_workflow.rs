@@ -1,0 +1,86 @@
+//! `core.subWorkflow`: starts a run of another workflow and, usually, waits for it.
+//!
+//! Config: `workflowId`, `waitForCompletion` (true), `onChildFailure` (`fail-parent`, else the
+//! node completes with the child's status), `inputMapping` {child variable: parent variable},
+//! `outputMapping` {parent variable: child variable}, `budget` {dimension: amount}.
+//! Mappings are evaluated once, when the child is created or has completed. A parent variable
+//! that was never set is given as an explicit null.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+/// What becomes of the node when its child does not complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnChildFailure {
+    /// The node fails.
+    FailParent,
+    /// The node completes and says how the child ended.
+    Continue,
+}
+
+/// The config of a sub-workflow node.
+#[derive(Clone, Debug)]
+pub struct SubWorkflow {
+    /// The workflow to run.
+    pub workflow_id: Option<String>,
+    pub(crate) wait_for_completion: bool,
+    pub(crate) on_child_failure: OnChildFailure,
+    input_mapping: Vec<(String, String)>,
+    output_mapping: Vec<(String, String)>,
+    pub(crate) budget: BTreeMap<String, u64>,
+}
+
+impl SubWorkflow {
+    /// Reads a config; what is missing has its default.
+    pub fn of(config: &Value) -> Self {
+        let pairs = |key: &str| -> Vec<(String, String)> {
+            let of = config.get(key).and_then(Value::as_object);
+            of.into_iter()
+                .flatten()
+                .filter_map(|(to, from)| Some((to.clone(), from.as_str()?.to_owned())))
+                .collect()
+        };
+        let budget = config.get("budget").and_then(Value::as_object);
+        Self {
+            workflow_id: config
+                .get("workflowId")
+                .and_then(Value::as_str)
+                .map(str::to_owned),
+            wait_for_completion: config
+                .get("waitForCompletion")
+                .and_then(Value::as_bool)
+                .unwrap_or(true),
+            on_child_failure: match config.get("onChildFailure").and_then(Value::as_str) {
+                None | Some("fail-parent") => OnChildFailure::FailParent,
+                Some(_) => OnChildFailure::Continue,
+            },
+            input_mapping: pairs("inputMapping"),
+            output_mapping: pairs("outputMapping"),
+            budget: budget
+                .into_iter()
+                .flatten()
+                .filter_map(|(dimension, amount)| Some((dimension.clone(), amount.as_u64()?)))
+                .collect(),
+        }
+    }
+
+    pub(crate) fn child_inputs(&self, variables: &Value) -> Map<String, Value> {
+        self.input_mapping
+            .iter()
+            .map(|(child, parent)| {
+                (
+                    child.clone(),
+                    variables.get(parent).cloned().unwrap_or(Value::Null),
+                )
+            })
+            .collect()
+    }
+
+    pub(crate) fn parent_variables(&self, child: &Map<String, Value>) -> Vec<(String, Value)> {
+        self.output_mapping
+            .iter()
+            .filter_map(|(parent, from)| Some((parent.clone(), child.get(from)?.clone())))
+            .collect()
+    }
+}

@@ -1,0 +1,328 @@
+//! What attempts report, and what becomes of attempts whose holder was lost.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::Decision;
+use crate::definition::{NodeIx, NodeKind, Reducer};
+use crate::ids::AttemptId;
+use crate::limits;
+use crate::run::budget::Amounts;
+use crate::run::channel::{self, Refused};
+use crate::run::command::{ChannelWrite, Completion, Outcome};
+use crate::run::event::{Artifact, NodeError, OutputChannel, RunEvent, Usage};
+use crate::run::rejection::Rejection;
+use crate::run::state::{NodeStatus, Phase};
+
+impl Decision {
+    /// The node of an attempt that is in flight.
+    fn live(&self, attempt: &AttemptId) -> Result<NodeIx, Rejection> {
+        let ix = self
+            .run
+            .plan
+            .node_ix(attempt.node.as_str())
+            .ok_or(Rejection::StaleAttempt)?;
+        let node = &self.facts().nodes[ix.index()];
+        match node.status {
+            NodeStatus::InFlight { attempt: n, .. }
+                if n == attempt.attempt && node.visit == attempt.visit =>
+            {
+                Ok(ix)
+            }
+            _ => Err(Rejection::StaleAttempt),
+        }
+    }
+
+    pub(super) fn finish(
+        &mut self,
+        attempt: &AttemptId,
+        outcome: &Outcome,
+    ) -> Result<(), Rejection> {
+        let ix = self.live(attempt)?;
+        if self.run.plan.node(ix).kind != NodeKind::Work {
+            return Err(Rejection::StaleAttempt);
+        }
+        match outcome {
+            Outcome::Completed(completion) => {
+                self.report(
+                    ix,
+                    attempt,
+                    &completion.artifacts,
+                    &completion.usage,
+                    &completion.spent,
+                );
+                match self.accept(ix, completion) {
+                    Ok(()) => self.complete(ix, completion.outputs.clone(), None),
+                    Err(error) => self.fail_attempt(ix, error),
+                }
+            }
+            Outcome::Failed {
+                error,
+                artifacts,
+                usage,
+                spent,
+            } => {
+                self.report(ix, attempt, artifacts, usage, spent);
+                self.fail_attempt(ix, error.clone());
+            }
+            Outcome::Stopped => {
+                if !matches!(self.run.phase(), Some(Phase::Stopping { .. })) {
+                    return Err(Rejection::StaleAttempt);
+                }
+                self.cancel_node(ix, "stopped");
+                self.end_observation();
+            }
+        }
+        self.conclude();
+        Ok(())
+    }
+
+    /// What an attempt leaves however it ended.
+    fn report(
+        &mut self,
+        ix: NodeIx,
+        attempt: &AttemptId,
+        artifacts: &[Artifact],
+        usage: &[Usage],
+        spent: &Amounts,
+    ) {
+        for artifact in artifacts {
+            let (artifact, node_id) = (artifact.clone(), self.node_id(ix));
+            self.emit(RunEvent::ArtifactCreated { artifact, node_id });
+        }
+        for usage in usage {
+            let (usage, node_id) = (usage.clone(), self.node_id(ix));
+            self.emit(RunEvent::ProviderUsage { usage, node_id });
+        }
+        let is_reserved = self
+            .facts()
+            .budget
+            .reserved
+            .contains_key(&attempt.to_string());
+        if is_reserved || !spent.is_empty() {
+            let (attempt, spent) = (attempt.clone(), spent.clone());
+            self.emit(RunEvent::BudgetSettled { attempt, spent });
+        }
+    }
+
+    /// Takes variables and channel writes of a completion; nothing is emitted unless all of
+    /// them are allowed.
+    fn accept(&mut self, ix: NodeIx, completion: &Completion) -> Result<(), NodeError> {
+        let too_large = size_of(&completion.outputs) > limits::MAX_EVENT_BYTES / 2
+            || completion
+                .variables
+                .values()
+                .any(|v| size(v) > limits::MAX_EVENT_BYTES / 2);
+        if too_large {
+            return Err(NodeError::new(
+                "output_too_large",
+                "the node gave more than an event holds; write it to a file and keep that as an \
+                 artifact",
+            )
+            .fatal());
+        }
+        let mut after = BTreeMap::new();
+        for write in &completion.channel_writes {
+            let current = after
+                .get(&write.channel)
+                .or(self.facts().channels.get(&write.channel));
+            self.check_channel(ix, write, current)?;
+            if completion.channel_writes.len() > 1 {
+                let declared = self.run.plan.channels.get(&write.channel);
+                let reducer = declared.map_or(&Reducer::Replace, |channel| &channel.reducer);
+                let value = channel::reduce(reducer, declared, current, &write.value, self.now);
+                after.insert(write.channel.clone(), value);
+            }
+        }
+        for (name, next) in &completion.variables {
+            let (name, next, node_id) = (name.clone(), next.clone(), Some(self.node_id(ix)));
+            self.emit(RunEvent::VariableChanged {
+                name,
+                next,
+                node_id,
+            });
+        }
+        for write in &completion.channel_writes {
+            self.write_channel(ix, write)?;
+        }
+        Ok(())
+    }
+
+    fn check_channel(
+        &self,
+        ix: NodeIx,
+        write: &ChannelWrite,
+        current: Option<&Value>,
+    ) -> Result<(), NodeError> {
+        let plan = &self.run.plan;
+        let node = plan.node(ix);
+        let declared = plan.channels.get(&write.channel);
+        if declared.is_some_and(|c| !c.access.may_write(node.id.as_str(), &node.type_id)) {
+            return Err(NodeError::new(
+                "channel_access_denied",
+                format!("node {} may not write channel {}", node.id, write.channel),
+            )
+            .fatal());
+        }
+        let reducer = declared.map_or(&Reducer::Replace, |channel| &channel.reducer);
+        channel::check(reducer, declared, current, &write.value).map_err(|refused| {
+            let what = match refused {
+                Refused::WrongShape(shape) => {
+                    format!("channel {} takes {shape}", write.channel)
+                }
+                Refused::TooLarge => {
+                    format!(
+                        "the write would make channel {} larger than maxSize",
+                        write.channel
+                    )
+                }
+            };
+            NodeError::new("validation_error", what).fatal()
+        })
+    }
+
+    /// Checks and emits one write.
+    pub(super) fn write_channel(
+        &mut self,
+        ix: NodeIx,
+        write: &ChannelWrite,
+    ) -> Result<(), NodeError> {
+        self.check_channel(ix, write, self.facts().channels.get(&write.channel))?;
+        let declared = self.run.plan.channels.get(&write.channel);
+        let reducer = declared
+            .map_or("replace", |channel| channel.reducer.as_str())
+            .to_owned();
+        let schema_version = declared.map_or(1, |channel| channel.schema_version);
+        self.emit(RunEvent::ChannelWritten {
+            channel: write.channel.clone(),
+            value: write.value.clone(),
+            reducer,
+            written_at: self.now,
+            schema_version,
+            node_id: Some(self.node_id(ix)),
+        });
+        Ok(())
+    }
+
+    pub(super) fn output(
+        &mut self,
+        attempt: &AttemptId,
+        channel: OutputChannel,
+        chunk: &str,
+        is_last: bool,
+        meta: Option<&Value>,
+    ) -> Result<(), Rejection> {
+        self.live(attempt)?;
+        if chunk.len() > limits::MAX_CHUNK_BYTES {
+            return Err(Rejection::TooLarge { what: "the chunk" });
+        }
+        self.emit(RunEvent::OutputChunk {
+            node_id: attempt.node.clone(),
+            visit: attempt.visit,
+            attempt: attempt.attempt,
+            channel,
+            chunk: chunk.to_owned(),
+            is_last,
+            meta: meta.cloned(),
+        });
+        Ok(())
+    }
+
+    pub(super) fn log(
+        &mut self,
+        attempt: &AttemptId,
+        level: &str,
+        message: &str,
+    ) -> Result<(), Rejection> {
+        self.live(attempt)?;
+        if message.len() > limits::MAX_CHUNK_BYTES {
+            return Err(Rejection::TooLarge { what: "the line" });
+        }
+        self.emit(RunEvent::LogAppended {
+            level: level.to_owned(),
+            message: message.to_owned(),
+            attempt: Some(attempt.clone()),
+        });
+        Ok(())
+    }
+
+    pub(super) fn reserve(
+        &mut self,
+        attempt: &AttemptId,
+        amounts: &Amounts,
+    ) -> Result<(), Rejection> {
+        self.live(attempt)?;
+        self.facts()
+            .budget
+            .fits(amounts)
+            .map_err(|exhausted| Rejection::BudgetExhausted {
+                dimension: exhausted.dimension,
+                observed: exhausted.observed,
+                limit: exhausted.limit,
+            })?;
+        let (attempt, amounts) = (attempt.clone(), amounts.clone());
+        self.emit(RunEvent::BudgetReserved { attempt, amounts });
+        Ok(())
+    }
+
+    /// A new holder: what was in flight is nobody's now. It starts again with the same key, or,
+    /// where that is forbidden, fails; a stopping run has nothing left to stop.
+    pub(super) fn take_over(&mut self, unrepeatable: &[AttemptId]) -> Result<(), Rejection> {
+        let lost: Vec<(NodeIx, AttemptId, u32)> = self
+            .run
+            .live_attempts()
+            .map(|live| (live.node, live.id, live.restarts))
+            .collect();
+        if lost.is_empty() {
+            return Err(Rejection::Idle);
+        }
+        let stopping = matches!(self.run.phase(), Some(Phase::Stopping { .. }));
+        self.emit(RunEvent::RunResuming {
+            from_status: self.run.status().to_owned(),
+        });
+        for (ix, id, restarts) in lost {
+            if self.live(&id).is_err() {
+                continue;
+            }
+            if stopping {
+                self.cancel_node(ix, "stopped");
+            } else if unrepeatable.contains(&id) {
+                let error = NodeError::new(
+                    "outcome_unknown",
+                    "the engine was lost while this attempt was running and its node must not be \
+                     repeated; check by its attempt key whether it took effect",
+                );
+                self.fail_attempt(ix, error.fatal());
+            } else {
+                self.emit(RunEvent::AttemptRestarted {
+                    node_id: id.node,
+                    visit: id.visit,
+                    attempt: id.attempt,
+                    restarts: restarts + 1,
+                });
+            }
+        }
+        self.conclude();
+        Ok(())
+    }
+}
+
+/// Roughly how many bytes a value takes as JSON.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) => 5,
+        Value::Number(_) => 12,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(|item| size(item) + 1).sum::<usize>() + 2,
+        Value::Object(fields) => size_of(fields),
+    }
+}
+
+fn size_of(fields: &Map<String, Value>) -> usize {
+    fields
+        .iter()
+        .map(|(key, value)| key.len() + size(value) + 4)
+        .sum::<usize>()
+        + 2
+}

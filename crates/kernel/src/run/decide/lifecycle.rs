@@ -1,0 +1,132 @@
+//! Timers, pause, resume, cancel.
+
+use super::Decision;
+use crate::definition::NodeIx;
+use crate::ids::StreamId;
+use crate::run::event::{CapKind, DrainPolicy, Ending, NodeError, RunEvent};
+use crate::run::rejection::Rejection;
+use crate::run::state::{NodeStatus, Phase, timer};
+
+impl Decision {
+    pub(super) fn fire(&mut self, name: &str) -> Result<(), Rejection> {
+        let due = self
+            .facts()
+            .timers
+            .get(name)
+            .copied()
+            .ok_or(Rejection::NotDue)?;
+        if due > self.now {
+            return Err(Rejection::NotDue);
+        }
+        if name == timer::RUN {
+            if matches!(self.run.phase(), Some(Phase::Stopping { .. })) {
+                return Err(Rejection::Stopping);
+            }
+            let started = self.facts().started_at;
+            let limit = due.ms_since(started);
+            let observed = self.now.ms_since(started).max(limit + 1);
+            self.breach_observed(CapKind::RunDuration, limit, observed, None);
+            return Ok(());
+        }
+        let (purpose, of) = name.split_once('/').ok_or(Rejection::NotDue)?;
+        if purpose == "interrupt" {
+            return self.expire(of);
+        }
+        let ix = self.run.plan.node_ix(of).ok_or(Rejection::NotDue)?;
+        if matches!(self.run.phase(), Some(Phase::Paused { .. })) {
+            // Time that passes in a pause counts, but nothing starts: asked again on resume.
+            return Err(Rejection::NotDue);
+        }
+        match purpose {
+            "delay" => self.complete(ix, serde_json::Map::new(), None),
+            "retry" => self.retry_now(ix),
+            "timeout" => self.time_out(ix),
+            _ => return Err(Rejection::NotDue),
+        }
+        self.conclude();
+        Ok(())
+    }
+
+    fn retry_now(&mut self, ix: NodeIx) {
+        let attempt = self.current_attempt(ix);
+        if self.is_running() {
+            self.begin_attempt(ix, attempt, None);
+        }
+    }
+
+    fn time_out(&mut self, ix: NodeIx) {
+        let limit = self.run.plan.node(ix).timeout_ms.unwrap_or(0);
+        let error = NodeError::new(
+            "node_timeout",
+            format!("the attempt took longer than {limit} ms; raise the node's timeout"),
+        );
+        self.fail_attempt(ix, error);
+    }
+
+    pub(super) fn cancel(
+        &mut self,
+        reason: Option<String>,
+        by: Option<String>,
+        parent: Option<StreamId>,
+    ) -> Result<(), Rejection> {
+        if matches!(self.run.phase(), Some(Phase::Stopping { .. })) {
+            return Err(Rejection::Stopping);
+        }
+        self.stop(Ending::Cancelled { reason, by, parent });
+        Ok(())
+    }
+
+    pub(super) fn pause(
+        &mut self,
+        reason: Option<String>,
+        policy: DrainPolicy,
+    ) -> Result<(), Rejection> {
+        match self.run.phase() {
+            Some(Phase::Stopping { .. }) => return Err(Rejection::Stopping),
+            Some(Phase::Paused { .. }) => return Err(Rejection::AlreadyPaused),
+            Some(Phase::Draining { .. }) if policy == DrainPolicy::DrainCurrentNode => {
+                return Err(Rejection::AlreadyPaused);
+            }
+            _ => {}
+        }
+        if policy == DrainPolicy::DrainCurrentNode && self.run.has_live_work() {
+            self.emit(RunEvent::RunDraining { reason });
+        } else {
+            self.emit(RunEvent::RunPaused {
+                reason,
+                drain_policy: policy,
+            });
+        }
+        Ok(())
+    }
+
+    pub(super) fn resume(&mut self, reason: Option<String>) -> Result<(), Rejection> {
+        if !matches!(self.run.phase(), Some(Phase::Paused { .. })) {
+            return Err(Rejection::NotPaused);
+        }
+        self.emit(RunEvent::RunResumed { reason });
+        // Waits that ended during the pause; a delay's timer fires by itself.
+        let due: Vec<NodeIx> = self
+            .facts()
+            .active
+            .iter()
+            .map(|ix| NodeIx(*ix))
+            .filter(|ix| {
+                let node = &self.facts().nodes[ix.index()];
+                let timer = timer::retry(&self.node_id(*ix));
+                matches!(node.status, NodeStatus::Backoff { .. })
+                    && self
+                        .facts()
+                        .timers
+                        .get(&timer)
+                        .is_some_and(|due| *due <= self.now)
+            })
+            .collect();
+        for ix in due {
+            self.retry_now(ix);
+        }
+        self.schedule_everything();
+        self.conclude();
+        Ok(())
+    }
+}

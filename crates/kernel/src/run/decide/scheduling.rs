@@ -1,0 +1,604 @@
+//! Consequences: starting, skipping and completing nodes until nothing more follows.
+
+use serde_json::{Map, Value};
+
+use super::{Decision, MAX_BATCH_EVENTS};
+use crate::control::{self, Began};
+use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind, OnFailure};
+use crate::ids::NodeId;
+use crate::limits;
+use crate::run::command::Command;
+use crate::run::event::{CapKind, ChildStatus, Ending, NodeError, RunEvent, SkipReason};
+use crate::run::rejection::Rejection;
+use crate::run::schedule::{self, Round, Verdict};
+use crate::run::scope::{RunScope, resolve_inputs};
+use crate::run::state::{End, NodeStatus, Phase};
+
+/// Edges of a node that are not followed, by position, and the first condition that failed.
+type Declined = (Vec<EdgeIx>, Option<NodeError>);
+
+impl Decision {
+    pub(super) fn advance(&mut self) -> Result<(), Rejection> {
+        match self.run.phase() {
+            Some(Phase::Pending | Phase::Running) => {}
+            _ => return Err(Rejection::Idle),
+        }
+        self.schedule_everything();
+        self.conclude();
+        if self.events.is_empty() {
+            Err(Rejection::Idle)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Judges every node: for the start of a run, after a pause, and to go on after a cut batch.
+    pub(super) fn schedule_everything(&mut self) {
+        self.frontier = self.run.plan.node_ixs().collect();
+        self.run_frontier();
+    }
+
+    /// Judges what a settled node leads to.
+    pub(super) fn schedule_after(&mut self, ix: NodeIx) {
+        if self.run.header.policy.max_parallel.is_some() {
+            // A freed slot may let any waiting node start, not only a successor.
+            self.frontier = self.run.plan.node_ixs().collect();
+        } else {
+            self.push_successors(ix);
+        }
+        self.run_frontier();
+    }
+
+    fn push_successors(&mut self, ix: NodeIx) {
+        let plan = self.run.plan.clone();
+        let targets = plan
+            .node(ix)
+            .outgoing
+            .iter()
+            .map(|edge| plan.edge(*edge).target);
+        self.frontier.extend(targets);
+        // Rounds of every loop around the node may be over now, the innermost first.
+        let mut within = plan.node(ix).within;
+        while let Some(head) = within {
+            self.frontier.push_back(head);
+            within = plan.node(head).within;
+        }
+    }
+
+    fn run_frontier(&mut self) {
+        while let Some(ix) = self.frontier.pop_front() {
+            if !self.is_running() || self.events.len() >= MAX_BATCH_EVENTS {
+                self.frontier.clear();
+                return;
+            }
+            let facts = self.facts();
+            match facts.nodes[ix.index()].status {
+                NodeStatus::Idle => match schedule::judge(&self.run.plan, facts, ix) {
+                    Verdict::Fire => self.enter(ix),
+                    Verdict::Never => self.skip(ix, SkipReason::RuleNotMet),
+                    Verdict::Wait => {}
+                },
+                NodeStatus::Ready { attempt } => self.begin_attempt(ix, attempt, None),
+                NodeStatus::Completed { .. } => {
+                    match schedule::judge_round(&self.run.plan, facts, ix) {
+                        Round::Open => {}
+                        Round::Again => self.next_round(ix, control::loop_head::Left::No),
+                        Round::Broken => self.next_round(ix, control::loop_head::Left::ByBreak),
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self.run.phase(), Some(Phase::Pending | Phase::Running))
+    }
+
+    /// A node whose rule is met.
+    fn enter(&mut self, ix: NodeIx) {
+        if self.run.plan.node(ix).disabled {
+            self.skip(ix, SkipReason::Disabled);
+        } else {
+            self.begin_attempt(ix, 0, None);
+        }
+    }
+
+    fn skip(&mut self, ix: NodeIx, reason: SkipReason) {
+        let node_id = self.node_id(ix);
+        let visit = self.facts().nodes[ix.index()].visit;
+        self.emit(RunEvent::NodeSkipped {
+            node_id,
+            visit,
+            reason,
+        });
+        self.push_successors(ix);
+    }
+
+    /// A loop's head is entered again: one visit later, with the round it was in.
+    fn next_round(&mut self, ix: NodeIx, left: control::loop_head::Left) {
+        let previous = match &self.facts().nodes[ix.index()].status {
+            NodeStatus::Completed { outputs, .. } => outputs.get("index").and_then(Value::as_u64),
+            _ => None,
+        };
+        self.begin_attempt(ix, 0, Some((previous, left)));
+    }
+
+    /// Starts an attempt, unless a bound or the number of slots forbids it. `round` is given
+    /// when a loop's head is entered again.
+    pub(super) fn begin_attempt(
+        &mut self,
+        ix: NodeIx,
+        attempt: u32,
+        round: Option<(Option<u64>, control::loop_head::Left)>,
+    ) {
+        let plan = self.run.plan.clone();
+        let node = plan.node(ix);
+        let slots = self.run.header.policy.max_parallel.unwrap_or(u32::MAX);
+        // A retry takes the place of the attempt before it.
+        if attempt == 0 && node.kind == NodeKind::Work && schedule::occupied(&self.run) >= slots {
+            return;
+        }
+        let limit = self.run.header.policy.max_node_executions;
+        let limit = limit.unwrap_or(u64::MAX).min(limits::MAX_NODE_EXECUTIONS);
+        if self.facts().executions >= limit {
+            self.breach(CapKind::NodeExecutions, limit, Some(node.id.clone()));
+            return;
+        }
+        let run_id = self.run.header.stream.clone();
+        let state = &self.facts().nodes[ix.index()];
+        let visit = if round.is_some() {
+            state.visit + 1
+        } else {
+            state.visit
+        };
+        let known = state.inputs.clone().filter(|_| round.is_none());
+        let resolved = match &known {
+            Some(inputs) => Ok(inputs.clone()),
+            None => resolve_inputs(&plan, self.facts(), run_id.as_str(), ix),
+        };
+        let inputs = resolved.as_ref().cloned().unwrap_or_default();
+        let due_at = match node.kind {
+            NodeKind::Control(ControlKind::Delay) if resolved.is_ok() => {
+                control::delay::due(&node.config, &inputs, self.now)
+            }
+            _ => None,
+        };
+        self.emit(RunEvent::NodeStarted {
+            node_id: node.id.clone(),
+            type_id: node.type_id.clone(),
+            visit,
+            attempt,
+            inputs: if known.is_some() {
+                None
+            } else {
+                Some(inputs.clone())
+            },
+            due_at,
+            timeout_at: node.timeout_ms.map(|ms| self.now.plus_ms(ms)),
+        });
+        if let Err(error) = resolved {
+            self.fail_attempt(ix, error);
+            return;
+        }
+        if let NodeKind::Control(kind) = node.kind {
+            self.begin_control(ix, kind, &inputs, round);
+        }
+    }
+
+    fn begin_control(
+        &mut self,
+        ix: NodeIx,
+        kind: ControlKind,
+        inputs: &Map<String, Value>,
+        round: Option<(Option<u64>, control::loop_head::Left)>,
+    ) {
+        let plan = self.run.plan.clone();
+        let began = {
+            let scope = RunScope::of_node(&plan, self.facts(), self.run.header.stream.as_str(), ix);
+            let cx = control::Context {
+                node: plan.node(ix),
+                inputs,
+                scope: &scope,
+                policy: &self.run.header.policy,
+                round,
+            };
+            control::begin(kind, &cx)
+        };
+        match began {
+            Began::Completed(done) => {
+                for (name, next) in done.variables {
+                    let node_id = Some(self.node_id(ix));
+                    self.emit(RunEvent::VariableChanged {
+                        name,
+                        next,
+                        node_id,
+                    });
+                }
+                for write in done.channel_writes {
+                    if let Err(error) = self.write_channel(ix, &write) {
+                        self.fail_attempt(ix, error);
+                        return;
+                    }
+                }
+                self.complete(ix, done.outputs, done.port);
+            }
+            Began::Failed(error) => self.fail_attempt(ix, error),
+            Began::LoopLimit { limit } => {
+                self.breach(CapKind::LoopIterations, limit, Some(self.node_id(ix)));
+            }
+            Began::Asks(ask) => self.ask(ix, ask),
+            // The timer was set with the start, or the definition is looked up outside.
+            Began::Waits => {}
+        }
+    }
+
+    /// Ends a visit well and follows its edges.
+    pub(super) fn complete(
+        &mut self,
+        ix: NodeIx,
+        outputs: Map<String, Value>,
+        port: Option<String>,
+    ) {
+        let outputs = Value::Object(outputs);
+        let (declined, broken) = self.decline(ix, port.as_deref(), &outputs);
+        let Value::Object(outputs) = outputs else {
+            unreachable!("built as an object above")
+        };
+        let node = &self.facts().nodes[ix.index()];
+        let attempt = match node.status {
+            NodeStatus::InFlight { attempt, .. }
+            | NodeStatus::Delayed { attempt }
+            | NodeStatus::Dispatched { attempt, .. }
+            | NodeStatus::Suspended { attempt, .. } => attempt,
+            _ => 0,
+        };
+        let body = RunEvent::NodeCompleted {
+            node_id: self.node_id(ix),
+            visit: node.visit,
+            attempt,
+            outputs,
+            port,
+            declined_edges: self.edge_ids(&declined),
+            duration_ms: self.now.ms_since(node.started_at.unwrap_or(self.now)),
+        };
+        self.emit(body);
+        self.end_observation_once();
+        match broken {
+            Some(error) => self.stop(Ending::Failed {
+                error,
+                node_id: Some(self.node_id(ix)),
+            }),
+            None if self.is_running() => self.schedule_after(ix),
+            None => {}
+        }
+    }
+
+    /// An attempt failed: try again, route the failure, or end the run.
+    pub(super) fn fail_attempt(&mut self, ix: NodeIx, error: NodeError) {
+        let plan = self.run.plan.clone();
+        let node = plan.node(ix);
+        let error = bounded(error);
+        let state = &self.facts().nodes[ix.index()];
+        let (visit, retries, attempts) = (state.visit, state.retries, state.attempts);
+        let may_retry = error.retryable != Some(false)
+            && retries < node.retry.max_retries.min(limits::MAX_ATTEMPTS)
+            && !matches!(self.run.phase(), Some(Phase::Stopping { .. }));
+        if may_retry {
+            let asked = error
+                .details
+                .as_ref()
+                .and_then(|d| d.get("retryAfterMs")?.as_u64());
+            let delay_ms = node.retry.backoff.delay_ms(retries).max(asked.unwrap_or(0));
+            let next = self.current_attempt(ix) + 1;
+            self.emit(RunEvent::NodeRetried {
+                node_id: node.id.clone(),
+                visit,
+                attempt: next,
+                delay_ms: delay_ms.min(limits::MAX_WAIT_MS),
+                last_error: error,
+            });
+            self.end_observation_once();
+            if delay_ms == 0 && self.is_running() {
+                self.begin_attempt(ix, next, None);
+            }
+            return;
+        }
+        let (declined, broken) = self.decline(ix, None, &Value::Null);
+        self.emit(RunEvent::NodeFailed {
+            node_id: node.id.clone(),
+            visit,
+            error: error.clone(),
+            attempts,
+            declined_edges: self.edge_ids(&declined),
+        });
+        self.end_observation_once();
+        if !self.is_running() && !matches!(self.run.phase(), Some(Phase::Draining { .. })) {
+            return;
+        }
+        if let Some(error) = broken {
+            self.stop(Ending::Failed {
+                error,
+                node_id: Some(node.id.clone()),
+            });
+        } else if node.on_failure == OnFailure::Skip {
+            self.skip(ix, SkipReason::OnFailure);
+            self.run_frontier();
+        } else if schedule::is_handled(&plan, ix, &declined) {
+            self.schedule_after(ix);
+        } else {
+            if retries > 0 {
+                self.emit(RunEvent::RunDeadLettered {
+                    node_id: node.id.clone(),
+                    reason: error.code.clone(),
+                    attempts,
+                });
+            }
+            self.stop(Ending::Failed {
+                error,
+                node_id: Some(node.id.clone()),
+            });
+        }
+    }
+
+    /// Which outgoing edges are not followed. A condition that fails to evaluate declines its
+    /// edge and is reported.
+    fn decline(&self, ix: NodeIx, port: Option<&str>, outputs: &Value) -> Declined {
+        let plan = &self.run.plan;
+        let node = plan.node(ix);
+        let mid_loop = node.body.is_some() && port == Some("body");
+        let mut declined = Vec::new();
+        let mut broken = None;
+        for &edge_ix in &node.outgoing {
+            let edge = plan.edge(edge_ix);
+            if mid_loop
+                && node
+                    .body
+                    .as_ref()
+                    .is_some_and(|body| body.exits.contains(&edge_ix))
+            {
+                continue;
+            }
+            if let (Some(port), Some(from)) = (port, edge.source_output.as_deref())
+                && control::ports(node.kind).contains(&from)
+                && from != port
+            {
+                declined.push(edge_ix);
+                continue;
+            }
+            let Some(condition) = &edge.condition else {
+                continue;
+            };
+            let scope = RunScope::of_node(plan, self.facts(), self.run.header.stream.as_str(), ix)
+                .with_output(ix, outputs);
+            match condition.holds(&scope) {
+                Ok(true) => {}
+                Ok(false) => declined.push(edge_ix),
+                Err(error) => {
+                    declined.push(edge_ix);
+                    broken.get_or_insert_with(|| {
+                        NodeError::new(
+                            "condition_failed",
+                            format!("the condition of edge {} has no value: {error}", edge.id),
+                        )
+                        .fatal()
+                    });
+                }
+            }
+        }
+        (declined, broken)
+    }
+
+    /// A bound was reached: say so and end the run.
+    pub(super) fn breach(&mut self, kind: CapKind, limit: u64, node_id: Option<NodeId>) {
+        let observed = limit.saturating_add(1);
+        self.breach_observed(kind, limit, observed, node_id);
+    }
+
+    pub(super) fn breach_observed(
+        &mut self,
+        kind: CapKind,
+        limit: u64,
+        observed: u64,
+        node_id: Option<NodeId>,
+    ) {
+        self.emit(RunEvent::CapBreached {
+            kind,
+            limit,
+            observed,
+            node_id: node_id.clone(),
+        });
+        let (code, message) = match kind {
+            CapKind::NodeExecutions => (
+                "recursion_limit_exceeded",
+                format!("the run may start {limit} nodes; raise recursionLimit or look for a loop"),
+            ),
+            CapKind::RunDuration => (
+                "run_timeout",
+                format!("the run may take {limit} ms; raise its timeout"),
+            ),
+            CapKind::LoopIterations => (
+                "loop_limit_exceeded",
+                format!("the loop may run {limit} rounds; raise maxIterations or end it earlier"),
+            ),
+        };
+        let error = NodeError::new(code, message).fatal();
+        self.stop(Ending::Failed { error, node_id });
+    }
+
+    /// Ends the run as soon as nothing is in flight: what only waits is cancelled now, what
+    /// works is left for the holder to stop.
+    pub(super) fn stop(&mut self, ending: Ending) {
+        self.frontier.clear();
+        if matches!(self.run.phase(), Some(Phase::Stopping { .. })) {
+            return;
+        }
+        let reason = match &ending {
+            Ending::Failed { .. } => "run_failed",
+            Ending::Cancelled {
+                parent: Some(_), ..
+            } => "parent-cancelled",
+            Ending::Cancelled { .. } => "run_cancelled",
+        };
+        self.cancel_children(reason);
+        let live: Vec<NodeIx> = self.run.live_attempts().map(|live| live.node).collect();
+        let waiting: Vec<NodeIx> = self
+            .facts()
+            .active
+            .iter()
+            .map(|ix| NodeIx(*ix))
+            .filter(|ix| !live.contains(ix))
+            .collect();
+        for ix in waiting {
+            self.cancel_node(ix, reason);
+        }
+        if live.is_empty() {
+            self.settle(ending);
+        } else {
+            self.emit(RunEvent::RunStopping { ending });
+        }
+    }
+
+    pub(super) fn cancel_node(&mut self, ix: NodeIx, reason: &str) {
+        let node_id = self.node_id(ix);
+        let visit = self.facts().nodes[ix.index()].visit;
+        self.emit(RunEvent::NodeCancelled {
+            node_id,
+            visit,
+            reason: reason.to_owned(),
+        });
+    }
+
+    /// What follows when nothing more can start: the run completes, pauses or ends.
+    pub(super) fn conclude(&mut self) {
+        let live = self.run.has_live_work();
+        match self.run.phase().cloned() {
+            Some(Phase::Stopping { ending }) if !live => self.settle(ending),
+            Some(Phase::Draining { reason }) if !live => {
+                let drain_policy = crate::run::event::DrainPolicy::DrainCurrentNode;
+                self.emit(RunEvent::RunPaused {
+                    reason,
+                    drain_policy,
+                });
+            }
+            Some(Phase::Running | Phase::Pending) => {
+                if self.facts().active.is_empty() && !schedule::has_startable(&self.run) {
+                    let duration_ms = self.now.ms_since(self.facts().started_at);
+                    let outputs = self.run_outputs();
+                    self.emit(RunEvent::RunCompleted {
+                        outputs,
+                        duration_ms,
+                    });
+                    self.tell_parent();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn settle(&mut self, ending: Ending) {
+        let duration_ms = self.now.ms_since(self.facts().started_at);
+        self.emit(match ending {
+            Ending::Failed { error, node_id } => RunEvent::RunFailed {
+                error,
+                failed_node_id: node_id,
+                duration_ms,
+            },
+            Ending::Cancelled { reason, by, parent } => RunEvent::RunCancelled {
+                reason,
+                cancelled_by: by,
+                parent_run_id: parent,
+                duration_ms,
+            },
+        });
+        self.tell_parent();
+    }
+
+    /// The outputs of nodes that nothing follows, by node id.
+    fn run_outputs(&self) -> Map<String, Value> {
+        let plan = &self.run.plan;
+        let mut outputs = Map::new();
+        for ix in plan.node_ixs() {
+            let node = plan.node(ix);
+            let is_last = node.outgoing.iter().all(|edge| plan.edge(*edge).back);
+            if !is_last || node.within.is_some() {
+                continue;
+            }
+            if let NodeStatus::Completed { outputs: of, .. } =
+                &self.facts().nodes[ix.index()].status
+            {
+                outputs.insert(node.id.to_string(), of.clone());
+            }
+        }
+        outputs
+    }
+
+    fn tell_parent(&mut self) {
+        let Some(parent) = self.run.header.parent.clone() else {
+            return;
+        };
+        let object = |value: &Value| value.as_object().cloned().unwrap_or_default();
+        let variables = object(&self.facts().variables);
+        let spent = self.facts().budget.spent.clone();
+        let (status, outputs, error) = match self.run.end() {
+            Some(End::Completed { outputs }) => (ChildStatus::Completed, outputs.clone(), None),
+            Some(End::Failed { error, .. }) => {
+                (ChildStatus::Failed, Map::new(), Some(error.clone()))
+            }
+            Some(End::Cancelled { .. }) => (ChildStatus::Cancelled, Map::new(), None),
+            None => return,
+        };
+        let command = Command::ChildSettled {
+            child: self.run.header.stream.clone(),
+            status,
+            variables,
+            outputs,
+            error,
+            spent,
+        };
+        self.send(&parent.run, None, command);
+    }
+
+    pub(super) fn node_id(&self, ix: NodeIx) -> NodeId {
+        self.run.plan.node(ix).id.clone()
+    }
+
+    fn edge_ids(&self, edges: &[EdgeIx]) -> Vec<String> {
+        edges
+            .iter()
+            .map(|edge| self.run.plan.edge(*edge).id.clone())
+            .collect()
+    }
+
+    pub(super) fn current_attempt(&self, ix: NodeIx) -> u32 {
+        match self.facts().nodes[ix.index()].status {
+            NodeStatus::InFlight { attempt, .. }
+            | NodeStatus::Delayed { attempt }
+            | NodeStatus::Dispatched { attempt, .. }
+            | NodeStatus::Suspended { attempt, .. }
+            | NodeStatus::Backoff { attempt, .. }
+            | NodeStatus::Ready { attempt } => attempt,
+            _ => 0,
+        }
+    }
+
+    /// The first outcome of a batch is what was observed; later ones are consequences.
+    fn end_observation_once(&mut self) {
+        if self.observed == 0 {
+            self.end_observation();
+        }
+    }
+}
+
+/// An error with a message short enough for the log.
+fn bounded(mut error: NodeError) -> NodeError {
+    if error.message.len() > limits::MAX_ERROR_MESSAGE_BYTES {
+        let mut end = limits::MAX_ERROR_MESSAGE_BYTES;
+        while !error.message.is_char_boundary(end) {
+            end -= 1;
+        }
+        error.message.truncate(end);
+        error.message.push('…');
+    }
+    error
+}

@@ -1,0 +1,629 @@
+//! Fold: from events to state.
+//!
+//! Deterministic and total: `fold(a + b) = fold(fold(a), b)`, and an event that cannot follow
+//! the state before it is an error that names its sequence, never a panic.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::definition::{NodeIx, Plan, Reducer};
+use crate::ids::NodeId;
+use crate::run::budget::Budget;
+use crate::run::channel;
+use crate::run::event::{DrainPolicy, Event, RunEvent};
+use crate::run::state::{
+    Child, End, Facts, Head, Inbox, NodeRun, NodeStatus, OpenInterrupt, Phase, Run, RunState,
+    Signal, UsageTotal, timer,
+};
+use crate::stream::StreamHeader;
+use crate::time::Timestamp;
+
+/// An event that cannot stand where it stands.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("event {seq} cannot follow the events before it: {what}")]
+pub struct BadEvent {
+    /// The event's sequence.
+    pub seq: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl Run {
+    /// Folds one event that is stored as `content` into the state and extends the hash chain.
+    ///
+    /// # Errors
+    /// When the content is not an event of this format, or cannot follow.
+    pub fn fold_content(&mut self, content: &[u8]) -> Result<Event, BadEvent> {
+        let event: Event = serde_json::from_slice(content).map_err(|error| BadEvent {
+            seq: self.head.next_seq,
+            what: format!(
+                "not an event of format {}: {error}",
+                crate::stream::FORMAT_VERSION
+            ),
+        })?;
+        self.fold(&event)?;
+        self.head.chain = self.head.chain.chain(content);
+        Ok(event)
+    }
+
+    /// Folds one event; the hash chain is extended by whoever has its bytes.
+    ///
+    /// # Errors
+    /// When the event cannot follow. The state is then unusable and must be dropped.
+    pub fn fold(&mut self, event: &Event) -> Result<(), BadEvent> {
+        let bad = |what: &str| BadEvent {
+            seq: event.seq,
+            what: what.to_owned(),
+        };
+        if event.seq != self.head.next_seq {
+            return Err(bad("its sequence is not the next one"));
+        }
+        if event.at < self.head.at {
+            return Err(bad("it is older than the event before it"));
+        }
+        self.apply(event).map_err(|what| bad(&what))?;
+        self.head.next_seq += 1;
+        self.head.at = event.at;
+        Ok(())
+    }
+
+    fn apply(&mut self, event: &Event) -> Result<(), String> {
+        let at = event.at;
+        if let RunState::Unborn = self.state {
+            return self.begin(event);
+        }
+        let RunState::Active { facts, .. } = &mut self.state else {
+            return Err("the run has settled".into());
+        };
+        if let Some(message) = event
+            .cause
+            .as_ref()
+            .and_then(|cause| cause.message.as_ref())
+        {
+            facts.seen.insert(message.clone());
+        }
+        match &event.body {
+            RunEvent::RunStarted { .. } => return Err("the run has started before".into()),
+            RunEvent::RunCompleted { outputs, .. } => {
+                self.settle(
+                    End::Completed {
+                        outputs: outputs.clone(),
+                    },
+                    at,
+                );
+            }
+            RunEvent::RunFailed {
+                error,
+                failed_node_id,
+                ..
+            } => {
+                let end = End::Failed {
+                    error: error.clone(),
+                    node: failed_node_id.clone(),
+                };
+                self.settle(end, at);
+            }
+            RunEvent::RunCancelled { reason, .. } => {
+                self.settle(
+                    End::Cancelled {
+                        reason: reason.clone(),
+                    },
+                    at,
+                );
+            }
+            RunEvent::RunStopping { ending } => {
+                self.set_phase(Phase::Stopping {
+                    ending: ending.clone(),
+                });
+            }
+            RunEvent::RunDraining { reason } => {
+                self.set_phase(Phase::Draining {
+                    reason: reason.clone(),
+                });
+            }
+            RunEvent::RunPaused {
+                reason,
+                drain_policy,
+            } => {
+                if *drain_policy == DrainPolicy::Immediate {
+                    self.abandon_in_flight();
+                }
+                self.set_phase(Phase::Paused {
+                    reason: reason.clone(),
+                    at,
+                });
+            }
+            RunEvent::RunResumed { .. } => self.set_phase(Phase::Running),
+            RunEvent::RunResuming { .. } => facts.takeovers += 1,
+            RunEvent::ReplayDiverged { .. }
+            | RunEvent::CapBreached { .. }
+            | RunEvent::RunDeadLettered { .. }
+            | RunEvent::OutputChunk { .. }
+            | RunEvent::LogAppended { .. } => {}
+            RunEvent::VariableChanged { name, next, .. } => {
+                if let Some(variables) = facts.variables.as_object_mut() {
+                    variables.insert(name.clone(), next.clone());
+                }
+            }
+            RunEvent::ChannelWritten {
+                channel,
+                value,
+                reducer,
+                written_at,
+                ..
+            } => {
+                let reducer = Reducer::of(reducer).unwrap_or(Reducer::Replace);
+                let declared = self.plan.channels.get(channel);
+                if let Some(channels) = facts.channels.as_object_mut() {
+                    let slot = channels
+                        .entry(channel.clone())
+                        .or_insert_with(|| channel::initial(&reducer, declared));
+                    channel::reduce_in_place(&reducer, declared, slot, value, *written_at);
+                }
+            }
+            RunEvent::ArtifactCreated { artifact, node_id } => {
+                facts.artifacts.push((node_id.clone(), artifact.clone()));
+            }
+            RunEvent::ProviderUsage { usage, .. } => UsageTotal::add(&mut facts.usage, usage),
+            RunEvent::BudgetReserved { attempt, amounts } => {
+                facts.budget.reserve(&attempt.to_string(), amounts);
+            }
+            RunEvent::BudgetSettled { attempt, spent } => {
+                facts.budget.settle(&attempt.to_string(), spent);
+            }
+            RunEvent::SignalReceived { name, id, payload } => {
+                facts.inbox.seen.insert((name.clone(), id.clone()));
+                let signal = Signal {
+                    id: id.clone(),
+                    payload: payload.clone(),
+                };
+                facts
+                    .inbox
+                    .waiting
+                    .entry(name.clone())
+                    .or_default()
+                    .push(signal);
+            }
+            RunEvent::ChildSettled {
+                child_run_id,
+                status,
+                spent,
+                ..
+            } => {
+                facts.budget.settle(child_run_id.as_str(), spent);
+                let Some(child) = facts.children.get_mut(child_run_id) else {
+                    return Err("no such child run was started".into());
+                };
+                child.status = Some(*status);
+            }
+            body => self.apply_to_node(body, at)?,
+        }
+        Ok(())
+    }
+
+    fn apply_to_node(&mut self, body: &RunEvent, at: Timestamp) -> Result<(), String> {
+        match body {
+            RunEvent::NodeStarted {
+                node_id,
+                visit,
+                attempt,
+                inputs,
+                due_at,
+                timeout_at,
+                ..
+            } => {
+                let (ix, facts) = self.node(node_id)?;
+                facts.executions += 1;
+                facts.active.insert(ix.0);
+                facts.timers.remove(&timer::retry(node_id));
+                set_timer(facts, timer::delay(node_id), *due_at);
+                set_timer(facts, timer::timeout(node_id), *timeout_at);
+                let node = &mut facts.nodes[ix.index()];
+                if *visit != node.visit {
+                    *node = NodeRun {
+                        visit: *visit,
+                        ..NodeRun::default()
+                    };
+                }
+                node.attempts += 1;
+                node.started_at.get_or_insert(at);
+                if let Some(inputs) = inputs {
+                    node.inputs = Some(inputs.clone());
+                }
+                node.status = match due_at {
+                    Some(_) => NodeStatus::Delayed { attempt: *attempt },
+                    None => NodeStatus::InFlight {
+                        attempt: *attempt,
+                        restarts: 0,
+                    },
+                };
+            }
+            RunEvent::AttemptRestarted {
+                node_id,
+                restarts: n,
+                ..
+            } => {
+                let (ix, facts) = self.node(node_id)?;
+                if let NodeStatus::InFlight { restarts, .. } = &mut facts.nodes[ix.index()].status {
+                    *restarts = *n;
+                }
+            }
+            RunEvent::NodeCompleted {
+                node_id,
+                outputs,
+                port,
+                declined_edges,
+                ..
+            } => {
+                let declined = self.edges(node_id, declined_edges)?;
+                let status = NodeStatus::Completed {
+                    outputs: Value::Object(outputs.clone()),
+                    port: port.clone(),
+                    declined,
+                };
+                self.settle_node(node_id, status, at)?;
+                if port.as_deref() == Some("body") {
+                    self.begin_round(node_id)?;
+                }
+            }
+            RunEvent::NodeFailed {
+                node_id,
+                error,
+                declined_edges,
+                ..
+            } => {
+                let declined = self.edges(node_id, declined_edges)?;
+                self.settle_node(
+                    node_id,
+                    NodeStatus::Failed {
+                        error: error.clone(),
+                        declined,
+                    },
+                    at,
+                )?;
+            }
+            RunEvent::NodeSkipped {
+                node_id, reason, ..
+            } => {
+                self.settle_node(node_id, NodeStatus::Skipped { reason: *reason }, at)?;
+            }
+            RunEvent::NodeCancelled { node_id, .. } => {
+                self.settle_node(node_id, NodeStatus::Cancelled, at)?;
+            }
+            RunEvent::NodeRetried {
+                node_id,
+                attempt,
+                delay_ms,
+                last_error,
+                ..
+            } => {
+                let (ix, facts) = self.node(node_id)?;
+                facts.timers.remove(&timer::timeout(node_id));
+                facts.timers.remove(&timer::delay(node_id));
+                let due = (*delay_ms > 0).then(|| at.plus_ms(*delay_ms));
+                set_timer(facts, timer::retry(node_id), due);
+                let node = &mut facts.nodes[ix.index()];
+                node.retries += 1;
+                node.status = match due {
+                    Some(_) => NodeStatus::Backoff {
+                        attempt: *attempt,
+                        last_error: last_error.clone(),
+                    },
+                    None => NodeStatus::Ready { attempt: *attempt },
+                };
+            }
+            RunEvent::InterruptRequested {
+                interrupt_id,
+                node_id,
+                kind,
+                key,
+                data,
+                resume_schema,
+                timeout_at,
+                ..
+            } => {
+                let (ix, facts) = self.node(node_id)?;
+                set_timer(facts, timer::interrupt(interrupt_id), *timeout_at);
+                facts.interrupts.push(OpenInterrupt {
+                    id: interrupt_id.clone(),
+                    node: ix.0,
+                    kind: kind.clone(),
+                    key: key.clone(),
+                    data: data.clone(),
+                    resume_schema: resume_schema.clone(),
+                    requested_at: at,
+                    timeout_at: *timeout_at,
+                });
+            }
+            RunEvent::NodeSuspended {
+                node_id,
+                interrupt_id,
+                ..
+            } => {
+                let (ix, facts) = self.node(node_id)?;
+                let node = &mut facts.nodes[ix.index()];
+                if let NodeStatus::InFlight { attempt, .. } = node.status {
+                    let interrupt = interrupt_id.clone();
+                    node.status = NodeStatus::Suspended { attempt, interrupt };
+                }
+            }
+            RunEvent::InterruptResolved {
+                interrupt_id,
+                node_id,
+                ..
+            } => {
+                let (_, facts) = self.node(node_id)?;
+                facts.timers.remove(&timer::interrupt(interrupt_id));
+                let Some(at) = facts
+                    .interrupts
+                    .iter()
+                    .position(|open| open.id == *interrupt_id)
+                else {
+                    return Err("no such interrupt is open".into());
+                };
+                let open = facts.interrupts.remove(at);
+                take_signal(&mut facts.inbox, &open.key);
+            }
+            RunEvent::NodeResumed { node_id, .. } => {
+                let (ix, facts) = self.node(node_id)?;
+                let node = &mut facts.nodes[ix.index()];
+                if let NodeStatus::Suspended { attempt, .. } = node.status {
+                    node.status = NodeStatus::InFlight {
+                        attempt,
+                        restarts: 0,
+                    };
+                }
+            }
+            RunEvent::NodeDispatched {
+                node_id,
+                child_run_id,
+                child_workflow_id,
+                visit,
+                budget,
+                ..
+            } => {
+                let (ix, facts) = self.node(node_id)?;
+                if !budget.is_empty() {
+                    facts.budget.reserve(child_run_id.as_str(), budget);
+                }
+                let child = Child {
+                    node: ix.0,
+                    visit: *visit,
+                    workflow: child_workflow_id.clone(),
+                    status: None,
+                };
+                facts.children.insert(child_run_id.clone(), child);
+                let node = &mut facts.nodes[ix.index()];
+                if let NodeStatus::InFlight { attempt, .. } = node.status {
+                    let child = child_run_id.clone();
+                    node.status = NodeStatus::Dispatched { attempt, child };
+                }
+            }
+            _ => return Err("an event of the run, not of a node".into()),
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, event: &Event) -> Result<(), String> {
+        let RunEvent::RunStarted {
+            inputs,
+            variables,
+            transport,
+            engine_version,
+            tags,
+            metadata,
+            configurable,
+            ..
+        } = &event.body
+        else {
+            return Err("the first event of a run is run.started".into());
+        };
+        let policy = &self.header.policy;
+        let mut facts = Facts {
+            started_at: event.at,
+            engine_version: *engine_version,
+            transport: transport.clone(),
+            inputs: Value::Object(inputs.clone()),
+            variables: Value::Object(variables.clone()),
+            channels: Value::Object(Map::new()),
+            tags: tags.clone(),
+            metadata: metadata.clone(),
+            configurable: configurable.clone(),
+            nodes: vec![NodeRun::default(); self.plan.nodes.len()],
+            active: Default::default(),
+            executions: 0,
+            interrupts: Vec::new(),
+            inbox: Inbox::default(),
+            children: Default::default(),
+            timers: Default::default(),
+            budget: Budget {
+                limits: policy.budget.clone(),
+                ..Budget::default()
+            },
+            usage: None,
+            artifacts: Vec::new(),
+            seen: Default::default(),
+            takeovers: 0,
+        };
+        if let Some(message) = event
+            .cause
+            .as_ref()
+            .and_then(|cause| cause.message.as_ref())
+        {
+            facts.seen.insert(message.clone());
+        }
+        let timeout = [policy.run_timeout_ms, self.plan.settings.timeout_ms];
+        let due = timeout
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|ms| event.at.plus_ms(ms));
+        set_timer(&mut facts, timer::RUN.to_owned(), due);
+        let phase = match event.cause.as_ref().map(|cause| &cause.command) {
+            Some(crate::run::CausedBy::Create {
+                start: crate::run::Start::Now,
+            }) => Phase::Running,
+            _ => Phase::Pending,
+        };
+        self.state = RunState::Active {
+            phase,
+            facts: Box::new(facts),
+        };
+        Ok(())
+    }
+
+    fn node(&mut self, id: &NodeId) -> Result<(NodeIx, &mut Facts), String> {
+        let ix = self
+            .plan
+            .node_ix(id.as_str())
+            .ok_or("its node is not in the definition")?;
+        let RunState::Active { phase, facts } = &mut self.state else {
+            return Err("the run has settled".into());
+        };
+        // A pending run leaves its queue with the first event of a node.
+        if *phase == Phase::Pending {
+            *phase = Phase::Running;
+        }
+        Ok((ix, facts))
+    }
+
+    fn edges(&self, node: &NodeId, ids: &[String]) -> Result<Vec<u32>, String> {
+        let ix = self
+            .plan
+            .node_ix(node.as_str())
+            .ok_or("its node is not in the definition")?;
+        let outgoing = &self.plan.node(ix).outgoing;
+        ids.iter()
+            .map(|id| {
+                outgoing
+                    .iter()
+                    .find(|edge| self.plan.edge(**edge).id == *id)
+            })
+            .map(|edge| {
+                edge.map(|edge| edge.0)
+                    .ok_or_else(|| "an edge its node lacks".to_owned())
+            })
+            .collect()
+    }
+
+    fn settle_node(
+        &mut self,
+        id: &NodeId,
+        status: NodeStatus,
+        at: Timestamp,
+    ) -> Result<(), String> {
+        let (ix, facts) = self.node(id)?;
+        facts.active.remove(&ix.0);
+        for name in [timer::delay(id), timer::timeout(id), timer::retry(id)] {
+            facts.timers.remove(&name);
+        }
+        let node = &mut facts.nodes[ix.index()];
+        if let NodeStatus::Suspended { interrupt, .. } = &node.status {
+            let interrupt = interrupt.clone();
+            facts.timers.remove(&timer::interrupt(&interrupt));
+            facts.interrupts.retain(|open| open.id != interrupt);
+        }
+        node.inputs = None;
+        node.settled_at = Some(at);
+        node.status = status;
+        Ok(())
+    }
+
+    /// A loop's head chose another round: its body is idle again, one visit later.
+    fn begin_round(&mut self, head: &NodeId) -> Result<(), String> {
+        let plan = self.plan.clone();
+        let (ix, facts) = self.node(head)?;
+        let Some(body) = &plan.node(ix).body else {
+            return Ok(());
+        };
+        for inner in &body.nodes {
+            let node = &mut facts.nodes[inner.index()];
+            if node.status != NodeStatus::Idle {
+                *node = NodeRun {
+                    visit: node.visit + 1,
+                    ..NodeRun::default()
+                };
+            }
+        }
+        Ok(())
+    }
+
+    /// An immediate pause: attempts in flight and delays start over as new attempts.
+    fn abandon_in_flight(&mut self) {
+        let plan = self.plan.clone();
+        let RunState::Active { facts, .. } = &mut self.state else {
+            return;
+        };
+        for &ix in &facts.active {
+            let node = &mut facts.nodes[ix as usize];
+            let (NodeStatus::InFlight { attempt, .. } | NodeStatus::Delayed { attempt }) =
+                node.status
+            else {
+                continue;
+            };
+            let id = &plan.nodes[ix as usize].id;
+            facts.timers.remove(&timer::delay(id));
+            facts.timers.remove(&timer::timeout(id));
+            node.status = NodeStatus::Ready {
+                attempt: attempt + 1,
+            };
+        }
+    }
+
+    fn set_phase(&mut self, to: Phase) {
+        if let RunState::Active { phase, .. } = &mut self.state {
+            *phase = to;
+        }
+    }
+
+    fn settle(&mut self, end: End, at: Timestamp) {
+        let before = std::mem::replace(&mut self.state, RunState::Unborn);
+        if let RunState::Active { mut facts, .. } = before {
+            facts.timers.clear();
+            facts.interrupts.clear();
+            facts.active.clear();
+            self.state = RunState::Settled { end, at, facts };
+        }
+    }
+
+    /// The state as bytes, for a checkpoint.
+    pub fn checkpoint(&self) -> Vec<u8> {
+        serde_json::to_vec(&self.state).expect("a state is always JSON")
+    }
+
+    /// A run at the place a checkpoint was taken. `None` when the bytes are not a state of this
+    /// build: the log is then folded from its start.
+    pub fn from_checkpoint(
+        header: Arc<StreamHeader>,
+        plan: Arc<Plan>,
+        head: Head,
+        state: &[u8],
+    ) -> Option<Self> {
+        let state: RunState = serde_json::from_slice(state).ok()?;
+        let run = Self {
+            header,
+            plan,
+            head,
+            state,
+        };
+        let nodes = run.facts().map(|facts| facts.nodes.len());
+        (nodes == Some(run.plan.nodes.len())).then_some(run)
+    }
+}
+
+fn set_timer(facts: &mut Facts, name: String, due: Option<Timestamp>) {
+    match due {
+        Some(due) => drop(facts.timers.insert(name, due)),
+        None => drop(facts.timers.remove(&name)),
+    }
+}
+
+fn take_signal(inbox: &mut Inbox, name: &str) {
+    if let Some(waiting) = inbox.waiting.get_mut(name) {
+        waiting.remove(0);
+        if waiting.is_empty() {
+            inbox.waiting.remove(name);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The index row of a run: what lists and the queue know of it.
+
+use serde_json::json;
+
+use crate::batch::IndexRow;
+use crate::run::schedule;
+use crate::run::state::{End, Phase, Run, RunState};
+use crate::stream::StreamKind;
+
+/// The index row of a run stream, always `RunIndex::of(fold(log))`.
+#[derive(Debug)]
+pub struct RunIndex;
+
+impl RunIndex {
+    /// The row of a state.
+    pub fn of(run: &Run) -> IndexRow {
+        let header = &run.header;
+        let facts = run.facts();
+        let error = match run.end() {
+            Some(End::Failed { error, .. }) => Some(&error.code),
+            _ => None,
+        };
+        IndexRow {
+            kind: StreamKind::Run,
+            workspace: header.owner.workspace.clone(),
+            subject: run.plan.workflow.to_string(),
+            status: run.status().to_owned(),
+            settled: run.is_settled(),
+            runnable: is_runnable(run),
+            queue: header.policy.queue.clone(),
+            priority: header.policy.priority,
+            concurrency_key: header.policy.concurrency_key.clone(),
+            parent: header.parent.as_ref().map(|parent| parent.run.clone()),
+            created_at: header.created_at,
+            updated_at: run.head.at,
+            tags: facts.map(|facts| facts.tags.clone()).unwrap_or_default(),
+            summary: match error {
+                Some(code) => json!({ "error": code }),
+                None => json!({}),
+            },
+        }
+    }
+}
+
+/// Whether a worker has something to do now, without waiting for a timer.
+fn is_runnable(run: &Run) -> bool {
+    let RunState::Active { phase, .. } = &run.state else {
+        return false;
+    };
+    match phase {
+        Phase::Pending => true,
+        Phase::Paused { .. } => false,
+        Phase::Draining { .. } | Phase::Stopping { .. } => run.has_live_work(),
+        Phase::Running => {
+            run.has_live_work()
+                || run.undispatched().next().is_some()
+                || schedule::has_startable(run)
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Why a command is refused. A refusal writes nothing.
+
+use crate::problem::Problems;
+
+/// Why a command is refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Rejection {
+    /// The stream has no run yet.
+    #[error("there is no such run")]
+    Unborn,
+    /// The stream has a run already.
+    #[error("the run exists already")]
+    Existing,
+    /// The run has ended.
+    #[error("the run has {status} already")]
+    Settled {
+        /// As what.
+        status: &'static str,
+    },
+    /// The inputs do not fit the workflow.
+    #[error("the inputs do not fit the workflow")]
+    InvalidInputs(Problems),
+    /// Something given is larger than allowed.
+    #[error("{what} is larger than allowed")]
+    TooLarge {
+        /// What.
+        what: &'static str,
+    },
+    /// The attempt is not in flight: it ended, was superseded, or never started.
+    #[error("the attempt is not in flight any more")]
+    StaleAttempt,
+    /// There is nothing to do.
+    #[error("there is nothing to do")]
+    Idle,
+    /// The timer is not set, or not due yet.
+    #[error("the timer is not due")]
+    NotDue,
+    /// The run is paused already.
+    #[error("the run is paused already")]
+    AlreadyPaused,
+    /// The run is not paused.
+    #[error("the run is not paused")]
+    NotPaused,
+    /// The run is being stopped.
+    #[error("the run is being stopped")]
+    Stopping,
+    /// No such interrupt waits for an answer.
+    #[error("no such interrupt waits for an answer")]
+    NoInterrupt,
+    /// The signal, or the outbox message, came before. Whoever sent it may forget it.
+    #[error("it was received before")]
+    Duplicate,
+    /// Too many signals wait that nobody asked for.
+    #[error("too many signals wait for somebody to ask for them")]
+    InboxFull,
+    /// The budget does not allow it.
+    #[error("the budget for {dimension} is {limit}, and {observed} would be committed")]
+    BudgetExhausted {
+        /// The dimension.
+        dimension: String,
+        /// What would be committed.
+        observed: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// No such child run was started, or it ended before.
+    #[error("no such child run is waited for")]
+    NoChild,
+}
+
+impl Rejection {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unborn => "run_not_found",
+            Self::Existing => "run_exists",
+            Self::Settled { .. } => "run_terminal",
+            Self::InvalidInputs(_) => "validation_error",
+            Self::TooLarge { .. } => "too_large",
+            Self::StaleAttempt => "stale_attempt",
+            Self::Idle => "nothing_to_do",
+            Self::NotDue => "timer_not_due",
+            Self::AlreadyPaused => "already_paused",
+            Self::NotPaused => "not_paused",
+            Self::Stopping => "run_stopping",
+            Self::NoInterrupt => "interrupt_not_found",
+            Self::Duplicate => "duplicate",
+            Self::InboxFull => "inbox_full",
+            Self::BudgetExhausted { .. } => "budget_exhausted",
+            Self::NoChild => "child_not_found",
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! What may start next: trigger rules, edges and rounds of loops, as questions about a state.
+//!
+//! Nothing here changes anything; `decide` asks and emits.
+
+use crate::definition::{EdgeIx, NodeIx, NodeKind, Plan, TriggerRule};
+use crate::run::state::{Facts, NodeRun, NodeStatus, Run, RunState};
+
+/// What a node's trigger rules say about starting it in its current visit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Start it.
+    Fire,
+    /// Some source has to settle first.
+    Wait,
+    /// It can never start: skip it.
+    Never,
+}
+
+/// How one edge stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EdgeState {
+    /// Its source has not settled.
+    Pending,
+    /// Its source completed and the edge is followed.
+    Taken,
+    /// Its source failed, or was skipped after failing under `onFailure: skip`.
+    Failed,
+    /// Its source was skipped or cancelled, or the edge's condition was false.
+    Skipped,
+}
+
+/// Judges an idle node.
+///
+/// Edges with the same trigger rule form a group. The node fires when every group is satisfied
+/// and is skipped as soon as one group cannot be satisfied any more. A node without edges that
+/// count is an entry and fires.
+pub fn judge(plan: &Plan, facts: &Facts, node: NodeIx) -> Verdict {
+    let mut groups: [Option<Group>; RULES.len()] = Default::default();
+    for &edge in &plan.node(node).incoming {
+        let plan_edge = plan.edge(edge);
+        if plan_edge.back {
+            continue;
+        }
+        let slot = RULES
+            .iter()
+            .position(|rule| *rule == plan_edge.rule)
+            .unwrap_or(0);
+        groups[slot]
+            .get_or_insert_default()
+            .add(edge_state(plan, facts, edge));
+    }
+    let mut verdict = Verdict::Fire;
+    for (rule, group) in RULES.iter().zip(groups) {
+        let Some(group) = group else { continue };
+        match group.verdict(*rule) {
+            Verdict::Never => return Verdict::Never,
+            Verdict::Wait => verdict = Verdict::Wait,
+            Verdict::Fire => {}
+        }
+    }
+    verdict
+}
+
+const RULES: [TriggerRule; 5] = [
+    TriggerRule::AllSuccess,
+    TriggerRule::AnySuccess,
+    TriggerRule::AllComplete,
+    TriggerRule::NoneFailed,
+    TriggerRule::AnyFailed,
+];
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    pending: u32,
+    taken: u32,
+    failed: u32,
+    skipped: u32,
+}
+
+impl Group {
+    fn add(&mut self, state: EdgeState) {
+        match state {
+            EdgeState::Pending => self.pending += 1,
+            EdgeState::Taken => self.taken += 1,
+            EdgeState::Failed => self.failed += 1,
+            EdgeState::Skipped => self.skipped += 1,
+        }
+    }
+
+    fn verdict(self, rule: TriggerRule) -> Verdict {
+        let settled = self.pending == 0;
+        match rule {
+            TriggerRule::AllSuccess if self.failed + self.skipped > 0 => Verdict::Never,
+            TriggerRule::AnySuccess if self.taken > 0 => Verdict::Fire,
+            TriggerRule::AnySuccess if settled => Verdict::Never,
+            TriggerRule::NoneFailed if self.failed > 0 => Verdict::Never,
+            TriggerRule::AnyFailed if self.failed > 0 => Verdict::Fire,
+            TriggerRule::AnyFailed if settled => Verdict::Never,
+            _ if settled => Verdict::Fire,
+            _ => Verdict::Wait,
+        }
+    }
+}
+
+fn edge_state(plan: &Plan, facts: &Facts, edge: EdgeIx) -> EdgeState {
+    let source = plan.edge(edge).source;
+    match &facts.nodes[source.index()].status {
+        NodeStatus::Completed { port, declined, .. } => {
+            let mid_loop = port.as_deref() == Some("body");
+            let is_exit = plan
+                .node(source)
+                .body
+                .as_ref()
+                .is_some_and(|b| b.exits.contains(&edge));
+            if mid_loop && is_exit {
+                EdgeState::Pending
+            } else if declined.contains(&edge.0) {
+                EdgeState::Skipped
+            } else {
+                EdgeState::Taken
+            }
+        }
+        NodeStatus::Failed { declined, .. } => {
+            if declined.contains(&edge.0) {
+                EdgeState::Skipped
+            } else {
+                EdgeState::Failed
+            }
+        }
+        NodeStatus::Skipped { .. } | NodeStatus::Cancelled => EdgeState::Skipped,
+        NodeStatus::Idle
+        | NodeStatus::InFlight { .. }
+        | NodeStatus::Delayed { .. }
+        | NodeStatus::Dispatched { .. }
+        | NodeStatus::Suspended { .. }
+        | NodeStatus::Backoff { .. }
+        | NodeStatus::Ready { .. } => EdgeState::Pending,
+    }
+}
+
+/// Whether a failure of `node` is handled: some edge that is followed on failure leads on.
+pub fn is_handled(plan: &Plan, node: NodeIx, declined: &[EdgeIx]) -> bool {
+    plan.node(node).outgoing.iter().any(|edge| {
+        let rule = plan.edge(*edge).rule;
+        matches!(rule, TriggerRule::AnyFailed | TriggerRule::AllComplete)
+            && !declined.contains(edge)
+    })
+}
+
+/// How a round of a loop stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Round {
+    /// No round is open, or its body is still at work.
+    Open,
+    /// The body has settled and leads back to the head.
+    Again,
+    /// The body has settled and no edge leads back: the loop is left.
+    Broken,
+}
+
+/// Judges the round of a loop head.
+pub fn judge_round(plan: &Plan, facts: &Facts, head: NodeIx) -> Round {
+    let Some(body) = &plan.node(head).body else {
+        return Round::Open;
+    };
+    let NodeStatus::Completed { port, .. } = &facts.nodes[head.index()].status else {
+        return Round::Open;
+    };
+    if port.as_deref() != Some("body") {
+        return Round::Open;
+    }
+    // Nested bodies that were never entered stay idle only while their head is unsettled.
+    let over = body
+        .nodes
+        .iter()
+        .all(|node| facts.nodes[node.index()].status.is_settled())
+        && body.nodes.iter().all(|node| {
+            plan.node(*node).body.is_none() || !is_mid_loop(&facts.nodes[node.index()])
+        });
+    if !over {
+        return Round::Open;
+    }
+    let back = body.back_edges.iter().any(|edge| {
+        let state = edge_state(plan, facts, *edge);
+        let rule = plan.edge(*edge).rule;
+        match state {
+            EdgeState::Taken => rule != TriggerRule::AnyFailed,
+            EdgeState::Failed => {
+                matches!(rule, TriggerRule::AnyFailed | TriggerRule::AllComplete)
+            }
+            EdgeState::Skipped => rule == TriggerRule::AllComplete,
+            EdgeState::Pending => false,
+        }
+    });
+    if back { Round::Again } else { Round::Broken }
+}
+
+fn is_mid_loop(node: &NodeRun) -> bool {
+    matches!(&node.status, NodeStatus::Completed { port: Some(port), .. } if port == "body")
+}
+
+/// Whether a running run has something a worker should start or settle now. Looks at every
+/// node; asked only when nothing is in flight.
+pub fn has_startable(run: &Run) -> bool {
+    let RunState::Active { facts, .. } = &run.state else {
+        return false;
+    };
+    let plan = &run.plan;
+    run.plan
+        .node_ixs()
+        .any(|ix| match &facts.nodes[ix.index()].status {
+            NodeStatus::Idle => judge(plan, facts, ix) != Verdict::Wait,
+            NodeStatus::Ready { .. } => true,
+            NodeStatus::Completed { .. } => judge_round(plan, facts, ix) != Round::Open,
+            _ => false,
+        })
+}
+
+/// How many attempts of the run occupy a slot of `maxParallel`.
+pub fn occupied(run: &Run) -> u32 {
+    let RunState::Active { facts, .. } = &run.state else {
+        return 0;
+    };
+    let occupies = |ix: &&u32| {
+        let node = &run.plan.nodes[**ix as usize];
+        let kind = node.kind;
+        match facts.nodes[**ix as usize].status {
+            NodeStatus::InFlight { .. } => matches!(kind, NodeKind::Work),
+            NodeStatus::Dispatched { .. } => true,
+            _ => false,
+        }
+    };
+    facts.active.iter().filter(occupies).count() as u32
+}

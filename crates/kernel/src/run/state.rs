@@ -1,0 +1,567 @@
+//! The state of a run: what a fold of its log says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::definition::{NodeIx, NodeKind, Plan};
+use crate::digest::Digest;
+use crate::ids::{AttemptId, InterruptId, MessageId, NodeId, Seq, StreamId, WorkflowId};
+use crate::run::budget::Budget;
+use crate::run::event::{Artifact, Ending, NodeError, SkipReason, Usage};
+use crate::stream::StreamHeader;
+use crate::time::Timestamp;
+
+/// A run as its log tells it, with what the log refers to.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The stream's header.
+    pub header: Arc<StreamHeader>,
+    /// The definition it runs.
+    pub plan: Arc<Plan>,
+    /// Where the log ends.
+    pub head: Head,
+    /// What its events say.
+    pub state: RunState,
+}
+
+/// Where a log ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// How many events it holds.
+    pub next_seq: Seq,
+    /// The last link of its hash chain.
+    pub chain: Digest,
+    /// The last timestamp; none is ever earlier.
+    pub at: Timestamp,
+}
+
+/// The state of a run by phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub enum RunState {
+    /// Nothing was appended yet.
+    Unborn,
+    /// Something may still happen.
+    Active {
+        /// Which part of its life.
+        phase: Phase,
+        /// Everything else.
+        facts: Box<Facts>,
+    },
+    /// Nothing will be appended any more.
+    Settled {
+        /// How it ended.
+        end: End,
+        /// When.
+        at: Timestamp,
+        /// Everything else.
+        facts: Box<Facts>,
+    },
+}
+
+/// The part of its life an active run is in. Waiting is not a phase: a running run with nothing
+/// in flight is parked on its timers, interrupts and children.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "phase", rename_all = "kebab-case")]
+pub enum Phase {
+    /// Created, not yet driven.
+    Pending,
+    /// Nodes start as they become ready.
+    Running,
+    /// What is in flight may end; nothing starts; then it pauses.
+    Draining {
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Nothing starts until it is resumed.
+    Paused {
+        /// Why.
+        reason: Option<String>,
+        /// Since when.
+        at: Timestamp,
+    },
+    /// It must end; what is in flight is being stopped.
+    Stopping {
+        /// As what it ends.
+        ending: Ending,
+    },
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "end", rename_all = "kebab-case")]
+pub enum End {
+    /// Every node settled and none failed unhandled.
+    Completed {
+        /// What it gives back.
+        outputs: Map<String, Value>,
+    },
+    /// In an error.
+    Failed {
+        /// The error.
+        error: NodeError,
+        /// The node it came from.
+        node: Option<NodeId>,
+    },
+    /// Cancelled.
+    Cancelled {
+        /// Why.
+        reason: Option<String>,
+    },
+}
+
+/// What is true of a run in any phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// When `run.started` was written.
+    pub started_at: Timestamp,
+    /// The engine that created it.
+    pub engine_version: u32,
+    /// Which face it came in by.
+    pub transport: String,
+    /// Inputs as given; always an object.
+    pub inputs: Value,
+    /// The variables now; always an object.
+    pub variables: Value,
+    /// The channels now, after reduction; always an object.
+    pub channels: Value,
+    /// Tags.
+    pub tags: Vec<String>,
+    /// Metadata.
+    pub metadata: Map<String, Value>,
+    /// Overlay of settings.
+    pub configurable: Map<String, Value>,
+    /// One per node of the plan, in its order.
+    pub nodes: Vec<NodeRun>,
+    /// Positions of nodes that are neither idle nor settled.
+    pub active: BTreeSet<u32>,
+    /// `node.started` events so far.
+    pub executions: u64,
+    /// Interrupts that wait for an answer, oldest first.
+    pub interrupts: Vec<OpenInterrupt>,
+    /// Signals nobody has asked for yet, and the ids of all that came.
+    pub inbox: Inbox,
+    /// Child runs, by id.
+    pub children: BTreeMap<StreamId, Child>,
+    /// Named timers and when they are due.
+    pub timers: BTreeMap<String, Timestamp>,
+    /// Budget counters.
+    pub budget: Budget,
+    /// What model calls used, summed.
+    pub usage: Option<UsageTotal>,
+    /// Artifacts, in the order they came.
+    pub artifacts: Vec<(NodeId, Artifact)>,
+    /// Outbox messages that were taken in.
+    pub seen: BTreeSet<MessageId>,
+    /// How often a new holder took the run over with attempts in flight.
+    pub takeovers: u32,
+}
+
+/// A node in its current visit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodeRun {
+    /// How often it was entered before.
+    pub visit: u32,
+    /// Attempts of this visit that were started.
+    pub attempts: u32,
+    /// Attempts of this visit that failed and were followed by another.
+    pub retries: u32,
+    /// When the visit's first attempt started.
+    pub started_at: Option<Timestamp>,
+    /// When the visit settled.
+    pub settled_at: Option<Timestamp>,
+    /// What its ports resolved to, while it is active.
+    pub inputs: Option<Map<String, Value>>,
+    /// Where it stands.
+    pub status: NodeStatus,
+}
+
+/// Where a node stands in its current visit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "kebab-case")]
+pub enum NodeStatus {
+    /// Not reached.
+    #[default]
+    Idle,
+    /// An attempt is in flight: its start is durable, its outcome is not.
+    InFlight {
+        /// The attempt.
+        attempt: u32,
+        /// How often it was restarted after its holder was lost.
+        restarts: u32,
+    },
+    /// It waits for a delay to pass.
+    Delayed {
+        /// The attempt.
+        attempt: u32,
+    },
+    /// It waits for a child run.
+    Dispatched {
+        /// The attempt.
+        attempt: u32,
+        /// The child.
+        child: StreamId,
+    },
+    /// It waits for an answer.
+    Suspended {
+        /// The attempt.
+        attempt: u32,
+        /// The interrupt.
+        interrupt: InterruptId,
+    },
+    /// It waits before the next attempt.
+    Backoff {
+        /// The attempt to come.
+        attempt: u32,
+        /// Why the last one failed.
+        last_error: NodeError,
+    },
+    /// The wait is over, or a pause abandoned it: the next attempt may start.
+    Ready {
+        /// The attempt to come.
+        attempt: u32,
+    },
+    /// Ended well.
+    Completed {
+        /// Its outputs; always an object.
+        outputs: Value,
+        /// The port it chose.
+        port: Option<String>,
+        /// Positions of edges that are not followed.
+        declined: Vec<u32>,
+    },
+    /// Ended in an error.
+    Failed {
+        /// The last error.
+        error: NodeError,
+        /// Positions of edges that are not followed.
+        declined: Vec<u32>,
+    },
+    /// Will not run in this visit.
+    Skipped {
+        /// Why.
+        reason: SkipReason,
+    },
+    /// Was stopped because the run ends.
+    Cancelled,
+}
+
+impl NodeStatus {
+    /// Nothing more happens in this visit.
+    pub fn is_settled(&self) -> bool {
+        matches!(
+            self,
+            Self::Completed { .. } | Self::Failed { .. } | Self::Skipped { .. } | Self::Cancelled
+        )
+    }
+
+    /// The word snapshots show.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Idle => "pending",
+            Self::InFlight { .. } | Self::Delayed { .. } | Self::Dispatched { .. } => "running",
+            Self::Suspended { .. } => "suspended",
+            Self::Backoff { .. } | Self::Ready { .. } => "retrying",
+            Self::Completed { .. } => "completed",
+            Self::Failed { .. } => "failed",
+            Self::Skipped { .. } => "skipped",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// An interrupt that waits for an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OpenInterrupt {
+    /// Its id.
+    pub id: InterruptId,
+    /// The node that asks, by position.
+    pub node: u32,
+    /// Its kind.
+    pub kind: String,
+    /// The key a signal resolves it by.
+    pub key: String,
+    /// What is asked.
+    pub data: Value,
+    /// What an answer must look like.
+    pub resume_schema: Option<Value>,
+    /// When it was asked.
+    pub requested_at: Timestamp,
+    /// When it expires.
+    pub timeout_at: Option<Timestamp>,
+}
+
+/// Signals that came before anybody asked for them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Inbox {
+    /// Waiting signals by name, oldest first.
+    pub waiting: BTreeMap<String, Vec<Signal>>,
+    /// (name, id) of every signal that came.
+    pub seen: BTreeSet<(String, String)>,
+}
+
+/// A signal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Signal {
+    /// The sender's id of it.
+    pub id: String,
+    /// What it carries.
+    pub payload: Value,
+}
+
+/// A child run as its parent knows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Child {
+    /// The node that started it, by position.
+    pub node: u32,
+    /// The visit that started it.
+    pub visit: u32,
+    /// Its workflow.
+    pub workflow: WorkflowId,
+    /// How it ended; `None` while it runs.
+    pub status: Option<crate::run::event::ChildStatus>,
+}
+
+/// Usage of all model calls of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UsageTotal {
+    /// Sum of estimated cost.
+    pub usd: Option<f64>,
+    /// Sum of tokens in.
+    pub input_tokens: u64,
+    /// Sum of tokens out.
+    pub output_tokens: u64,
+    /// Sum of durations.
+    pub duration_ms: u64,
+    /// The last call's provider.
+    pub provider: String,
+    /// The last call's model.
+    pub model: String,
+}
+
+impl UsageTotal {
+    pub(crate) fn add(total: &mut Option<Self>, usage: &Usage) {
+        let total = total.get_or_insert_with(|| Self {
+            usd: None,
+            input_tokens: 0,
+            output_tokens: 0,
+            duration_ms: 0,
+            provider: String::new(),
+            model: String::new(),
+        });
+        if let Some(cost) = usage.cost_estimate_usd {
+            total.usd = Some(total.usd.unwrap_or(0.0) + cost);
+        }
+        total.input_tokens += usage.input_tokens;
+        total.output_tokens += usage.output_tokens;
+        total.duration_ms += usage.duration_ms.unwrap_or(0);
+        total.provider.clone_from(&usage.provider);
+        total.model.clone_from(&usage.model);
+    }
+}
+
+/// An attempt that somebody must be running now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LiveAttempt<'a> {
+    /// The node's position.
+    pub node: NodeIx,
+    /// The attempt.
+    pub id: AttemptId,
+    /// How often it was restarted.
+    pub restarts: u32,
+    /// What its ports resolved to.
+    pub inputs: &'a Map<String, Value>,
+    /// When it must be over.
+    pub timeout_at: Option<Timestamp>,
+}
+
+impl Run {
+    /// A run before its first event.
+    pub fn unborn(header: Arc<StreamHeader>, plan: Arc<Plan>) -> Self {
+        let head = Head {
+            next_seq: 0,
+            chain: header.genesis,
+            at: header.created_at,
+        };
+        Self {
+            header,
+            plan,
+            head,
+            state: RunState::Unborn,
+        }
+    }
+
+    /// Facts, once there are any.
+    pub fn facts(&self) -> Option<&Facts> {
+        match &self.state {
+            RunState::Unborn => None,
+            RunState::Active { facts, .. } | RunState::Settled { facts, .. } => Some(facts),
+        }
+    }
+
+    /// The phase, while active.
+    pub fn phase(&self) -> Option<&Phase> {
+        match &self.state {
+            RunState::Active { phase, .. } => Some(phase),
+            RunState::Unborn | RunState::Settled { .. } => None,
+        }
+    }
+
+    /// How it ended, once it has.
+    pub fn end(&self) -> Option<&End> {
+        match &self.state {
+            RunState::Settled { end, .. } => Some(end),
+            RunState::Unborn | RunState::Active { .. } => None,
+        }
+    }
+
+    /// Whether nothing will be appended any more.
+    pub fn is_settled(&self) -> bool {
+        matches!(self.state, RunState::Settled { .. })
+    }
+
+    /// The run's status as the wire and the index name it.
+    pub fn status(&self) -> &'static str {
+        match &self.state {
+            RunState::Unborn => "pending",
+            RunState::Settled { end, .. } => match end {
+                End::Completed { .. } => "completed",
+                End::Failed { .. } => "failed",
+                End::Cancelled { .. } => "cancelled",
+            },
+            RunState::Active { phase, facts } => match phase {
+                Phase::Pending => "pending",
+                Phase::Draining { .. } => "running",
+                Phase::Paused { .. } => "paused",
+                Phase::Stopping {
+                    ending: Ending::Cancelled { .. },
+                } => "cancelling",
+                Phase::Stopping {
+                    ending: Ending::Failed { .. },
+                } => "running",
+                Phase::Running => match facts.interrupts.first() {
+                    Some(open) if !self.has_live_work() => waiting_status(&open.kind),
+                    _ => "running",
+                },
+            },
+        }
+    }
+
+    /// Attempts of work nodes whose start is durable and whose outcome is not: whoever holds
+    /// the run must be running exactly these. While the run is stopping they must be stopped.
+    pub fn live_attempts(&self) -> impl Iterator<Item = LiveAttempt<'_>> {
+        self.in_flight(|kind| kind == NodeKind::Work)
+    }
+
+    /// Nodes that started and whose child's definition has to be looked up.
+    pub fn undispatched(&self) -> impl Iterator<Item = LiveAttempt<'_>> {
+        self.in_flight(|kind| kind != NodeKind::Work)
+    }
+
+    fn in_flight(&self, of: impl Fn(NodeKind) -> bool) -> impl Iterator<Item = LiveAttempt<'_>> {
+        let facts = match &self.state {
+            RunState::Active { facts, .. } => Some(facts),
+            RunState::Unborn | RunState::Settled { .. } => None,
+        };
+        facts
+            .into_iter()
+            .flat_map(move |facts| facts.active.iter().map(move |&ix| (facts, NodeIx(ix))))
+            .filter_map(move |(facts, ix)| {
+                let node = self.plan.node(ix);
+                let run = &facts.nodes[ix.index()];
+                let NodeStatus::InFlight { attempt, restarts } = run.status else {
+                    return None;
+                };
+                let inputs = run.inputs.as_ref()?;
+                of(node.kind).then(|| LiveAttempt {
+                    node: ix,
+                    id: AttemptId {
+                        node: node.id.clone(),
+                        visit: run.visit,
+                        attempt,
+                    },
+                    restarts,
+                    inputs,
+                    timeout_at: facts.timers.get(&timer::timeout(&node.id)).copied(),
+                })
+            })
+    }
+
+    /// Whether any attempt of a work node is in flight.
+    pub fn has_live_work(&self) -> bool {
+        self.live_attempts().next().is_some()
+    }
+
+    /// Timers that count in the phase the run is in: a paused run keeps its own timeout only,
+    /// and a stopping run none, so that nothing is due that would be refused.
+    pub fn timers(&self) -> impl Iterator<Item = (&str, Timestamp)> {
+        let active = match &self.state {
+            RunState::Active { phase, facts } => Some((phase, facts)),
+            RunState::Unborn | RunState::Settled { .. } => None,
+        };
+        active.into_iter().flat_map(|(phase, facts)| {
+            let counts = move |name: &str| match phase {
+                Phase::Pending | Phase::Running => true,
+                Phase::Draining { .. } => !name.starts_with("retry/"),
+                Phase::Paused { .. } => name == timer::RUN,
+                Phase::Stopping { .. } => false,
+            };
+            facts
+                .timers
+                .iter()
+                .filter(move |(name, _)| counts(name))
+                .map(|(name, due)| (name.as_str(), *due))
+        })
+    }
+
+    /// The timer that is due first.
+    pub fn next_timer(&self) -> Option<(&str, Timestamp)> {
+        self.timers().min_by_key(|(_, due)| *due)
+    }
+
+    /// The node that holds the oldest open interrupt.
+    pub fn current_node(&self) -> Option<&NodeId> {
+        let open = self.facts()?.interrupts.first()?;
+        Some(&self.plan.node(NodeIx(open.node)).id)
+    }
+}
+
+/// The status word for a run that waits on an interrupt of a kind.
+pub fn waiting_status(kind: &str) -> &'static str {
+    match kind {
+        "approval" | "low-confidence" => "waiting-approval",
+        "external-event" => "waiting-external",
+        _ => "waiting-input",
+    }
+}
+
+/// Names of timers. One per node and purpose is enough: a node has one visit at a time.
+pub mod timer {
+    use crate::ids::{InterruptId, NodeId};
+
+    /// The end of a delay.
+    pub fn delay(node: &NodeId) -> String {
+        format!("delay/{node}")
+    }
+
+    /// An attempt's timeout.
+    pub fn timeout(node: &NodeId) -> String {
+        format!("timeout/{node}")
+    }
+
+    /// The end of a wait between attempts.
+    pub fn retry(node: &NodeId) -> String {
+        format!("retry/{node}")
+    }
+
+    /// An interrupt's expiry.
+    pub fn interrupt(id: &InterruptId) -> String {
+        format!("interrupt/{id}")
+    }
+
+    /// The run's timeout.
+    pub const RUN: &str = "run-timeout";
+}
