@@ -1,0 +1,4 @@
+//! Requests to the outside.
+/// x
+#[derive(Clone)]
+pub struct Outbound;

@@ -1,0 +1,205 @@
+//! Who may run an attempt: entering its directory, ending an earlier instance first.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use kernel::ids::AttemptKey;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::attempt::{AttemptDir, Note};
+use super::process_table::{self, Process};
+use super::wire::ExitRecord;
+
+/// How long killed processes may take to be gone before the attempt is given up.
+const KILL_LIMIT: Duration = Duration::from_secs(10);
+/// How long a supervisor gets beyond its own grace to end what it started.
+const SUPERVISOR_MARGIN: Duration = Duration::from_secs(1);
+
+/// Who wants to enter.
+pub(super) struct Claimant<'a> {
+    pub key: &'a AttemptKey,
+    pub generation: u32,
+    /// How long an earlier instance has between SIGTERM and SIGKILL.
+    pub grace: Duration,
+}
+
+/// The directory is ours.
+pub(super) enum Entered {
+    /// Nothing of the attempt runs. Whoever inherits the lock keeps the next supervisor out; the
+    /// gate is to be dropped once that is so.
+    Clear { lock: File, gate: File },
+    /// The attempt had come to its end.
+    Ended(ExitRecord),
+}
+
+/// The directory is not ours.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refused {
+    #[error("a later holder of the run has this attempt")]
+    Superseded,
+    #[error(
+        "an earlier instance of this attempt is still alive and could not be ended; end its \
+         processes by hand, then resume the run"
+    )]
+    StillAlive,
+    #[error("nobody wants the attempt any more")]
+    Stopped,
+    #[error("the attempt directory cannot be used: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Waits for a moment; breaks when a stop was asked for.
+pub(super) type Pause<'a> = &'a mut dyn FnMut(Duration) -> ControlFlow<()>;
+
+/// Enters the directory of an attempt. Among claimants of different generations the greatest
+/// wins, whatever the order they come in; when this returns `Clear`, no process of an earlier
+/// instance is alive.
+pub(super) fn enter(
+    dir: &mut AttemptDir,
+    claimant: &Claimant<'_>,
+    pause: Pause<'_>,
+) -> Result<Entered, Refused> {
+    let deadline = Instant::now() + claimant.grace + SUPERVISOR_MARGIN + KILL_LIMIT;
+    loop {
+        dir.create()?;
+        let gate = dir.open_gate()?;
+        while !try_lock(&gate)? {
+            wait(Duration::from_millis(10), deadline, pause)?;
+        }
+        if dir.is_settled() {
+            return Err(Refused::Superseded);
+        }
+        let earlier = dir.note();
+        if earlier
+            .as_ref()
+            .is_some_and(|note| note.generation > claimant.generation)
+        {
+            return Err(Refused::Superseded);
+        }
+        let lock = dir.open_lock()?;
+        let locked = try_lock(&lock)?;
+        if let Some(record) = dir.record()
+            && locked
+        {
+            return Ok(Entered::Ended(record));
+        }
+        if earlier.is_some() || !locked {
+            let boot = process_table::boot();
+            let earlier = earlier.filter(|note| note.boot == boot);
+            end_earlier(dir, claimant, earlier.as_ref(), &lock, deadline, pause)?;
+            if let Some(record) = dir.record() {
+                return Ok(Entered::Ended(record));
+            }
+            dir.discard_record()?;
+        }
+        // The directory may have been removed between opening the lock and holding it.
+        if dir.is_current(&lock)? {
+            return Ok(Entered::Clear { lock, gate });
+        }
+        wait(Duration::ZERO, deadline, pause)?;
+    }
+}
+
+/// Returns once `lock` is held and nothing of an earlier instance is alive: first asked to end,
+/// then killed.
+fn end_earlier(
+    dir: &AttemptDir,
+    claimant: &Claimant<'_>,
+    earlier: Option<&Note>,
+    lock: &File,
+    deadline: Instant,
+    pause: Pause<'_>,
+) -> Result<(), Refused> {
+    let holders = || process_table::holders(&dir.lock_path(), claimant.key.as_str());
+    let supervisor = earlier
+        .and_then(|note| note.supervisor)
+        .filter(|&s| process_table::is_alive(s));
+    let child = earlier.and_then(|note| note.child);
+    let is_clear = || -> io::Result<bool> { Ok(try_lock(lock)? && holders().is_empty()) };
+    if is_clear()? {
+        return Ok(());
+    }
+    // A supervisor that is asked ends everything itself and leaves no record of it. Ending its
+    // child under it would look like an end of its own.
+    let patience = match supervisor {
+        Some(supervisor) => {
+            process_table::signal(supervisor, Signal::TERM)?;
+            claimant.grace + SUPERVISOR_MARGIN
+        }
+        None => {
+            signal_all(child, &holders(), Signal::TERM)?;
+            claimant.grace
+        }
+    };
+    let impatient = Instant::now() + patience;
+    let mut step = Steps::new();
+    while Instant::now() < impatient {
+        wait(step.next(), deadline, pause)?;
+        if is_clear()? {
+            return Ok(());
+        }
+    }
+    if let Some(supervisor) = supervisor {
+        process_table::signal(supervisor, Signal::KILL)?;
+        while process_table::is_alive(supervisor) {
+            wait(Duration::from_millis(5), deadline, pause)?;
+        }
+    }
+    let mut step = Steps::new();
+    loop {
+        signal_all(child, &holders(), Signal::KILL)?;
+        wait(step.next(), deadline, pause)?;
+        if is_clear()? {
+            return Ok(());
+        }
+    }
+}
+
+/// Signals a recorded process group, as long as the process it is named after lives, and every
+/// other process found.
+fn signal_all(child: Option<Process>, others: &[Process], signal: Signal) -> io::Result<()> {
+    if let Some(child) = child.filter(|&child| process_table::is_alive(child))
+        && let Some(group) = Pid::from_raw(child.pid)
+    {
+        // Gone in between is fine; anything else shows as processes that stay.
+        let _ = kill_process_group(group, signal);
+    }
+    others
+        .iter()
+        .try_for_each(|&process| process_table::signal(process, signal))
+}
+
+fn wait(time: Duration, deadline: Instant, pause: Pause<'_>) -> Result<(), Refused> {
+    if Instant::now() >= deadline {
+        return Err(Refused::StillAlive);
+    }
+    match pause(time) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(Refused::Stopped),
+    }
+}
+
+fn try_lock(file: &File) -> io::Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Waits that grow, because each look at the process table costs.
+struct Steps(Duration);
+
+impl Steps {
+    fn new() -> Self {
+        Self(Duration::from_millis(2))
+    }
+
+    fn next(&mut self) -> Duration {
+        let step = self.0;
+        self.0 = (step * 2).min(Duration::from_millis(200));
+        step
+    }
+}

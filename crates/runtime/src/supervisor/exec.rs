@@ -1,0 +1,293 @@
+//! The supervisor process: `runwright __exec DIR`.
+//!
+//! It stands between the engine and one process, so that the process never outlives the engine
+//! unseen and its result is not lost with the engine. It is single-purpose and synchronous: a
+//! few threads that send [`Event`]s, and one loop that decides.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use kernel::time::Timestamp;
+use rustix::io::FdFlags;
+use rustix::process::{Pid, WaitStatus};
+
+use super::attempt::{AttemptDir, Note};
+use super::entry::{Claimant, Entered, Refused, enter};
+use super::process_table;
+use super::pump::{self, EngineEnd};
+use super::watch::{Cause, Event, Watch, watch_children};
+use super::wire::{End, ExitRecord, NotStarted, Report, Request, Stream};
+
+/// Runs the supervisor with the arguments that follow `__exec`. To be called before anything
+/// else of the program has started: it waits for every child of this process.
+pub fn exec_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut args = args.into_iter();
+    let (Some(dir), None) = (args.next(), args.next()) else {
+        return complain("it takes one argument, the directory of an attempt");
+    };
+    match supervise(AttemptDir::new(dir)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => complain(&error.to_string()),
+    }
+}
+
+fn complain(text: &str) -> ExitCode {
+    let _ = writeln!(
+        io::stderr(),
+        "runwright __exec is started by the engine only: {text}"
+    );
+    ExitCode::from(2)
+}
+
+fn supervise(mut dir: AttemptDir) -> io::Result<()> {
+    let mut control = own(io::stdin().as_fd())?;
+    let engine = Arc::new(EngineEnd::new(own(io::stdout().as_fd())?));
+    let (request, stdin) = Request::read(&mut control)?;
+    let (events, inbox) = channel();
+    watch_control(control, events.clone());
+    watch_signals(events.clone());
+    process_table::collect_orphans()?;
+
+    let claimant = Claimant {
+        key: &request.key,
+        generation: request.generation,
+        grace: Duration::from_millis(request.grace_ms),
+    };
+    let mut pause = |time| match inbox.recv_timeout(time) {
+        Err(RecvTimeoutError::Timeout) => ControlFlow::Continue(()),
+        _ => ControlFlow::Break(()),
+    };
+    let report = match enter(&mut dir, &claimant, &mut pause) {
+        Ok(Entered::Ended(record)) => Report::Adopted { record },
+        Ok(Entered::Clear { lock, gate }) => match start(&dir, &request, &lock) {
+            Ok(running) => {
+                // Whoever comes now finds the lock taken and the note written.
+                drop(gate);
+                attend(&dir, &request, running, stdin, &engine, (events, inbox))
+            }
+            Err((reason, message)) => Report::NotStarted { reason, message },
+        },
+        Err(Refused::Stopped) => Report::Stopped,
+        Err(refused) => {
+            let reason = match refused {
+                Refused::Superseded => NotStarted::Superseded,
+                Refused::StillAlive => NotStarted::StillAlive,
+                Refused::Stopped | Refused::Io(_) => NotStarted::Other,
+            };
+            Report::NotStarted {
+                reason,
+                message: refused.to_string(),
+            }
+        }
+    };
+    engine.report(&report);
+    Ok(())
+}
+
+/// A standard stream without the buffer and lock of the standard library.
+fn own(stream: BorrowedFd<'_>) -> io::Result<File> {
+    Ok(File::from(stream.try_clone_to_owned()?))
+}
+
+fn watch_control(mut control: File, events: Sender<Event>) {
+    thread::spawn(move || {
+        let mut byte = [0];
+        // Nothing is ever said after the request.
+        while !matches!(control.read(&mut byte), Ok(0) | Err(_)) {}
+        let _ = events.send(Event::Stop);
+    });
+}
+
+fn watch_signals(events: Sender<Event>) {
+    use tokio::signal::unix::{SignalKind, signal};
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()?;
+        runtime.block_on(async {
+            let mut terminate = signal(SignalKind::terminate())?;
+            let mut interrupt = signal(SignalKind::interrupt())?;
+            let mut hangup = signal(SignalKind::hangup())?;
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+                _ = hangup.recv() => {}
+            }
+            let _ = events.send(Event::Stop);
+            // The handlers stay: a second signal must not kill what still has work to do.
+            std::future::pending::<io::Result<()>>().await
+        })
+    });
+}
+
+type Started = (Child, Timestamp);
+
+/// A process that was started.
+struct Running {
+    child: Child,
+    started_at: Timestamp,
+    stdout: File,
+    stderr: File,
+}
+
+/// Starts the process in its own group, with the lock in its hands.
+fn start(
+    dir: &AttemptDir,
+    request: &Request,
+    lock: &File,
+) -> Result<Running, (NotStarted, String)> {
+    let (program, args) = request
+        .argv
+        .split_first()
+        .ok_or_else(|| (NotStarted::Other, "there is no program to start".to_owned()))?;
+    // Looked at here because a start that fails would blame the program.
+    if let Err(error) = std::fs::read_dir(&request.cwd) {
+        let text = format!("the working directory cannot be used: {error}");
+        return Err((NotStarted::WorkingDirectory, text));
+    }
+    let note = |child| Note {
+        generation: request.generation,
+        boot: process_table::boot(),
+        supervisor: process_table::find(std::process::id().cast_signed()),
+        child,
+    };
+    let (stdout, stderr) = prepare(dir, &note(None), lock).map_err(|error| {
+        (
+            NotStarted::Other,
+            format!("the attempt directory cannot be used: {error}"),
+        )
+    })?;
+    let spawned = Command::new(program)
+        .args(args)
+        .env_clear()
+        .envs(&request.env)
+        .env("WF_ATTEMPT_KEY", request.key.as_str())
+        .current_dir(&request.cwd)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn();
+    let child = spawned.map_err(|error| {
+        let reason = match error.kind() {
+            io::ErrorKind::NotFound => NotStarted::CommandNotFound,
+            io::ErrorKind::PermissionDenied => NotStarted::NotExecutable,
+            _ => NotStarted::Other,
+        };
+        (reason, error.to_string())
+    })?;
+    let started_at = now();
+    // Without a note of the child the lock and the environment still lead to it.
+    let _ = dir.write_note(&note(process_table::find(child.id().cast_signed())));
+    Ok(Running {
+        child,
+        started_at,
+        stdout,
+        stderr,
+    })
+}
+
+fn prepare(dir: &AttemptDir, note: &Note, lock: &File) -> io::Result<(File, File)> {
+    dir.write_note(note)?;
+    // Every descendant that does not close it keeps the lock taken.
+    rustix::io::fcntl_setfd(lock, FdFlags::empty())?;
+    Ok((
+        dir.create_output(Stream::Stdout)?,
+        dir.create_output(Stream::Stderr)?,
+    ))
+}
+
+/// Sees a started process through to its end.
+fn attend(
+    dir: &AttemptDir,
+    request: &Request,
+    mut running: Running,
+    stdin: Vec<u8>,
+    engine: &Arc<EngineEnd>,
+    (events, inbox): (Sender<Event>, Receiver<Event>),
+) -> Report {
+    let main = Pid::from_child(&running.child);
+    engine.report(&Report::Started {
+        pid: main.as_raw_nonzero().get(),
+    });
+    if let Some(mut input) = running.child.stdin.take() {
+        // A process that does not read its stdin to the end is no error.
+        thread::spawn(move || drop(input.write_all(&stdin)));
+    }
+    let carry = |stream, from, file| {
+        pump::start(
+            stream,
+            from,
+            file,
+            engine,
+            request.output_limit,
+            events.clone(),
+        )
+    };
+    let stdout = carry(
+        Stream::Stdout,
+        running.child.stdout.take().map(OwnedFd::from),
+        running.stdout,
+    );
+    let stderr = carry(
+        Stream::Stderr,
+        running.child.stderr.take().map(OwnedFd::from),
+        running.stderr,
+    );
+    watch_children(events);
+
+    let mut watch = Watch::new(main, Duration::from_millis(request.grace_ms));
+    watch.until_alone(request.timeout_ms.map(Duration::from_millis), &inbox);
+    let lost = pump::drain(&stdout, &inbox).or(pump::drain(&stderr, &inbox));
+
+    let end = match (watch.cause, lost) {
+        (Some(Cause::OutputLost(message)), _) | (_, Some(message)) => {
+            return Report::OutputLost { message };
+        }
+        (Some(Cause::Stop), None) => return Report::Stopped,
+        (Some(Cause::TimedOut { after_ms }), None) => End::TimedOut { after_ms },
+        (None, None) => end_of(watch.status),
+    };
+    let record = ExitRecord {
+        end,
+        started_at: running.started_at,
+        ended_at: now(),
+        stdout: stdout.written(),
+        stderr: stderr.written(),
+        left_behind: watch.left_behind,
+    };
+    match dir.write_record(&record) {
+        Ok(()) => Report::Ended { record },
+        Err(error) => {
+            let message = format!("its exit record could not be written: {error}");
+            Report::OutputLost { message }
+        }
+    }
+}
+
+fn end_of(status: Option<WaitStatus>) -> End {
+    let code = status.and_then(WaitStatus::exit_status);
+    let signal = status.and_then(WaitStatus::terminating_signal);
+    match (code, signal) {
+        (Some(code), _) => End::Exited { code },
+        (None, signal) => End::Signaled {
+            signal: signal.unwrap_or_default(),
+        },
+    }
+}
+
+fn now() -> Timestamp {
+    let since_epoch = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Timestamp(since_epoch.as_millis() as i64)
+}

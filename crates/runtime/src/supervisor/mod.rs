@@ -1,0 +1,139 @@
+//! Starts processes so that none outlives the engine unseen, and so that no result is lost with
+//! the engine.
+//!
+//! Between the engine and each process stands a supervisor, `runwright __exec`
+//! ([`exec_main`]). It holds one end of a pipe whose other end is the engine's: when that
+//! closes, because the engine wants a stop or because it died, the supervisor ends the process,
+//! its group and every descendant. It keeps the complete output and, when the process ends by
+//! itself, an exit record in the directory of the attempt. The next engine that starts the same
+//! attempt is given that result instead of a second run.
+//!
+//! **Invariant:** no instance of an attempt starts while a process of an earlier one lives, also
+//! when engine and supervisor were killed. Everything an attempt started inherits a lock and the
+//! variable `WF_ATTEMPT_KEY`; the next supervisor ends whatever has either, and only then
+//! starts. (A process that closes the one and clears the other, and whose supervisor was killed,
+//! escapes.) Of two engines that both believe they have the attempt, the later holder wins.
+//!
+//! Collecting orphans and looking through the process table is Linux only; elsewhere the process
+//! group and the lock remain.
+
+mod attempt;
+mod entry;
+mod exec;
+mod process_table;
+mod pump;
+mod running;
+mod watch;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kernel::ids::{AttemptKey, StreamId};
+
+pub use exec::exec_main;
+pub use running::{Finish, Running, Seen};
+pub use wire::{End, ExitRecord, NotStarted, Stream, Written};
+
+use attempt::AttemptDir;
+
+/// The name of the hidden command whose arguments [`exec_main`] takes.
+pub const EXEC_COMMAND: &str = "__exec";
+/// Bytes of one output a process may write unless its node says otherwise.
+pub const DEFAULT_OUTPUT_LIMIT: u64 = 16 << 30;
+
+/// Starts processes under supervision.
+#[derive(Clone, Debug)]
+pub struct Supervisor {
+    /// This program itself.
+    pub program: PathBuf,
+    /// The folder that holds a folder per run with a directory per attempt.
+    pub dir: PathBuf,
+}
+
+/// What is to run. Not `Debug`: the environment holds secrets.
+#[derive(Clone)]
+pub struct Spec {
+    /// The run.
+    pub run: StreamId,
+    /// The attempt; also in the environment of the process, as `WF_ATTEMPT_KEY`.
+    pub key: AttemptKey,
+    /// How often the attempt was restarted; a later holder has a greater number.
+    pub restarts: u32,
+    /// Program and arguments. Never read by a shell.
+    pub argv: Vec<String>,
+    /// The whole environment.
+    pub env: BTreeMap<String, String>,
+    /// The working directory.
+    pub cwd: PathBuf,
+    /// What the process reads from its standard input.
+    pub stdin: Vec<u8>,
+    /// How long it may run.
+    pub timeout: Option<Duration>,
+    /// How long it has between SIGTERM and SIGKILL.
+    pub grace: Duration,
+    /// Bytes of each output; a process that writes more is stopped.
+    pub output_limit: u64,
+}
+
+impl Supervisor {
+    /// The result of an attempt whose process had come to its end, if its outcome was not
+    /// settled yet. Starting it again then gives this and runs nothing.
+    pub fn record(&self, run: &StreamId, key: &AttemptKey) -> Option<ExitRecord> {
+        let dir = self.attempt(run, key);
+        (!dir.is_settled()).then(|| dir.record()).flatten()
+    }
+
+    /// Drops the outputs of an attempt whose outcome is in the log, and keeps a straggler that
+    /// does not know it from starting the attempt again. Harmless for an attempt that was never
+    /// started.
+    ///
+    /// # Errors
+    /// When the directory cannot be written.
+    pub fn settle(&self, run: &StreamId, key: &AttemptKey) -> std::io::Result<()> {
+        self.attempt(run, key).settle()
+    }
+
+    /// Removes what is left of a settled run.
+    ///
+    /// # Errors
+    /// When the folder cannot be removed.
+    pub fn forget(&self, run: &StreamId) -> std::io::Result<()> {
+        match std::fs::remove_dir_all(self.dir.join(file_name(run.as_str()))) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn attempt(&self, run: &StreamId, key: &AttemptKey) -> AttemptDir {
+        AttemptDir::new(
+            self.dir
+                .join(file_name(run.as_str()))
+                .join(file_name(key.as_str())),
+        )
+    }
+}
+
+/// The id itself where it is a plain file name, else its digest.
+fn file_name(id: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if !id.is_empty() && id.len() <= 100 && id.chars().all(is_plain) && !id.starts_with('.') {
+        id.to_owned()
+    } else {
+        kernel::digest::Digest::of(id.as_bytes()).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_that_are_no_file_names_stay_inside_the_folder() {
+        assert_eq!(file_name("run-1_a.b"), "run-1_a.b");
+        for id in ["", "..", ".", "a/b", "../x", "a\0b", &"x".repeat(101)] {
+            assert_eq!(file_name(id).len(), 64, "{id:?}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The process table by `/proc`.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid};
+
+use super::Process;
+
+struct Stat {
+    process: Process,
+    parent: i32,
+    state: u8,
+}
+
+/// The stat line of a process; its second field is a name in brackets that may hold anything.
+fn stat(pid: i32) -> Option<Stat> {
+    let line = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let after_name = line.iter().rposition(|&byte| byte == b')')? + 1;
+    let fields = std::str::from_utf8(&line[after_name..]).ok()?;
+    let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
+    Some(Stat {
+        process: Process {
+            pid,
+            started: fields.get(19)?.parse().ok()?,
+        },
+        parent: fields.get(1)?.parse().ok()?,
+        state: *fields.first()?.as_bytes().first()?,
+    })
+}
+
+fn pids() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn is_dead(stat: &Stat) -> bool {
+    matches!(stat.state, b'Z' | b'X' | b'x')
+}
+
+/// Names the boot of the machine, so that ids of an earlier boot are never believed.
+pub(in super::super) fn boot() -> String {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+}
+
+/// The process that has an id now, unless it is dead and only not reaped.
+pub(in super::super) fn find(pid: i32) -> Option<Process> {
+    stat(pid)
+        .filter(|stat| !is_dead(stat))
+        .map(|stat| stat.process)
+}
+
+/// Whether a process is still there and not only waiting to be reaped.
+pub(in super::super) fn is_alive(process: Process) -> bool {
+    find(process.pid) == Some(process)
+}
+
+/// Sends a signal to a process, never to another one that has its id now. A process that is
+/// gone is no error.
+pub(in super::super) fn signal(process: Process, signal: Signal) -> io::Result<()> {
+    let Some(pid) = Pid::from_raw(process.pid) else {
+        return Ok(());
+    };
+    // The handle is taken before the check: what it refers to cannot change any more.
+    let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty());
+    if !is_alive(process) {
+        return Ok(());
+    }
+    let sent = match handle {
+        Ok(handle) => rustix::process::pidfd_send_signal(handle, signal),
+        // A sandbox that knows no process handles.
+        Err(_) => rustix::process::kill_process(pid, signal),
+    };
+    match sent {
+        Err(rustix::io::Errno::SRCH) | Ok(()) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes this process the parent of every descendant whose own parent ends, daemons included.
+pub(in super::super) fn collect_orphans() -> io::Result<()> {
+    Ok(rustix::process::set_child_subreaper(Some(getpid()))?)
+}
+
+/// Every living descendant of this process.
+pub(in super::super) fn descendants() -> Vec<Process> {
+    let mut children: HashMap<i32, Vec<Stat>> = HashMap::new();
+    for stat in pids().filter_map(stat) {
+        children.entry(stat.parent).or_default().push(stat);
+    }
+    let mut found = Vec::new();
+    let mut open = vec![getpid().as_raw_nonzero().get()];
+    while let Some(parent) = open.pop() {
+        for stat in children.remove(&parent).into_iter().flatten() {
+            open.push(stat.process.pid);
+            if !is_dead(&stat) {
+                found.push(stat.process);
+            }
+        }
+    }
+    found
+}
+
+/// Every process that an attempt started, at any remove: those that hold its lock file open and
+/// those that have its key in their environment. A process that closed the one and cleared the
+/// other is not found. This process and its parent are not among them.
+pub(in super::super) fn holders(lock: &Path, key: &str) -> Vec<Process> {
+    let spared: HashSet<i32> = [Some(getpid()), getppid()]
+        .into_iter()
+        .flatten()
+        .map(|pid| pid.as_raw_nonzero().get())
+        .collect();
+    let variable = format!("WF_ATTEMPT_KEY={key}").into_bytes();
+    pids()
+        .filter(|pid| !spared.contains(pid))
+        .filter(|&pid| has_variable(pid, &variable) || has_open(pid, lock))
+        .filter_map(find)
+        .collect()
+}
+
+fn has_variable(pid: i32, variable: &[u8]) -> bool {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment
+        .split(|&byte| byte == 0)
+        .any(|entry| entry == variable)
+}
+
+fn has_open(pid: i32, file: &Path) -> bool {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    descriptors
+        .into_iter()
+        .any(|entry| fs::read_link(entry.path()).is_ok_and(|to| to == file))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn this_process_is_alive_and_one_with_another_start_is_not() {
+        let me = find(getpid().as_raw_nonzero().get()).unwrap();
+        assert!(is_alive(me));
+        assert!(!is_alive(Process {
+            started: me.started + 1,
+            ..me
+        }));
+    }
+
+    #[test]
+    fn a_recycled_id_is_not_signalled() {
+        let mut child = Command::new("cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let process = find(child.id() as i32).unwrap();
+        signal(
+            Process {
+                started: process.started - 1,
+                ..process
+            },
+            Signal::KILL,
+        )
+        .unwrap();
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+        assert!(!is_alive(process));
+    }
+
+    #[test]
+    fn holders_are_found_by_environment_and_by_lock_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = folder.path().canonicalize().unwrap().join("lock");
+        let file = fs::File::create(&lock).unwrap();
+        let mut by_file = Command::new("cat")
+            .stdin(Stdio::piped())
+            .stderr(file)
+            .spawn()
+            .unwrap();
+        let mut by_variable = Command::new("cat")
+            .stdin(Stdio::piped())
+            .env("WF_ATTEMPT_KEY", "attempt-found")
+            .spawn()
+            .unwrap();
+        let mut found: Vec<i32> = holders(&lock, "attempt-found")
+            .iter()
+            .map(|p| p.pid)
+            .collect();
+        let mut expected = vec![by_file.id() as i32, by_variable.id() as i32];
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(found, expected);
+        let inside = descendants();
+        assert!(
+            expected
+                .iter()
+                .all(|pid| inside.iter().any(|process| process.pid == *pid))
+        );
+        for child in [&mut by_file, &mut by_variable] {
+            drop(child.stdin.take());
+            child.wait().unwrap();
+        }
+        assert_eq!(holders(&lock, "attempt-found"), []);
+    }
+}

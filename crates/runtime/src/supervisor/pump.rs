@@ -1,0 +1,154 @@
+//! Carries one output of a process to its file and to the engine.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::attempt::Tally;
+use super::watch::Event;
+use super::wire::{self, FRAME_HEADER, MAX_FRAME_BYTES, Report, Stream, Written};
+
+/// How long an output may stay silent after the last process is gone before it is given up.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// The pipe to the engine. Once the engine is gone everything is dropped.
+pub(super) struct EngineEnd(Mutex<Option<File>>);
+
+impl EngineEnd {
+    pub(super) fn new(pipe: File) -> Self {
+        Self(Mutex::new(Some(pipe)))
+    }
+
+    pub(super) fn report(&self, report: &Report) {
+        self.send(|pipe| wire::write_report(pipe, report));
+    }
+
+    fn send(&self, write: impl FnOnce(&mut File) -> io::Result<()>) {
+        let mut pipe = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = pipe.as_mut()
+            && write(open).is_err()
+        {
+            *pipe = None;
+        }
+    }
+}
+
+/// An output on its way, as others may see it.
+#[derive(Default)]
+pub(super) struct Pump {
+    tally: Mutex<Tally>,
+    reads: AtomicU64,
+    is_reading: AtomicBool,
+    end: OnceLock<Result<(), String>>,
+}
+
+impl Pump {
+    /// What has been written so far.
+    pub(super) fn written(&self) -> Written {
+        self.tally
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .written()
+    }
+
+    /// How many reads came before the one it waits in; `None` while it is busy writing.
+    fn waits_in_read(&self) -> Option<u64> {
+        self.is_reading
+            .load(Ordering::Acquire)
+            .then(|| self.reads.load(Ordering::Acquire))
+    }
+}
+
+/// Carries `from` to `file` and to the engine on a thread of its own, until it ends, cannot be
+/// written or is longer than `limit` bytes.
+pub(super) fn start(
+    stream: Stream,
+    from: Option<OwnedFd>,
+    mut file: File,
+    engine: &Arc<EngineEnd>,
+    limit: u64,
+    events: Sender<Event>,
+) -> Arc<Pump> {
+    let pump = Arc::new(Pump::default());
+    let (engine, seen) = (engine.clone(), pump.clone());
+    thread::spawn(move || {
+        let result = match from {
+            Some(from) => carry(
+                stream,
+                &mut File::from(from),
+                &mut file,
+                &engine,
+                &seen,
+                limit,
+            ),
+            None => Err(io::Error::other("the output has no pipe")),
+        };
+        let text =
+            |error: &io::Error| format!("its {} could not be kept: {error}", stream.as_str());
+        let _ = seen.end.set(result.as_ref().map(|_| ()).map_err(text));
+        let _ = events.send(Event::OutputEnded(result));
+    });
+    pump
+}
+
+/// Waits for the slower of file and engine, so that memory stays bounded and a process that is
+/// too fast is slowed down.
+fn carry(
+    stream: Stream,
+    from: &mut File,
+    file: &mut File,
+    engine: &EngineEnd,
+    pump: &Pump,
+    limit: u64,
+) -> io::Result<()> {
+    let mut frame = vec![0; FRAME_HEADER + MAX_FRAME_BYTES];
+    loop {
+        pump.is_reading.store(true, Ordering::Release);
+        let length = match from.read(&mut frame[FRAME_HEADER..]) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            result => result?,
+        };
+        pump.reads.fetch_add(1, Ordering::AcqRel);
+        pump.is_reading.store(false, Ordering::Release);
+        if length == 0 {
+            return Ok(());
+        }
+        let frame = &mut frame[..FRAME_HEADER + length];
+        let total = {
+            let mut tally = pump.tally.lock().unwrap_or_else(PoisonError::into_inner);
+            tally.add(&frame[FRAME_HEADER..]);
+            tally.bytes()
+        };
+        if total > limit {
+            let text = format!("it is longer than the limit of {limit} bytes");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+        }
+        file.write_all(&frame[FRAME_HEADER..])?;
+        wire::seal(frame, stream.tag());
+        engine.send(|pipe| pipe.write_all(frame));
+    }
+}
+
+/// Waits until an output is complete, however slow the engine is; says what went wrong. An
+/// output that somebody else still holds open, and nobody writes to, is taken as it is.
+pub(super) fn drain(pump: &Pump, inbox: &Receiver<Event>) -> Option<String> {
+    let mut silent = (None, Instant::now());
+    loop {
+        if let Some(end) = pump.end.get() {
+            return end.as_ref().err().cloned();
+        }
+        let waits = pump.waits_in_read();
+        if waits.is_none() || waits != silent.0 {
+            silent = (waits, Instant::now());
+        } else if silent.1.elapsed() >= SILENCE {
+            return None;
+        }
+        // Any event is a reason to look again, none is needed.
+        let _ = inbox.recv_timeout(Duration::from_millis(50));
+    }
+}

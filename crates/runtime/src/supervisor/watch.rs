@@ -1,0 +1,199 @@
+//! The life of the processes of an attempt, seen from their supervisor.
+
+use std::io;
+use std::sync::mpsc::{Receiver, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group};
+
+use super::process_table;
+
+/// How long processes that the child left behind may take to end by themselves.
+const LINGER: Duration = Duration::from_secs(1);
+/// How long a death by signal waits for a stop that may have been its cause.
+const DOUBT: Duration = Duration::from_millis(100);
+
+/// Everything that can happen to a supervisor.
+pub(super) enum Event {
+    /// The engine is gone or wants a stop, or somebody asked this process to end.
+    Stop,
+    /// A child was reaped.
+    Reaped(Pid, WaitStatus),
+    /// There is no child left, nor a descendant that could become one.
+    NoChildren,
+    /// An output ended, or could not be kept.
+    OutputEnded(io::Result<()>),
+}
+
+/// Why the processes are being ended.
+#[derive(Debug)]
+pub(super) enum Cause {
+    /// The engine is gone or asked for it.
+    Stop,
+    /// The child ran out of time.
+    TimedOut { after_ms: u64 },
+    /// What the child wrote could not be kept.
+    OutputLost(String),
+}
+
+/// What is being done about the processes.
+enum Phase {
+    /// The child runs.
+    Running,
+    /// The child is gone, others it started are not.
+    Lingering { until: Instant },
+    /// Everybody was asked to end.
+    Ending { until: Instant },
+    /// Everybody is being killed.
+    Killing,
+}
+
+/// Reaps children, adopted ones included, until there is none.
+pub(super) fn watch_children(events: Sender<Event>) {
+    thread::spawn(move || {
+        loop {
+            match rustix::process::wait(WaitOptions::empty()) {
+                Ok(Some((pid, status))) => {
+                    let _ = events.send(Event::Reaped(pid, status));
+                }
+                Ok(None) | Err(Errno::INTR) => {}
+                Err(_) => {
+                    let _ = events.send(Event::NoChildren);
+                    return;
+                }
+            }
+        }
+    });
+}
+
+/// The processes of an attempt.
+pub(super) struct Watch {
+    main: Pid,
+    grace: Duration,
+    phase: Phase,
+    /// How the child ended, once it did.
+    pub status: Option<WaitStatus>,
+    /// Why they were ended, unless the child came to an end by itself.
+    pub cause: Option<Cause>,
+    /// How many processes the child left that would not end soon.
+    pub left_behind: u32,
+}
+
+impl Watch {
+    pub(super) fn new(main: Pid, grace: Duration) -> Self {
+        let phase = Phase::Running;
+        Self {
+            main,
+            grace,
+            phase,
+            status: None,
+            cause: None,
+            left_behind: 0,
+        }
+    }
+
+    /// Returns when no process is left, having ended them where they must be.
+    pub(super) fn until_alone(&mut self, timeout: Option<Duration>, inbox: &Receiver<Event>) {
+        let time_out = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            let wake = match self.phase {
+                Phase::Running => time_out,
+                Phase::Lingering { until } | Phase::Ending { until } => Some(until),
+                Phase::Killing => Some(Instant::now() + Duration::from_millis(20)),
+            };
+            let event = match wake {
+                None => inbox.recv().ok(),
+                Some(at) => inbox
+                    .recv_timeout(at.saturating_duration_since(Instant::now()))
+                    .ok(),
+            };
+            match event {
+                Some(Event::NoChildren) => return self.doubt_a_death_by_signal(inbox),
+                Some(event) => self.take(event),
+                None => self.wake(timeout),
+            }
+        }
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Stop => self.end(Cause::Stop),
+            Event::OutputEnded(Err(error)) => self.end(Cause::OutputLost(error.to_string())),
+            Event::Reaped(pid, status) if pid == self.main => {
+                self.status = Some(status);
+                if matches!(self.phase, Phase::Running) {
+                    self.phase = Phase::Lingering {
+                        until: Instant::now() + LINGER,
+                    };
+                }
+            }
+            Event::Reaped(..) | Event::OutputEnded(Ok(())) | Event::NoChildren => {}
+        }
+    }
+
+    fn wake(&mut self, timeout: Option<Duration>) {
+        match self.phase {
+            Phase::Running => {
+                let after_ms = timeout.unwrap_or_default().as_millis() as u64;
+                self.end(Cause::TimedOut { after_ms });
+            }
+            Phase::Lingering { .. } => {
+                self.left_behind = process_table::descendants().len() as u32;
+                self.ask_to_end();
+            }
+            Phase::Ending { .. } | Phase::Killing => {
+                self.signal_all(Signal::KILL);
+                self.phase = Phase::Killing;
+            }
+        }
+    }
+
+    /// Begins to end everything. An end the child had come to by itself stands, unless it was
+    /// killed: then the stop may be what killed it.
+    fn end(&mut self, cause: Cause) {
+        if self.cause.is_none() && self.status.is_none_or(WaitStatus::signaled) {
+            self.cause = Some(cause);
+        }
+        if matches!(self.phase, Phase::Running | Phase::Lingering { .. }) {
+            self.ask_to_end();
+        }
+    }
+
+    fn ask_to_end(&mut self) {
+        self.signal_all(Signal::TERM);
+        self.phase = Phase::Ending {
+            until: Instant::now() + self.grace,
+        };
+    }
+
+    fn signal_all(&self, signal: Signal) {
+        // Once the child is reaped its id, and with it the id of its group, may be taken again.
+        if self.status.is_none() {
+            let _ = kill_process_group(self.main, signal);
+        }
+        for process in process_table::descendants() {
+            let grouped = || {
+                let group =
+                    Pid::from_raw(process.pid).map(|pid| rustix::process::getpgid(Some(pid)));
+                self.status.is_none() && group == Some(Ok(self.main))
+            };
+            if !grouped() {
+                let _ = process_table::signal(process, signal);
+            }
+        }
+    }
+
+    /// When the whole machine is told to end, the child may die of it before this process hears
+    /// that the engine does too; that death is not an outcome.
+    fn doubt_a_death_by_signal(&mut self, inbox: &Receiver<Event>) {
+        if self.cause.is_some() || !self.status.is_some_and(WaitStatus::signaled) {
+            return;
+        }
+        let until = Instant::now() + DOUBT;
+        while let Ok(event) = inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            self.take(event);
+        }
+    }
+}

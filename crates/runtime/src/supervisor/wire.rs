@@ -1,0 +1,316 @@
+//! What the engine and a supervisor say to each other, over the supervisor's two pipes.
+//!
+//! Engine to supervisor: the length of a [`Request`], the request as JSON, the bytes of the
+//! child's stdin. Nothing follows; the engine keeps the pipe open for as long as it wants the
+//! process, and closing it, by will or by death, asks for a stop. A request never touches argv
+//! or a file, because it carries secrets.
+//!
+//! Supervisor to engine: frames of a kind (one byte), a length (`u32`, big endian) and a payload.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+
+use bytes::{Buf, Bytes, BytesMut};
+use kernel::digest::Digest;
+use kernel::ids::AttemptKey;
+use kernel::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Bytes of output in one frame.
+pub(super) const MAX_FRAME_BYTES: usize = 64 << 10;
+/// Bytes of a request and of the child's stdin, each.
+pub(super) const MAX_REQUEST_BYTES: usize = 64 << 20;
+/// Bytes before the payload of a frame.
+pub(super) const FRAME_HEADER: usize = 5;
+
+/// What a supervisor is to run. Not `Debug`: its environment holds secrets.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Request {
+    pub key: AttemptKey,
+    pub generation: u32,
+    pub argv: Vec<String>,
+    pub env: BTreeMap<String, String>,
+    pub cwd: PathBuf,
+    pub stdin_bytes: usize,
+    pub timeout_ms: Option<u64>,
+    pub grace_ms: u64,
+    pub output_limit: u64,
+}
+
+impl Request {
+    /// Reads a request and the child's stdin.
+    pub(super) fn read(from: &mut impl Read) -> io::Result<(Self, Vec<u8>)> {
+        let mut length = [0; 4];
+        from.read_exact(&mut length)?;
+        let request = read_bounded(from, u32::from_be_bytes(length) as usize)?;
+        let request: Self = serde_json::from_slice(&request)?;
+        let stdin = read_bounded(from, request.stdin_bytes)?;
+        Ok((request, stdin))
+    }
+
+    /// The bytes that precede the child's stdin.
+    pub(super) fn encode(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; 4];
+        serde_json::to_writer(&mut bytes, self)?;
+        let length = bytes.len() - 4;
+        if length > MAX_REQUEST_BYTES || self.stdin_bytes > MAX_REQUEST_BYTES {
+            return Err(too_long());
+        }
+        bytes[..4].copy_from_slice(&(length as u32).to_be_bytes());
+        Ok(bytes)
+    }
+}
+
+fn read_bounded(from: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
+    if length > MAX_REQUEST_BYTES {
+        return Err(too_long());
+    }
+    let mut bytes = vec![0; length];
+    from.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn too_long() -> io::Error {
+    let limit = MAX_REQUEST_BYTES >> 20;
+    let text = format!("a process takes at most {limit} MiB of arguments and of stdin");
+    io::Error::new(io::ErrorKind::InvalidInput, text)
+}
+
+/// One of the two outputs of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+impl Stream {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Stdout, Self::Stderr];
+
+    /// The name, also of the file in the attempt directory.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+
+    pub(super) fn tag(self) -> u8 {
+        match self {
+            Self::Stdout => b'o',
+            Self::Stderr => b'e',
+        }
+    }
+}
+
+/// How a process came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "by", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+pub enum End {
+    /// It exited.
+    Exited {
+        /// Its exit code.
+        code: i32,
+    },
+    /// A signal from somebody else killed it.
+    Signaled {
+        /// The signal's number.
+        signal: i32,
+    },
+    /// It ran longer than it was allowed to and was stopped.
+    TimedOut {
+        /// The time it was allowed, in milliseconds.
+        after_ms: u64,
+    },
+}
+
+/// How much a process wrote to one output; the bytes are in the attempt directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    /// How many bytes.
+    pub bytes: u64,
+    /// Their SHA-256.
+    pub digest: Digest,
+}
+
+/// What a supervisor writes down, durably, when a process came to its end by itself or by its
+/// timeout. A stop that the engine asked for, or that its death caused, leaves no record: it is
+/// not an outcome.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExitRecord {
+    /// How it ended.
+    pub end: End,
+    /// When it was started.
+    pub started_at: Timestamp,
+    /// When its end was known.
+    pub ended_at: Timestamp,
+    /// Its standard output.
+    pub stdout: Written,
+    /// Its standard error.
+    pub stderr: Written,
+    /// How many processes it left behind, all of which were ended.
+    pub left_behind: u32,
+}
+
+impl ExitRecord {
+    /// What it wrote to an output.
+    pub fn written(&self, stream: Stream) -> Written {
+        match stream {
+            Stream::Stdout => self.stdout,
+            Stream::Stderr => self.stderr,
+        }
+    }
+}
+
+/// Why a process was not started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NotStarted {
+    /// There is no such program.
+    CommandNotFound,
+    /// The program may not be executed.
+    NotExecutable,
+    /// The working directory is not a directory one may enter.
+    WorkingDirectory,
+    /// A later holder of the run has this attempt, or it is settled.
+    Superseded,
+    /// An earlier instance of the attempt could not be ended.
+    StillAlive,
+    /// Anything else, such as too many arguments.
+    Other,
+}
+
+/// What a supervisor reports besides output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "report", rename_all = "kebab-case")]
+pub(super) enum Report {
+    /// The process runs.
+    Started { pid: i32 },
+    /// It had ended in an earlier life of the engine.
+    Adopted { record: ExitRecord },
+    /// It ended.
+    Ended { record: ExitRecord },
+    /// It never ran.
+    NotStarted { reason: NotStarted, message: String },
+    /// It and all its descendants were stopped because the engine asked.
+    Stopped,
+    /// It was stopped because its output could not be kept.
+    OutputLost { message: String },
+}
+
+/// A frame from a supervisor.
+#[derive(Debug, PartialEq)]
+pub(super) enum Frame {
+    /// Output, as it came.
+    Output(Stream, Bytes),
+    /// Anything else.
+    Report(Report),
+}
+
+/// Writes a report.
+pub(super) fn write_report(to: &mut impl Write, report: &Report) -> io::Result<()> {
+    let mut frame = vec![0; FRAME_HEADER];
+    serde_json::to_writer(&mut frame, report)?;
+    seal(&mut frame, b'r');
+    to.write_all(&frame)
+}
+
+/// Fills in the header of a frame whose payload is in place.
+pub(super) fn seal(frame: &mut [u8], tag: u8) {
+    let length = (frame.len() - FRAME_HEADER) as u32;
+    frame[0] = tag;
+    frame[1..FRAME_HEADER].copy_from_slice(&length.to_be_bytes());
+}
+
+/// Takes the next frame off `buffer`; `None` when it is not complete yet.
+pub(super) fn take_frame(buffer: &mut BytesMut) -> io::Result<Option<Frame>> {
+    let invalid = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    let Some(header) = buffer.first_chunk::<FRAME_HEADER>() else {
+        return Ok(None);
+    };
+    let [tag, length @ ..] = *header;
+    let length = u32::from_be_bytes(length) as usize;
+    if length > MAX_FRAME_BYTES {
+        return invalid("a supervisor sent a frame that is too long");
+    }
+    if buffer.len() < FRAME_HEADER + length {
+        return Ok(None);
+    }
+    buffer.advance(FRAME_HEADER);
+    let payload = buffer.split_to(length).freeze();
+    match tag {
+        b'o' => Ok(Some(Frame::Output(Stream::Stdout, payload))),
+        b'e' => Ok(Some(Frame::Output(Stream::Stderr, payload))),
+        b'r' => Ok(Some(Frame::Report(serde_json::from_slice(&payload)?))),
+        _ => invalid("a supervisor sent a frame of an unknown kind"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(stdin_bytes: usize) -> Request {
+        Request {
+            key: "attempt-1".into(),
+            generation: 3,
+            argv: vec!["a".into()],
+            env: BTreeMap::from([("A".into(), "b".into())]),
+            cwd: "/".into(),
+            stdin_bytes,
+            timeout_ms: None,
+            grace_ms: 1,
+            output_limit: 1,
+        }
+    }
+
+    #[test]
+    fn a_request_is_read_back_with_its_stdin_and_nothing_more() {
+        let mut bytes = request(3).encode().unwrap();
+        bytes.extend_from_slice(b"abcdef");
+        let mut from = bytes.as_slice();
+        let (request, stdin) = Request::read(&mut from).unwrap();
+        assert_eq!(
+            (request.generation, stdin.as_slice(), from),
+            (3, b"abc".as_slice(), &b"def"[..])
+        );
+    }
+
+    #[test]
+    fn a_request_that_is_too_long_is_refused_on_both_sides() {
+        assert!(request(MAX_REQUEST_BYTES + 1).encode().is_err());
+        let mut claimed = &u32::MAX.to_be_bytes()[..];
+        assert!(Request::read(&mut claimed).is_err());
+    }
+
+    #[test]
+    fn frames_come_out_whole_whatever_the_reads_were() {
+        let mut bytes = Vec::new();
+        write_report(&mut bytes, &Report::Started { pid: 7 }).unwrap();
+        let mut output = vec![0; FRAME_HEADER];
+        output.extend_from_slice(b"hello");
+        seal(&mut output, Stream::Stderr.tag());
+        bytes.extend_from_slice(&output);
+        let mut buffer = BytesMut::new();
+        let mut frames = Vec::new();
+        for byte in bytes {
+            buffer.extend_from_slice(&[byte]);
+            while let Some(frame) = take_frame(&mut buffer).unwrap() {
+                frames.push(frame);
+            }
+        }
+        let output = Frame::Output(Stream::Stderr, Bytes::from_static(b"hello"));
+        assert_eq!(frames, [Frame::Report(Report::Started { pid: 7 }), output]);
+    }
+
+    #[test]
+    fn a_frame_of_impossible_length_is_an_error() {
+        let mut buffer = BytesMut::from(&[b'o', 0xff, 0, 0, 0][..]);
+        assert!(take_frame(&mut buffer).is_err());
+    }
+}

@@ -1,0 +1,5 @@
+//! Tests of the runtime against real processes and sockets. One crate, a module per part.
+
+#[cfg(target_os = "linux")]
+mod supervisor;
+mod support;
