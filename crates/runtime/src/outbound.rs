@@ -1,4 +1,5 @@
 //! Requests to the outside.
-/// x
-#[derive(Clone)]
-pub struct Outbound;
+
+/// Sends HTTP requests to the outside.
+#[derive(Clone, Debug, Default)]
+pub struct Outbound {}

@@ -43,6 +43,17 @@ pub trait WorkNode: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Whether an attempt that an earlier holder began has left a result which [`run`] will
+    /// adopt. Then starting it again repeats nothing, even where [`repeat`] says `Once`. May
+    /// block for as long as reading the result takes.
+    ///
+    /// [`run`]: WorkNode::run
+    /// [`repeat`]: WorkNode::repeat
+    fn has_result(&self, ports: &Ports, run: &StreamId, key: &AttemptKey) -> bool {
+        let _ = (ports, run, key);
+        false
+    }
+
     /// Runs one attempt to its end. Watches `cx.stop`: when it fires, everything the attempt
     /// started is stopped before this returns (with [`Outcome::Stopped`]).
     async fn run(&self, started: Started, cx: NodeContext) -> Outcome;
@@ -62,6 +73,38 @@ pub struct Started {
 }
 
 impl Started {
+    /// A start that no log knows of, for the tests of a node.
+    #[cfg(feature = "testing")]
+    pub fn unlogged(
+        run: StreamId,
+        key: AttemptKey,
+        config: Value,
+        inputs: Map<String, Value>,
+    ) -> Self {
+        let attempt = AttemptId {
+            node: "node".into(),
+            visit: 0,
+            attempt: 0,
+        };
+        let tenant = TenantId::new("local");
+        Self {
+            tenant,
+            run,
+            attempt,
+            key,
+            restarts: 0,
+            config: Arc::new(config),
+            inputs,
+        }
+    }
+
+    /// The same start after its holder was lost `restarts` times.
+    #[cfg(feature = "testing")]
+    pub fn restarted(mut self, restarts: u32) -> Self {
+        self.restarts = restarts;
+        self
+    }
+
     /// The run's tenant.
     pub fn tenant(&self) -> &TenantId {
         &self.tenant

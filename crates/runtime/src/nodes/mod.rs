@@ -2,8 +2,16 @@
 //!
 //! A work node does one attempt of one visit of a node. It may touch the outside world because
 //! its start is durable: [`WorkNode::run`] takes a [`Started`], and only the driver makes one,
-//! after the append of `node.started` has returned.
+//! after the append of `node.started` has returned. How to add one: `docs/adding-a-node.md`.
 
 mod api;
+mod fail;
+mod identity;
+mod noop;
+mod process;
+mod registry;
+mod template;
 
 pub use api::*;
+pub use process::{Cwd, ProcessHost};
+pub use registry::Registry;

@@ -129,8 +129,6 @@ fn watch_signals(events: Sender<Event>) {
     });
 }
 
-type Started = (Child, Timestamp);
-
 /// A process that was started.
 struct Running {
     child: Child,

@@ -124,12 +124,10 @@ impl Running {
     /// What is seen next of the process; nothing comes after [`Seen::Finished`]. Output waits in
     /// the process until it is taken here. A call that is dropped loses nothing.
     pub async fn next(&mut self) -> Seen {
-        loop {
-            match self.next_frame().await {
-                Ok(Some(Frame::Output(stream, bytes))) => return Seen::Output(stream, bytes),
-                Ok(Some(Frame::Report(report))) => return seen(report),
-                Ok(None) | Err(_) => return Seen::Finished(self.clear_up().await),
-            }
+        match self.next_frame().await {
+            Ok(Some(Frame::Output(stream, bytes))) => Seen::Output(stream, bytes),
+            Ok(Some(Frame::Report(report))) => seen(report),
+            Ok(None) | Err(_) => Seen::Finished(self.clear_up().await),
         }
     }
 

@@ -12,16 +12,16 @@ use runtime::supervisor::{DEFAULT_OUTPUT_LIMIT, Finish, Running, Seen, Spec, Str
 use serde_json::json;
 
 /// Nothing in these tests takes longer unless it hangs.
-pub const DEADLINE: Duration = Duration::from_secs(30);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A folder for attempts and one to work in, removed at the end.
-pub struct Lab {
+pub(crate) struct Lab {
     folder: tempfile::TempDir,
-    pub supervisor: Supervisor,
+    pub(crate) supervisor: Supervisor,
 }
 
 impl Lab {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("work")).unwrap();
         let program = PathBuf::from(env!("CARGO_BIN_EXE_runtime-test-host"));
@@ -32,30 +32,30 @@ impl Lab {
         Self { folder, supervisor }
     }
 
-    pub fn work(&self) -> PathBuf {
+    pub(crate) fn work(&self) -> PathBuf {
         self.folder.path().join("work")
     }
 
-    pub fn run(&self) -> StreamId {
+    pub(crate) fn run(&self) -> StreamId {
         "run-1".into()
     }
 
     /// An attempt key no other test has, so that its processes can be counted.
-    pub fn key(&self) -> AttemptKey {
+    pub(crate) fn key(&self) -> AttemptKey {
         let name = self.folder.path().file_name().unwrap().to_str().unwrap();
         format!("attempt-{}", name.trim_start_matches('.')).into()
     }
 
-    pub fn attempt_dir(&self) -> PathBuf {
+    pub(crate) fn attempt_dir(&self) -> PathBuf {
         self.supervisor.dir.join("run-1").join(self.key().as_str())
     }
 
     /// A shell script as an attempt.
-    pub fn script(&self, script: &str) -> Spec {
+    pub(crate) fn script(&self, script: &str) -> Spec {
         self.spec(&["sh", "-c", script])
     }
 
-    pub fn spec(&self, argv: &[&str]) -> Spec {
+    pub(crate) fn spec(&self, argv: &[&str]) -> Spec {
         Spec {
             run: self.run(),
             key: self.key(),
@@ -71,7 +71,7 @@ impl Lab {
     }
 
     /// An engine of its own that runs a script as this lab's attempt.
-    pub fn engine(&self, script: &str) -> Engine {
+    pub(crate) fn engine(&self, script: &str) -> Engine {
         let order = json!({
             "dir": self.supervisor.dir, "run": self.run(), "key": self.key(), "restarts": 0,
             "argv": ["sh", "-c", script], "env": environment(), "cwd": self.work(),
@@ -88,7 +88,7 @@ impl Lab {
     }
 
     /// The ids of the living processes that carry this lab's attempt key.
-    pub fn alive(&self) -> Vec<i32> {
+    pub(crate) fn alive(&self) -> Vec<i32> {
         let variable = format!("WF_ATTEMPT_KEY={}", self.key());
         let entries = fs::read_dir("/proc").unwrap().flatten();
         entries
@@ -102,7 +102,7 @@ impl Lab {
             .collect()
     }
 
-    pub fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.work().join(name)).unwrap_or_default()
     }
 }
@@ -112,14 +112,14 @@ fn environment() -> BTreeMap<String, String> {
 }
 
 /// An engine process, killed at the end of the test if it still lives.
-pub struct Engine {
+pub(crate) struct Engine {
     child: Child,
     lines: BufReader<ChildStdout>,
 }
 
 impl Engine {
     /// Reads what the engine sees until a line holds `text`.
-    pub fn wait_for(&mut self, text: &str) -> String {
+    pub(crate) fn wait_for(&mut self, text: &str) -> String {
         let mut line = String::new();
         while self.lines.read_line(&mut line).unwrap() > 0 {
             if line.contains(text) {
@@ -130,7 +130,7 @@ impl Engine {
         panic!("the engine ended without saying {text}");
     }
 
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -144,7 +144,7 @@ impl Drop for Engine {
 }
 
 /// What a process wrote, and how it was over.
-pub async fn collect(mut running: Running) -> (String, String, Finish) {
+pub(crate) async fn collect(mut running: Running) -> (String, String, Finish) {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     loop {
         match next(&mut running).await {
@@ -159,14 +159,14 @@ pub async fn collect(mut running: Running) -> (String, String, Finish) {
     }
 }
 
-pub async fn next(running: &mut Running) -> Seen {
+pub(crate) async fn next(running: &mut Running) -> Seen {
     tokio::time::timeout(DEADLINE, running.next())
         .await
         .expect("something is seen in time")
 }
 
 /// Waits until the output so far holds `text`.
-pub async fn wait_for(running: &mut Running, text: &str) -> String {
+pub(crate) async fn wait_for(running: &mut Running, text: &str) -> String {
     let mut output = String::new();
     loop {
         match next(running).await {
@@ -180,19 +180,19 @@ pub async fn wait_for(running: &mut Running, text: &str) -> String {
     }
 }
 
-pub fn is_alive(pid: i32) -> bool {
+pub(crate) fn is_alive(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ")
         .is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
 }
 
-pub fn kill(pid: i32) {
+pub(crate) fn kill(pid: i32) {
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
 /// Waits until a process is gone, without looking again and again.
-pub fn wait_until_gone(pid: i32) {
+pub(crate) fn wait_until_gone(pid: i32) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
     let Ok(handle) = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()) else {
@@ -210,14 +210,14 @@ pub fn wait_until_gone(pid: i32) {
     );
 }
 
-pub fn parent_of(pid: i32) -> i32 {
+pub(crate) fn parent_of(pid: i32) -> i32 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let (_, fields) = stat.rsplit_once(") ").unwrap();
     fields.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
 /// The number in the line `name=number` of an output.
-pub fn number(output: &str, name: &str) -> i32 {
+pub(crate) fn number(output: &str, name: &str) -> i32 {
     let line = output
         .lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
@@ -228,7 +228,7 @@ pub fn number(output: &str, name: &str) -> i32 {
 }
 
 /// Every file under a folder.
-pub fn files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {
         match entry.file_type().unwrap().is_dir() {

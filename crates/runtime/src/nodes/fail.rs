@@ -1,0 +1,59 @@
+//! `core.fail`: an error on purpose.
+
+use async_trait::async_trait;
+use kernel::run::{NodeError, Outcome};
+use serde_json::{Value, json};
+
+use super::{NodeContext, Repeat, Started, WorkNode};
+
+/// Fails with the code and message of its config.
+pub(super) struct Fail;
+
+#[async_trait]
+impl WorkNode for Fail {
+    fn type_id(&self) -> &'static str {
+        "core.fail"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Fails, with a code and a message of your choice."
+    }
+
+    fn repeat(&self, _config: &Value) -> Repeat {
+        Repeat::Repeatable
+    }
+
+    fn config_schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "code": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 200,
+                    "default": "conformance_test_failure",
+                    "description": "The error code.",
+                },
+                "message": {
+                    "type": "string",
+                    "maxLength": 4096,
+                    "description": "The error message.",
+                },
+                "retryable": {
+                    "type": "boolean",
+                    "description": "Whether trying again may help. Absent means that it may.",
+                },
+            },
+            "additionalProperties": false,
+        })
+    }
+
+    async fn run(&self, started: Started, _cx: NodeContext) -> Outcome {
+        let text = |name: &str| started.config()[name].as_str();
+        let code = text("code").unwrap_or("conformance_test_failure");
+        let message = text("message").unwrap_or("this node fails on purpose");
+        let mut error = NodeError::new(code, message);
+        error.retryable = started.config()["retryable"].as_bool();
+        Outcome::failed(error)
+    }
+}

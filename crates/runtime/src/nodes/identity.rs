@@ -1,0 +1,39 @@
+//! `core.identity`: what comes in goes out.
+
+use async_trait::async_trait;
+use kernel::run::{Completion, Outcome};
+use serde_json::{Value, json};
+
+use super::{NodeContext, Repeat, Started, WorkNode};
+
+/// Gives its resolved inputs as outputs and sets a variable of each bound input's name. Any
+/// config is accepted.
+pub(super) struct Identity;
+
+#[async_trait]
+impl WorkNode for Identity {
+    fn type_id(&self) -> &'static str {
+        "core.identity"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Gives its inputs as outputs and keeps each as a variable of that name."
+    }
+
+    fn repeat(&self, _config: &Value) -> Repeat {
+        Repeat::Repeatable
+    }
+
+    fn config_schema(&self) -> Value {
+        json!({ "type": "object", "additionalProperties": true })
+    }
+
+    async fn run(&self, started: Started, _cx: NodeContext) -> Outcome {
+        let inputs = started.inputs().clone();
+        Outcome::Completed(Completion {
+            variables: inputs.clone(),
+            outputs: inputs,
+            ..Completion::default()
+        })
+    }
+}

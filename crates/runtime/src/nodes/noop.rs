@@ -1,0 +1,65 @@
+//! `core.noop` and the nodes that only mark a place in the graph.
+
+use async_trait::async_trait;
+use kernel::run::{Completion, Outcome};
+use serde_json::{Value, json};
+
+use super::{NodeContext, Repeat, Started, WorkNode};
+
+/// Completes at once, under the type id it is given. Any config is accepted: these nodes carry
+/// what other programs want to note in a graph.
+pub(super) struct Noop {
+    type_id: &'static str,
+    summary: &'static str,
+}
+
+impl Noop {
+    /// The node under every type id it has.
+    pub(super) fn all() -> [Self; 5] {
+        [
+            Self {
+                type_id: "core.noop",
+                summary: "Does nothing and completes.",
+            },
+            Self {
+                type_id: "core.start",
+                summary: "Marks where a workflow begins.",
+            },
+            Self {
+                type_id: "core.end",
+                summary: "Marks where a workflow ends.",
+            },
+            Self {
+                type_id: "core.parallel",
+                summary: "Marks where branches part.",
+            },
+            Self {
+                type_id: "core.merge",
+                summary: "Marks where branches meet.",
+            },
+        ]
+    }
+}
+
+#[async_trait]
+impl WorkNode for Noop {
+    fn type_id(&self) -> &'static str {
+        self.type_id
+    }
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    fn repeat(&self, _config: &Value) -> Repeat {
+        Repeat::Repeatable
+    }
+
+    fn config_schema(&self) -> Value {
+        json!({ "type": "object", "additionalProperties": true })
+    }
+
+    async fn run(&self, _started: Started, _cx: NodeContext) -> Outcome {
+        Outcome::Completed(Completion::default())
+    }
+}

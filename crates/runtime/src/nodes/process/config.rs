@@ -1,0 +1,328 @@
+//! The config of a process node, and what it comes to for one attempt.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kernel::problem::{Problem, ProblemCode, pointer};
+use kernel::run::NodeError;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::super::template::{Template, as_text, input};
+use super::super::{Ports, STOP_GRACE, Started};
+use crate::supervisor::{DEFAULT_OUTPUT_LIMIT, Spec};
+
+/// Bytes of an output that go into the node's outputs unless its config says otherwise.
+pub(super) const DEFAULT_CAPTURE_BYTES: usize = 64 << 10;
+/// Bytes of an output that go into the node's outputs at most: they are part of one event.
+pub(super) const MAX_CAPTURE_BYTES: usize = 2 << 20;
+/// Bytes of an output that go into the log as chunks unless the config says otherwise.
+pub(super) const DEFAULT_LOG_BYTES: u64 = 1 << 20;
+/// Variables a process gets from the engine's environment unless the config says otherwise.
+const DEFAULT_INHERITED: [&str; 10] = [
+    "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "USER", "LOGNAME", "SHELL",
+];
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Config {
+    pub argv: Vec<Argument>,
+    pub cwd: Option<String>,
+    #[serde(default)]
+    pub env: BTreeMap<String, Argument>,
+    pub inherit_env: Option<Vec<String>>,
+    #[serde(default)]
+    pub secret_env: BTreeMap<String, String>,
+    pub stdin: Option<Stdin>,
+    pub timeout_ms: Option<u64>,
+    pub grace_ms: Option<u64>,
+    #[serde(default)]
+    pub repeat: RepeatWord,
+    #[serde(default = "zero_only")]
+    pub success_codes: Vec<i32>,
+    #[serde(default)]
+    pub output_format: OutputFormat,
+    #[serde(default = "default_capture")]
+    pub capture_bytes: usize,
+    #[serde(default = "default_log")]
+    pub log_bytes: u64,
+    #[serde(default)]
+    pub keep_output: KeepOutput,
+    #[serde(default = "default_output_limit")]
+    pub max_output_bytes: u64,
+}
+
+/// A text with places for inputs, or an input as a whole.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Argument {
+    Text(String),
+    Input { input: String },
+}
+
+/// What the process reads.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Stdin {
+    Text(String),
+    Input { input: String },
+    Json { json: Value },
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RepeatWord {
+    #[default]
+    Repeatable,
+    Once,
+}
+
+/// What the node makes of standard output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum OutputFormat {
+    #[default]
+    Text,
+    Json,
+    Lines,
+}
+
+/// When the complete outputs become artifacts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum KeepOutput {
+    #[default]
+    WhenTruncated,
+    Always,
+    Never,
+}
+
+fn zero_only() -> Vec<i32> {
+    vec![0]
+}
+
+fn default_capture() -> usize {
+    DEFAULT_CAPTURE_BYTES
+}
+
+fn default_log() -> u64 {
+    DEFAULT_LOG_BYTES
+}
+
+fn default_output_limit() -> u64 {
+    DEFAULT_OUTPUT_LIMIT
+}
+
+/// What a schema cannot see.
+pub(super) fn check(config: &Value) -> Vec<Problem> {
+    let config: Config = match serde_json::from_value(config.clone()) {
+        Ok(config) => config,
+        Err(error) => {
+            return vec![Problem::new(
+                "",
+                ProblemCode::InvalidValue,
+                error.to_string(),
+            )];
+        }
+    };
+    let mut problems = Vec::new();
+    let mut text = |path: String, text: &str| {
+        if let Err(message) = Template::parse(text) {
+            problems.push(Problem::new(path, ProblemCode::InvalidExpression, message));
+        } else if text.contains('\0') {
+            let message = "a process cannot be given a NUL character";
+            problems.push(Problem::new(path, ProblemCode::InvalidValue, message));
+        }
+    };
+    for (i, argument) in config.argv.iter().enumerate() {
+        if let Argument::Text(argument) = argument {
+            text(format!("/argv/{i}"), argument);
+        }
+    }
+    for (name, value) in &config.env {
+        if let Argument::Text(value) = value {
+            text(pointer("/env", name), value);
+        }
+    }
+    if let Some(cwd) = &config.cwd {
+        text("/cwd".to_owned(), cwd);
+    }
+    if let Some(Stdin::Text(stdin)) = &config.stdin {
+        text("/stdin".to_owned(), stdin);
+    }
+    let inherited = config.inherit_env.iter().flatten().enumerate();
+    let inherited = inherited.map(|(i, name)| (format!("/inheritEnv/{i}"), name));
+    let set = config.env.keys().map(|name| (pointer("/env", name), name));
+    let secret = config
+        .secret_env
+        .keys()
+        .map(|name| (pointer("/secretEnv", name), name));
+    for (path, name) in inherited.chain(set).chain(secret) {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            let message = "this is no name a variable can have";
+            problems.push(Problem::new(path, ProblemCode::InvalidValue, message));
+        }
+    }
+    problems
+}
+
+/// Whether processes may work outside the project folder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cwd {
+    /// No.
+    #[default]
+    InWorkdir,
+    /// Anywhere the engine's user may go.
+    Anywhere,
+}
+
+/// The rules of the host for processes.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessHost {
+    /// The environment processes may inherit from, by name.
+    pub env: BTreeMap<String, String>,
+    /// Where they may work.
+    pub cwd: Cwd,
+}
+
+impl ProcessHost {
+    /// The environment of this process and the default rules.
+    pub fn of_this_process() -> Self {
+        // A variable that is not UTF-8 has no place in a request and is left out.
+        let env = std::env::vars_os();
+        let env = env.filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
+        Self {
+            env: env.collect(),
+            cwd: Cwd::default(),
+        }
+    }
+}
+
+impl Config {
+    /// What is to run for one attempt.
+    pub(super) async fn spec(
+        &self,
+        started: &Started,
+        ports: &Ports,
+        host: &ProcessHost,
+    ) -> Result<Spec, NodeError> {
+        let inputs = started.inputs();
+        let mut argv = Vec::with_capacity(self.argv.len());
+        for (i, argument) in self.argv.iter().enumerate() {
+            argv.push(without_nul(argument.fill(inputs)?, || {
+                format!("argument {i}")
+            })?);
+        }
+        Ok(Spec {
+            run: started.run().clone(),
+            key: started.key().clone(),
+            restarts: started.restarts(),
+            argv,
+            env: self.environment(started, ports, host).await?,
+            cwd: self.working_directory(inputs, &ports.workdir, host.cwd)?,
+            stdin: self
+                .stdin
+                .as_ref()
+                .map_or(Ok(Vec::new()), |stdin| stdin.bytes(inputs))?,
+            timeout: self.timeout_ms.map(Duration::from_millis),
+            grace: self.grace_ms.map_or(STOP_GRACE, Duration::from_millis),
+            output_limit: self.max_output_bytes,
+        })
+    }
+
+    async fn environment(
+        &self,
+        started: &Started,
+        ports: &Ports,
+        host: &ProcessHost,
+    ) -> Result<BTreeMap<String, String>, NodeError> {
+        let mut env = BTreeMap::new();
+        let usual = || DEFAULT_INHERITED.map(str::to_owned).to_vec();
+        for name in self.inherit_env.clone().unwrap_or_else(usual) {
+            if let Some(value) = host.env.get(&name) {
+                env.insert(name, value.clone());
+            }
+        }
+        for (name, value) in &self.env {
+            let value = without_nul(value.fill(started.inputs())?, || format!("variable {name}"))?;
+            env.insert(name.clone(), value);
+        }
+        for (name, reference) in &self.secret_env {
+            let value = ports.secrets.resolve(started.tenant(), reference).await?;
+            env.insert(
+                name.clone(),
+                without_nul(value, || format!("secret variable {name}"))?,
+            );
+        }
+        Ok(env)
+    }
+
+    fn working_directory(
+        &self,
+        inputs: &Map<String, Value>,
+        workdir: &Path,
+        rule: Cwd,
+    ) -> Result<PathBuf, NodeError> {
+        let refuse = |text: &str| {
+            NodeError::new(
+                "working_directory_unusable",
+                format!("the working directory {text}"),
+            )
+            .fatal()
+        };
+        let asked = match &self.cwd {
+            Some(cwd) => template(cwd)?.fill(inputs)?,
+            None => String::new(),
+        };
+        let real = |path: &Path| {
+            path.canonicalize()
+                .map_err(|error| refuse(&format!("cannot be used: {error}")))
+        };
+        let base = real(workdir)?;
+        // Symbolic links are followed before it is decided where the folder lies.
+        let cwd = real(&base.join(asked))?;
+        if rule == Cwd::InWorkdir && !cwd.starts_with(&base) {
+            return Err(refuse(
+                "lies outside the project folder; choose one inside, or let the host allow it",
+            ));
+        }
+        Ok(cwd)
+    }
+}
+
+impl Argument {
+    fn fill(&self, inputs: &Map<String, Value>) -> Result<String, NodeError> {
+        match self {
+            Self::Text(text) => template(text)?.fill(inputs),
+            Self::Input { input: name } => Ok(as_text(input(inputs, name)?)),
+        }
+    }
+}
+
+impl Stdin {
+    fn bytes(&self, inputs: &Map<String, Value>) -> Result<Vec<u8>, NodeError> {
+        Ok(match self {
+            Self::Text(text) => template(text)?.fill(inputs)?.into_bytes(),
+            Self::Input { input: name } => as_text(input(inputs, name)?).into_bytes(),
+            Self::Json { json } => json.to_string().into_bytes(),
+        })
+    }
+}
+
+fn template(text: &str) -> Result<Template, NodeError> {
+    Template::parse(text).map_err(|message| NodeError::new("invalid_config", message).fatal())
+}
+
+fn without_nul(text: String, what: impl Fn() -> String) -> Result<String, NodeError> {
+    if text.contains('\0') {
+        let text = format!(
+            "{} holds a NUL character, which no process can be given",
+            what()
+        );
+        return Err(NodeError::new("invalid_argument", text).fatal());
+    }
+    Ok(text)
+}

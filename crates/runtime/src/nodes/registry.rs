@@ -1,0 +1,233 @@
+//! Which node types this engine has.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jsonschema::Validator;
+use jsonschema::error::ValidationErrorKind;
+use kernel::definition::{NodeKind, NodeTypes};
+use kernel::problem::{Problem, ProblemCode, pointer};
+use serde_json::Value;
+
+use super::fail::Fail;
+use super::identity::Identity;
+use super::noop::Noop;
+use super::process::{Process, ProcessHost};
+use super::{Repeat, WorkNode};
+
+/// The work nodes of an engine, by type id, with their configs' schemas compiled.
+pub struct Registry {
+    entries: BTreeMap<&'static str, Entry>,
+}
+
+struct Entry {
+    node: Arc<dyn WorkNode>,
+    schema: Validator,
+}
+
+impl Registry {
+    /// The work nodes of the product, on a host with the default rules.
+    pub fn standard() -> Self {
+        Self::on(ProcessHost::of_this_process())
+    }
+
+    /// The work nodes of the product.
+    pub fn on(host: ProcessHost) -> Self {
+        let mut nodes: Vec<Arc<dyn WorkNode>> = Vec::new();
+        nodes.extend(Noop::all().map(|node| Arc::new(node) as Arc<dyn WorkNode>));
+        nodes.push(Arc::new(Identity));
+        nodes.push(Arc::new(Fail));
+        nodes.push(Arc::new(Process::new(host)));
+        Self::of(nodes)
+    }
+
+    /// A registry of given nodes.
+    ///
+    /// # Panics
+    /// When two have the same type id or a schema is not a JSON Schema: a mistake in a node,
+    /// which the test of all registered nodes finds.
+    pub fn of(nodes: impl IntoIterator<Item = Arc<dyn WorkNode>>) -> Self {
+        let mut entries = BTreeMap::new();
+        for node in nodes {
+            let type_id = node.type_id();
+            let schema = jsonschema::draft202012::new(&node.config_schema())
+                .unwrap_or_else(|error| panic!("the config schema of {type_id}: {error}"));
+            let earlier = entries.insert(type_id, Entry { node, schema });
+            assert!(earlier.is_none(), "{type_id} is registered twice");
+        }
+        Self { entries }
+    }
+
+    /// The node of a type id.
+    pub fn get(&self, type_id: &str) -> Option<Arc<dyn WorkNode>> {
+        self.entries.get(type_id).map(|entry| entry.node.clone())
+    }
+
+    /// The repeat policy of a node. What this engine does not know must not be repeated.
+    pub fn repeat(&self, type_id: &str, config: &Value) -> Repeat {
+        self.entries
+            .get(type_id)
+            .map_or(Repeat::Once, |entry| entry.node.repeat(config))
+    }
+
+    /// Every node, by type id.
+    pub fn nodes(&self) -> impl Iterator<Item = &Arc<dyn WorkNode>> {
+        self.entries.values().map(|entry| &entry.node)
+    }
+}
+
+impl NodeTypes for Registry {
+    fn kind(&self, type_id: &str) -> Option<NodeKind> {
+        self.entries.contains_key(type_id).then_some(NodeKind::Work)
+    }
+
+    fn type_ids(&self) -> Vec<String> {
+        self.entries
+            .keys()
+            .map(|&type_id| type_id.to_owned())
+            .collect()
+    }
+
+    fn check_config(&self, type_id: &str, config: &Value) -> Vec<Problem> {
+        let Some(entry) = self.entries.get(type_id) else {
+            return Vec::new();
+        };
+        let schema = entry.node.config_schema();
+        let mut problems = Vec::new();
+        for error in entry.schema.iter_errors(config) {
+            describe(&error, &schema, &mut problems);
+        }
+        // A node's own checks may rely on the shape.
+        if problems.is_empty() {
+            problems = entry.node.check(config);
+        }
+        problems
+    }
+}
+
+/// What a schema error says to a person, without quoting the value.
+fn describe(error: &jsonschema::ValidationError<'_>, schema: &Value, problems: &mut Vec<Problem>) {
+    let path = error.instance_path().to_string();
+    match error.kind() {
+        ValidationErrorKind::AdditionalProperties { unexpected } => {
+            let known = known_keys(error, schema);
+            for key in unexpected {
+                let message = unknown_key(key, &known);
+                problems.push(Problem::new(
+                    pointer(&path, key),
+                    ProblemCode::UnknownField,
+                    message,
+                ));
+            }
+        }
+        ValidationErrorKind::Required { property } => {
+            let key = property.as_str().unwrap_or_default();
+            let message = format!("`{key}` must be given");
+            problems.push(Problem::new(
+                pointer(&path, key),
+                ProblemCode::MissingField,
+                message,
+            ));
+        }
+        ValidationErrorKind::Type { .. } => {
+            let message = error.masked_with("this value").to_string();
+            problems.push(Problem::new(path, ProblemCode::WrongType, message));
+        }
+        ValidationErrorKind::AnyOf { .. } | ValidationErrorKind::OneOfNotValid { .. } => {
+            let message = described_by(error, schema)
+                .unwrap_or_else(|| "this value has none of the forms it may have".to_owned());
+            problems.push(Problem::new(path, ProblemCode::InvalidValue, message));
+        }
+        _ => {
+            let message = error.masked_with("this value").to_string();
+            problems.push(Problem::new(path, ProblemCode::InvalidValue, message));
+        }
+    }
+}
+
+/// The schema object that holds the keyword an error is about.
+fn holder_of<'a>(error: &jsonschema::ValidationError<'_>, schema: &'a Value) -> Option<&'a Value> {
+    let keyword = error.schema_path().to_string();
+    schema.pointer(keyword.rsplit_once('/')?.0)
+}
+
+fn known_keys<'a>(error: &jsonschema::ValidationError<'_>, schema: &'a Value) -> Vec<&'a str> {
+    let properties = holder_of(error, schema).and_then(|holder| holder["properties"].as_object());
+    properties
+        .into_iter()
+        .flatten()
+        .map(|(key, _)| key.as_str())
+        .collect()
+}
+
+/// A choice between forms is explained by its description.
+fn described_by(error: &jsonschema::ValidationError<'_>, schema: &Value) -> Option<String> {
+    let description = holder_of(error, schema)?["description"].as_str()?;
+    Some(format!(
+        "this value has none of the forms it may have: {description}"
+    ))
+}
+
+fn unknown_key(_key: &str, known: &[&str]) -> String {
+    match known {
+        [] => "this node takes no such key; remove it".to_owned(),
+        known => format!("this node takes no such key; it takes {}", known.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_node_has_a_summary_and_a_schema_for_objects() {
+        for node in Registry::standard().nodes() {
+            let schema = node.config_schema();
+            assert_eq!(schema["type"], "object", "{}", node.type_id());
+            assert!(
+                schema["additionalProperties"].is_boolean(),
+                "{}",
+                node.type_id()
+            );
+            let summary = node.summary();
+            assert!(
+                summary.ends_with('.') && summary.len() > 10,
+                "{}",
+                node.type_id()
+            );
+            for (key, property) in schema["properties"].as_object().into_iter().flatten() {
+                assert!(
+                    property["description"].is_string(),
+                    "{}.{key}",
+                    node.type_id()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_node_with_a_closed_config_refuses_other_keys() {
+        let registry = Registry::standard();
+        for node in registry.nodes() {
+            let schema = node.config_schema();
+            let problems = registry.check_config(node.type_id(), &json!({ "unheard-of": 1 }));
+            let refused = problems
+                .iter()
+                .any(|p| p.path == "/unheard-of" && p.code == ProblemCode::UnknownField);
+            assert_eq!(
+                refused,
+                schema["additionalProperties"] == false,
+                "{}",
+                node.type_id()
+            );
+        }
+    }
+
+    #[test]
+    fn unknown_types_are_not_repeated() {
+        let registry = Registry::standard();
+        assert!(registry.get("x.y").is_none() && registry.kind("x.y").is_none());
+        assert_eq!(registry.repeat("x.y", &json!({})), Repeat::Once);
+    }
+}

@@ -1,0 +1,149 @@
+//! Texts of a config that take values of input ports: `${inputs.name}`.
+
+use kernel::run::NodeError;
+use serde_json::{Map, Value};
+
+/// A text with places for inputs. `$${` stands for `${`.
+#[derive(Debug, PartialEq)]
+pub(super) struct Template(Vec<Part>);
+
+#[derive(Debug, PartialEq)]
+enum Part {
+    Text(String),
+    Input(String),
+}
+
+impl Template {
+    /// Reads a text; the error says what is wrong with it.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut parts = Vec::new();
+        let mut plain = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find("${") {
+            let (before, after) = rest.split_at(at);
+            if let Some(before) = before.strip_suffix('$') {
+                plain.push_str(before);
+                plain.push_str("${");
+                rest = &after[2..];
+                continue;
+            }
+            plain.push_str(before);
+            let name = after[2..].split_once('}').and_then(|(name, behind)| {
+                rest = behind;
+                name.strip_prefix("inputs.").filter(|name| !name.is_empty())
+            });
+            let Some(name) = name else {
+                return Err(
+                    "only ${inputs.NAME}, with the name of an input port, can stand \
+                            after ${; write $${ for the characters themselves"
+                        .to_owned(),
+                );
+            };
+            if !plain.is_empty() {
+                parts.push(Part::Text(std::mem::take(&mut plain)));
+            }
+            parts.push(Part::Input(name.to_owned()));
+        }
+        plain.push_str(rest);
+        if !plain.is_empty() {
+            parts.push(Part::Text(plain));
+        }
+        Ok(Self(parts))
+    }
+
+    /// The text with its places filled in.
+    ///
+    /// # Errors
+    /// `missing_input` when a port has no value.
+    pub(super) fn fill(&self, inputs: &Map<String, Value>) -> Result<String, NodeError> {
+        let mut text = String::new();
+        for part in &self.0 {
+            match part {
+                Part::Text(plain) => text.push_str(plain),
+                Part::Input(name) => text.push_str(&as_text(input(inputs, name)?)),
+            }
+        }
+        Ok(text)
+    }
+}
+
+/// The value of a port.
+///
+/// # Errors
+/// `missing_input` when it has none.
+pub(super) fn input<'a>(
+    inputs: &'a Map<String, Value>,
+    name: &str,
+) -> Result<&'a Value, NodeError> {
+    inputs.get(name).ok_or_else(|| {
+        let text = format!("the input `{name}` has no value; bind it in the node's inputs");
+        NodeError::new("missing_input", text).fatal()
+    })
+}
+
+/// A value as one argument: a text as it is, anything else as JSON.
+pub(super) fn as_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let inputs = json!({ "a": "x y", "n": 1.5, "o": { "k": [null, true] }, "é": "ü" });
+        let filled = Template::parse(text)
+            .unwrap()
+            .fill(inputs.as_object().unwrap());
+        assert_eq!(filled.unwrap(), expected);
+    }
+
+    #[test]
+    fn places_are_filled_with_the_value_as_it_is() {
+        check("", "");
+        check("plain $ {x} }", "plain $ {x} }");
+        check("--a=${inputs.a}${inputs.n}.", "--a=x y1.5.");
+        check("${inputs.o}", r#"{"k":[null,true]}"#);
+        check("${inputs.é}é", "üé");
+    }
+
+    #[test]
+    fn a_doubled_dollar_stands_for_itself() {
+        check("$${inputs.a} ${inputs.a}", "${inputs.a} x y");
+    }
+
+    #[test]
+    fn what_is_filled_in_is_not_read_again() {
+        let inputs = json!({ "a": "${inputs.b}", "b": "secret" });
+        let template = Template::parse("${inputs.a}").unwrap();
+        assert_eq!(
+            template.fill(inputs.as_object().unwrap()).unwrap(),
+            "${inputs.b}"
+        );
+    }
+
+    #[test]
+    fn other_places_are_refused() {
+        for text in ["${a}", "${inputs.}", "${inputs.a", "${}", "x${variables.a}"] {
+            assert!(Template::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_missing_input_says_its_name() {
+        let error = Template::parse("${inputs.gone}")
+            .unwrap()
+            .fill(&Map::new())
+            .unwrap_err();
+        assert_eq!(
+            (error.code.as_str(), error.retryable),
+            ("missing_input", Some(false))
+        );
+        assert!(error.message.contains("`gone`"));
+    }
+}

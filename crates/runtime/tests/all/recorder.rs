@@ -1,0 +1,195 @@
+//! Sinks that keep what a node gives them, and a context made of them.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use kernel::digest::Digest;
+use kernel::ids::TenantId;
+use kernel::run::event::OutputChannel;
+use kernel::run::{Artifact, NodeError, Outcome};
+use runtime::nodes::*;
+use runtime::outbound::Outbound;
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{DEADLINE, Lab};
+
+/// A chunk as the log would keep it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Chunk {
+    pub(crate) channel: OutputChannel,
+    pub(crate) text: String,
+    pub(crate) is_last: bool,
+    pub(crate) meta: Option<Value>,
+}
+
+/// Keeps everything. Chunks pass only as far as permits go.
+pub(crate) struct Recorder {
+    pub(crate) chunks: Mutex<Vec<Chunk>>,
+    pub(crate) lines: Mutex<Vec<String>>,
+    pub(crate) kept: Mutex<Vec<(String, Vec<u8>)>>,
+    pub(crate) permits: Semaphore,
+    pub(crate) arrived: tokio::sync::Notify,
+}
+
+impl Recorder {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            chunks: Mutex::default(),
+            lines: Mutex::default(),
+            kept: Mutex::default(),
+            permits: Semaphore::new(Semaphore::MAX_PERMITS),
+            arrived: tokio::sync::Notify::new(),
+        })
+    }
+
+    /// What a channel was given, in one piece.
+    pub(crate) fn text(&self, channel: OutputChannel) -> String {
+        let chunks = self.chunks.lock().unwrap();
+        chunks
+            .iter()
+            .filter(|c| c.channel == channel)
+            .map(|c| c.text.as_str())
+            .collect()
+    }
+
+    /// Waits until a channel was given some text.
+    pub(crate) async fn wait_for(&self, channel: OutputChannel, text: &str) {
+        let arrives = async {
+            while !self.text(channel).contains(text) {
+                self.arrived.notified().await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, arrives)
+            .await
+            .expect("the text arrives in time");
+    }
+
+    pub(crate) fn artifact(&self, artifact_type: &str) -> Option<Vec<u8>> {
+        let kept = self.kept.lock().unwrap();
+        kept.iter()
+            .find(|(kind, _)| kind == artifact_type)
+            .map(|(_, bytes)| bytes.clone())
+    }
+
+    pub(crate) fn context(self: &Arc<Self>, lab: &Lab) -> NodeContext {
+        let ports = Ports {
+            supervisor: lab.supervisor.clone(),
+            outbound: Outbound::default(),
+            secrets: Arc::new(OneSecret),
+            workdir: lab.work(),
+        };
+        NodeContext {
+            stop: CancellationToken::new(),
+            output: self.clone(),
+            artifacts: self.clone(),
+            ports: Arc::new(ports),
+        }
+    }
+}
+
+#[async_trait]
+impl OutputSink for Recorder {
+    async fn chunk(
+        &self,
+        channel: OutputChannel,
+        text: String,
+        is_last: bool,
+        meta: Option<Value>,
+    ) -> Result<(), HoldLost> {
+        self.permits.acquire().await.map_err(|_| HoldLost)?.forget();
+        self.chunks.lock().unwrap().push(Chunk {
+            channel,
+            text,
+            is_last,
+            meta,
+        });
+        self.arrived.notify_one();
+        Ok(())
+    }
+
+    async fn log(&self, _level: &str, message: String) -> Result<(), HoldLost> {
+        self.lines.lock().unwrap().push(message);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl ArtifactSink for Recorder {
+    async fn keep_file(
+        &self,
+        artifact_type: &str,
+        media_type: &str,
+        path: &Path,
+    ) -> Result<Artifact, NodeError> {
+        let bytes = tokio::fs::read(path).await.unwrap();
+        self.keep_bytes(artifact_type, media_type, bytes).await
+    }
+
+    async fn keep_bytes(
+        &self,
+        artifact_type: &str,
+        media_type: &str,
+        bytes: Vec<u8>,
+    ) -> Result<Artifact, NodeError> {
+        let digest = Digest::of(&bytes);
+        let artifact = Artifact {
+            artifact_id: format!("artifact-{artifact_type}"),
+            artifact_type: artifact_type.to_owned(),
+            media_type: media_type.to_owned(),
+            size: bytes.len() as u64,
+            digest,
+            parts: vec![digest],
+        };
+        self.kept
+            .lock()
+            .unwrap()
+            .push((artifact_type.to_owned(), bytes));
+        Ok(artifact)
+    }
+}
+
+/// Knows `env:TOKEN`.
+struct OneSecret;
+
+#[async_trait]
+impl Secrets for OneSecret {
+    async fn resolve(&self, _tenant: &TenantId, reference: &str) -> Result<String, NodeError> {
+        match reference {
+            "env:TOKEN" => Ok("planted-secret".to_owned()),
+            _ => Err(NodeError::new("secret_not_found", "there is no such secret").fatal()),
+        }
+    }
+}
+
+/// Runs a node once, with a valid config.
+pub(crate) async fn run_node(
+    lab: &Lab,
+    recorder: &Arc<Recorder>,
+    type_id: &str,
+    config: Value,
+    inputs: Value,
+) -> Outcome {
+    run_in(lab, recorder.context(lab), type_id, config, inputs).await
+}
+
+pub(crate) async fn run_in(
+    lab: &Lab,
+    cx: NodeContext,
+    type_id: &str,
+    config: Value,
+    inputs: Value,
+) -> Outcome {
+    use kernel::definition::NodeTypes as _;
+    let registry = Registry::standard();
+    assert_eq!(
+        registry.check_config(type_id, &config),
+        [],
+        "the config is valid"
+    );
+    let inputs: Map<String, Value> = serde_json::from_value(inputs).unwrap();
+    let started = Started::unlogged(lab.run(), lab.key(), config, inputs);
+    registry.get(type_id).unwrap().run(started, cx).await
+}
