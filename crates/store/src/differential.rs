@@ -6,17 +6,14 @@
 //! mean: positions and places of the outbox by what lies there, and `next_at` of the queue by
 //! the bounds its documentation gives.
 //!
-//! A store's test gives its name to a soak and says how many seeds make a sample:
+//! A store's test is a soak that says how many seeds make a sample and how many the full count:
 //!
 //! ```
-//! # use store::conformance::Bed;
-//! # fn memory() -> Box<dyn Bed> { unimplemented!() }
-//! # fn sqlite() -> Box<dyn Bed> { unimplemented!() }
-//! # #[allow(clippy::test_attr_in_doctest)]
-//! #[test]
-//! fn soak_sqlite_equals_the_reference() {
+//! use store::differential::{Fresh, compare};
+//!
+//! fn soak_the_store_equals_the_reference(memory: Fresh, sqlite: Fresh) {
 //!     for seed in store::seed::cases(10, 1_000) {
-//!         store::differential::compare(&memory, &sqlite, seed, 200);
+//!         compare(memory, sqlite, seed, 200);
 //!     }
 //! }
 //! ```
