@@ -44,7 +44,8 @@ pub(super) async fn pages_follow_each_other(w: World<'_>) {
     let all = w.feed(Position(0), usize::MAX).await.unwrap();
     for limit in 1..4 {
         let (mut seen, mut after) = (Vec::new(), Position(0));
-        loop {
+        // Bounded, so that a page that does not move on fails instead of hanging.
+        for _ in 0..=all.len() {
             let page = w.feed(after, limit).await.unwrap();
             assert!(page.len() <= limit);
             let Some(last) = page.last() else { break };
