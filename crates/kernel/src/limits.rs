@@ -2,8 +2,9 @@
 
 /// Bytes of a workflow definition document.
 pub const MAX_DEFINITION_BYTES: usize = 16 << 20;
-/// Nesting of any JSON document that comes in.
-pub const MAX_JSON_DEPTH: usize = 128;
+/// Nesting of any JSON document that comes in or is computed. Well below the 127 that can be
+/// read back, because events wrap what they carry.
+pub const MAX_JSON_DEPTH: usize = 100;
 /// Nodes of a definition.
 pub const MAX_NODES: usize = 20_000;
 /// Edges of a definition.
@@ -12,6 +13,11 @@ pub const MAX_EDGES: usize = 100_000;
 pub const MAX_PROBLEMS: usize = 100;
 /// Bytes of one expression.
 pub const MAX_EXPRESSION_BYTES: usize = 4_096;
+/// Bytes of all expressions of a definition that need the full parser.
+pub const MAX_EXPRESSIONS_BYTES: usize = 1 << 20;
+/// Work of one evaluation: nodes of the expression visited, elements and 16-byte pieces of text
+/// touched.
+pub const MAX_EXPRESSION_STEPS: usize = 1_000_000;
 /// Bytes of one event's canonical content. Larger values belong in an artifact.
 pub const MAX_EVENT_BYTES: usize = 8 << 20;
 /// Bytes of a chunk of output in one event.

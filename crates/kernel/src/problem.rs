@@ -205,3 +205,74 @@ pub fn pointer(base: &str, token: impl fmt::Display) -> String {
     }
     path
 }
+
+/// A text from a document as a message may show it: in backticks, short and on one line.
+pub fn quoted(text: &str) -> String {
+    const SHOWN: usize = 60;
+    let mut out = String::from("`");
+    for (n, c) in text.chars().enumerate() {
+        if n == SHOWN {
+            out.push('…');
+            break;
+        }
+        out.push(if c.is_control() || c == '`' {
+            '\u{fffd}'
+        } else {
+            c
+        });
+    }
+    out.push('`');
+    out
+}
+
+/// The candidate that a misspelt word most likely means.
+pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    /// Longer words are not typed by hand, and comparing them takes time.
+    const MAX_WORD: usize = 64;
+    if word.is_empty() || word.len() > MAX_WORD {
+        return None;
+    }
+    let allowed = 1 + word.len() / 4;
+    let mut best: Option<(usize, &str)> = None;
+    for candidate in candidates {
+        let bound = best.map_or(allowed, |(distance, _)| distance - 1);
+        if candidate.len() <= MAX_WORD
+            && let Some(distance) = distance_within(word, candidate, bound)
+        {
+            best = Some((distance, candidate));
+            if distance == 0 {
+                break;
+            }
+        }
+    }
+    best.map(|(_, candidate)| candidate)
+}
+
+/// The edit distance of two words without regard to case, where it is at most `bound`.
+/// Two exchanged neighbours count as one edit.
+fn distance_within(a: &str, b: &str, bound: usize) -> Option<usize> {
+    if a.len().abs_diff(b.len()) > bound {
+        return None;
+    }
+    let a = a.to_ascii_lowercase().into_bytes();
+    let b = b.to_ascii_lowercase().into_bytes();
+    let mut before = vec![0; b.len() + 1];
+    let mut above: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i; b.len() + 1];
+        for j in 1..=b.len() {
+            let changed = usize::from(a[i - 1] != b[j - 1]);
+            row[j] = (above[j] + 1)
+                .min(row[j - 1] + 1)
+                .min(above[j - 1] + changed);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                row[j] = row[j].min(before[j - 2] + 1);
+            }
+        }
+        if row.iter().all(|&distance| distance > bound) {
+            return None;
+        }
+        before = std::mem::replace(&mut above, row);
+    }
+    above.last().copied().filter(|&distance| distance <= bound)
+}

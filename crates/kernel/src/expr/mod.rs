@@ -1,8 +1,50 @@
-//! Expressions over the data of a run: CEL, bounded and deterministic.
+//! Expressions over the data of a run: the syntax of CEL, bounded and deterministic.
+//!
+//! The text is parsed by the `cel` crate. It is evaluated here, because a durable run needs three
+//! things of an evaluator that a general one does not promise:
+//!
+//! - **The same answer after a restart.** Objects are walked in key order, and a number means the
+//!   same whether it was just computed or read back from the log, where canonical JSON writes
+//!   `1.0` as `1` (see below).
+//! - **A bound on work and memory.** Every step is paid for out of a fixed budget, also inside
+//!   `&&` and `||`, which otherwise forgive errors.
+//! - **Reading no more than the text refers to.** Values are borrowed from the run's state.
+//!
+//! # Language
+//!
+//! Names begin with one of [`ROOTS`]; `nodes` is followed by a node id, `nodes.fetch.outputs.body`
+//! or, for an id with a `-`, `nodes["fetch-page"].outputs.body`. Operators, `in`, `? :`, list and
+//! map literals, `has`, `all`, `exists`, `exists_one`, `map` and `filter` are CEL's. Functions:
+//! `size`, `contains`, `startsWith`, `endsWith`, `matches` (the pattern must be a literal),
+//! `lowerAscii`, `upperAscii`, `trim`, `split`, `join`, `int`, `double`, `string`, `bool`, `dyn`.
+//! There are no bytes, structs, timestamps or optionals; an unsigned literal is an integer.
+//!
+//! # Numbers
+//!
+//! A whole number from the run's data is an integer, any other one a double, however it was
+//! written; beyond 2^53 all are doubles. In a text, `2` is an integer and `2.0` a double, as in
+//! CEL. Integers divide to integers (`7 / 2` is `3`). Where CEL refuses to mix the two, here the
+//! integer becomes a double (`7 / 2.0` is `3.5`), because data decides its own type. `1 == 1.0`
+//! holds. Overflow, division of an integer by zero and results that are not finite are errors.
+//!
+//! # Missing paths
+//!
+//! Reading what is not there is an error that names the path. `has(a.b.c)` is false when any part
+//! of the path is missing.
+
+mod eval;
+mod functions;
+mod syntax;
+mod value;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::Value;
+
+use syntax::Ast;
+pub use value::json_eq;
 
 /// What an expression reads. Only what its text refers to is asked for.
 pub trait Scope {
@@ -26,26 +68,42 @@ pub const ROOTS: [&str; 7] = [
     "output",
 ];
 
-/// A compiled expression.
-#[derive(Clone, Debug)]
-pub struct Expression {
+/// A compiled expression. Cheap to clone.
+#[derive(Clone)]
+pub struct Expression(Arc<Compiled>);
+
+struct Compiled {
     text: Box<str>,
+    ast: Ast,
+    references: References,
 }
 
-/// Why an expression does not compile or has no value.
+/// What an expression reads, as far as its text tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct References {
+    /// Roots other than `nodes`.
+    pub roots: BTreeSet<&'static str>,
+    /// Node ids written out.
+    pub nodes: BTreeSet<String>,
+    /// Names of variables written out, outside of `has`.
+    pub variables: BTreeSet<String>,
+}
+
+/// Why an expression does not compile or has no value. Texts are for people and quote nothing
+/// but the expression itself, never the data it reads.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExprError {
     /// The text is not an expression of this language.
     #[error("{0}")]
     Syntax(String),
     /// It read a path that is not there.
-    #[error("`{path}` is not there; ask has({path}) first if it may be missing")]
+    #[error("`{path}` is not there; ask `has({path})` first if it may be missing")]
     Missing {
-        /// The path, as far as it could be followed plus one step.
+        /// The path.
         path: String,
     },
     /// It needs more work or memory than allowed.
-    #[error("the expression takes too much work; make its lists or texts smaller")]
+    #[error("the expression takes more work than allowed; give it smaller lists or texts")]
     TooCostly,
     /// An operation does not fit its operands.
     #[error("{0}")]
@@ -58,20 +116,46 @@ impl Expression {
     /// # Errors
     /// [`ExprError::Syntax`], with the place.
     pub fn parse(text: &str) -> Result<Self, ExprError> {
-        Ok(Self { text: text.into() })
+        syntax::parse(text).map(|(ast, references)| Self::of(text, ast, references))
+    }
+
+    /// Compiles an operand of a condition. Besides every expression this takes plain paths whose
+    /// names may hold `-` and whose numbers index arrays (`nodes.fetch-page.outputs.items.0`),
+    /// and reads a path that begins with none of [`ROOTS`] as one into `output`.
+    ///
+    /// # Errors
+    /// [`ExprError::Syntax`], with the place.
+    pub fn parse_operand(text: &str) -> Result<Self, ExprError> {
+        match syntax::parse_path(text) {
+            Some((ast, references)) => Ok(Self::of(text, ast, references)),
+            None => Self::parse(text),
+        }
+    }
+
+    fn of(text: &str, ast: Ast, references: References) -> Self {
+        Self(Arc::new(Compiled {
+            text: text.into(),
+            ast,
+            references,
+        }))
     }
 
     /// The text it was compiled from.
     pub fn text(&self) -> &str {
-        &self.text
+        &self.0.text
+    }
+
+    /// What it reads.
+    pub fn references(&self) -> &References {
+        &self.0.references
     }
 
     /// The value now.
     ///
     /// # Errors
     /// Any [`ExprError`] but `Syntax`.
-    pub fn eval(&self, _scope: &dyn Scope) -> Result<Value, ExprError> {
-        Err(ExprError::Syntax("not built yet".into()))
+    pub fn eval(&self, scope: &dyn Scope) -> Result<Value, ExprError> {
+        eval::eval(&self.0.ast, &self.0.references, scope)
     }
 
     /// The value now, `null` where a path is missing.
@@ -93,24 +177,18 @@ impl Expression {
         match self.eval(scope)? {
             Value::Bool(b) => Ok(b),
             _ => Err(ExprError::Invalid(
-                "the condition must come to true or false".into(),
+                "the expression must come to true or false; compare its value with something"
+                    .into(),
             )),
         }
     }
 }
 
-/// Whether two values are equal as JSON: `1` and `1.0` are.
-pub fn json_eq(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
-        (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| json_eq(a, b))
-        }
-        (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len()
-                && a.iter()
-                    .all(|(key, a)| b.get(key).is_some_and(|b| json_eq(a, b)))
-        }
-        (a, b) => a == b,
+impl std::fmt::Debug for Expression {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Expression({:?})", self.text())
     }
 }
+
+#[cfg(test)]
+mod tests;
