@@ -8,7 +8,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visit
 use serde_json::{Map, Value};
 
 use crate::limits::{MAX_DEFINITION_BYTES, MAX_JSON_DEPTH};
-use crate::problem::{Position, Problem, ProblemCode, Problems, pointer, quoted};
+use crate::problem::{Path, Position, Problem, ProblemCode, Problems, quoted};
 
 /// The canonical bytes (RFC 8785) of a value that is known to be representable as JSON.
 ///
@@ -168,23 +168,6 @@ fn malformed(text: &str, error: &serde_json::Error) -> Problems {
     )
 }
 
-/// Where in the document a value is read, kept on the stack and written out only for a problem.
-enum Path<'a> {
-    Root,
-    Key(&'a Path<'a>, &'a str),
-    Index(&'a Path<'a>, usize),
-}
-
-impl Path<'_> {
-    fn pointer(&self) -> String {
-        match self {
-            Self::Root => String::new(),
-            Self::Key(parent, key) => pointer(&parent.pointer(), key),
-            Self::Index(parent, index) => pointer(&parent.pointer(), index),
-        }
-    }
-}
-
 /// Reads a value and notes repeated keys.
 #[derive(Clone, Copy)]
 struct Strict<'a> {
@@ -278,7 +261,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;

@@ -9,6 +9,8 @@ pub const MAX_JSON_DEPTH: usize = 100;
 pub const MAX_NODES: usize = 20_000;
 /// Edges of a definition.
 pub const MAX_EDGES: usize = 100_000;
+/// Bytes of an id or name within a definition.
+pub const MAX_NAME_BYTES: usize = 256;
 /// Problems listed of one definition; the rest is counted.
 pub const MAX_PROBLEMS: usize = 100;
 /// Bytes of one expression.
@@ -30,6 +32,8 @@ pub const DEFAULT_LOOP_ITERATIONS: u32 = 1_000;
 pub const MAX_LOOP_ITERATIONS: u32 = 1_000_000;
 /// Attempts of one visit of a node.
 pub const MAX_ATTEMPTS: u32 = 1_000;
+/// Retries of one visit of a node.
+pub const MAX_RETRIES: u32 = MAX_ATTEMPTS - 1;
 /// Longest wait of a timer, a delay, a retry or a timeout: ten years in milliseconds.
 pub const MAX_WAIT_MS: u64 = 10 * 366 * 24 * 3_600_000;
 /// Signals kept for a name nobody waits for yet, over all names.
@@ -48,3 +52,5 @@ pub const MAX_METADATA_DEPTH: usize = 4;
 pub const MAX_ERROR_MESSAGE_BYTES: usize = 4_096;
 /// Entries of an append, votes or feedback channel without `maxSize`.
 pub const DEFAULT_CHANNEL_ENTRIES: usize = 10_000;
+/// Entries of a channel, whatever its `maxSize` says.
+pub const MAX_CHANNEL_ENTRIES: usize = 100_000;

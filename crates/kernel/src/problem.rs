@@ -162,6 +162,12 @@ impl Problems {
     }
 }
 
+impl Extend<Problem> for Problems {
+    fn extend<I: IntoIterator<Item = Problem>>(&mut self, problems: I) {
+        problems.into_iter().for_each(|problem| self.push(problem));
+    }
+}
+
 impl From<Problem> for Problems {
     fn from(problem: Problem) -> Self {
         Self {
@@ -190,13 +196,37 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// Appends a token to a JSON pointer, escaped.
+/// Where in a document something stands, kept on the stack and written out only for a problem.
+#[derive(Clone, Copy)]
+pub(crate) enum Path<'a> {
+    Root,
+    Key(&'a Path<'a>, &'a str),
+    Index(&'a Path<'a>, usize),
+}
+
+impl Path<'_> {
+    /// As a JSON pointer.
+    pub(crate) fn pointer(&self) -> String {
+        match self {
+            Self::Root => String::new(),
+            Self::Key(parent, key) => pointer(&parent.pointer(), key),
+            Self::Index(parent, index) => pointer(&parent.pointer(), index),
+        }
+    }
+}
+
+/// Appends a token to a JSON pointer, escaped. A token too long to be read is cut short.
 pub fn pointer(base: &str, token: impl fmt::Display) -> String {
+    const MAX_TOKEN: usize = 256;
     let token = token.to_string();
     let mut path = String::with_capacity(base.len() + 1 + token.len());
     path.push_str(base);
     path.push('/');
-    for c in token.chars() {
+    for (n, c) in token.chars().enumerate() {
+        if n == MAX_TOKEN {
+            path.push('…');
+            break;
+        }
         match c {
             '~' => path.push_str("~0"),
             '/' => path.push_str("~1"),

@@ -47,6 +47,11 @@ pub enum Reducer {
 }
 
 impl Reducer {
+    /// The names of the reducers that are not a vendor's.
+    pub const NAMES: [&'static str; 7] = [
+        "replace", "append", "merge", "counter", "votes", "feedback", "message",
+    ];
+
     /// The reducer of a name, if it is one.
     pub fn of(name: &str) -> Option<Self> {
         Some(match name {

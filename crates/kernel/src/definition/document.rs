@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::channel::Channel;
-use super::plan::{OnFailure, RetryPolicy};
+use super::plan::{Backoff, OnFailure};
 use super::variable::Variable;
 use crate::digest::Digest;
 use crate::ids::{NodeId, WorkflowId};
+use crate::problem::Problem;
 
 /// A workflow definition.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub struct Definition {
     pub configurable_schema: Option<Value>,
     /// The digest of the document's canonical JSON.
     pub digest: Digest,
+    /// What is odd but does not make the document wrong.
+    pub warnings: Vec<Problem>,
 }
 
 /// Bounds of a run, as far as the document says them.
@@ -76,8 +79,10 @@ pub struct Node {
 pub struct NodeSettings {
     /// Longest attempt.
     pub timeout_ms: Option<u64>,
-    /// Its own retry policy.
-    pub retry: Option<RetryPolicy>,
+    /// Attempts after the first.
+    pub max_retries: Option<u32>,
+    /// The waits between attempts.
+    pub backoff: Option<Backoff>,
     /// When no attempt is left.
     pub on_failure: OnFailure,
 }

@@ -8,10 +8,14 @@ mod channel;
 mod compile;
 mod condition;
 mod control;
+mod cycles;
 mod document;
 mod graph;
+mod loops;
 mod parse;
 mod plan;
+mod reader;
+mod upstream;
 mod variable;
 
 pub use channel::{Access, Channel, Reducer};
@@ -27,3 +31,6 @@ pub use plan::{
     RetryPolicy, Settings,
 };
 pub use variable::{Type, Variable};
+
+#[cfg(test)]
+mod tests;

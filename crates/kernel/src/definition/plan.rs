@@ -93,6 +93,8 @@ pub struct PlanNode {
     pub kind: NodeKind,
     /// What its type makes of it.
     pub config: Value,
+    /// The expressions in the config of a control node, by their key.
+    pub expressions: BTreeMap<&'static str, Expression>,
     /// Input ports and where their values come from, in document order.
     pub inputs: Vec<(String, PortValue)>,
     /// What happens when an attempt fails.
@@ -160,6 +162,16 @@ pub struct Backoff {
     pub factor: f64,
     /// No wait is longer.
     pub max_ms: u64,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self {
+            initial_ms: 1_000,
+            factor: 2.0,
+            max_ms: 300_000,
+        }
+    }
 }
 
 impl Backoff {

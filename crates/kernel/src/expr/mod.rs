@@ -44,6 +44,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use syntax::Ast;
+pub(crate) use syntax::compile_pattern;
 pub use value::json_eq;
 
 /// What an expression reads. Only what its text refers to is asked for.

@@ -1,0 +1,402 @@
+//! From a definition to a plan: references resolved, expressions compiled, the graph checked.
+
+mod resolve;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::condition::Condition;
+use super::control::ControlKind;
+use super::document::{Comparison, ConditionText, Definition, Edge, Node, Port, Trigger};
+use super::plan::{
+    EdgeIx, NodeIx, NodeKind, Plan, PlanEdge, PlanNode, PortValue, RetryPolicy, Settings,
+};
+use super::{cycles, loops, parse, upstream};
+use crate::expr::{ExprError, Expression, compile_pattern};
+use crate::ids::NodeId;
+use crate::json::{self, Limits};
+use crate::problem::{Path, Problem, ProblemCode, Problems};
+use resolve::{CHANNEL_KEYS, expression_keys, written_variables};
+
+/// Which node types exist besides the kernel's own.
+pub trait NodeTypes {
+    /// Who carries out nodes of a type; `None` when the type does not exist. Not asked for the
+    /// types of [`ControlKind`].
+    fn kind(&self, type_id: &str) -> Option<NodeKind>;
+
+    /// Every type id there is, for suggestions.
+    fn type_ids(&self) -> Vec<String>;
+
+    /// What is wrong with a node's config, with paths into the config. Asked for the types of
+    /// [`ControlKind`] too.
+    fn check_config(&self, type_id: &str, config: &Value) -> Vec<Problem>;
+}
+
+/// What becomes of a definition that uses a node type that does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownTypes {
+    /// It does not compile.
+    Refuse,
+    /// It compiles with a warning; the node counts as work and fails when it is reached.
+    Warn,
+}
+
+/// Rounds of a supervisor and its dispatch, unless the definition says otherwise.
+const DEFAULT_LOOPBACKS: u32 = 5;
+
+impl Plan {
+    /// Reads the text of a definition and compiles it, listing everything that is wrong with its
+    /// shape and its references together.
+    ///
+    /// # Errors
+    /// Everything that is wrong, with paths into the document.
+    pub fn load(
+        text: &[u8],
+        types: &dyn NodeTypes,
+        unknown: UnknownTypes,
+    ) -> Result<Self, Problems> {
+        Self::from_json(&json::parse(text, Limits::DEFINITION)?, types, unknown)
+    }
+
+    /// As [`Plan::load`], for a document that was read already.
+    ///
+    /// # Errors
+    /// Everything that is wrong, with paths into the document.
+    pub fn from_json(
+        document: &Value,
+        types: &dyn NodeTypes,
+        unknown: UnknownTypes,
+    ) -> Result<Self, Problems> {
+        match parse::read(document) {
+            (None, problems) => Err(problems),
+            (Some(definition), problems) => compile(&definition, types, unknown, problems),
+        }
+    }
+
+    /// Resolves every reference of a definition and checks its graph.
+    ///
+    /// # Errors
+    /// Everything that is wrong, with paths into the document.
+    pub fn compile(
+        definition: &Definition,
+        types: &dyn NodeTypes,
+        unknown: UnknownTypes,
+    ) -> Result<Self, Problems> {
+        compile(definition, types, unknown, Problems::new())
+    }
+}
+
+fn compile(
+    definition: &Definition,
+    types: &dyn NodeTypes,
+    unknown: UnknownTypes,
+    problems: Problems,
+) -> Result<Plan, Problems> {
+    let mut compiler = Compiler {
+        definition,
+        types,
+        unknown,
+        problems,
+        warnings: Problems::new(),
+        by_id: BTreeMap::new(),
+        variables: definition
+            .variables
+            .iter()
+            .map(|v| v.name.as_str())
+            .collect(),
+        written: written_variables(definition),
+        expressions: BTreeMap::new(),
+        expression_bytes: 0,
+    };
+    compiler
+        .warnings
+        .extend(definition.warnings.iter().cloned());
+    compiler.index_nodes();
+    compiler.check_unique();
+    let nodes = compiler.nodes();
+    let (edges, places) = compiler.edges();
+    compiler.triggers();
+    let Compiler {
+        mut problems,
+        mut warnings,
+        by_id,
+        ..
+    } = compiler;
+    let mut plan = Plan {
+        workflow: definition.id.clone(),
+        version: definition.version.clone(),
+        name: definition.name.clone(),
+        digest: definition.digest,
+        nodes,
+        edges,
+        variables: definition.variables.clone(),
+        channels: definition.channels.clone(),
+        triggers: definition.triggers.clone(),
+        settings: Settings {
+            timeout_ms: definition.settings.timeout_ms,
+            max_retries: definition.settings.max_retries.unwrap_or(0),
+            max_loop_iterations: definition
+                .settings
+                .max_loop_iterations
+                .unwrap_or(DEFAULT_LOOPBACKS),
+        },
+        entries: Vec::new(),
+        configurable_schema: definition.configurable_schema.clone(),
+        warnings: Vec::new(),
+        by_id,
+    };
+    link(&mut plan);
+    loops::mark(
+        &mut plan,
+        &places,
+        definition.settings.max_loop_iterations,
+        &mut problems,
+    );
+    let cyclic = cycles::check(&plan, &places, &mut problems);
+    plan.entries = plan
+        .node_ixs()
+        .filter(|&ix| {
+            plan.node(ix)
+                .incoming
+                .iter()
+                .all(|&edge| plan.edge(edge).back)
+        })
+        .collect();
+    if !cyclic && !plan.nodes.is_empty() && !plan.entries.iter().any(|&ix| !plan.node(ix).disabled)
+    {
+        problems.add(
+            "/nodes",
+            ProblemCode::NoStart,
+            "no node can start the run: every node that no edge leads to is disabled; enable one",
+        );
+    }
+    upstream::check(&plan, &mut warnings);
+    plan.warnings = warnings.listed;
+    problems.or(plan)
+}
+
+/// Tells every node its edges.
+fn link(plan: &mut Plan) {
+    for (index, edge) in plan.edges.iter().enumerate() {
+        let ix = EdgeIx(index as u32);
+        plan.nodes[edge.source.index()].outgoing.push(ix);
+        plan.nodes[edge.target.index()].incoming.push(ix);
+    }
+}
+
+struct Compiler<'d> {
+    definition: &'d Definition,
+    types: &'d dyn NodeTypes,
+    unknown: UnknownTypes,
+    problems: Problems,
+    warnings: Problems,
+    by_id: BTreeMap<NodeId, NodeIx>,
+    variables: BTreeSet<&'d str>,
+    written: BTreeSet<&'d str>,
+    /// Compiled once per text.
+    expressions: BTreeMap<(ExpressionKind, &'d str), Result<Expression, ExprError>>,
+    expression_bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ExpressionKind {
+    Expression,
+    Operand,
+}
+
+impl<'d> Compiler<'d> {
+    fn nodes(&mut self) -> Vec<PlanNode> {
+        let list = Path::Key(&Path::Root, "nodes");
+        let definition = self.definition;
+        definition
+            .nodes
+            .iter()
+            .enumerate()
+            .map(|(index, node)| self.node(&Path::Index(&list, index), node))
+            .collect()
+    }
+
+    fn node(&mut self, path: &Path<'_>, node: &'d Node) -> PlanNode {
+        let inputs = Path::Key(path, "inputs");
+        let inputs = node
+            .inputs
+            .iter()
+            .filter_map(|(port, value)| {
+                let value = self.port(&Path::Key(&inputs, port), value)?;
+                Some((port.clone(), value))
+            })
+            .collect();
+        let kind = self.kind(path, node);
+        let config = Path::Key(path, "config");
+        let expressions = expression_keys(kind)
+            .iter()
+            .filter_map(|key| {
+                let text = node.config.get(key)?.as_str()?;
+                let path = Path::Key(&config, key);
+                let expression = self.expression(&path, text, ExpressionKind::Expression)?;
+                Some((*key, expression))
+            })
+            .collect();
+        let settings = node.settings;
+        PlanNode {
+            id: node.id.clone(),
+            type_id: node.type_id.clone(),
+            name: node.name.clone(),
+            kind,
+            config: node.config.clone(),
+            expressions,
+            inputs,
+            retry: RetryPolicy {
+                max_retries: settings
+                    .max_retries
+                    .or(self.definition.settings.max_retries)
+                    .unwrap_or(0),
+                backoff: settings.backoff.unwrap_or_default(),
+            },
+            timeout_ms: settings.timeout_ms,
+            on_failure: settings.on_failure,
+            disabled: node.disabled,
+            output_sensitivity: node.output_sensitivity.clone(),
+            agent: node.agent.clone(),
+            incoming: Vec::new(),
+            outgoing: Vec::new(),
+            within: None,
+            body: None,
+        }
+    }
+
+    fn kind(&mut self, path: &Path<'_>, node: &Node) -> NodeKind {
+        let control = ControlKind::of(&node.type_id).map(NodeKind::Control);
+        let known = control.or_else(|| self.types.kind(&node.type_id));
+        let Some(kind) = known else {
+            self.unknown_type(&Path::Key(path, "typeId"), &node.type_id);
+            return NodeKind::Work;
+        };
+        let config = Path::Key(path, "config");
+        for problem in self.types.check_config(&node.type_id, &node.config) {
+            let path = config.pointer() + &problem.path;
+            self.problems.push(Problem { path, ..problem });
+        }
+        if kind == NodeKind::Control(ControlKind::ChannelWrite) {
+            for key in CHANNEL_KEYS {
+                self.channel(&config, key, &node.config);
+            }
+        }
+        kind
+    }
+
+    fn port(&mut self, path: &Path<'_>, port: &'d Port) -> Option<PortValue> {
+        Some(match port {
+            Port::Static(value) => PortValue::Static(value.clone()),
+            Port::Expression(text) => {
+                let path = Path::Key(path, "expression");
+                PortValue::Expression(self.expression(&path, text, ExpressionKind::Expression)?)
+            }
+            Port::Connection {
+                node,
+                output,
+                optional,
+            } => PortValue::Connection {
+                node: self.node_ref(&Path::Key(path, "nodeId"), node)?,
+                output: output.clone(),
+                optional: *optional,
+            },
+            Port::Variable { name, optional } => {
+                let known = *optional || self.may_exist(name);
+                if !known {
+                    let message = self.unknown_variable(name);
+                    let path = Path::Key(path, "variableName");
+                    self.problem(&path, ProblemCode::UnknownReference, message);
+                }
+                PortValue::Variable {
+                    name: name.clone(),
+                    optional: *optional,
+                }
+            }
+        })
+    }
+
+    /// The edges with both ends known, and where each stands in the document. A plan is only
+    /// made when that is all of them.
+    fn edges(&mut self) -> (Vec<PlanEdge>, Vec<usize>) {
+        let list = Path::Key(&Path::Root, "edges");
+        let definition = self.definition;
+        definition
+            .edges
+            .iter()
+            .enumerate()
+            .filter_map(|(index, edge)| Some((self.edge(&Path::Index(&list, index), edge)?, index)))
+            .unzip()
+    }
+
+    fn edge(&mut self, path: &Path<'_>, edge: &'d Edge) -> Option<PlanEdge> {
+        let source = self.node_ref(&Path::Key(path, "sourceNodeId"), &edge.source);
+        let target = self.node_ref(&Path::Key(path, "targetNodeId"), &edge.target);
+        let condition = edge
+            .condition
+            .as_ref()
+            .and_then(|condition| self.condition(&Path::Key(path, "condition"), condition));
+        Some(PlanEdge {
+            id: edge.id.clone(),
+            source: source?,
+            target: target?,
+            source_output: edge.source_output.clone(),
+            target_input: edge.target_input.clone(),
+            condition,
+            rule: edge.rule,
+            back: false,
+        })
+    }
+
+    fn condition(&mut self, path: &Path<'_>, condition: &'d ConditionText) -> Option<Condition> {
+        let mut operand =
+            |text| self.expression(&Path::Key(path, "left"), text, ExpressionKind::Operand);
+        Some(match condition {
+            ConditionText::Truthy(left) => Condition::Truthy(operand(left)?),
+            ConditionText::Falsy(left) => Condition::Falsy(operand(left)?),
+            ConditionText::Compare { test, left, right } => {
+                let left = operand(left);
+                match test {
+                    Comparison::Equals => Condition::Equals(left?, right.clone()),
+                    Comparison::NotEquals => Condition::NotEquals(left?, right.clone()),
+                    Comparison::Contains => Condition::Contains(left?, right.clone()),
+                    Comparison::Regex => {
+                        let pattern = compile_pattern(right.as_str().unwrap_or_default());
+                        match pattern {
+                            Ok(pattern) => Condition::Regex(left?, pattern),
+                            Err(error) => {
+                                let path = Path::Key(path, "right");
+                                let code = ProblemCode::InvalidExpression;
+                                self.problem(&path, code, error.to_string());
+                                return None;
+                            }
+                        }
+                    }
+                }
+            }
+            ConditionText::Expression(text) => Condition::Expression(self.expression(
+                &Path::Key(path, "expression"),
+                text,
+                ExpressionKind::Expression,
+            )?),
+        })
+    }
+
+    fn triggers(&mut self) {
+        let list = Path::Key(&Path::Root, "triggers");
+        let definition = self.definition;
+        for (index, trigger) in definition.triggers.iter().enumerate() {
+            let path = Path::Index(&list, index);
+            let Trigger {
+                kind, config, node, ..
+            } = trigger;
+            if let Some(node) = node {
+                self.node_ref(&Path::Key(&path, "nodeId"), node.as_str());
+            }
+            if kind == "channel-write" {
+                self.channel(&Path::Key(&path, "config"), "channel", config);
+            }
+        }
+    }
+}

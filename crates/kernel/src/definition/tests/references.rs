@@ -1,0 +1,254 @@
+//! What the parts of a definition refer to.
+
+use serde_json::{Value, json};
+
+use super::{Types, assert_lines, check, check_warnings, graph, plan, with};
+use crate::definition::{ControlKind, NodeKind, Plan, PortValue, UnknownTypes};
+
+#[test]
+fn ids_are_unique() {
+    let mut document = graph("a b a", "a>b a>b");
+    document["edges"][1]["id"] = json!("e0");
+    document["triggers"] = json!([{"id": "t", "type": "manual"}, {"id": "t", "type": "manual"}]);
+    document["variables"] =
+        json!([{"name": "v", "type": "string"}, {"name": "v", "type": "number"}]);
+    check(
+        &document,
+        &[
+            "/nodes/2/id: duplicate_id: `a` is already the id of /nodes/0; choose another one",
+            "/edges/1/id: duplicate_id: `e0` is already the id of /edges/0; choose another one",
+            "/triggers/1/id: duplicate_id: `t` is already the id of /triggers/0; choose another one",
+            "/variables/1/name: duplicate_id: `v` is already the name of /variables/0; choose another one",
+        ],
+    );
+}
+
+#[test]
+fn unknown_nodes_are_listed_with_a_guess() {
+    let mut document = graph("fetch b", "fetsh>b b>nowhere");
+    document["nodes"][1]["inputs"] = json!({
+        "x": {"type": "connection", "nodeId": "fetsh", "outputKey": "o"},
+        "y": {"type": "expression", "expression": "nodes.fetch_.outputs.o"},
+    });
+    document["triggers"][0]["nodeId"] = json!("c");
+    check(
+        &document,
+        &[
+            "/nodes/1/inputs/x/nodeId: unknown_reference: there is no node `fetsh`; did you mean `fetch`?",
+            "/nodes/1/inputs/y/expression: unknown_reference: there is no node `fetch_`; did you mean `fetch`?",
+            "/edges/0/sourceNodeId: unknown_reference: there is no node `fetsh`; did you mean `fetch`?",
+            "/edges/1/targetNodeId: unknown_reference: there is no node `nowhere`; add it, or name another one",
+            "/triggers/0/nodeId: unknown_reference: there is no node `c`; did you mean `b`?",
+        ],
+    );
+}
+
+#[test]
+fn a_node_without_id_does_not_make_references_unknown() {
+    let mut document = graph("a b", "a>b");
+    document["nodes"][1]["id"] = json!(7);
+    check(
+        &document,
+        &["/nodes/1/id: wrong_type: must be a string, not a number"],
+    );
+}
+
+#[test]
+fn shape_and_references_are_reported_together() {
+    let mut document = graph("a b", "a>c");
+    document["nodes"][0]["disabeld"] = json!(true);
+    check(
+        &document,
+        &[
+            "/nodes/0/disabeld: unknown_field: there is no field `disabeld` here; did you mean `disabled`?",
+            "/edges/0/targetNodeId: unknown_reference: there is no node `c`; did you mean `a`?",
+        ],
+    );
+}
+
+#[test]
+fn types_are_known_or_not() {
+    let document = graph(
+        "a:core.nop b:core.delai c:vendor.acme.thing d:work.picky",
+        "",
+    );
+    let types = [
+        "/nodes/0/typeId: unknown_type: there is no node type `core.nop`; did you mean `core.noop`?",
+        "/nodes/1/typeId: unknown_type: there is no node type `core.delai`; did you mean `core.delay`?",
+        "/nodes/2/typeId: unknown_type: there is no node type `vendor.acme.thing`; use one that this engine has",
+    ];
+    let config = "/nodes/3/config/size: missing_field: say a size";
+    check(&document, &[types[0], types[1], types[2], config]);
+    let mut document = document;
+    document["nodes"][3]["config"]["size"] = json!(1);
+    match Plan::from_json(&document, &Types, UnknownTypes::Warn) {
+        Ok(plan) => {
+            assert_lines(&plan.warnings, &types);
+            assert!(plan.nodes.iter().all(|node| node.kind == NodeKind::Work));
+        }
+        Err(problems) => panic!("{problems}"),
+    }
+}
+
+#[test]
+fn every_control_kind_has_a_type_id() {
+    for kind in ControlKind::ALL {
+        assert_eq!(ControlKind::of(kind.type_id()), Some(kind));
+    }
+    assert_eq!(ControlKind::of("core.noop"), None);
+}
+
+fn inputs(inputs: Value) -> Value {
+    with(&[
+        ("/nodes/0/inputs", inputs),
+        ("/variables/-", json!({"name": "city", "type": "string"})),
+    ])
+}
+
+#[test]
+fn inputs_are_resolved() {
+    let mut document = graph("a b", "a>b");
+    document["variables"] = json!([{"name": "v", "type": "string"}]);
+    document["nodes"][1]["inputs"] = json!({
+        "c": {"type": "connection", "nodeId": "a", "outputKey": "o", "optional": true},
+        "e": {"type": "expression", "expression": "variables.v + 'x'"},
+        "s": {"type": "static", "value": {"deep": [1]}},
+        "v": {"type": "variable", "variableName": "v"},
+    });
+    let plan = plan(&document);
+    let text = format!("{:?}", plan.nodes[1].inputs);
+    assert_eq!(
+        text,
+        "[(\"c\", Connection { node: NodeIx(0), output: \"o\", optional: true }), \
+         (\"e\", Expression(Expression(\"variables.v + 'x'\"))), \
+         (\"s\", Static(Object {\"deep\": Array [Number(1)]})), \
+         (\"v\", Variable { name: \"v\", optional: false })]"
+    );
+    assert!(matches!(
+        plan.nodes[1].inputs[0].1,
+        PortValue::Connection { .. }
+    ));
+}
+
+#[test]
+fn variables_are_declared_or_written() {
+    let variable = |name: &str| json!({"p": {"type": "variable", "variableName": name}});
+    check(&inputs(variable("city")), &[]);
+    check(
+        &inputs(variable("citi")),
+        &[
+            "/nodes/0/inputs/p/variableName: unknown_reference: there is no variable `citi`; did you mean `city`?",
+        ],
+    );
+    check(
+        &inputs(json!({"p": {"type": "variable", "variableName": "zip", "optional": true}})),
+        &[],
+    );
+    let mut document = graph("a:core.setVariable b:core.subWorkflow c", "");
+    document["nodes"][0]["config"] = json!({"name": "x", "variables": {"y": 1}});
+    document["nodes"][1]["config"] = json!({"outputMapping": {"z": "childZ"}});
+    document["nodes"][2]["inputs"] = json!({
+        "a": {"type": "variable", "variableName": "a"},
+        "x": {"type": "variable", "variableName": "x"},
+        "y": {"type": "variable", "variableName": "y"},
+        "z": {"type": "variable", "variableName": "z"},
+        "w": {"type": "variable", "variableName": "w"},
+    });
+    check(
+        &document,
+        &[
+            "/nodes/2/inputs/w/variableName: unknown_reference: there is no variable `w`; declare it in `variables`",
+        ],
+    );
+}
+
+#[test]
+fn expressions_are_compiled() {
+    let expression = |text: &str| inputs(json!({"p": {"type": "expression", "expression": text}}));
+    check(
+        &expression("variables.city +"),
+        &[
+            "/nodes/0/inputs/p/expression: invalid_expression: at column 17: the expression ends too early",
+        ],
+    );
+    check_warnings(
+        &expression("variables.citi + 'x'"),
+        &[
+            "/nodes/0/inputs/p/expression: unknown_reference: there is no variable `citi`; did you mean `city`?",
+        ],
+    );
+    check_warnings(
+        &expression("has(variables.citi) ? variables.city : 'x'"),
+        &[],
+    );
+    let mut document = graph("a:core.conditional h:core.loop b", "h.body>b b>h");
+    document["nodes"][0]["config"] = json!({"expression": "1 +"});
+    document["nodes"][1]["config"] = json!({"items": "[", "while": "nodes.x.outputs.y"});
+    check(
+        &document,
+        &[
+            "/nodes/0/config/expression: invalid_expression: at column 4: the expression ends too early",
+            "/nodes/1/config/items: invalid_expression: at column 2: the expression ends too early",
+            "/nodes/1/config/while: unknown_reference: there is no node `x`; did you mean `a`?",
+        ],
+    );
+    let mut document = graph("a:core.conditional", "");
+    document["nodes"][0]["config"] = json!({"expression": "true"});
+    let plan = plan(&document);
+    assert_eq!(plan.nodes[0].expressions["expression"].text(), "true");
+}
+
+#[test]
+fn a_flood_of_expressions_is_refused() {
+    let long = format!("'{}' == 'x'", "x".repeat(4_000));
+    let ports: Vec<String> = (0..300).map(|n| format!("p{n}")).collect();
+    let ports = ports.iter().enumerate().map(|(n, port)| {
+        (
+            port.clone(),
+            json!({"type": "expression", "expression": format!("{n} == 1 || {long}")}),
+        )
+    });
+    let problems = super::load(&with(&[(
+        "/nodes/0/inputs",
+        Value::Object(ports.collect()),
+    )]));
+    let problems = problems.err().unwrap_or_default();
+    assert!(
+        problems.listed[0].message.contains("split the workflow"),
+        "{problems}"
+    );
+}
+
+#[test]
+fn channels_are_declared_when_any_is() {
+    let mut document = graph("a:core.channelWrite b:core.channelWrite", "");
+    document["nodes"][0]["config"] = json!({"channelName": "event", "value": 1});
+    document["nodes"][1]["config"] = json!({"channel": "events", "value": 1});
+    check(&document, &[]);
+    document["channels"] = json!({"events": {"reducer": "append"}});
+    document["triggers"] =
+        json!([{"id": "t", "type": "channel-write", "config": {"channel": "other"}}]);
+    check(
+        &document,
+        &[
+            "/nodes/0/config/channelName: unknown_reference: there is no channel `event`; did you mean `events`?",
+            "/triggers/0/config/channel: unknown_reference: there is no channel `other`; declare it in `channels`",
+        ],
+    );
+}
+
+#[test]
+fn a_connection_needs_a_path() {
+    let mut document = graph("a b c h:core.loop x y", "a>b b>c h.body>x x>y y>h");
+    let from = |id: &str| json!({"p": {"type": "connection", "nodeId": id, "outputKey": "o"}});
+    document["nodes"][2]["inputs"] = from("a");
+    document["nodes"][4]["inputs"] = from("y");
+    check_warnings(&document, &[]);
+    document["nodes"][0]["inputs"] = from("c");
+    check_warnings(
+        &document,
+        &[
+            "/nodes/0/inputs/p: unknown_reference: no path of edges leads here from `c`, so its output may not be there yet; add an edge",
+        ],
+    );
+}
