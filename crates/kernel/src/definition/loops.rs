@@ -13,7 +13,7 @@ const BODY: &str = "body";
 const DONE: &str = "done";
 /// Edges looked at to find the bodies of all loops. Loops within loops are looked at once per
 /// level, so only a definition of absurdly nested loops needs more.
-const MAX_STEPS: usize = 20_000_000;
+const MAX_STEPS: usize = 5_000_000;
 
 /// Finds the body of every loop and marks the back edges.
 pub(super) fn mark(

@@ -1,0 +1,256 @@
+//! JSON: read strictly, kept as RFC 8785 canonical bytes.
+
+mod canonical;
+
+use std::cell::RefCell;
+use std::fmt;
+
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+pub use canonical::canonical;
+
+use crate::limits::{MAX_DEFINITION_BYTES, MAX_JSON_DEPTH};
+use crate::problem::{Path, Position, Problem, ProblemCode, Problems, quoted};
+
+/// How large a document may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of the text.
+    pub max_bytes: usize,
+    /// Arrays and objects within one another. More than [`MAX_JSON_DEPTH`] is not allowed.
+    pub max_depth: usize,
+}
+
+impl Limits {
+    /// The bounds of a workflow definition.
+    pub const DEFINITION: Self = Self {
+        max_bytes: MAX_DEFINITION_BYTES,
+        max_depth: MAX_JSON_DEPTH,
+    };
+}
+
+/// Reads a JSON text strictly: UTF-8, one value and nothing after it, no key twice in an object,
+/// within bounds. Time and memory are in proportion to the bounds, not to the text.
+///
+/// Numbers are kept as `serde_json` does (64-bit integers, else doubles); one that is too large
+/// for a double is an error.
+///
+/// # Errors
+/// The first place where the text is not JSON, or every repeated key with its path.
+pub fn parse(bytes: &[u8], limits: Limits) -> Result<Value, Problems> {
+    if bytes.len() > limits.max_bytes {
+        return Err(Problem::new(
+            "",
+            ProblemCode::TooLarge,
+            format!(
+                "the document has {} bytes; at most {} are allowed",
+                bytes.len(),
+                limits.max_bytes
+            ),
+        )
+        .into());
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        at(
+            position(bytes, error.valid_up_to()),
+            ProblemCode::InvalidUtf8,
+            "the text is not UTF-8; save it as UTF-8",
+        )
+    })?;
+    if text.starts_with('\u{feff}') {
+        return Err(at(
+            Position { line: 1, column: 1 },
+            ProblemCode::MalformedJson,
+            "the text begins with a byte order mark; save it as UTF-8 without one",
+        ));
+    }
+    check_depth(bytes, limits.max_depth.min(MAX_JSON_DEPTH))?;
+
+    let problems = RefCell::new(Problems::new());
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let strict = Strict {
+        path: &Path::Root,
+        problems: &problems,
+    };
+    let value = strict
+        .deserialize(&mut deserializer)
+        .and_then(|value| deserializer.end().map(|()| value))
+        .map_err(|error| malformed(text, &error))?;
+    problems.into_inner().or(value)
+}
+
+/// How deep arrays and objects are nested in a value; 0 for anything else.
+///
+/// Takes as much stack as the value is deep, so only for values that were read or computed here.
+pub fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(object) => 1 + object.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+fn at(position: Position, code: ProblemCode, message: impl Into<String>) -> Problems {
+    Problem {
+        at: Some(position),
+        ..Problem::new("", code, message)
+    }
+    .into()
+}
+
+fn position(bytes: &[u8], offset: usize) -> Position {
+    let before = &bytes[..offset];
+    let line_start = before
+        .iter()
+        .rposition(|&b| b == b'\n')
+        .map_or(0, |newline| newline + 1);
+    Position {
+        line: 1 + before.iter().filter(|&&b| b == b'\n').count(),
+        column: 1 + offset - line_start,
+    }
+}
+
+/// Refuses deep nesting before anything recurses. Counts brackets outside of strings, which is
+/// right for JSON, and for anything else an error follows anyway.
+fn check_depth(bytes: &[u8], max_depth: usize) -> Result<(), Problems> {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for (offset, byte) in bytes.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'[' | b'{' => {
+                depth += 1;
+                if depth > max_depth {
+                    return Err(at(
+                        position(bytes, offset),
+                        ProblemCode::TooDeep,
+                        format!("nested more than {max_depth} deep; flatten the document"),
+                    ));
+                }
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn malformed(text: &str, error: &serde_json::Error) -> Problems {
+    let message = error.to_string();
+    let message = message.split(" at line ").next().unwrap_or_default();
+    let message = match message {
+        "trailing characters" => "something follows the end of the JSON value; remove it",
+        "number out of range" => "the number is too large for JSON",
+        "control character (\\u0000-\\u001F) found while parsing a string" => {
+            "a string holds a raw control character, such as a line break; write it as \\n or \\u…"
+        }
+        _ if text.trim_ascii().is_empty() => "the document is empty; a JSON value is needed",
+        "trailing comma" => "a comma stands before the closing bracket; remove it",
+        "key must be a string" => "a key must be a text in double quotes",
+        message => message,
+    };
+    let (line, column) = (error.line().max(1), error.column().max(1));
+    at(
+        Position { line, column },
+        ProblemCode::MalformedJson,
+        format!("not JSON: {message}"),
+    )
+}
+
+/// Reads a value and notes repeated keys.
+#[derive(Clone, Copy)]
+struct Strict<'a> {
+    path: &'a Path<'a>,
+    problems: &'a RefCell<Problems>,
+}
+
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Value, E> {
+        match serde_json::Number::from_f64(value) {
+            Some(number) => Ok(Value::Number(number)),
+            None => Err(E::custom("number out of range")),
+        }
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        loop {
+            let path = Path::Index(self.path, items.len());
+            match seq.next_element_seed(Strict {
+                path: &path,
+                ..self
+            })? {
+                Some(item) => items.push(item),
+                None => return Ok(Value::Array(items)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(key) = map.next_key::<String>()? {
+            let path = Path::Key(self.path, &key);
+            let value = map.next_value_seed(Strict {
+                path: &path,
+                ..self
+            })?;
+            if object.contains_key(&key) {
+                self.problems.borrow_mut().add(
+                    path.pointer(),
+                    ProblemCode::DuplicateKey,
+                    format!(
+                        "the key {} stands here twice; keep one of them",
+                        quoted(&key)
+                    ),
+                );
+                continue;
+            }
+            object.insert(key, value);
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;
