@@ -1,0 +1,70 @@
+//! The envelope: a stored event as a `RunEventDoc`.
+
+use kernel::ENGINE_VERSION;
+use kernel::ids::Seq;
+use kernel::run::{Event, RunEvent};
+use kernel::stream::StreamHeader;
+use serde_json::Value;
+
+use super::fields::Fields;
+use super::payload::payload;
+use crate::record;
+
+/// Every event type this engine writes, in the order of the storage format. Those that OpenWOP
+/// has no word for begin with `runwright.`.
+pub const EVENT_TYPES: &[&str] = record::KINDS;
+
+/// The version of each event type's payload contract.
+const SCHEMA_VERSION: u32 = 1;
+
+/// A stored event as a `RunEventDoc`, without the event that caused it.
+pub fn event(header: &StreamHeader, event: &Event) -> Value {
+    event_caused_by(header, event, None)
+}
+
+/// A stored event as a `RunEventDoc`, with the sequence of the event that caused it: the first
+/// one of its batch. An event is not said to cause itself.
+pub fn event_caused_by(header: &StreamHeader, event: &Event, cause: Option<Seq>) -> Value {
+    let run = &header.stream;
+    let cause = cause
+        .filter(|&seq| seq < event.seq)
+        .map(|seq| run.event(seq));
+    let doc = Fields::new()
+        .text("eventId", run.event(event.seq))
+        .text("runId", run)
+        .with("type", record::kind(&event.body))
+        .with("payload", payload(header, event))
+        .text("timestamp", event.at)
+        .with("sequence", event.seq)
+        .maybe_text("nodeId", record::node(&event.body))
+        .with("schemaVersion", SCHEMA_VERSION)
+        .text("engineVersion", ENGINE_VERSION)
+        .maybe_text("causationId", cause);
+    match &event.body {
+        // The payload is closed to all but the question itself, so its id stands beside it.
+        RunEvent::InterruptRequested { interrupt_id, .. } => {
+            doc.text("interruptId", interrupt_id).build()
+        }
+        _ => doc.build(),
+    }
+}
+
+/// A stretch of a log as `RunEventDoc`s, each with the event that caused it.
+///
+/// A batch begins at the event that carries a cause. Events before the first such event are
+/// rendered without one: read from where a batch begins to have them all.
+pub fn events<'a>(
+    header: &StreamHeader,
+    events: impl IntoIterator<Item = &'a Event>,
+) -> Vec<Value> {
+    let mut first_of_batch = None;
+    events
+        .into_iter()
+        .map(|event| {
+            if event.cause.is_some() {
+                first_of_batch = Some(event.seq);
+            }
+            event_caused_by(header, event, first_of_batch)
+        })
+        .collect()
+}

@@ -1,0 +1,11 @@
+//! OpenWOP v1: events and snapshots as a v1 client reads them.
+//!
+//! Two rules hold for all of it. A value that is absent is left out, never `null`. Where the
+//! protocol's schema closes an object, nothing is added to it; what this engine knows beyond
+//! the protocol goes into open objects only.
+
+mod event;
+mod fields;
+mod payload;
+
+pub use event::{EVENT_TYPES, event, event_caused_by, events};

@@ -1,0 +1,411 @@
+//! The payload of each event type.
+//!
+//! Objects that the protocol closes get its fields only: `node.dispatched`, `channel.written`,
+//! `provider.usage`, `run.dead_lettered`, `interrupt.requested` and the `meta` of
+//! `output.chunk`. The others also say which visit and attempt of the node they are about.
+
+use kernel::run::event::{DivergenceKind, Ending};
+use kernel::run::{Event, RunEvent};
+use kernel::stream::{Owner, StreamHeader};
+use serde_json::{Map, Value};
+
+use super::fields::{Fields, error};
+
+/// The transports the protocol knows. A run that came in by another way (the command line) says
+/// none rather than a wrong one.
+const TRANSPORTS: [&str; 4] = ["rest", "mcp", "a2a", "ui"];
+
+/// What a run's owner looks like wherever it is shown. Who vouches for the principal is not
+/// shown: the object is closed.
+pub(super) fn owner(owner: &Owner) -> Value {
+    Fields::new()
+        .text("tenant", &owner.tenant)
+        .maybe("workspace", owner.workspace.as_ref())
+        .maybe("principal", owner.principal.as_ref())
+        .build()
+}
+
+/// The payload of an event.
+pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
+    let fields = match &event.body {
+        RunEvent::RunStarted {
+            workflow_id,
+            inputs,
+            // A reader gets them from the snapshot; here they would repeat the inputs.
+            variables: _,
+            transport,
+            engine_version,
+            tags,
+            metadata,
+            configurable,
+        } => Fields::new()
+            .text("workflowId", workflow_id)
+            .with("inputs", inputs)
+            .maybe(
+                "transport",
+                TRANSPORTS
+                    .contains(&transport.as_str())
+                    .then_some(transport),
+            )
+            .text("engineVersion", engine_version)
+            .with("owner", owner(&header.owner))
+            .filled("tags", tags)
+            .filled("metadata", metadata)
+            .filled("configurable", configurable),
+        RunEvent::RunCompleted {
+            outputs,
+            duration_ms,
+        } => Fields::new()
+            .with("outputs", outputs)
+            .with("durationMs", duration_ms),
+        RunEvent::RunFailed {
+            error,
+            failed_node_id,
+            duration_ms,
+        } => Fields::new()
+            .with("error", failure(error))
+            .maybe_text("failedNodeId", failed_node_id.as_ref())
+            .with("durationMs", duration_ms),
+        RunEvent::RunCancelled {
+            reason,
+            cancelled_by,
+            parent_run_id,
+            duration_ms,
+        } => Fields::new()
+            .maybe("reason", reason.as_ref())
+            .maybe("cancelledBy", cancelled_by.as_ref())
+            .maybe_text("parentRunId", parent_run_id.as_ref())
+            .with("durationMs", duration_ms),
+        RunEvent::RunStopping { ending } => Fields::new().with("ending", stopping(ending)),
+        RunEvent::RunDraining { reason } => Fields::new().maybe("reason", reason.as_ref()),
+        RunEvent::RunPaused {
+            reason,
+            drain_policy,
+        } => Fields::new()
+            .maybe("reason", reason.as_ref())
+            .with("drainPolicy", drain_policy),
+        RunEvent::RunResumed { reason } => Fields::new().maybe("reason", reason.as_ref()),
+        RunEvent::RunResuming { from_status } => Fields::new().with("fromStatus", from_status),
+        RunEvent::RunDeadLettered {
+            node_id,
+            reason,
+            attempts,
+        } => Fields::new()
+            .text("runId", &header.stream)
+            .text("nodeId", node_id)
+            .with("reason", reason)
+            .with("attempts", attempts),
+        RunEvent::NodeStarted {
+            node_id,
+            type_id,
+            visit,
+            attempt,
+            inputs,
+            due_at,
+            timeout_at,
+        } => Fields::new()
+            .text("nodeId", node_id)
+            .with("typeId", type_id)
+            .with("visit", visit)
+            .with("attempt", attempt)
+            .maybe("inputs", inputs.as_ref())
+            .maybe_text("dueAt", due_at.as_ref())
+            .maybe_text("timeoutAt", timeout_at.as_ref()),
+        RunEvent::AttemptRestarted {
+            node_id,
+            visit,
+            attempt,
+            restarts,
+        } => Fields::new()
+            .text("nodeId", node_id)
+            .with("visit", visit)
+            .with("attempt", attempt)
+            .with("restarts", restarts),
+        RunEvent::NodeCompleted {
+            node_id,
+            visit,
+            attempt,
+            outputs,
+            port,
+            declined_edges,
+            duration_ms,
+        } => Fields::new()
+            .text("nodeId", node_id)
+            .with("visit", visit)
+            .with("attempt", attempt)
+            .with("outputs", outputs)
+            .maybe("port", port.as_ref())
+            .filled("declinedEdges", declined_edges)
+            .with("durationMs", duration_ms),
+        RunEvent::NodeFailed {
+            node_id,
+            visit,
+            error,
+            attempts,
+            declined_edges,
+        } => Fields::new()
+            .text("nodeId", node_id)
+            .with("visit", visit)
+            .with("error", failure(error))
+            // None when the node failed before its first attempt; the protocol counts from 1.
+            .maybe("attempts", (*attempts > 0).then_some(attempts))
+            .filled("declinedEdges", declined_edges),
+        RunEvent::NodeRetried {
+            node_id,
+            visit,
+            attempt,
+            delay_ms,
+            last_error,
+        } => Fields::new()
+            .text("nodeId", node_id)
+            .with("visit", visit)
+            .with("attempt", attempt)
+            .with("delayMs", delay_ms)
+            .with("lastError", failure(last_error)),
+        RunEvent::NodeSkipped {
+            node_id,
+            visit,
+            reason,
+        } => Fields::new()
+            .text("nodeId", node_id)
+            .with("visit", visit)
+            .with("reason", reason),
+        RunEvent::NodeCancelled {
+            node_id,
+            visit,
+            reason,
+        } => Fields::new()
+            .text("nodeId", node_id)
+            .with("visit", visit)
+            .with("reason", reason),
+        RunEvent::NodeSuspended {
+            node_id,
+            visit,
+            interrupt_id,
+            kind,
+        } => Fields::new()
+            .text("nodeId", node_id)
+            .with("visit", visit)
+            .text("interruptId", interrupt_id)
+            .with("kind", kind),
+        RunEvent::NodeResumed {
+            node_id,
+            visit,
+            interrupt_id,
+        } => Fields::new()
+            .text("nodeId", node_id)
+            .with("visit", visit)
+            .text("interruptId", interrupt_id),
+        RunEvent::NodeDispatched {
+            node_id: _,
+            visit: _,
+            child_run_id,
+            child_workflow_id,
+            definition: _,
+            inputs: _,
+            budget: _,
+        } => Fields::new()
+            .text("childRunId", child_run_id)
+            .text("childWorkflowId", child_workflow_id),
+        RunEvent::ChildSettled {
+            child_run_id,
+            status,
+            variables,
+            outputs,
+            error,
+            spent,
+        } => Fields::new()
+            .text("childRunId", child_run_id)
+            .with("status", status)
+            .filled("variables", variables)
+            .filled("outputs", outputs)
+            .maybe("error", error.as_ref().map(failure))
+            .filled("spent", spent),
+        RunEvent::InterruptRequested {
+            interrupt_id: _,
+            node_id: _,
+            visit: _,
+            kind,
+            key,
+            data,
+            resume_schema,
+            timeout_at,
+        } => Fields::new()
+            .with("kind", kind)
+            .with("key", key)
+            .with("data", data)
+            .maybe("resumeSchema", resume_schema.as_ref())
+            .maybe("timeoutMs", timeout_at.map(|due| due.ms_since(event.at))),
+        RunEvent::InterruptResolved {
+            interrupt_id,
+            node_id,
+            kind,
+            resume_value,
+            resolved_by,
+        } => Fields::new()
+            .text("nodeId", node_id)
+            .text("interruptId", interrupt_id)
+            .with("kind", kind)
+            .with("resumeValue", resume_value)
+            .maybe("resolvedBy", resolved_by.as_ref()),
+        RunEvent::SignalReceived { name, id, payload } => Fields::new()
+            .with("name", name)
+            .with("id", id)
+            .with("payload", payload),
+        RunEvent::ChannelWritten {
+            channel,
+            value,
+            reducer,
+            written_at,
+            schema_version,
+            node_id,
+        } => Fields::new()
+            .with("channel", channel)
+            .with("value", value)
+            .with("reducer", reducer)
+            .text("writtenAt", written_at)
+            .with("schemaVersion", schema_version)
+            .maybe_text("nodeId", node_id.as_ref()),
+        RunEvent::VariableChanged {
+            name,
+            next,
+            node_id,
+        } => Fields::new()
+            .with("name", name)
+            .with("next", next)
+            .maybe_text("nodeId", node_id.as_ref()),
+        RunEvent::ArtifactCreated { artifact, node_id } => Fields::new()
+            .with("artifactId", &artifact.artifact_id)
+            .with("artifactType", &artifact.artifact_type)
+            .text("nodeId", node_id)
+            .with("mediaType", &artifact.media_type)
+            .with("size", artifact.size)
+            .text("sha256", artifact.digest),
+        RunEvent::OutputChunk {
+            node_id,
+            visit,
+            attempt,
+            channel,
+            chunk,
+            is_last,
+            meta,
+        } => Fields::new()
+            .text("nodeId", node_id)
+            .text("runId", &header.stream)
+            .with("visit", visit)
+            .with("attempt", attempt)
+            .with("channel", channel)
+            .with("chunk", chunk)
+            .with("isLast", is_last)
+            .maybe("meta", meta.as_ref().and_then(chunk_meta)),
+        RunEvent::LogAppended {
+            level,
+            message,
+            attempt,
+        } => Fields::new()
+            .with("level", level)
+            .with("message", message)
+            .maybe_text("nodeId", attempt.as_ref().map(|attempt| &attempt.node))
+            .maybe(
+                "fields",
+                attempt.as_ref().map(|attempt| {
+                    Fields::new()
+                        .with("visit", attempt.visit)
+                        .with("attempt", attempt.attempt)
+                        .build()
+                }),
+            ),
+        RunEvent::CapBreached {
+            kind,
+            limit,
+            observed,
+            node_id,
+        } => Fields::new()
+            .with("kind", kind)
+            .with("limit", limit)
+            .with("observed", observed)
+            .maybe_text("nodeId", node_id.as_ref()),
+        RunEvent::ProviderUsage { usage, node_id } => Fields::new()
+            .with("provider", &usage.provider)
+            .with("model", &usage.model)
+            .with("inputTokens", usage.input_tokens)
+            .with("outputTokens", usage.output_tokens)
+            .with(
+                "totalTokens",
+                usage.input_tokens.saturating_add(usage.output_tokens),
+            )
+            .maybe("costEstimateUsd", usage.cost_estimate_usd)
+            .maybe("currency", usage.cost_estimate_usd.map(|_| "USD"))
+            .text("nodeId", node_id),
+        RunEvent::BudgetReserved { attempt, amounts } => Fields::new()
+            .with("attempt", attempt)
+            .with("amounts", amounts),
+        RunEvent::BudgetSettled { attempt, spent } => {
+            Fields::new().with("attempt", attempt).with("spent", spent)
+        }
+        RunEvent::ReplayDiverged {
+            source_run_id,
+            at_sequence,
+            divergence_kind,
+        } => Fields::new()
+            .text("sourceRunId", source_run_id)
+            .with("atSequence", at_sequence)
+            .maybe_text(
+                "originalEventId",
+                // What the replay decides beyond its source has no original.
+                (*divergence_kind != DivergenceKind::Extra)
+                    .then(|| source_run_id.event(*at_sequence)),
+            )
+            .with("divergenceKind", divergence_kind),
+    };
+    fields.build()
+}
+
+fn failure(node_error: &kernel::run::NodeError) -> Value {
+    error(node_error)
+        .maybe("retryable", node_error.retryable)
+        .build()
+}
+
+fn stopping(ending: &Ending) -> Value {
+    match ending {
+        Ending::Failed { error, node_id } => Fields::new()
+            .with("as", "failed")
+            .with("error", failure(error))
+            .maybe_text("failedNodeId", node_id.as_ref()),
+        Ending::Cancelled { reason, by, parent } => Fields::new()
+            .with("as", "cancelled")
+            .maybe("reason", reason.as_ref())
+            .maybe("cancelledBy", by.as_ref())
+            .maybe_text("parentRunId", parent.as_ref()),
+    }
+    .build()
+}
+
+/// What the protocol types of a chunk's metadata; anything else goes where it keeps a
+/// provider's own words.
+fn chunk_meta(meta: &Value) -> Option<Value> {
+    const TYPED: [&str; 7] = [
+        "finishReason",
+        "logprobs",
+        "toolCalls",
+        "model",
+        "usage",
+        "provider",
+        "providerExtensions",
+    ];
+    let meta = meta.as_object()?;
+    let (mut typed, extra): (Map<_, _>, Map<_, _>) = meta
+        .iter()
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .partition(|(name, _)| TYPED.contains(&name.as_str()));
+    if !extra.is_empty() {
+        let extensions = typed
+            .entry("providerExtensions")
+            .or_insert_with(|| Value::Object(Map::new()));
+        if let Some(extensions) = extensions.as_object_mut() {
+            extensions.extend(extra);
+        }
+    }
+    Some(Value::Object(typed))
+}

@@ -1,0 +1,99 @@
+//! What every rendering needs to know of an event: its kind and the node it is about.
+
+use kernel::ids::NodeId;
+use kernel::run::RunEvent;
+
+/// One table for the names and the match, so that neither can miss a kind.
+macro_rules! kinds {
+    ($($variant:ident => $kind:literal,)+) => {
+        /// Every kind of event, in the order of the storage format.
+        pub(crate) const KINDS: &[&str] = &[$($kind),+];
+
+        /// The kind of an event: its tag in the log, which is also its type on the wire.
+        pub(crate) fn kind(event: &RunEvent) -> &'static str {
+            match event {
+                $(RunEvent::$variant { .. } => $kind,)+
+            }
+        }
+    };
+}
+
+kinds! {
+    RunStarted => "run.started",
+    RunCompleted => "run.completed",
+    RunFailed => "run.failed",
+    RunCancelled => "run.cancelled",
+    RunStopping => "runwright.run.stopping",
+    RunDraining => "runwright.run.draining",
+    RunPaused => "run.paused",
+    RunResumed => "run.resumed",
+    RunResuming => "run.resuming",
+    RunDeadLettered => "run.dead_lettered",
+    NodeStarted => "node.started",
+    AttemptRestarted => "runwright.attempt.restarted",
+    NodeCompleted => "node.completed",
+    NodeFailed => "node.failed",
+    NodeRetried => "node.retried",
+    NodeSkipped => "node.skipped",
+    NodeCancelled => "node.cancelled",
+    NodeSuspended => "node.suspended",
+    NodeResumed => "node.resumed",
+    NodeDispatched => "node.dispatched",
+    ChildSettled => "runwright.child.settled",
+    InterruptRequested => "interrupt.requested",
+    InterruptResolved => "interrupt.resolved",
+    SignalReceived => "runwright.signal.received",
+    ChannelWritten => "channel.written",
+    VariableChanged => "variable.changed",
+    ArtifactCreated => "artifact.created",
+    OutputChunk => "output.chunk",
+    LogAppended => "log.appended",
+    CapBreached => "cap.breached",
+    ProviderUsage => "provider.usage",
+    BudgetReserved => "runwright.budget.reserved",
+    BudgetSettled => "runwright.budget.settled",
+    ReplayDiverged => "replay.diverged",
+}
+
+/// The node an event is about, if it is about one.
+pub(crate) fn node(event: &RunEvent) -> Option<&NodeId> {
+    use RunEvent as E;
+    match event {
+        E::RunFailed {
+            failed_node_id: node_id,
+            ..
+        }
+        | E::ChannelWritten { node_id, .. }
+        | E::VariableChanged { node_id, .. }
+        | E::CapBreached { node_id, .. } => node_id.as_ref(),
+        E::LogAppended { attempt, .. } => attempt.as_ref().map(|attempt| &attempt.node),
+        E::BudgetReserved { attempt, .. } | E::BudgetSettled { attempt, .. } => Some(&attempt.node),
+        E::RunDeadLettered { node_id, .. }
+        | E::NodeStarted { node_id, .. }
+        | E::AttemptRestarted { node_id, .. }
+        | E::NodeCompleted { node_id, .. }
+        | E::NodeFailed { node_id, .. }
+        | E::NodeRetried { node_id, .. }
+        | E::NodeSkipped { node_id, .. }
+        | E::NodeCancelled { node_id, .. }
+        | E::NodeSuspended { node_id, .. }
+        | E::NodeResumed { node_id, .. }
+        | E::NodeDispatched { node_id, .. }
+        | E::InterruptRequested { node_id, .. }
+        | E::InterruptResolved { node_id, .. }
+        | E::ArtifactCreated { node_id, .. }
+        | E::OutputChunk { node_id, .. }
+        | E::ProviderUsage { node_id, .. } => Some(node_id),
+        E::RunStarted { .. }
+        | E::RunCompleted { .. }
+        | E::RunCancelled { .. }
+        | E::RunStopping { .. }
+        | E::RunDraining { .. }
+        | E::RunPaused { .. }
+        | E::RunResumed { .. }
+        | E::RunResuming { .. }
+        | E::ChildSettled { .. }
+        | E::SignalReceived { .. }
+        | E::ReplayDiverged { .. } => None,
+    }
+}

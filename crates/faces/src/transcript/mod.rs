@@ -1,0 +1,99 @@
+//! An event as one line for a person at a plain terminal.
+//!
+//! ```text
+//! 12:03:04.120  node.started               build    attempt 0
+//! ```
+//!
+//! No colours: whoever prints a [`Line`] adds them by its parts. Whatever came from outside the
+//! engine is made printable first ([`printable`]), so that a workflow's output cannot move the
+//! cursor, set a title or pretend to be another line.
+
+use std::fmt::{self, Write};
+
+use kernel::run::Event;
+use kernel::time::Timestamp;
+
+use crate::record;
+
+mod text;
+mod words;
+
+/// The longest text of a line, in characters; the rest is told by `…`.
+pub const MAX_TEXT: usize = 160;
+
+/// An event, ready to be printed in one line. [`fmt::Display`] puts the parts in columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The time of day, UTC, with milliseconds: `12:03:04.120`.
+    pub time: String,
+    /// The event's type.
+    pub kind: &'static str,
+    /// The node it is about, printable.
+    pub node: Option<String>,
+    /// The rest, printable, at most [`MAX_TEXT`] characters; may be empty.
+    pub text: String,
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let node = self.node.as_deref().unwrap_or("-");
+        let line = format!("{}  {:<27} {node:<16} {}", self.time, self.kind, self.text);
+        f.write_str(line.trim_end())
+    }
+}
+
+/// The line of an event.
+pub fn line(event: &Event) -> Line {
+    Line {
+        time: time_of_day(event.at),
+        kind: record::kind(&event.body),
+        node: record::node(&event.body).map(|node| printable(node.as_str())),
+        // Cut before it is made printable too: a chunk of output may be long.
+        text: shorten(
+            &printable(&shorten(&text::text(&event.body), MAX_TEXT)),
+            MAX_TEXT,
+        ),
+    }
+}
+
+/// A text without anything a terminal acts on: control characters, line separators and what
+/// changes the direction of writing are spelled out as escapes.
+pub fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            _ if is_unprintable(c) => {
+                let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+            }
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+fn is_unprintable(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}'
+        )
+}
+
+/// The first `max` characters, the last of them `…` where something is left out.
+fn shorten(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(max - 1).chain(['…']).collect(),
+    }
+}
+
+fn time_of_day(at: Timestamp) -> String {
+    let stamp = at.to_string();
+    match stamp.split_once('T') {
+        Some((_, time)) => time.trim_end_matches('Z').to_owned(),
+        None => stamp,
+    }
+}

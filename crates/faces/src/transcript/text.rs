@@ -1,0 +1,224 @@
+//! What each kind of event has to say.
+
+use kernel::run::RunEvent;
+use kernel::run::event::{Ending, SkipReason};
+
+use super::time_of_day;
+use super::words::{
+    amounts_text, artifact_text, by, count, failure, given, join, millis, names, retried, round,
+    said, took, tried, usage_text, value, why, word,
+};
+
+/// What there is to say beyond kind and node.
+pub(super) fn text(event: &RunEvent) -> String {
+    use RunEvent as E;
+    match event {
+        E::RunStarted {
+            workflow_id,
+            inputs,
+            transport,
+            ..
+        } => join([
+            workflow_id.to_string(),
+            format!("by {transport}"),
+            given("inputs", inputs),
+        ]),
+        E::RunCompleted {
+            outputs,
+            duration_ms,
+        } => join([took(*duration_ms), given("outputs", outputs)]),
+        E::RunFailed {
+            error, duration_ms, ..
+        } => join([failure(error), took(*duration_ms)]),
+        E::RunCancelled {
+            reason,
+            cancelled_by,
+            parent_run_id,
+            duration_ms,
+        } => join([
+            why(reason.as_deref()),
+            by(cancelled_by.as_deref()),
+            said("with parent", parent_run_id.as_ref()),
+            took(*duration_ms),
+        ]),
+        E::RunStopping { ending } => match ending {
+            Ending::Failed { error, .. } => format!("to fail: {}", failure(error)),
+            Ending::Cancelled {
+                reason, by: who, ..
+            } => join([
+                "to be cancelled".to_owned(),
+                why(reason.as_deref()),
+                by(who.as_deref()),
+            ]),
+        },
+        E::RunDraining { reason } | E::RunResumed { reason } => why(reason.as_deref()),
+        E::RunPaused {
+            reason,
+            drain_policy,
+        } => join([word(drain_policy), why(reason.as_deref())]),
+        E::RunResuming { from_status } => format!("was {from_status}"),
+        E::RunDeadLettered {
+            reason, attempts, ..
+        } => format!("{reason} after {}", count(*attempts, "attempt")),
+        E::NodeStarted {
+            type_id,
+            visit,
+            attempt,
+            due_at,
+            timeout_at,
+            ..
+        } => join([
+            tried(*visit, *attempt),
+            type_id.clone(),
+            said("due", due_at.map(time_of_day)),
+            said("times out", timeout_at.map(time_of_day)),
+        ]),
+        E::AttemptRestarted {
+            visit,
+            attempt,
+            restarts,
+            ..
+        } => join([tried(*visit, *attempt), format!("restart {restarts}")]),
+        E::NodeCompleted {
+            visit,
+            attempt,
+            outputs,
+            port,
+            declined_edges,
+            duration_ms,
+            ..
+        } => join([
+            retried(*visit, *attempt),
+            took(*duration_ms),
+            said("port", port.as_ref()),
+            given("outputs", outputs),
+            names("not followed", declined_edges),
+        ]),
+        E::NodeFailed {
+            visit,
+            error,
+            attempts,
+            declined_edges,
+            ..
+        } => join([
+            round(*visit),
+            failure(error),
+            match attempts {
+                0 => "before its first attempt".to_owned(),
+                n => format!("after {}", count(*n, "attempt")),
+            },
+            names("not followed", declined_edges),
+        ]),
+        E::NodeRetried {
+            visit,
+            attempt,
+            delay_ms,
+            last_error,
+            ..
+        } => join([
+            format!("{} in {}", tried(*visit, *attempt), millis(*delay_ms)),
+            failure(last_error),
+        ]),
+        E::NodeSkipped { visit, reason, .. } => join([
+            round(*visit),
+            match reason {
+                SkipReason::RuleNotMet => "its trigger rule cannot be met",
+                SkipReason::Disabled => "it is disabled",
+                SkipReason::OnFailure => "it failed and may be skipped",
+            }
+            .to_owned(),
+        ]),
+        E::NodeCancelled { visit, reason, .. } => join([round(*visit), reason.clone()]),
+        E::NodeSuspended {
+            visit,
+            interrupt_id,
+            kind,
+            ..
+        } => join([
+            round(*visit),
+            format!("waits for {kind}"),
+            interrupt_id.to_string(),
+        ]),
+        E::NodeResumed {
+            visit,
+            interrupt_id,
+            ..
+        } => join([round(*visit), interrupt_id.to_string()]),
+        E::NodeDispatched {
+            visit,
+            child_run_id,
+            child_workflow_id,
+            ..
+        } => join([
+            round(*visit),
+            format!("{child_workflow_id} as {child_run_id}"),
+        ]),
+        E::ChildSettled {
+            child_run_id,
+            status,
+            error,
+            ..
+        } => join([
+            format!("{child_run_id} {}", word(status)),
+            error.as_ref().map(failure).unwrap_or_default(),
+        ]),
+        E::InterruptRequested {
+            interrupt_id,
+            kind,
+            data,
+            timeout_at,
+            ..
+        } => join([
+            kind.clone(),
+            data.get("title").map(value).unwrap_or_default(),
+            interrupt_id.to_string(),
+            said("expires", timeout_at.map(time_of_day)),
+        ]),
+        E::InterruptResolved {
+            kind,
+            resume_value,
+            resolved_by,
+            ..
+        } => join([
+            kind.clone(),
+            value(resume_value),
+            by(resolved_by.as_deref()),
+        ]),
+        E::SignalReceived { name, id, .. } => join([name.clone(), format!("id {id}")]),
+        E::ChannelWritten {
+            channel,
+            value: written,
+            reducer,
+            ..
+        } => format!("{channel} {reducer} {}", value(written)),
+        E::VariableChanged { name, next, .. } => format!("{name} = {}", value(next)),
+        E::ArtifactCreated { artifact, .. } => artifact_text(artifact),
+        E::OutputChunk {
+            channel,
+            chunk,
+            is_last,
+            ..
+        } => join([
+            format!("{}: {chunk}", word(channel)),
+            if *is_last { "(end)" } else { "" }.to_owned(),
+        ]),
+        E::LogAppended { level, message, .. } => format!("{level}: {message}"),
+        E::CapBreached {
+            kind,
+            limit,
+            observed,
+            ..
+        } => format!("{} {observed} of at most {limit}", word(kind)),
+        E::ProviderUsage { usage, .. } => usage_text(usage),
+        E::BudgetReserved { amounts, .. } => amounts_text(amounts),
+        E::BudgetSettled { spent, .. } => amounts_text(spent),
+        E::ReplayDiverged {
+            source_run_id,
+            at_sequence,
+            divergence_kind,
+        } => format!(
+            "from {source_run_id} at {at_sequence}: {}",
+            word(divergence_kind)
+        ),
+    }
+}

@@ -1,0 +1,401 @@
+//! One event of every kind, with every optional field set, and a few with none.
+
+use std::collections::BTreeMap;
+
+use kernel::digest::Digest;
+use kernel::ids::{AttemptId, StreamId};
+use kernel::run::cause::Start;
+use kernel::run::event::{
+    CapKind, ChildStatus, DivergenceKind, DrainPolicy, Ending, OutputChannel, SkipReason,
+};
+use kernel::run::{Artifact, Cause, CausedBy, Event, NodeError, RunEvent, Usage};
+use kernel::stream::{
+    DefinitionRef, FORMAT_VERSION, Owner, Parent, Policy, StreamHeader, StreamKind,
+};
+use kernel::time::Timestamp;
+use serde_json::{Map, Value, json};
+
+/// When the samples happen: one second apart from here.
+pub(crate) const START: Timestamp = Timestamp(1_750_000_000_005);
+
+pub(crate) fn header() -> StreamHeader {
+    StreamHeader {
+        stream: "run-sample".into(),
+        kind: StreamKind::Run,
+        owner: Owner {
+            tenant: "acme".into(),
+            workspace: Some("letters".into()),
+            principal: Some("user-7".into()),
+            issuer: Some("https://id.example".into()),
+        },
+        format: FORMAT_VERSION,
+        created_at: START,
+        definition: Some(definition("print-letters")),
+        origin: None,
+        parent: Some(Parent {
+            run: "run-parent".into(),
+            node: "send".into(),
+            visit: 0,
+            depth: 1,
+        }),
+        policy: Policy::default(),
+        genesis: Digest([0; 32]),
+        predecessor: None,
+    }
+    .seal_genesis()
+}
+
+fn definition(workflow: &str) -> DefinitionRef {
+    DefinitionRef {
+        workflow: workflow.into(),
+        version: "1.0.0".into(),
+        digest: Digest::of(workflow.as_bytes()),
+    }
+}
+
+pub(crate) fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(fields) => fields,
+        other => panic!("an object is needed here, not {other}"),
+    }
+}
+
+fn attempt() -> AttemptId {
+    AttemptId {
+        node: "print".into(),
+        visit: 1,
+        attempt: 2,
+    }
+}
+
+fn error() -> NodeError {
+    NodeError {
+        code: "printer_jam".into(),
+        message: "the printer is jammed; clear it and resume the run".into(),
+        details: Some(json!({ "tray": 2 })),
+        retryable: Some(true),
+    }
+}
+
+fn tokens(n: u64) -> BTreeMap<String, u64> {
+    BTreeMap::from([("tokens".to_owned(), n), ("toolCalls".to_owned(), 1)])
+}
+
+fn later(seconds: i64) -> Timestamp {
+    Timestamp(START.0 + seconds * 1_000)
+}
+
+/// A log that no run could have, but whose every event is well formed: the first event of every
+/// fourth carries a cause.
+pub(crate) fn log() -> Vec<Event> {
+    let bodies = bodies();
+    bodies
+        .into_iter()
+        .zip(0..)
+        .map(|(body, seq)| Event {
+            seq,
+            at: later(i64::try_from(seq).expect("few samples")),
+            cause: (seq % 4 == 0).then_some(Cause {
+                command: CausedBy::Create { start: Start::Now },
+                message: None,
+            }),
+            body,
+        })
+        .collect()
+}
+
+pub(crate) fn bodies() -> Vec<RunEvent> {
+    let mut all = run_events();
+    all.extend(node_events());
+    all.extend(outside_events());
+    all.extend(data_events());
+    all
+}
+
+fn run_events() -> Vec<RunEvent> {
+    vec![
+        RunEvent::RunStarted {
+            workflow_id: "print-letters".into(),
+            inputs: object(json!({ "copies": 3, "to": "Ada" })),
+            variables: object(json!({ "copies": 3, "to": "Ada", "colour": "blue" })),
+            transport: "rest".into(),
+            engine_version: 1,
+            tags: vec!["nightly".into()],
+            metadata: object(json!({ "ticket": "L-1" })),
+            configurable: object(json!({ "recursionLimit": 40 })),
+        },
+        RunEvent::RunStarted {
+            workflow_id: "print-letters".into(),
+            inputs: Map::new(),
+            variables: Map::new(),
+            transport: "cli".into(),
+            engine_version: 1,
+            tags: Vec::new(),
+            metadata: Map::new(),
+            configurable: Map::new(),
+        },
+        RunEvent::RunCompleted {
+            outputs: object(json!({ "pages": 12 })),
+            duration_ms: 61_250,
+        },
+        RunEvent::RunFailed {
+            error: error(),
+            failed_node_id: Some("print".into()),
+            duration_ms: 999,
+        },
+        RunEvent::RunFailed {
+            error: NodeError {
+                code: String::new(),
+                message: String::new(),
+                details: Some(json!("plain text")),
+                retryable: None,
+            },
+            failed_node_id: None,
+            duration_ms: 7_200_000,
+        },
+        RunEvent::RunCancelled {
+            reason: Some("parent-cancelled".into()),
+            cancelled_by: Some("user-7".into()),
+            parent_run_id: Some("run-parent".into()),
+            duration_ms: 1_000,
+        },
+        RunEvent::RunStopping {
+            ending: Ending::Failed {
+                error: error(),
+                node_id: Some("print".into()),
+            },
+        },
+        RunEvent::RunStopping {
+            ending: Ending::Cancelled {
+                reason: Some("no longer needed".into()),
+                by: Some("user-7".into()),
+                parent: Some("run-parent".into()),
+            },
+        },
+        RunEvent::RunDraining {
+            reason: Some("maintenance".into()),
+        },
+        RunEvent::RunPaused {
+            reason: None,
+            drain_policy: DrainPolicy::DrainCurrentNode,
+        },
+        RunEvent::RunResumed {
+            reason: Some("done".into()),
+        },
+        RunEvent::RunResuming {
+            from_status: "running".into(),
+        },
+        RunEvent::RunDeadLettered {
+            node_id: "print".into(),
+            reason: "attempts_exhausted".into(),
+            attempts: 3,
+        },
+    ]
+}
+
+fn node_events() -> Vec<RunEvent> {
+    vec![
+        RunEvent::NodeStarted {
+            node_id: "print".into(),
+            type_id: "runwright.process".into(),
+            visit: 1,
+            attempt: 2,
+            inputs: Some(object(json!({ "file": "letter.pdf" }))),
+            due_at: Some(later(60)),
+            timeout_at: Some(later(90)),
+        },
+        RunEvent::AttemptRestarted {
+            node_id: "print".into(),
+            visit: 1,
+            attempt: 2,
+            restarts: 1,
+        },
+        RunEvent::NodeCompleted {
+            node_id: "print".into(),
+            visit: 0,
+            attempt: 0,
+            outputs: object(json!({ "pages": 12 })),
+            port: Some("true".into()),
+            declined_edges: vec!["print-refuse".into()],
+            duration_ms: 12_034,
+        },
+        RunEvent::NodeFailed {
+            node_id: "print".into(),
+            visit: 1,
+            error: error(),
+            attempts: 3,
+            declined_edges: vec!["print-post".into()],
+        },
+        RunEvent::NodeFailed {
+            node_id: "print".into(),
+            visit: 0,
+            error: NodeError::new("missing_input", "port `file` has no value"),
+            attempts: 0,
+            declined_edges: Vec::new(),
+        },
+        RunEvent::NodeRetried {
+            node_id: "print".into(),
+            visit: 0,
+            attempt: 1,
+            delay_ms: 1_500,
+            last_error: error(),
+        },
+        RunEvent::NodeSkipped {
+            node_id: "post".into(),
+            visit: 0,
+            reason: SkipReason::RuleNotMet,
+        },
+        RunEvent::NodeCancelled {
+            node_id: "post".into(),
+            visit: 0,
+            reason: "run-failed".into(),
+        },
+        RunEvent::NodeDispatched {
+            node_id: "send".into(),
+            visit: 0,
+            child_run_id: "run-child".into(),
+            child_workflow_id: "post-one".into(),
+            definition: definition("post-one"),
+            inputs: object(json!({ "to": "Ada" })),
+            budget: tokens(100),
+        },
+        RunEvent::ChildSettled {
+            child_run_id: "run-child".into(),
+            status: ChildStatus::Failed,
+            variables: object(json!({ "stamp": 1 })),
+            outputs: Map::new(),
+            error: Some(error()),
+            spent: tokens(20),
+        },
+    ]
+}
+
+fn outside_events() -> Vec<RunEvent> {
+    vec![
+        RunEvent::InterruptRequested {
+            interrupt_id: "interrupt-1".into(),
+            node_id: "ask".into(),
+            visit: 0,
+            kind: "approval".into(),
+            key: "run-sample:ask:0".into(),
+            data: json!({
+                "artifactId": "letter",
+                "artifactType": "text",
+                "title": "Send this letter?",
+                "actions": ["accept", "reject"]
+            }),
+            resume_schema: Some(json!({ "type": "object" })),
+            timeout_at: Some(later(3_600)),
+        },
+        RunEvent::NodeSuspended {
+            node_id: "ask".into(),
+            visit: 0,
+            interrupt_id: "interrupt-1".into(),
+            kind: "approval".into(),
+        },
+        RunEvent::InterruptResolved {
+            interrupt_id: "interrupt-1".into(),
+            node_id: "ask".into(),
+            kind: "approval".into(),
+            resume_value: json!({ "action": "accept" }),
+            resolved_by: Some("user-8".into()),
+        },
+        RunEvent::NodeResumed {
+            node_id: "ask".into(),
+            visit: 0,
+            interrupt_id: "interrupt-1".into(),
+        },
+        RunEvent::SignalReceived {
+            name: "stamp-sold".into(),
+            id: "sale-1".into(),
+            payload: json!({ "price": 1.5 }),
+        },
+    ]
+}
+
+fn data_events() -> Vec<RunEvent> {
+    vec![
+        RunEvent::ChannelWritten {
+            channel: "sent".into(),
+            value: json!({ "to": "Ada" }),
+            reducer: "append".into(),
+            written_at: later(5),
+            schema_version: 1,
+            node_id: Some("send".into()),
+        },
+        RunEvent::VariableChanged {
+            name: "copies".into(),
+            next: json!(4),
+            node_id: Some("count".into()),
+        },
+        RunEvent::ArtifactCreated {
+            artifact: Artifact {
+                artifact_id: "artifact-1".into(),
+                artifact_type: "process.stdout".into(),
+                media_type: "text/plain".into(),
+                size: 1_234_567,
+                digest: Digest::of(b"out"),
+                parts: vec![Digest::of(b"o"), Digest::of(b"ut")],
+            },
+            node_id: "print".into(),
+        },
+        RunEvent::OutputChunk {
+            node_id: "print".into(),
+            visit: 1,
+            attempt: 2,
+            channel: OutputChannel::Stdout,
+            chunk: "page 1\npage 2\u{1b}[2J\u{202e}\n".into(),
+            is_last: true,
+            meta: None,
+        },
+        RunEvent::OutputChunk {
+            node_id: "draft".into(),
+            visit: 0,
+            attempt: 0,
+            channel: OutputChannel::Text,
+            chunk: "Dear ".into(),
+            is_last: false,
+            meta: Some(json!({ "finishReason": "stop", "model": "m-1", "seed": 7 })),
+        },
+        RunEvent::LogAppended {
+            level: "warn".into(),
+            message: "paper is low".into(),
+            attempt: Some(attempt()),
+        },
+        RunEvent::CapBreached {
+            kind: CapKind::NodeExecutions,
+            limit: 40,
+            observed: 41,
+            node_id: Some("print".into()),
+        },
+        RunEvent::ProviderUsage {
+            usage: Usage {
+                provider: "example".into(),
+                model: "m-1".into(),
+                input_tokens: 120,
+                output_tokens: 30,
+                cost_estimate_usd: Some(0.0125),
+                duration_ms: Some(900),
+            },
+            node_id: "draft".into(),
+        },
+        RunEvent::BudgetReserved {
+            attempt: attempt(),
+            amounts: tokens(50),
+        },
+        RunEvent::BudgetSettled {
+            attempt: attempt(),
+            spent: tokens(30),
+        },
+        RunEvent::ReplayDiverged {
+            source_run_id: StreamId::new("run-source"),
+            at_sequence: 4,
+            divergence_kind: DivergenceKind::TypeMismatch,
+        },
+        RunEvent::ReplayDiverged {
+            source_run_id: StreamId::new("run-source"),
+            at_sequence: 9,
+            divergence_kind: DivergenceKind::Extra,
+        },
+    ]
+}

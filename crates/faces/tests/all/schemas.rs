@@ -1,0 +1,125 @@
+//! What the OpenWOP face emits against the protocol's own schemas, where they are at hand.
+
+use std::path::PathBuf;
+
+use faces::openwop::v1;
+use jsonschema::{Registry, Validator};
+use serde_json::{Value, json};
+
+use crate::samples;
+
+/// The folder of outside data: not part of the project, for checking only.
+fn shared() -> Option<PathBuf> {
+    let folder = match std::env::var_os("RUNWRIGHT_SHARED") {
+        Some(folder) => PathBuf::from(folder),
+        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
+    };
+    folder.join("schemas/openwop").is_dir().then_some(folder)
+}
+
+const BASE: &str = "https://openwop.dev/spec/v1/";
+
+/// The protocol's schemas, by the addresses they refer to each other with.
+pub(crate) struct Schemas {
+    registry: Registry<'static>,
+    types: Vec<String>,
+}
+
+impl Schemas {
+    /// `None`, with a named skip, where there are none.
+    pub(crate) fn find(test: &str) -> Option<Self> {
+        let Some(folder) = shared() else {
+            testkit::skip(test, "there is no folder of OpenWOP schemas");
+            return None;
+        };
+        let mut registry = Registry::new();
+        let mut types = Vec::new();
+        let entries = std::fs::read_dir(folder.join("schemas/openwop")).expect("a folder");
+        for entry in entries {
+            let path = entry.expect("an entry").path();
+            let name = path
+                .file_name()
+                .expect("a name")
+                .to_string_lossy()
+                .into_owned();
+            if !name.ends_with(".schema.json") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("readable");
+            let schema: Value = serde_json::from_str(&text).expect("JSON");
+            if let Some(index) = schema.pointer("/$defs/_typeIndex/properties") {
+                let index = index.as_object().expect("an object");
+                types = index.keys().cloned().collect();
+            }
+            registry = registry
+                .add(format!("{BASE}{name}"), schema)
+                .expect("an address");
+        }
+        Some(Self {
+            registry: registry.prepare().expect("every reference resolves"),
+            types,
+        })
+    }
+
+    fn validator(&self, reference: &str) -> Validator {
+        jsonschema::options()
+            .with_registry(&self.registry)
+            .should_validate_formats(true)
+            .build(&json!({ "$ref": format!("{BASE}{reference}") }))
+            .expect("a schema")
+    }
+
+    /// What is wrong with an event: its envelope, and its payload by its type.
+    pub(crate) fn problems(&self, doc: &Value) -> Vec<String> {
+        let mut problems = problems(&self.validator("run-event.schema.json"), doc);
+        let kind = doc["type"].as_str().expect("a type");
+        if kind.starts_with("runwright.") {
+            return problems;
+        }
+        if !self.types.iter().any(|t| t == kind) {
+            problems.push(format!("{kind} is not a type of the protocol"));
+            return problems;
+        }
+        let payload = self.validator(&format!(
+            "run-event-payloads.schema.json#/$defs/_typeIndex/properties/{kind}"
+        ));
+        problems.extend(self::problems(&payload, &doc["payload"]));
+        problems
+    }
+}
+
+fn problems(validator: &Validator, value: &Value) -> Vec<String> {
+    validator
+        .iter_errors(value)
+        .map(|problem| format!("{}: {problem}", problem.instance_path()))
+        .collect()
+}
+
+#[test]
+fn every_event_is_valid_by_its_type() {
+    let Some(schemas) = Schemas::find("every_event_is_valid_by_its_type") else {
+        return;
+    };
+    for doc in v1::events(&samples::header(), &samples::log()) {
+        assert_eq!(schemas.problems(&doc), Vec::<String>::new(), "{doc:#}");
+    }
+}
+
+#[test]
+fn the_schemas_refuse_what_is_wrong() {
+    let Some(schemas) = Schemas::find("the_schemas_refuse_what_is_wrong") else {
+        return;
+    };
+    let header = samples::header();
+    let good = v1::event(&header, &samples::log()[0]);
+    let breakages: [fn(&mut Value); 3] = [
+        |doc| doc["payload"]["transport"] = json!("cli"),
+        |doc| doc["payload"]["owner"]["issuer"] = json!("x"),
+        |doc| doc["type"] = json!("core.invented"),
+    ];
+    for breakage in breakages {
+        let mut bad = good.clone();
+        breakage(&mut bad);
+        assert!(!schemas.problems(&bad).is_empty(), "{bad:#}");
+    }
+}
