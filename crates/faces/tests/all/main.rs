@@ -3,5 +3,8 @@
 
 mod event;
 mod samples;
+mod scenarios;
 mod schemas;
+mod snapshot;
 mod transcript;
+mod world;

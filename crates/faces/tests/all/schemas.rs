@@ -69,22 +69,27 @@ impl Schemas {
             .expect("a schema")
     }
 
+    /// What is wrong with a snapshot.
+    pub(crate) fn snapshot(&self, doc: &Value) -> Vec<String> {
+        problems(&self.validator("run-snapshot.schema.json"), doc)
+    }
+
     /// What is wrong with an event: its envelope, and its payload by its type.
-    pub(crate) fn problems(&self, doc: &Value) -> Vec<String> {
-        let mut problems = problems(&self.validator("run-event.schema.json"), doc);
+    pub(crate) fn event(&self, doc: &Value) -> Vec<String> {
+        let mut found = problems(&self.validator("run-event.schema.json"), doc);
         let kind = doc["type"].as_str().expect("a type");
         if kind.starts_with("runwright.") {
-            return problems;
+            return found;
         }
         if !self.types.iter().any(|t| t == kind) {
-            problems.push(format!("{kind} is not a type of the protocol"));
-            return problems;
+            found.push(format!("{kind} is not a type of the protocol"));
+            return found;
         }
         let payload = self.validator(&format!(
             "run-event-payloads.schema.json#/$defs/_typeIndex/properties/{kind}"
         ));
-        problems.extend(self::problems(&payload, &doc["payload"]));
-        problems
+        found.extend(problems(&payload, &doc["payload"]));
+        found
     }
 }
 
@@ -101,7 +106,7 @@ fn every_event_is_valid_by_its_type() {
         return;
     };
     for doc in v1::events(&samples::header(), &samples::log()) {
-        assert_eq!(schemas.problems(&doc), Vec::<String>::new(), "{doc:#}");
+        assert_eq!(schemas.event(&doc), Vec::<String>::new(), "{doc:#}");
     }
 }
 
@@ -120,6 +125,6 @@ fn the_schemas_refuse_what_is_wrong() {
     for breakage in breakages {
         let mut bad = good.clone();
         breakage(&mut bad);
-        assert!(!schemas.problems(&bad).is_empty(), "{bad:#}");
+        assert!(!schemas.event(&bad).is_empty(), "{bad:#}");
     }
 }

@@ -7,5 +7,7 @@
 mod event;
 mod fields;
 mod payload;
+mod snapshot;
 
 pub use event::{EVENT_TYPES, event, event_caused_by, events};
+pub use snapshot::snapshot;

@@ -5,7 +5,7 @@
 //! `output.chunk`. The others also say which visit and attempt of the node they are about.
 
 use kernel::run::event::{DivergenceKind, Ending};
-use kernel::run::{Event, RunEvent};
+use kernel::run::{Event, NodeError, RunEvent};
 use kernel::stream::{Owner, StreamHeader};
 use serde_json::{Map, Value};
 
@@ -230,12 +230,10 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             data,
             resume_schema,
             timeout_at,
-        } => Fields::new()
-            .with("kind", kind)
-            .with("key", key)
-            .with("data", data)
-            .maybe("resumeSchema", resume_schema.as_ref())
-            .maybe("timeoutMs", timeout_at.map(|due| due.ms_since(event.at))),
+        } => {
+            let timeout_ms = timeout_at.map(|due| due.ms_since(event.at));
+            interrupt(kind, key, data, resume_schema.as_ref(), timeout_ms)
+        }
         RunEvent::InterruptResolved {
             interrupt_id,
             node_id,
@@ -361,7 +359,24 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
     fields.build()
 }
 
-fn failure(node_error: &kernel::run::NodeError) -> Value {
+/// What is asked, as the protocol's `InterruptPayload`.
+pub(super) fn interrupt(
+    kind: &str,
+    key: &str,
+    data: &Value,
+    resume_schema: Option<&Value>,
+    timeout_ms: Option<u64>,
+) -> Fields {
+    Fields::new()
+        .with("kind", kind)
+        .with("key", key)
+        .with("data", data)
+        .maybe("resumeSchema", resume_schema)
+        .maybe("timeoutMs", timeout_ms)
+}
+
+/// An error of a node or run, with whether trying again may help.
+pub(super) fn failure(node_error: &NodeError) -> Value {
     error(node_error)
         .maybe("retryable", node_error.retryable)
         .build()

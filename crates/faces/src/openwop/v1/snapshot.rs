@@ -1,0 +1,235 @@
+//! The state of a run: a folded run as a `RunSnapshot`.
+//!
+//! A snapshot says nothing that the log does not, and nothing of "now": two reads of an unchanged
+//! run give the same bytes.
+
+use kernel::definition::{NodeIx, Plan, PlanNode};
+use kernel::ids::{NodeId, StreamId};
+use kernel::run::state::{Child, NodeRun, OpenInterrupt, UsageTotal, timer};
+use kernel::run::{End, Facts, NodeStatus, Run, RunState};
+use kernel::time::Timestamp;
+use serde_json::{Map, Value};
+
+use super::fields::{Fields, error};
+use super::payload::{failure, interrupt, owner};
+
+/// The version of the contract between log and reader that OpenWOP v1 speaks of.
+const EVENT_LOG_SCHEMA_VERSION: u32 = 2;
+
+/// Stands where the definition declares a value sensitive. The log should hold no such value in
+/// the first place; this is the second wall.
+const MASK: &str = "[REDACTED]";
+
+/// A folded run as a `RunSnapshot`.
+///
+/// The object `interrupt` (the oldest one that is open; `interrupts` has them all) says neither
+/// token nor address: both are secrets that only a host can sign.
+pub fn snapshot(run: &Run) -> Value {
+    let header = &run.header;
+    let doc = Fields::new()
+        .text("runId", &header.stream)
+        .text("workflowId", &run.plan.workflow)
+        .with("status", run.status())
+        .with("owner", owner(&header.owner))
+        .with("eventLogSchemaVersion", EVENT_LOG_SCHEMA_VERSION);
+    let doc = match &header.parent {
+        Some(parent) => doc
+            .text("parentRunId", &parent.run)
+            .text("parentNodeId", &parent.node),
+        None => doc,
+    };
+    let Some(facts) = run.facts() else {
+        return doc.build();
+    };
+    let doc = ending(doc, run)
+        .maybe_text("currentNodeId", current_node(run, facts))
+        .text("startedAt", facts.started_at)
+        .text("engineVersion", facts.engine_version)
+        .filled("tags", &facts.tags)
+        .filled("metadata", &facts.metadata)
+        .filled("configurable", &facts.configurable)
+        .with(
+            "inputs",
+            masked(&facts.inputs, |name| hides(&run.plan, name)),
+        )
+        .with(
+            "variables",
+            masked(&facts.variables, |name| hides(&run.plan, name)),
+        )
+        .with(
+            "channels",
+            masked(&facts.channels, |name| hides_channel(&run.plan, name)),
+        )
+        .with("nodeStates", node_states(&run.plan, facts))
+        .filled("childRuns", child_runs(&run.plan, facts));
+    let open: Vec<_> = facts
+        .interrupts
+        .iter()
+        .map(|open| open_interrupt(&run.plan, open))
+        .collect();
+    doc.maybe("interrupt", open.first())
+        .filled("interrupts", &open)
+        .maybe("metrics", facts.usage.as_ref().map(metrics))
+        .build()
+}
+
+/// What a settled run adds: when it ended, and how.
+fn ending(doc: Fields, run: &Run) -> Fields {
+    let RunState::Settled { end, at, .. } = &run.state else {
+        return doc;
+    };
+    let doc = doc.text("completedAt", at).text("endedAt", at);
+    match end {
+        End::Completed { outputs } => doc.with("outputs", run_outputs(&run.plan, outputs)),
+        End::Failed { error: why, node } => doc
+            .with("error", error(why).build())
+            .maybe_text("failedNodeId", node.as_ref()),
+        End::Cancelled { reason } => doc.maybe("cancelReason", reason.as_ref()),
+    }
+}
+
+/// The outputs of a run, which are those of its last nodes, by node.
+fn run_outputs(plan: &Plan, outputs: &Map<String, Value>) -> Value {
+    let shown = outputs.iter().map(|(name, of_node)| {
+        let shown = match plan.node_ix(name) {
+            Some(ix) => masked(of_node, |port| hides_port(plan.node(ix), port)),
+            None => of_node.clone(),
+        };
+        (name.clone(), shown)
+    });
+    Value::Object(shown.collect())
+}
+
+/// The node of the oldest open interrupt, else the first node in the document that is neither
+/// idle nor settled.
+fn current_node<'a>(run: &'a Run, facts: &Facts) -> Option<&'a NodeId> {
+    run.current_node().or_else(|| {
+        let first = facts.active.first()?;
+        Some(&run.plan.node(NodeIx(*first)).id)
+    })
+}
+
+fn node_states(plan: &Plan, facts: &Facts) -> Value {
+    let states = plan.nodes.iter().zip(&facts.nodes).map(|(node, state)| {
+        let doc = Fields::new()
+            .with("status", state.status.as_str())
+            .with("visit", state.visit)
+            .with("attempts", state.attempts)
+            .maybe_text("startedAt", state.started_at.as_ref())
+            .maybe_text("completedAt", state.settled_at.as_ref())
+            .maybe_text("dueAt", due_at(facts, node, state));
+        let hides = |port: &str| hides_port(node, port);
+        (node.id.to_string(), outcome(doc, &state.status, hides))
+    });
+    Value::Object(states.collect())
+}
+
+/// When a node that waits for a time goes on.
+fn due_at<'a>(facts: &'a Facts, node: &PlanNode, state: &NodeRun) -> Option<&'a Timestamp> {
+    match state.status {
+        NodeStatus::Delayed { .. } => facts.timers.get(&timer::delay(&node.id)),
+        NodeStatus::Backoff { .. } => facts.timers.get(&timer::retry(&node.id)),
+        _ => None,
+    }
+}
+
+fn outcome(doc: Fields, status: &NodeStatus, hides: impl Fn(&str) -> bool) -> Value {
+    match status {
+        NodeStatus::Idle
+        | NodeStatus::Delayed { .. }
+        | NodeStatus::Ready { .. }
+        | NodeStatus::Cancelled => doc,
+        NodeStatus::InFlight { restarts, .. } => {
+            doc.maybe("restarts", (*restarts > 0).then_some(restarts))
+        }
+        NodeStatus::Dispatched { child, .. } => doc.text("childRunId", child),
+        NodeStatus::Suspended { interrupt, .. } => doc.text("interruptId", interrupt),
+        NodeStatus::Backoff { last_error, .. } => doc.with("lastError", failure(last_error)),
+        NodeStatus::Completed { outputs, port, .. } => doc
+            .with("outputs", masked(outputs, hides))
+            .maybe("port", port.as_ref()),
+        NodeStatus::Failed { error, .. } => doc.with("error", failure(error)),
+        NodeStatus::Skipped { reason } => doc.with("reason", reason),
+    }
+    .build()
+}
+
+fn child_runs(plan: &Plan, facts: &Facts) -> Vec<Value> {
+    let child_run = |(id, child): (&StreamId, &Child)| {
+        let doc = Fields::new().text("runId", id);
+        match &child.status {
+            Some(status) => doc.with("status", status),
+            None => doc.with("status", "running"),
+        }
+        .text("workflowId", &child.workflow)
+        .text("nodeId", &plan.node(NodeIx(child.node)).id)
+        .with("visit", child.visit)
+        .build()
+    };
+    facts.children.iter().map(child_run).collect()
+}
+
+fn open_interrupt(plan: &Plan, open: &OpenInterrupt) -> Value {
+    let timeout_ms = open.timeout_at.map(|due| due.ms_since(open.requested_at));
+    let payload = interrupt(
+        &open.kind,
+        &open.key,
+        &open.data,
+        open.resume_schema.as_ref(),
+        timeout_ms,
+    );
+    Fields::new()
+        .text("interruptId", &open.id)
+        .text("nodeId", &plan.node(NodeIx(open.node)).id)
+        .with("kind", &open.kind)
+        .with("payload", payload.build())
+        .text("requestedAt", open.requested_at)
+        .maybe_text("expiresAt", open.timeout_at.as_ref())
+        .build()
+}
+
+fn metrics(usage: &UsageTotal) -> Value {
+    let tokens = Fields::new()
+        .with("input", usage.input_tokens)
+        .with("output", usage.output_tokens);
+    let cost = Fields::new()
+        .maybe("usd", usage.usd)
+        .with("tokens", tokens.build())
+        .with("model", &usage.model)
+        .with("provider", &usage.provider)
+        .with("duration_ms", usage.duration_ms);
+    Fields::new().with("openwopCost", cost.build()).build()
+}
+
+/// A variable the definition declares sensitive; an input is a variable's first value.
+fn hides(plan: &Plan, name: &str) -> bool {
+    plan.variables
+        .iter()
+        .any(|variable| variable.sensitive && variable.name == name)
+}
+
+/// An output port the definition declares sensitive.
+fn hides_port(node: &PlanNode, port: &str) -> bool {
+    node.output_sensitivity.get(port).copied().unwrap_or(false)
+}
+
+fn hides_channel(plan: &Plan, name: &str) -> bool {
+    plan.channels.get(name).is_some_and(|channel| channel.sensitive)
+        // A channel may be kept in a variable of the same name.
+        || hides(plan, name)
+}
+
+fn masked(values: &Value, hides: impl Fn(&str) -> bool) -> Value {
+    let Some(values) = values.as_object() else {
+        return Value::Object(Map::new());
+    };
+    let shown = values.iter().map(|(name, value)| {
+        let value = if hides(name) && !value.is_null() {
+            Value::String(MASK.to_owned())
+        } else {
+            value.clone()
+        };
+        (name.clone(), value)
+    });
+    Value::Object(shown.collect())
+}
