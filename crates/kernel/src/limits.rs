@@ -54,3 +54,7 @@ pub const MAX_ERROR_MESSAGE_BYTES: usize = 4_096;
 pub const DEFAULT_CHANNEL_ENTRIES: usize = 10_000;
 /// Entries of a channel, whatever its `maxSize` says.
 pub const MAX_CHANNEL_ENTRIES: usize = 100_000;
+/// The largest amount or count in an event: JSON numbers are exact up to here.
+pub const MAX_COUNT: u64 = (1 << 53) - 1;
+/// Bytes of a value that comes in with a command. An event may hold it twice.
+pub const MAX_VALUE_BYTES: usize = MAX_EVENT_BYTES / 4;

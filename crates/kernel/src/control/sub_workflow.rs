@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use crate::limits::MAX_COUNT;
+
 /// What becomes of the node when its child does not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnChildFailure {
@@ -60,7 +62,9 @@ impl SubWorkflow {
             budget: budget
                 .into_iter()
                 .flatten()
-                .filter_map(|(dimension, amount)| Some((dimension.clone(), amount.as_u64()?)))
+                .filter_map(|(dimension, amount)| {
+                    Some((dimension.clone(), amount.as_u64()?.min(MAX_COUNT)))
+                })
                 .collect(),
         }
     }

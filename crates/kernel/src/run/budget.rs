@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::limits::MAX_COUNT;
+
 /// Amounts by dimension (`tokens`, `costMicroUsd`, `toolCalls`, …).
 pub type Amounts = BTreeMap<String, u64>;
 
@@ -74,10 +76,16 @@ impl Budget {
     }
 }
 
+/// The same amounts, each small enough for JSON to hold exactly.
+pub(super) fn countable(amounts: &Amounts) -> Amounts {
+    let bounded = |(dimension, n): (&String, &u64)| (dimension.clone(), (*n).min(MAX_COUNT));
+    amounts.iter().map(bounded).collect()
+}
+
 fn add(to: &mut Amounts, amounts: &Amounts) {
     for (dimension, amount) in amounts {
         let sum = to.entry(dimension.clone()).or_default();
-        *sum = sum.saturating_add(*amount);
+        *sum = sum.saturating_add(*amount).min(MAX_COUNT);
     }
 }
 

@@ -303,6 +303,7 @@ impl Run {
                 facts.timers.remove(&timer::delay(node_id));
                 let due = (*delay_ms > 0).then(|| at.plus_ms(*delay_ms));
                 set_timer(facts, timer::retry(node_id), due);
+                withdraw_question(facts, ix);
                 let node = &mut facts.nodes[ix.index()];
                 node.retries += 1;
                 node.status = match due {
@@ -518,12 +519,8 @@ impl Run {
         for name in [timer::delay(id), timer::timeout(id), timer::retry(id)] {
             facts.timers.remove(&name);
         }
+        withdraw_question(facts, ix);
         let node = &mut facts.nodes[ix.index()];
-        if let NodeStatus::Suspended { interrupt, .. } = &node.status {
-            let interrupt = interrupt.clone();
-            facts.timers.remove(&timer::interrupt(&interrupt));
-            facts.interrupts.retain(|open| open.id != interrupt);
-        }
         node.inputs = None;
         node.settled_at = Some(at);
         node.status = status;
@@ -541,7 +538,7 @@ impl Run {
             let node = &mut facts.nodes[inner.index()];
             if node.status != NodeStatus::Idle {
                 *node = NodeRun {
-                    visit: node.visit + 1,
+                    visit: node.visit.saturating_add(1),
                     ..NodeRun::default()
                 };
             }
@@ -566,7 +563,7 @@ impl Run {
             facts.timers.remove(&timer::delay(id));
             facts.timers.remove(&timer::timeout(id));
             node.status = NodeStatus::Ready {
-                attempt: attempt + 1,
+                attempt: attempt.saturating_add(1),
             };
         }
     }
@@ -616,6 +613,14 @@ fn set_timer(facts: &mut Facts, name: String, due: Option<Timestamp>) {
     match due {
         Some(due) => drop(facts.timers.insert(name, due)),
         None => drop(facts.timers.remove(&name)),
+    }
+}
+
+/// A node that no longer waits has no open interrupt.
+fn withdraw_question(facts: &mut Facts, ix: NodeIx) {
+    if let NodeStatus::Suspended { interrupt, .. } = &facts.nodes[ix.index()].status {
+        facts.timers.remove(&timer::interrupt(interrupt));
+        facts.interrupts.retain(|open| open.id != *interrupt);
     }
 }
 

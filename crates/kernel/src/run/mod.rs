@@ -9,9 +9,11 @@ pub mod event;
 pub mod fold;
 pub mod index;
 pub mod message;
+mod numbers;
 pub mod rejection;
 pub mod schedule;
 mod scope;
+mod size;
 pub mod state;
 
 pub use cause::{Cause, CausedBy, Found, Start};

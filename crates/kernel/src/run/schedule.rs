@@ -2,7 +2,7 @@
 //!
 //! Nothing here changes anything; `decide` asks and emits.
 
-use crate::definition::{EdgeIx, NodeIx, NodeKind, Plan, TriggerRule};
+use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind, Plan, TriggerRule};
 use crate::run::state::{Facts, NodeRun, NodeStatus, Run, RunState};
 
 /// What a node's trigger rules say about starting it in its current visit.
@@ -23,9 +23,10 @@ enum EdgeState {
     Pending,
     /// Its source completed and the edge is followed.
     Taken,
-    /// Its source failed, or was skipped after failing under `onFailure: skip`.
+    /// Its source failed.
     Failed,
-    /// Its source was skipped or cancelled, or the edge's condition was false.
+    /// Its source was skipped (also after failing, under `onFailure: skip`) or cancelled, or the
+    /// edge was declined.
     Skipped,
 }
 
@@ -140,11 +141,13 @@ fn edge_state(plan: &Plan, facts: &Facts, edge: EdgeIx) -> EdgeState {
 
 /// Whether a failure of `node` is handled: some edge that is followed on failure leads on.
 pub fn is_handled(plan: &Plan, node: NodeIx, declined: &[EdgeIx]) -> bool {
-    plan.node(node).outgoing.iter().any(|edge| {
-        let rule = plan.edge(*edge).rule;
-        matches!(rule, TriggerRule::AnyFailed | TriggerRule::AllComplete)
-            && !declined.contains(edge)
-    })
+    let follows = |edge: &EdgeIx| takes_failures(plan.edge(*edge).rule) && !declined.contains(edge);
+    plan.node(node).outgoing.iter().any(follows)
+}
+
+/// Whether an edge with this rule leads on from a failure.
+pub fn takes_failures(rule: TriggerRule) -> bool {
+    matches!(rule, TriggerRule::AnyFailed | TriggerRule::AllComplete)
 }
 
 /// How a round of a loop stands.
@@ -185,9 +188,7 @@ pub fn judge_round(plan: &Plan, facts: &Facts, head: NodeIx) -> Round {
         let rule = plan.edge(*edge).rule;
         match state {
             EdgeState::Taken => rule != TriggerRule::AnyFailed,
-            EdgeState::Failed => {
-                matches!(rule, TriggerRule::AnyFailed | TriggerRule::AllComplete)
-            }
+            EdgeState::Failed => takes_failures(rule),
             EdgeState::Skipped => rule == TriggerRule::AllComplete,
             EdgeState::Pending => false,
         }
@@ -200,35 +201,50 @@ fn is_mid_loop(node: &NodeRun) -> bool {
 }
 
 /// Whether a running run has something a worker should start or settle now. Looks at every
-/// node; asked only when nothing is in flight.
+/// node.
 pub fn has_startable(run: &Run) -> bool {
     let RunState::Active { facts, .. } = &run.state else {
         return false;
     };
     let plan = &run.plan;
+    let has_slot = has_free_slot(run);
     run.plan
         .node_ixs()
         .any(|ix| match &facts.nodes[ix.index()].status {
-            NodeStatus::Idle => judge(plan, facts, ix) != Verdict::Wait,
+            NodeStatus::Idle => match judge(plan, facts, ix) {
+                Verdict::Wait => false,
+                Verdict::Never => true,
+                Verdict::Fire => {
+                    let node = plan.node(ix);
+                    node.disabled || !takes_slot(node.kind) || has_slot
+                }
+            },
             NodeStatus::Ready { .. } => true,
             NodeStatus::Completed { .. } => judge_round(plan, facts, ix) != Round::Open,
             _ => false,
         })
 }
 
-/// How many attempts of the run occupy a slot of `maxParallel`.
-pub fn occupied(run: &Run) -> u32 {
-    let RunState::Active { facts, .. } = &run.state else {
-        return 0;
+/// Whether a node counts against `maxParallel` from its start to its end.
+pub fn takes_slot(kind: NodeKind) -> bool {
+    matches!(
+        kind,
+        NodeKind::Work | NodeKind::Control(ControlKind::SubWorkflow)
+    )
+}
+
+/// Whether `maxParallel` lets another node start. A node keeps its slot while it waits for its
+/// next attempt, so that a retry never has to queue.
+pub fn has_free_slot(run: &Run) -> bool {
+    let (RunState::Active { facts, .. }, Some(slots)) =
+        (&run.state, run.header.policy.max_parallel)
+    else {
+        return true;
     };
-    let occupies = |ix: &&u32| {
-        let node = &run.plan.nodes[**ix as usize];
-        let kind = node.kind;
-        match facts.nodes[**ix as usize].status {
-            NodeStatus::InFlight { .. } => matches!(kind, NodeKind::Work),
-            NodeStatus::Dispatched { .. } => true,
-            _ => false,
-        }
-    };
-    facts.active.iter().filter(occupies).count() as u32
+    let occupied = facts
+        .active
+        .iter()
+        .filter(|ix| takes_slot(run.plan.nodes[**ix as usize].kind))
+        .count();
+    occupied < slots.max(1) as usize
 }

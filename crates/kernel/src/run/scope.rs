@@ -15,10 +15,19 @@ pub(crate) struct RunScope<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) facts: &'a Facts,
     pub(crate) run_id: &'a str,
-    /// The node whose edges are being decided, with what it gave.
-    pub(crate) output: Option<(NodeIx, &'a Value)>,
+    /// The node whose edges are being decided, and how it just ended.
+    pub(crate) ended: Option<(NodeIx, Just<'a>)>,
     /// The loop's current item, for nodes inside a loop.
     pub(crate) item: Option<Value>,
+}
+
+/// How a node ended whose edges are being decided, before the event that says so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Just<'a> {
+    /// Well, with these outputs.
+    Gave(&'a Value),
+    /// In this error.
+    Failed(&'a NodeError),
 }
 
 impl<'a> RunScope<'a> {
@@ -35,14 +44,14 @@ impl<'a> RunScope<'a> {
             plan,
             facts,
             run_id,
-            output: None,
+            ended: None,
             item,
         }
     }
 
-    /// The same scope after the node gave these outputs.
-    pub(crate) fn with_output(mut self, ix: NodeIx, output: &'a Value) -> Self {
-        self.output = Some((ix, output));
+    /// The same scope after the node ended.
+    pub(crate) fn after(mut self, ix: NodeIx, just: Just<'a>) -> Self {
+        self.ended = Some((ix, just));
         self
     }
 }
@@ -53,7 +62,10 @@ impl Scope for RunScope<'_> {
             "variables" => Cow::Borrowed(&self.facts.variables),
             "inputs" => Cow::Borrowed(&self.facts.inputs),
             "channels" => Cow::Borrowed(&self.facts.channels),
-            "output" => Cow::Borrowed(self.output?.1),
+            "output" => match self.ended?.1 {
+                Just::Gave(outputs) => Cow::Borrowed(outputs),
+                Just::Failed(_) => return None,
+            },
             "item" => Cow::Owned(self.item.clone()?),
             "run" => Cow::Owned(json!({
                 "id": self.run_id,
@@ -70,14 +82,20 @@ impl Scope for RunScope<'_> {
         let ix = self.plan.node_ix(id)?;
         let node = &self.facts.nodes[ix.index()];
         let mut value = json!({ "status": node.status.as_str(), "visit": node.visit });
-        match &node.status {
-            _ if self.output.is_some_and(|(just, _)| just == ix) => {
-                value["outputs"] = self.output?.1.clone();
+        let just = self.ended.filter(|(ended, _)| *ended == ix);
+        match (just, &node.status) {
+            (Some((_, Just::Gave(outputs))), _) => {
+                value["status"] = json!("completed");
+                value["outputs"] = outputs.clone();
             }
-            NodeStatus::Idle => return None,
-            NodeStatus::Completed { outputs, .. } => value["outputs"] = outputs.clone(),
-            NodeStatus::Failed { error, .. } => value["error"] = json!(error),
-            _ => {}
+            (Some((_, Just::Failed(error))), _) => {
+                value["status"] = json!("failed");
+                value["error"] = json!(error);
+            }
+            (None, NodeStatus::Idle) => return None,
+            (None, NodeStatus::Completed { outputs, .. }) => value["outputs"] = outputs.clone(),
+            (None, NodeStatus::Failed { error, .. }) => value["error"] = json!(error),
+            (None, _) => {}
         }
         Some(Cow::Owned(value))
     }

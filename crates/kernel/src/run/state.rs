@@ -353,11 +353,12 @@ impl UsageTotal {
             model: String::new(),
         });
         if let Some(cost) = usage.cost_estimate_usd {
-            total.usd = Some(total.usd.unwrap_or(0.0) + cost);
+            total.usd = Some((total.usd.unwrap_or(0.0) + cost).clamp(f64::MIN, f64::MAX));
         }
-        total.input_tokens += usage.input_tokens;
-        total.output_tokens += usage.output_tokens;
-        total.duration_ms += usage.duration_ms.unwrap_or(0);
+        let add = |sum: &mut u64, n: u64| *sum = sum.saturating_add(n);
+        add(&mut total.input_tokens, usage.input_tokens);
+        add(&mut total.output_tokens, usage.output_tokens);
+        add(&mut total.duration_ms, usage.duration_ms.unwrap_or(0));
         total.provider.clone_from(&usage.provider);
         total.model.clone_from(&usage.model);
     }

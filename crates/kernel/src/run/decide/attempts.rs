@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::Decision;
 use crate::definition::{NodeIx, NodeKind, Reducer};
 use crate::ids::AttemptId;
 use crate::limits;
-use crate::run::budget::Amounts;
+use crate::run::budget::{self, Amounts};
 use crate::run::channel::{self, Refused};
 use crate::run::command::{ChannelWrite, Completion, Outcome};
 use crate::run::event::{Artifact, NodeError, OutputChannel, RunEvent, Usage};
 use crate::run::rejection::Rejection;
-use crate::run::state::{NodeStatus, Phase};
+use crate::run::size::{json_size, size};
+use crate::run::state::NodeStatus;
 
 impl Decision {
     /// The node of an attempt that is in flight.
@@ -67,9 +68,10 @@ impl Decision {
                 self.fail_attempt(ix, error.clone());
             }
             Outcome::Stopped => {
-                if !matches!(self.run.phase(), Some(Phase::Stopping { .. })) {
+                if !self.is_stopping() {
                     return Err(Rejection::StaleAttempt);
                 }
+                self.write_off(ix);
                 self.cancel_node(ix, "stopped");
                 self.end_observation();
             }
@@ -88,11 +90,12 @@ impl Decision {
         spent: &Amounts,
     ) {
         for artifact in artifacts {
-            let (artifact, node_id) = (artifact.clone(), self.node_id(ix));
+            let (mut artifact, node_id) = (artifact.clone(), self.node_id(ix));
+            artifact.size = artifact.size.min(limits::MAX_COUNT);
             self.emit(RunEvent::ArtifactCreated { artifact, node_id });
         }
         for usage in usage {
-            let (usage, node_id) = (usage.clone(), self.node_id(ix));
+            let (usage, node_id) = (countable(usage), self.node_id(ix));
             self.emit(RunEvent::ProviderUsage { usage, node_id });
         }
         let is_reserved = self
@@ -101,7 +104,7 @@ impl Decision {
             .reserved
             .contains_key(&attempt.to_string());
         if is_reserved || !spent.is_empty() {
-            let (attempt, spent) = (attempt.clone(), spent.clone());
+            let (attempt, spent) = (attempt.clone(), budget::countable(spent));
             self.emit(RunEvent::BudgetSettled { attempt, spent });
         }
     }
@@ -109,11 +112,12 @@ impl Decision {
     /// Takes variables and channel writes of a completion; nothing is emitted unless all of
     /// them are allowed.
     fn accept(&mut self, ix: NodeIx, completion: &Completion) -> Result<(), NodeError> {
-        let too_large = size_of(&completion.outputs) > limits::MAX_EVENT_BYTES / 2
+        let too_large = json_size(&completion.outputs) > limits::MAX_EVENT_BYTES / 2
             || completion
                 .variables
                 .values()
-                .any(|v| size(v) > limits::MAX_EVENT_BYTES / 2);
+                .chain(completion.channel_writes.iter().map(|write| &write.value))
+                .any(|value| size(value) > limits::MAX_EVENT_BYTES / 2);
         if too_large {
             return Err(NodeError::new(
                 "output_too_large",
@@ -253,6 +257,9 @@ impl Decision {
         amounts: &Amounts,
     ) -> Result<(), Rejection> {
         self.live(attempt)?;
+        if amounts.values().any(|amount| *amount > limits::MAX_COUNT) {
+            return Err(Rejection::TooLarge { what: "the amount" });
+        }
         self.facts()
             .budget
             .fits(amounts)
@@ -266,6 +273,20 @@ impl Decision {
         Ok(())
     }
 
+    /// Settles what an attempt set aside and will never report on: all of it counts as spent,
+    /// because it may have been.
+    pub(super) fn write_off(&mut self, ix: NodeIx) {
+        let attempt = AttemptId {
+            node: self.node_id(ix),
+            visit: self.facts().nodes[ix.index()].visit,
+            attempt: self.current_attempt(ix),
+        };
+        let reserved = &self.facts().budget.reserved;
+        if let Some(spent) = reserved.get(&attempt.to_string()).cloned() {
+            self.emit(RunEvent::BudgetSettled { attempt, spent });
+        }
+    }
+
     /// A new holder: what was in flight is nobody's now. It starts again with the same key, or,
     /// where that is forbidden, fails; a stopping run has nothing left to stop.
     pub(super) fn take_over(&mut self, unrepeatable: &[AttemptId]) -> Result<(), Rejection> {
@@ -277,52 +298,52 @@ impl Decision {
         if lost.is_empty() {
             return Err(Rejection::Idle);
         }
-        let stopping = matches!(self.run.phase(), Some(Phase::Stopping { .. }));
         self.emit(RunEvent::RunResuming {
             from_status: self.run.status().to_owned(),
         });
-        for (ix, id, restarts) in lost {
-            if self.live(&id).is_err() {
+        // Failures first: one of them may end the run, and then nothing starts again.
+        let (failed, repeated): (Vec<_>, Vec<_>) = lost
+            .into_iter()
+            .partition(|(_, id, _)| unrepeatable.contains(id));
+        for (ix, _, _) in failed {
+            self.write_off(ix);
+            if self.is_stopping() {
+                self.cancel_node(ix, "stopped");
                 continue;
             }
-            if stopping {
+            let error = NodeError::new(
+                "outcome_unknown",
+                "the engine was lost while this attempt was running and its node must not be \
+                 repeated; check by its attempt key whether it took effect",
+            );
+            self.fail_attempt(ix, error.fatal());
+        }
+        for (ix, id, restarts) in repeated {
+            if self.is_stopping() {
+                self.write_off(ix);
                 self.cancel_node(ix, "stopped");
-            } else if unrepeatable.contains(&id) {
-                let error = NodeError::new(
-                    "outcome_unknown",
-                    "the engine was lost while this attempt was running and its node must not be \
-                     repeated; check by its attempt key whether it took effect",
-                );
-                self.fail_attempt(ix, error.fatal());
-            } else {
-                self.emit(RunEvent::AttemptRestarted {
-                    node_id: id.node,
-                    visit: id.visit,
-                    attempt: id.attempt,
-                    restarts: restarts + 1,
-                });
+                continue;
             }
+            self.emit(RunEvent::AttemptRestarted {
+                node_id: id.node,
+                visit: id.visit,
+                attempt: id.attempt,
+                restarts: restarts.saturating_add(1),
+            });
         }
         self.conclude();
         Ok(())
     }
 }
 
-/// Roughly how many bytes a value takes as JSON.
-fn size(value: &Value) -> usize {
-    match value {
-        Value::Null | Value::Bool(_) => 5,
-        Value::Number(_) => 12,
-        Value::String(text) => text.len() + 2,
-        Value::Array(items) => items.iter().map(|item| size(item) + 1).sum::<usize>() + 2,
-        Value::Object(fields) => size_of(fields),
+/// What a call used, in numbers that JSON holds exactly.
+fn countable(usage: &Usage) -> Usage {
+    let count = |n: u64| n.min(limits::MAX_COUNT);
+    Usage {
+        input_tokens: count(usage.input_tokens),
+        output_tokens: count(usage.output_tokens),
+        duration_ms: usage.duration_ms.map(count),
+        cost_estimate_usd: usage.cost_estimate_usd.filter(|usd| usd.is_finite()),
+        ..usage.clone()
     }
-}
-
-fn size_of(fields: &Map<String, Value>) -> usize {
-    fields
-        .iter()
-        .map(|(key, value)| key.len() + size(value) + 4)
-        .sum::<usize>()
-        + 2
 }

@@ -7,6 +7,7 @@ use crate::control::sub_workflow::{OnChildFailure, SubWorkflow};
 use crate::definition::NodeIx;
 use crate::ids::{AttemptId, StreamId, child_stream};
 use crate::limits::MAX_RUN_DEPTH;
+use crate::run::budget;
 use crate::run::cause::{Found, Start};
 use crate::run::command::{Command, Create};
 use crate::run::event::{ChildStatus, NodeError, RunEvent};
@@ -131,7 +132,7 @@ impl Decision {
             variables: variables.clone(),
             outputs: outputs.clone(),
             error: error.clone(),
-            spent: spent.clone(),
+            spent: budget::countable(spent),
         });
         let ix = NodeIx(known.node);
         let waits = match &self.facts().nodes[ix.index()].status {
@@ -172,7 +173,6 @@ impl Decision {
 
     /// Tells every child that still runs to stop.
     pub(super) fn cancel_children(&mut self, reason: &str) {
-        let parent = self.run.header.stream.clone();
         let running: Vec<StreamId> = self
             .facts()
             .children
@@ -186,13 +186,18 @@ impl Decision {
             } else {
                 "parent-cancelled"
             };
-            let command = Command::Cancel {
-                reason: Some(reason.to_owned()),
-                by: None,
-                parent: Some(parent.clone()),
-            };
-            self.send(&child, None, command);
+            self.cancel_child(&child, reason);
         }
+    }
+
+    /// Tells a child that nobody waits for it any more.
+    pub(super) fn cancel_child(&mut self, child: &StreamId, reason: &str) {
+        let command = Command::Cancel {
+            reason: Some(reason.to_owned()),
+            by: None,
+            parent: Some(self.run.header.stream.clone()),
+        };
+        self.send(child, None, command);
     }
 }
 

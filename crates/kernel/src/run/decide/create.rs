@@ -8,6 +8,7 @@ use crate::run::cause::Start;
 use crate::run::command::Create;
 use crate::run::event::RunEvent;
 use crate::run::rejection::Rejection;
+use crate::run::size::json_size;
 
 impl Decision {
     pub(super) fn create(&mut self, create: &Create) -> Result<(), Rejection> {
@@ -37,6 +38,14 @@ impl Decision {
 
 fn check_bounds(create: &Create) -> Result<(), Rejection> {
     let too_large = |what| Err(Rejection::TooLarge { what });
+    for (fields, what) in [
+        (&create.inputs, "the object of inputs"),
+        (&create.configurable, "the configurable overlay"),
+    ] {
+        if json_size(fields) > limits::MAX_VALUE_BYTES {
+            return too_large(what);
+        }
+    }
     if create.tags.len() > limits::MAX_TAGS {
         return too_large("the list of tags");
     }

@@ -6,9 +6,10 @@ use super::Decision;
 use crate::control::Ask;
 use crate::definition::NodeIx;
 use crate::ids::{InterruptId, derive};
-use crate::limits::MAX_INBOX;
+use crate::limits::{MAX_INBOX, MAX_VALUE_BYTES};
 use crate::run::event::{NodeError, RunEvent};
 use crate::run::rejection::Rejection;
+use crate::run::size::size;
 use crate::run::state::Phase;
 
 impl Decision {
@@ -17,7 +18,8 @@ impl Decision {
         let root = self.run.header.root().clone();
         let node_id = self.node_id(ix);
         let visit = self.facts().nodes[ix.index()].visit;
-        let interrupt_id = InterruptId::new(derive("interrupt", &root, &node_id, visit, 0));
+        let attempt = self.current_attempt(ix);
+        let interrupt_id = InterruptId::new(derive("interrupt", &root, &node_id, visit, attempt));
         self.emit(RunEvent::InterruptRequested {
             interrupt_id: interrupt_id.clone(),
             node_id: node_id.clone(),
@@ -61,6 +63,9 @@ impl Decision {
         {
             return Err(Rejection::NoInterrupt);
         }
+        if size(value) > MAX_VALUE_BYTES {
+            return Err(Rejection::TooLarge { what: "the answer" });
+        }
         self.answer(interrupt, value.clone(), by);
         self.conclude();
         Ok(())
@@ -77,8 +82,13 @@ impl Decision {
         if inbox.seen.contains(&(name.to_owned(), id.to_owned())) {
             return Err(Rejection::Duplicate);
         }
-        if inbox.seen.len() >= MAX_INBOX {
+        if inbox.waiting.values().map(Vec::len).sum::<usize>() >= MAX_INBOX {
             return Err(Rejection::InboxFull);
+        }
+        if size(payload) > MAX_VALUE_BYTES {
+            return Err(Rejection::TooLarge {
+                what: "the payload",
+            });
         }
         self.emit(RunEvent::SignalReceived {
             name: name.to_owned(),

@@ -9,19 +9,16 @@ use crate::run::state::{NodeStatus, Phase, timer};
 
 impl Decision {
     pub(super) fn fire(&mut self, name: &str) -> Result<(), Rejection> {
+        // Only timers that count in this phase: the row of another may be about to go.
         let due = self
-            .facts()
-            .timers
-            .get(name)
-            .copied()
+            .run
+            .timers()
+            .find_map(|(set, due)| (set == name).then_some(due))
             .ok_or(Rejection::NotDue)?;
         if due > self.now {
             return Err(Rejection::NotDue);
         }
         if name == timer::RUN {
-            if matches!(self.run.phase(), Some(Phase::Stopping { .. })) {
-                return Err(Rejection::Stopping);
-            }
             let started = self.facts().started_at;
             let limit = due.ms_since(started);
             let observed = self.now.ms_since(started).max(limit + 1);
@@ -33,10 +30,6 @@ impl Decision {
             return self.expire(of);
         }
         let ix = self.run.plan.node_ix(of).ok_or(Rejection::NotDue)?;
-        if matches!(self.run.phase(), Some(Phase::Paused { .. })) {
-            // Time that passes in a pause counts, but nothing starts: asked again on resume.
-            return Err(Rejection::NotDue);
-        }
         match purpose {
             "delay" => self.complete(ix, serde_json::Map::new(), None),
             "retry" => self.retry_now(ix),
@@ -60,6 +53,11 @@ impl Decision {
             "node_timeout",
             format!("the attempt took longer than {limit} ms; raise the node's timeout"),
         );
+        if let NodeStatus::Dispatched { child, .. } = &self.facts().nodes[ix.index()].status {
+            let child = child.clone();
+            self.cancel_child(&child, "parent-failed");
+        }
+        self.write_off(ix);
         self.fail_attempt(ix, error);
     }
 
@@ -92,6 +90,12 @@ impl Decision {
         if policy == DrainPolicy::DrainCurrentNode && self.run.has_live_work() {
             self.emit(RunEvent::RunDraining { reason });
         } else {
+            if policy == DrainPolicy::Immediate {
+                let live: Vec<NodeIx> = self.run.live_attempts().map(|live| live.node).collect();
+                for ix in live {
+                    self.write_off(ix);
+                }
+            }
             self.emit(RunEvent::RunPaused {
                 reason,
                 drain_policy: policy,

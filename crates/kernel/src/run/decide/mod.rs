@@ -21,6 +21,7 @@ use crate::run::command::{Command, Envelope};
 use crate::run::event::{Event, RunEvent};
 use crate::run::index::RunIndex;
 use crate::run::message::RunMessage;
+use crate::run::numbers;
 use crate::run::rejection::Rejection;
 use crate::run::state::{Facts, Run, RunState};
 use crate::stream::StreamHeader;
@@ -172,7 +173,8 @@ impl Decision {
     }
 
     /// Adds an event and folds it into the working state.
-    fn emit(&mut self, body: RunEvent) {
+    fn emit(&mut self, mut body: RunEvent) {
+        numbers::as_read_back(&mut body);
         let event = Event {
             seq: self.run.head.next_seq,
             at: self.now,

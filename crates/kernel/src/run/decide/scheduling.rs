@@ -4,14 +4,15 @@ use serde_json::{Map, Value};
 
 use super::{Decision, MAX_BATCH_EVENTS};
 use crate::control::{self, Began};
-use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind, OnFailure};
+use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind, OnFailure, TriggerRule};
 use crate::ids::NodeId;
 use crate::limits;
 use crate::run::command::Command;
 use crate::run::event::{CapKind, ChildStatus, Ending, NodeError, RunEvent, SkipReason};
 use crate::run::rejection::Rejection;
 use crate::run::schedule::{self, Round, Verdict};
-use crate::run::scope::{RunScope, resolve_inputs};
+use crate::run::scope::{Just, RunScope, resolve_inputs};
+use crate::run::size::{json_size, size};
 use crate::run::state::{End, NodeStatus, Phase};
 
 /// Edges of a node that are not followed, by position, and the first condition that failed.
@@ -95,6 +96,10 @@ impl Decision {
         matches!(self.run.phase(), Some(Phase::Pending | Phase::Running))
     }
 
+    pub(super) fn is_stopping(&self) -> bool {
+        matches!(self.run.phase(), Some(Phase::Stopping { .. }))
+    }
+
     /// A node whose rule is met.
     fn enter(&mut self, ix: NodeIx) {
         if self.run.plan.node(ix).disabled {
@@ -134,9 +139,8 @@ impl Decision {
     ) {
         let plan = self.run.plan.clone();
         let node = plan.node(ix);
-        let slots = self.run.header.policy.max_parallel.unwrap_or(u32::MAX);
-        // A retry takes the place of the attempt before it.
-        if attempt == 0 && node.kind == NodeKind::Work && schedule::occupied(&self.run) >= slots {
+        // A node that was started before has kept its slot.
+        if attempt == 0 && schedule::takes_slot(node.kind) && !schedule::has_free_slot(&self.run) {
             return;
         }
         let limit = self.run.header.policy.max_node_executions;
@@ -145,7 +149,7 @@ impl Decision {
             self.breach(CapKind::NodeExecutions, limit, Some(node.id.clone()));
             return;
         }
-        let run_id = self.run.header.stream.clone();
+        let run_id = self.run.header.root().clone();
         let state = &self.facts().nodes[ix.index()];
         let visit = if round.is_some() {
             state.visit + 1
@@ -155,7 +159,7 @@ impl Decision {
         let known = state.inputs.clone().filter(|_| round.is_none());
         let resolved = match &known {
             Some(inputs) => Ok(inputs.clone()),
-            None => resolve_inputs(&plan, self.facts(), run_id.as_str(), ix),
+            None => resolve_inputs(&plan, self.facts(), run_id.as_str(), ix).and_then(fitting),
         };
         let inputs = resolved.as_ref().cloned().unwrap_or_default();
         let due_at = match node.kind {
@@ -175,13 +179,18 @@ impl Decision {
                 Some(inputs.clone())
             },
             due_at,
-            timeout_at: node.timeout_ms.map(|ms| self.now.plus_ms(ms)),
+            timeout_at: node
+                .timeout_ms
+                .map(|ms| self.now.plus_ms(ms.min(limits::MAX_WAIT_MS))),
         });
         if let Err(error) = resolved {
             self.fail_attempt(ix, error);
             return;
         }
-        if let NodeKind::Control(kind) = node.kind {
+        // A node with a due time waits for its timer.
+        if let NodeKind::Control(kind) = node.kind
+            && due_at.is_none()
+        {
             self.begin_control(ix, kind, &inputs, round);
         }
     }
@@ -195,7 +204,7 @@ impl Decision {
     ) {
         let plan = self.run.plan.clone();
         let began = {
-            let scope = RunScope::of_node(&plan, self.facts(), self.run.header.stream.as_str(), ix);
+            let scope = RunScope::of_node(&plan, self.facts(), self.run.header.root().as_str(), ix);
             let cx = control::Context {
                 node: plan.node(ix),
                 inputs,
@@ -241,7 +250,7 @@ impl Decision {
         port: Option<String>,
     ) {
         let outputs = Value::Object(outputs);
-        let (declined, broken) = self.decline(ix, port.as_deref(), &outputs);
+        let (declined, broken) = self.decline(ix, port.as_deref(), Just::Gave(&outputs));
         let Value::Object(outputs) = outputs else {
             unreachable!("built as an object above")
         };
@@ -283,7 +292,7 @@ impl Decision {
         let (visit, retries, attempts) = (state.visit, state.retries, state.attempts);
         let may_retry = error.retryable != Some(false)
             && retries < node.retry.max_retries.min(limits::MAX_ATTEMPTS)
-            && !matches!(self.run.phase(), Some(Phase::Stopping { .. }));
+            && !self.is_stopping();
         if may_retry {
             let asked = error
                 .details
@@ -304,7 +313,7 @@ impl Decision {
             }
             return;
         }
-        let (declined, broken) = self.decline(ix, None, &Value::Null);
+        let (declined, broken) = self.decline(ix, None, Just::Failed(&error));
         self.emit(RunEvent::NodeFailed {
             node_id: node.id.clone(),
             visit,
@@ -313,7 +322,7 @@ impl Decision {
             declined_edges: self.edge_ids(&declined),
         });
         self.end_observation_once();
-        if !self.is_running() && !matches!(self.run.phase(), Some(Phase::Draining { .. })) {
+        if self.is_stopping() {
             return;
         }
         if let Some(error) = broken {
@@ -323,7 +332,7 @@ impl Decision {
             });
         } else if node.on_failure == OnFailure::Skip {
             self.skip(ix, SkipReason::OnFailure);
-            self.run_frontier();
+            self.schedule_after(ix);
         } else if schedule::is_handled(&plan, ix, &declined) {
             self.schedule_after(ix);
         } else {
@@ -343,20 +352,18 @@ impl Decision {
 
     /// Which outgoing edges are not followed. A condition that fails to evaluate declines its
     /// edge and is reported.
-    fn decline(&self, ix: NodeIx, port: Option<&str>, outputs: &Value) -> Declined {
+    fn decline(&self, ix: NodeIx, port: Option<&str>, just: Just<'_>) -> Declined {
         let plan = &self.run.plan;
         let node = plan.node(ix);
-        let mid_loop = node.body.is_some() && port == Some("body");
+        let open_exits: &[EdgeIx] = match &node.body {
+            Some(body) if port == Some("body") => &body.exits,
+            _ => &[],
+        };
         let mut declined = Vec::new();
         let mut broken = None;
         for &edge_ix in &node.outgoing {
             let edge = plan.edge(edge_ix);
-            if mid_loop
-                && node
-                    .body
-                    .as_ref()
-                    .is_some_and(|body| body.exits.contains(&edge_ix))
-            {
+            if open_exits.contains(&edge_ix) {
                 continue;
             }
             if let (Some(port), Some(from)) = (port, edge.source_output.as_deref())
@@ -369,8 +376,17 @@ impl Decision {
             let Some(condition) = &edge.condition else {
                 continue;
             };
-            let scope = RunScope::of_node(plan, self.facts(), self.run.header.stream.as_str(), ix)
-                .with_output(ix, outputs);
+            // Its rule says already that it is not followed; its condition may read what only
+            // the other outcome has.
+            let may_follow = match just {
+                Just::Gave(_) => edge.rule != TriggerRule::AnyFailed,
+                Just::Failed(_) => schedule::takes_failures(edge.rule),
+            };
+            if !may_follow {
+                continue;
+            }
+            let run_id = self.run.header.root().as_str();
+            let scope = RunScope::of_node(plan, self.facts(), run_id, ix).after(ix, just);
             match condition.holds(&scope) {
                 Ok(true) => {}
                 Ok(false) => declined.push(edge_ix),
@@ -430,7 +446,7 @@ impl Decision {
     /// works is left for the holder to stop.
     pub(super) fn stop(&mut self, ending: Ending) {
         self.frontier.clear();
-        if matches!(self.run.phase(), Some(Phase::Stopping { .. })) {
+        if self.is_stopping() {
             return;
         }
         let reason = match &ending {
@@ -590,6 +606,19 @@ impl Decision {
     }
 }
 
+/// Inputs that an event holds.
+fn fitting(inputs: Map<String, Value>) -> Result<Map<String, Value>, NodeError> {
+    if json_size(&inputs) <= limits::MAX_EVENT_BYTES / 2 {
+        return Ok(inputs);
+    }
+    Err(NodeError::new(
+        "input_too_large",
+        "the inputs of the node are more than an event holds; connect fewer outputs, or pass \
+         an artifact",
+    )
+    .fatal())
+}
+
 /// An error with a message short enough for the log.
 fn bounded(mut error: NodeError) -> NodeError {
     if error.message.len() > limits::MAX_ERROR_MESSAGE_BYTES {
@@ -599,6 +628,13 @@ fn bounded(mut error: NodeError) -> NodeError {
         }
         error.message.truncate(end);
         error.message.push('…');
+    }
+    if error
+        .details
+        .as_ref()
+        .is_some_and(|details| size(details) > limits::MAX_CHUNK_BYTES)
+    {
+        error.details = None;
     }
     error
 }

@@ -1,0 +1,151 @@
+//! Numbers as the log gives them back.
+//!
+//! Canonical JSON writes `1.0` as `1` and rounds beyond 2^53. A state that was folded from the
+//! event as it was decided would differ from one folded from its record, and the same log could
+//! be decided in two ways. So every event is brought into the form it is read back in before
+//! anything sees it.
+
+use serde_json::{Map, Number, Value};
+
+use crate::json;
+use crate::run::event::{NodeError, RunEvent};
+
+/// Whole numbers up to here are written digit by digit.
+const EXACT: u64 = 1 << 53;
+
+/// Brings every number of an event into the form it is read back in.
+pub(super) fn as_read_back(event: &mut RunEvent) {
+    match event {
+        RunEvent::RunStarted {
+            inputs,
+            variables,
+            metadata,
+            configurable,
+            ..
+        } => {
+            for fields in [inputs, variables, metadata, configurable] {
+                object(fields);
+            }
+        }
+        RunEvent::RunCompleted { outputs, .. } | RunEvent::NodeCompleted { outputs, .. } => {
+            object(outputs);
+        }
+        RunEvent::NodeStarted {
+            inputs: Some(inputs),
+            ..
+        }
+        | RunEvent::NodeDispatched { inputs, .. } => object(inputs),
+        RunEvent::RunFailed { error, .. }
+        | RunEvent::NodeFailed { error, .. }
+        | RunEvent::NodeRetried {
+            last_error: error, ..
+        } => of_error(error),
+        RunEvent::RunStopping {
+            ending: crate::run::event::Ending::Failed { error, .. },
+        } => of_error(error),
+        RunEvent::ChildSettled {
+            variables,
+            outputs,
+            error,
+            ..
+        } => {
+            object(variables);
+            object(outputs);
+            error.iter_mut().for_each(of_error);
+        }
+        RunEvent::InterruptRequested {
+            data,
+            resume_schema,
+            ..
+        } => {
+            value(data);
+            resume_schema.iter_mut().for_each(value);
+        }
+        RunEvent::InterruptResolved {
+            resume_value: of, ..
+        }
+        | RunEvent::SignalReceived { payload: of, .. }
+        | RunEvent::ChannelWritten { value: of, .. }
+        | RunEvent::VariableChanged { next: of, .. } => value(of),
+        RunEvent::OutputChunk { meta, .. } => meta.iter_mut().for_each(value),
+        _ => {}
+    }
+}
+
+fn of_error(error: &mut NodeError) {
+    error.details.iter_mut().for_each(value);
+}
+
+fn object(fields: &mut Map<String, Value>) {
+    fields.values_mut().for_each(value);
+}
+
+fn value(of: &mut Value) {
+    match of {
+        Value::Number(number) => {
+            if let Some(read) = read_back(number) {
+                *number = read;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(value),
+        Value::Object(fields) => object(fields),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+/// The other form a number is read back in, if there is one.
+fn read_back(number: &Number) -> Option<Number> {
+    let same = match (number.as_i64(), number.as_f64()) {
+        (Some(n), _) => n.unsigned_abs() <= EXACT,
+        (None, Some(x)) => x.fract() != 0.0,
+        (None, None) => true,
+    };
+    if same {
+        return None;
+    }
+    serde_json::from_slice(&json::canonical(number)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn round_trip(value: &Value) -> Value {
+        serde_json::from_slice(&json::canonical(value)).expect("canonical JSON is JSON")
+    }
+
+    #[test]
+    fn a_number_is_what_the_log_says() {
+        for number in [
+            json!(1.0),
+            json!(-0.0),
+            json!(1e20),
+            json!(1e21),
+            json!(9_007_199_254_740_993_u64),
+            json!(u64::MAX),
+            json!(i64::MIN),
+            json!(18_446_744_073_709_551_616.0),
+            json!(0.1),
+        ] {
+            let mut read = number.clone();
+            value(&mut read);
+            assert_eq!(read, round_trip(&number), "{number}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_number_is_read_back_as_it_stands(bits in any::<u64>(), whole in any::<i64>()) {
+            let double = f64::from_bits(bits);
+            for number in [json!(double), json!(whole), json!(whole as f64), json!(bits)] {
+                let mut read = number.clone();
+                value(&mut read);
+                prop_assert_eq!(&read, &round_trip(&number));
+                prop_assert_eq!(&round_trip(&read), &read);
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Cancel, in every phase.
+
+use kernel::run::event::{DrainPolicy, RunEvent};
+use kernel::run::{Command, Create, Start};
+use serde_json::Map;
+
+use crate::world::{started, unborn};
+
+#[test]
+fn a_run_that_was_not_driven_yet() {
+    let mut run = unborn("a");
+    run.cancel().refused("run_not_found");
+    run.when(Command::Create(Create::new(
+        Map::new(),
+        "test",
+        Start::WhenClaimed,
+    )))
+    .decided();
+    run.cancel().then("run.cancelled");
+    assert_eq!(run.run.status(), "cancelled");
+}
+
+#[test]
+fn a_run_with_attempts_in_flight_ends_when_they_have_stopped() {
+    let mut run = started("a\nb\nc -> d");
+    run.stopped("a").refused("stale_attempt");
+    run.cancel().then("run.stopping cancelled");
+    assert_eq!(run.run.status(), "cancelling");
+    assert!(run.run.live_attempts().count() == 3);
+    run.stopped("a").then("node.cancelled a");
+    run.completes("b").then("node.completed b");
+    run.completes("c").then("node.completed c; run.cancelled");
+}
+
+#[test]
+fn a_run_that_only_waits_ends_at_once() {
+    let mut run = started("wait: core.delay {\"config\":{\"ms\":1000}}\nask: core.interrupt");
+    run.cancel()
+        .then("node.cancelled wait; node.cancelled ask; run.cancelled");
+    run.cancel().refused("run_terminal");
+}
+
+#[test]
+fn a_paused_run() {
+    let mut run = started("a -> b");
+    run.pause(DrainPolicy::Immediate)
+        .then("run.paused immediate");
+    run.cancel().then("node.cancelled a; run.cancelled");
+}
+
+#[test]
+fn a_draining_run() {
+    let mut run = started("a -> b");
+    run.pause(DrainPolicy::DrainCurrentNode)
+        .then("run.draining");
+    run.cancel().then("run.stopping cancelled");
+    run.completes("a").then("node.completed a; run.cancelled");
+}
+
+#[test]
+fn who_and_why_stands_in_the_log() {
+    let mut run = started("a");
+    run.when(Command::Cancel {
+        reason: Some("enough".into()),
+        by: Some("alice".into()),
+        parent: Some("run-0".into()),
+    })
+    .then("run.stopping cancelled");
+    let events = run.stopped("a").then("node.cancelled a; run.cancelled");
+    let RunEvent::RunCancelled {
+        reason,
+        cancelled_by,
+        parent_run_id,
+        ..
+    } = &events[1].body
+    else {
+        panic!("not cancelled");
+    };
+    assert_eq!(reason.as_deref(), Some("enough"));
+    assert_eq!(cancelled_by.as_deref(), Some("alice"));
+    assert_eq!(parent_run_id.as_ref().map(|id| id.as_str()), Some("run-0"));
+}

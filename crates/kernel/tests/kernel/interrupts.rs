@@ -1,0 +1,131 @@
+//! Questions, answers and signals.
+
+use kernel::run::Command;
+use kernel::run::event::RunEvent;
+use serde_json::json;
+
+use crate::world::started;
+
+const ASK: &str = "ask: core.interrupt {\"config\":{\"kind\":\"approval\",\"key\":\"go\",\
+                   \"data\":{\"q\":1},\"timeoutMs\":100}}\nask -> b";
+const ANSWERED: &str =
+    "interrupt.resolved ask = true; node.resumed ask; node.completed ask; node.started b";
+
+#[test]
+fn an_answer_lets_the_node_go_on() {
+    let mut run = started(ASK);
+    assert_eq!(run.run.status(), "waiting-approval");
+    let interrupt = run.interrupt("ask");
+    let events = run.resolve("ask", json!(true)).then(ANSWERED);
+    assert!(matches!(
+        &events[2].body,
+        RunEvent::NodeCompleted { outputs, .. } if outputs["value"] == json!(true)
+    ));
+    assert!(run.timers.is_empty());
+    run.when(Command::Resolve {
+        interrupt,
+        value: json!(false),
+        by: None,
+    })
+    .refused("interrupt_not_found");
+}
+
+#[test]
+fn a_signal_answers_by_key_and_counts_once() {
+    let mut run = started(ASK);
+    run.signal("other", "1", json!(0))
+        .then("signal.received other 1");
+    run.signal("go", "1", json!(true))
+        .then(&format!("signal.received go 1; {ANSWERED}"));
+    run.signal("go", "1", json!(true)).refused("duplicate");
+    run.signal("go", "2", json!(true))
+        .then("signal.received go 2");
+}
+
+#[test]
+fn an_early_signal_waits_for_the_question() {
+    let mut run = started(&format!("a -> ask\n{ASK}"));
+    for id in ["1", "2"] {
+        run.signal("go", id, json!(id))
+            .then(&format!("signal.received go {id}"));
+    }
+    run.completes("a").then(
+        "node.completed a; node.started ask; interrupt.requested ask; node.suspended ask; \
+         interrupt.resolved ask = \"1\"; node.resumed ask; node.completed ask; node.started b",
+    );
+    let inbox = &run.run.facts().expect("facts").inbox;
+    assert_eq!(inbox.waiting["go"].len(), 1, "the second still waits");
+}
+
+#[test]
+fn two_questions_with_one_key_are_answered_in_the_order_they_were_asked() {
+    let mut run = started(
+        "x: core.interrupt {\"config\":{\"key\":\"k\"}}\ny: core.interrupt {\"config\":{\"key\":\"k\"}}",
+    );
+    run.signal("k", "1", json!(1)).then(
+        "signal.received k 1; interrupt.resolved x = 1; node.resumed x; \
+         node.completed x",
+    );
+    run.signal("k", "2", json!(2)).then(
+        "signal.received k 2; interrupt.resolved y = 2; node.resumed y; \
+         node.completed y; run.completed",
+    );
+}
+
+#[test]
+fn nobody_answers_in_time() {
+    let mut run = started(ASK);
+    run.next_timer()
+        .then("node.failed ask interrupt_expired; run.failed interrupt_expired");
+
+    let mut run = started(&format!("{ASK}\nask -> h any_failed"));
+    run.next_timer()
+        .then("node.failed ask interrupt_expired; node.skipped b; node.started h");
+    run.signal("go", "1", json!(1)).then("signal.received go 1");
+}
+
+/// The node's own timeout used to leave its question open, so that a late answer completed a
+/// node that was waiting for its next attempt.
+#[test]
+fn a_question_is_withdrawn_when_its_node_is_tried_again() {
+    let mut run = started(
+        "ask: core.interrupt {\"settings\":{\"timeout\":50,\
+         \"retry\":{\"maxRetries\":1,\"initialDelayMs\":10}}}",
+    );
+    let first = run.interrupt("ask");
+    run.next_timer()
+        .then("node.retried ask/1 +10ms node_timeout");
+    run.when(Command::Resolve {
+        interrupt: first.clone(),
+        value: json!(1),
+        by: None,
+    })
+    .refused("interrupt_not_found");
+    run.next_timer()
+        .then("node.started ask/1; interrupt.requested ask; node.suspended ask");
+    assert_ne!(run.interrupt("ask"), first, "another question, another id");
+    run.resolve("ask", json!(1))
+        .then("interrupt.resolved ask = 1; node.resumed ask; node.completed ask/1; run.completed");
+}
+
+#[test]
+fn only_signals_that_wait_fill_the_inbox() {
+    let mut run = started(
+        "head: core.loop {\"config\":{\"times\":3}}\nhead.body -> ask\n\
+         ask: core.interrupt {\"config\":{\"key\":\"go\"}}\nask -> head",
+    );
+    for id in ["1", "2", "3"] {
+        run.signal("go", id, json!(id)).decided();
+    }
+    assert_eq!(run.run.status(), "completed");
+}
+
+#[test]
+fn the_oldest_question_names_the_status() {
+    let run = started(
+        "x: core.interrupt {\"config\":{\"kind\":\"external-event\"}}\n\
+         y: core.interrupt {\"config\":{\"kind\":\"approval\"}}",
+    );
+    assert_eq!(run.run.status(), "waiting-external");
+    assert_eq!(run.run.current_node().map(|id| id.as_str()), Some("x"));
+}

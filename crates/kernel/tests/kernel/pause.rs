@@ -1,0 +1,212 @@
+//! Pause and resume, with everything that may be under way.
+
+use kernel::run::event::DrainPolicy::{DrainCurrentNode, Immediate};
+use kernel::run::{Command, Create, Outcome, Start};
+use serde_json::{Map, json};
+
+use crate::world::{started, started_under, unborn};
+
+#[test]
+fn a_drained_pause_lets_what_is_in_flight_finish() {
+    let mut run = started("a -> b\nc");
+    run.pause(DrainCurrentNode).then("run.draining");
+    assert_eq!(run.run.status(), "running");
+    run.pause(DrainCurrentNode).refused("already_paused");
+    run.resume().refused("not_paused");
+    run.completes("a").then("node.completed a");
+    run.advance().refused("nothing_to_do");
+    run.completes("c")
+        .then("node.completed c; run.paused drained");
+    assert_eq!(run.run.status(), "paused");
+    run.pause(DrainCurrentNode).refused("already_paused");
+    run.advance().refused("nothing_to_do");
+    run.resume().then("run.resumed; node.started b");
+    run.completes("b").then("node.completed b; run.completed");
+}
+
+#[test]
+fn a_run_that_only_waits_pauses_at_once() {
+    let mut run = started("ask: core.interrupt");
+    run.pause(DrainCurrentNode).then("run.paused drained");
+    run.resume().then("run.resumed");
+}
+
+#[test]
+fn an_immediate_pause_abandons_attempts_and_they_start_over() {
+    let mut run = started("a -> b\nc");
+    let lost = run.attempt("a");
+    run.pause(Immediate).then("run.paused immediate");
+    run.when(Command::Finish {
+        attempt: lost,
+        outcome: Outcome::completed(Map::new()),
+    })
+    .refused("stale_attempt");
+    run.resume()
+        .then("run.resumed; node.started a/1; node.started c/1");
+    run.completes("a")
+        .then("node.completed a/1; node.started b");
+}
+
+#[test]
+fn an_immediate_pause_may_overtake_a_drained_one() {
+    let mut run = started("a");
+    run.pause(DrainCurrentNode).then("run.draining");
+    run.pause(Immediate).then("run.paused immediate");
+    run.resume().then("run.resumed; node.started a/1");
+}
+
+#[test]
+fn an_abandoned_attempt_does_not_use_up_a_retry() {
+    let mut run = started("a: {\"settings\":{\"retry\":{\"maxRetries\":1,\"initialDelayMs\":0}}}");
+    run.pause(Immediate).then("run.paused immediate");
+    run.resume().then("run.resumed; node.started a/1");
+    run.fails("a", "one")
+        .then("node.retried a/2 +0ms one; node.started a/2");
+    run.fails("a", "two")
+        .then("node.failed a two; run.dead_lettered a x3; run.failed two");
+}
+
+#[test]
+fn a_delay_goes_on_through_a_drained_pause_and_starts_over_after_an_immediate_one() {
+    let text = "wait: core.delay {\"config\":{\"ms\":100}}\nwait -> b";
+    let mut run = started(text);
+    run.at(10)
+        .pause(DrainCurrentNode)
+        .then("run.paused drained");
+    assert!(
+        run.timers.is_empty(),
+        "nothing is due that would be refused"
+    );
+    run.at(200).fires("delay/wait").refused("timer_not_due");
+    run.at(300).resume().then("run.resumed");
+    run.next_timer().then("node.completed wait; node.started b");
+
+    let mut run = started(text);
+    run.at(10).pause(Immediate).then("run.paused immediate");
+    run.at(300)
+        .resume()
+        .then("run.resumed; node.started wait/1");
+    assert_eq!(run.timers["delay/wait"], crate::world::START.plus_ms(400));
+}
+
+#[test]
+fn a_wait_for_the_next_attempt_goes_on_through_a_pause() {
+    let text = "a: {\"settings\":{\"retry\":{\"maxRetries\":2,\"initialDelayMs\":100}}}";
+    let mut run = started(text);
+    run.fails("a", "one").then("node.retried a/1 +100ms one");
+    run.pause(DrainCurrentNode).then("run.paused drained");
+    run.at(50).resume().then("run.resumed");
+    run.pause(Immediate).then("run.paused immediate");
+    run.at(150).fires("retry/a").refused("timer_not_due");
+    run.resume().then("run.resumed; node.started a/1");
+}
+
+#[test]
+fn a_failure_while_draining_waits_for_the_resume_to_be_tried_again() {
+    let mut run = started("a: {\"settings\":{\"retry\":{\"maxRetries\":1,\"initialDelayMs\":0}}}");
+    run.pause(DrainCurrentNode).then("run.draining");
+    run.fails("a", "one")
+        .then("node.retried a/1 +0ms one; run.paused drained");
+    run.resume().then("run.resumed; node.started a/1");
+}
+
+#[test]
+fn a_failure_while_draining_is_routed_after_the_resume_or_ends_the_run() {
+    let mut run = started("a -> h any_failed");
+    run.pause(DrainCurrentNode).then("run.draining");
+    run.fails("a", "boom")
+        .then("node.failed a boom; run.paused drained");
+    run.resume().then("run.resumed; node.started h");
+
+    let mut run = started("a -> b");
+    run.pause(DrainCurrentNode).then("run.draining");
+    run.fails("a", "boom")
+        .then("node.failed a boom; run.failed boom");
+}
+
+#[test]
+fn a_skip_after_a_failure_while_draining_goes_on_after_the_resume() {
+    let mut run = started("a: {\"settings\":{\"onFailure\":\"skip\"}}\na -> b none_failed");
+    run.pause(DrainCurrentNode).then("run.draining");
+    run.fails("a", "boom")
+        .then("node.failed a boom; node.skipped a on_failure; run.paused drained");
+    run.resume().then("run.resumed; node.started b");
+}
+
+#[test]
+fn an_answer_is_taken_while_paused_and_followed_after_the_resume() {
+    let mut run = started("ask: core.interrupt\nask -> b");
+    run.pause(Immediate).then("run.paused immediate");
+    run.resolve("ask", json!("yes"))
+        .then("interrupt.resolved ask = \"yes\"; node.resumed ask; node.completed ask");
+    run.resume().then("run.resumed; node.started b");
+}
+
+#[test]
+fn a_question_does_not_expire_while_paused() {
+    let mut run = started("ask: core.interrupt {\"config\":{\"timeoutMs\":50}}\nask -> b");
+    let timer = format!("interrupt/{}", run.interrupt("ask"));
+    run.pause(DrainCurrentNode).then("run.paused drained");
+    run.at(100).fires(&timer).refused("timer_not_due");
+    run.resume().then("run.resumed");
+    run.next_timer()
+        .then("node.failed ask interrupt_expired; run.failed interrupt_expired");
+}
+
+#[test]
+fn timers_that_are_due_in_a_pause_fire_after_it() {
+    let mut run = started("wait: core.delay {\"config\":{\"ms\":100}}\nwait -> b\nc");
+    run.pause(DrainCurrentNode).then("run.draining");
+    run.at(120).fires("delay/wait").then("node.completed wait");
+    run.completes("c")
+        .then("node.completed c; run.paused drained");
+    run.resume().then("run.resumed; node.started b");
+}
+
+#[test]
+fn a_run_times_out_while_paused() {
+    let policy = kernel::stream::Policy {
+        run_timeout_ms: Some(1_000),
+        ..Default::default()
+    };
+    let mut run = started_under(policy, "a");
+    run.pause(Immediate).then("run.paused immediate");
+    run.next_timer()
+        .then("cap.breached 1000 < 1001; node.cancelled a; run.failed run_timeout");
+}
+
+#[test]
+fn a_run_that_was_not_driven_yet_waits_for_the_resume() {
+    let mut run = unborn("a");
+    run.when(Command::Create(Create::new(
+        Map::new(),
+        "test",
+        Start::WhenClaimed,
+    )))
+    .decided();
+    run.pause(DrainCurrentNode).then("run.paused drained");
+    run.advance().refused("nothing_to_do");
+    run.resume().then("run.resumed; node.started a");
+}
+
+#[test]
+fn a_run_may_complete_with_the_resume() {
+    let mut run = started("a");
+    run.pause(DrainCurrentNode).then("run.draining");
+    run.completes("a")
+        .then("node.completed a; run.paused drained");
+    run.resume().then("run.resumed; run.completed");
+}
+
+#[test]
+fn a_signal_in_a_pause_is_kept() {
+    let mut run = started("a -> ask\nask: core.interrupt {\"config\":{\"key\":\"go\"}}");
+    run.pause(DrainCurrentNode).then("run.draining");
+    run.completes("a")
+        .then("node.completed a; run.paused drained");
+    run.signal("go", "1", json!(7)).then("signal.received go 1");
+    run.resume().then(
+        "run.resumed; node.started ask; interrupt.requested ask; node.suspended ask; \
+         interrupt.resolved ask = 7; node.resumed ask; node.completed ask; run.completed",
+    );
+}
