@@ -9,9 +9,15 @@ mod laws;
 mod notation;
 mod world;
 
+mod bounds;
+mod budget;
 mod cancel;
+mod children;
+mod data;
 mod failure;
 mod interrupts;
 mod lifecycle;
+mod loops;
 mod pause;
 mod rules;
+mod takeover;

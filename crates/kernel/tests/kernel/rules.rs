@@ -55,7 +55,7 @@ fn check_rule(rule: &str, sources: [Source; 2], order: [&str; 2]) {
         _ => "",
     };
     let text = format!(
-        "x:{}\ny:{}\nx -> t {rule}\ny -> t {rule}\nx -> h all_complete\ny -> h all_complete",
+        "x:{}\ny:{}\nz\nx -> t {rule}\ny -> t {rule}\nx -> h all_complete\ny -> h all_complete",
         disabled(sources[0]),
         disabled(sources[1]),
     );
@@ -124,17 +124,20 @@ fn edges_of_different_rules_form_groups_that_all_must_be_met() {
 fn a_skip_goes_on_along_every_edge() {
     let mut run = started(
         r#"a: {"disabled":true}
+           z
            a -> b -> c
            b -> d all_complete
            c -> e none_failed
            c -> f any_success"#,
     );
     run.completes("d").then("node.completed d");
-    run.completes("e").then("node.completed e; run.completed");
+    run.completes("e").then("node.completed e");
+    run.completes("z").then("node.completed z; run.completed");
     assert_eq!(
-        lines(&run.events)[1..8],
+        lines(&run.events)[1..9],
         [
             "node.skipped a disabled",
+            "node.started z",
             "node.skipped b",
             "node.skipped c",
             "node.started d",
