@@ -12,6 +12,7 @@
 //! [`definition`], [`batch`].
 
 pub mod batch;
+pub mod check;
 pub mod control;
 pub mod definition;
 pub mod digest;

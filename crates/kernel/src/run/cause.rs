@@ -96,6 +96,8 @@ pub enum CausedBy {
     },
     /// A child run ended.
     ChildSettled,
+    /// The run is a branch of another.
+    Fork,
     /// A replay found that its source decided otherwise.
     Diverge,
 }

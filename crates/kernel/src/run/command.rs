@@ -152,6 +152,16 @@ pub enum Command {
         #[serde(default)]
         spent: BTreeMap<String, u64>,
     },
+    /// Go on from a copied prefix as a run of its own. Only for a stream whose header says that
+    /// it is a branch, and once.
+    Fork {
+        /// The source.
+        source: StreamId,
+        /// The sequence it was forked at.
+        at: u64,
+        /// What is different from the source.
+        overlay: Overlay,
+    },
     /// A replay differs from its source.
     Diverge {
         /// The source.
@@ -161,6 +171,25 @@ pub enum Command {
         /// How.
         kind: DivergenceKind,
     },
+}
+
+/// What a branch has other than its source. What is absent stays as it was.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Overlay {
+    /// Tags.
+    pub tags: Option<Vec<String>>,
+    /// Metadata.
+    pub metadata: Option<Map<String, Value>>,
+    /// Overlay of settings.
+    pub configurable: Option<Map<String, Value>>,
+}
+
+impl Overlay {
+    /// Whether nothing is different.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What a run is created with; the header says the rest.
@@ -309,6 +338,7 @@ impl Command {
                 found: found.clone(),
             },
             Self::ChildSettled { .. } => CausedBy::ChildSettled,
+            Self::Fork { .. } => CausedBy::Fork,
             Self::Diverge { .. } => CausedBy::Diverge,
         }
     }
@@ -391,6 +421,24 @@ impl Command {
                     outputs: outputs.clone(),
                     error: error.clone(),
                     spent: spent.clone(),
+                },
+                _ => return None,
+            },
+            CausedBy::Fork => match &first.body {
+                RunEvent::RunForked {
+                    source_run_id,
+                    from_sequence,
+                    tags,
+                    metadata,
+                    configurable,
+                } => Self::Fork {
+                    source: source_run_id.clone(),
+                    at: *from_sequence,
+                    overlay: Overlay {
+                        tags: tags.clone(),
+                        metadata: metadata.clone(),
+                        configurable: configurable.clone(),
+                    },
                 },
                 _ => return None,
             },

@@ -239,6 +239,25 @@ pub enum RunEvent {
         /// The status it was found in.
         from_status: String,
     },
+    /// A branch begins: the events before were copied from its source, what follows is its own.
+    /// Attempts in flight, delays and children start over, all other waits go on as if no time
+    /// had passed since the event before.
+    #[serde(rename = "runwright.run.forked")]
+    RunForked {
+        /// The source.
+        source_run_id: StreamId,
+        /// The sequence the source was forked at.
+        from_sequence: Seq,
+        /// Other tags than the source's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tags: Option<Vec<String>>,
+        /// Other metadata than the source's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        metadata: Option<Map<String, Value>>,
+        /// Another overlay of settings than the source's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        configurable: Option<Map<String, Value>>,
+    },
     /// The run is given up and set aside for a person; `run.failed` follows.
     #[serde(rename = "run.dead_lettered")]
     RunDeadLettered {

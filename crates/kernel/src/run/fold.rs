@@ -135,7 +135,26 @@ impl Run {
                 });
             }
             RunEvent::RunResumed { .. } => self.set_phase(Phase::Running),
-            RunEvent::RunResuming { .. } => facts.takeovers += 1,
+            RunEvent::RunResuming { .. } => facts.takeovers = facts.takeovers.saturating_add(1),
+            RunEvent::RunForked {
+                source_run_id,
+                tags,
+                metadata,
+                configurable,
+                ..
+            } => {
+                facts.forked_from = Some(source_run_id.clone());
+                if let Some(tags) = tags {
+                    facts.tags.clone_from(tags);
+                }
+                if let Some(metadata) = metadata {
+                    facts.metadata.clone_from(metadata);
+                }
+                if let Some(configurable) = configurable {
+                    facts.configurable.clone_from(configurable);
+                }
+                self.leave_the_source_behind(at);
+            }
             RunEvent::ReplayDiverged { .. }
             | RunEvent::CapBreached { .. }
             | RunEvent::RunDeadLettered { .. }
@@ -446,6 +465,7 @@ impl Run {
             artifacts: Vec::new(),
             seen: Default::default(),
             takeovers: 0,
+            forked_from: None,
         };
         if let Some(message) = event
             .cause
@@ -548,15 +568,46 @@ impl Run {
 
     /// An immediate pause: attempts in flight and delays start over as new attempts.
     fn abandon_in_flight(&mut self) {
+        self.abandon(|status| match status {
+            NodeStatus::InFlight { attempt, .. } | NodeStatus::Delayed { attempt } => {
+                Some(*attempt)
+            }
+            _ => None,
+        });
+    }
+
+    /// A branch: what is in flight belongs to the source and starts over here as new attempts,
+    /// children as other runs. Every other wait goes on as if no time had passed.
+    fn leave_the_source_behind(&mut self, at: Timestamp) {
+        self.abandon(|status| match status {
+            NodeStatus::InFlight { attempt, .. }
+            | NodeStatus::Delayed { attempt }
+            | NodeStatus::Dispatched { attempt, .. } => Some(*attempt),
+            _ => None,
+        });
+        let passed = at.ms_since(self.head.at);
+        let RunState::Active { facts, .. } = &mut self.state else {
+            return;
+        };
+        facts.children.retain(|_, child| child.status.is_some());
+        facts.budget.reserved.clear();
+        for due in facts.timers.values_mut() {
+            *due = due.plus_ms(passed);
+        }
+        for open in &mut facts.interrupts {
+            open.timeout_at = open.timeout_at.map(|due| due.plus_ms(passed));
+        }
+    }
+
+    /// Makes the next attempt ready of every node whose current one is chosen.
+    fn abandon(&mut self, chosen: impl Fn(&NodeStatus) -> Option<u32>) {
         let plan = self.plan.clone();
         let RunState::Active { facts, .. } = &mut self.state else {
             return;
         };
         for &ix in &facts.active {
             let node = &mut facts.nodes[ix as usize];
-            let (NodeStatus::InFlight { attempt, .. } | NodeStatus::Delayed { attempt }) =
-                node.status
-            else {
+            let Some(attempt) = chosen(&node.status) else {
                 continue;
             };
             let id = &plan.nodes[ix as usize].id;

@@ -17,7 +17,7 @@ mod size;
 pub mod state;
 
 pub use cause::{Cause, CausedBy, Found, Start};
-pub use command::{ChannelWrite, Command, Completion, Create, Envelope, Outcome};
+pub use command::{ChannelWrite, Command, Completion, Create, Envelope, Outcome, Overlay};
 pub use decide::{Decided, Refused, decide};
 pub use event::{Artifact, Event, NodeError, RunEvent, Usage};
 pub use fold::BadEvent;

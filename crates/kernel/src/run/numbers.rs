@@ -67,6 +67,11 @@ pub(super) fn as_read_back(event: &mut RunEvent) {
         | RunEvent::SignalReceived { payload: of, .. }
         | RunEvent::ChannelWritten { value: of, .. }
         | RunEvent::VariableChanged { next: of, .. } => value(of),
+        RunEvent::RunForked {
+            metadata,
+            configurable,
+            ..
+        } => metadata.iter_mut().chain(configurable).for_each(object),
         RunEvent::OutputChunk { meta, .. } => meta.iter_mut().for_each(value),
         _ => {}
     }

@@ -158,6 +158,8 @@ pub struct Facts {
     pub seen: BTreeSet<MessageId>,
     /// How often a new holder took the run over with attempts in flight.
     pub takeovers: u32,
+    /// The run this one last branched off.
+    pub forked_from: Option<StreamId>,
 }
 
 /// A node in its current visit.
@@ -385,7 +387,11 @@ impl Run {
         let head = Head {
             next_seq: 0,
             chain: header.genesis,
-            at: header.created_at,
+            // The copied events of a fork are older than the fork.
+            at: match header.origin {
+                None => header.created_at,
+                Some(_) => Timestamp(i64::MIN),
+            },
         };
         Self {
             header,

@@ -184,11 +184,9 @@ fn a_cancel_cascades_to_children_that_still_run() {
     let mut child = child_world(&message);
     child.when(message.envelope).decided();
     child.advance().decided();
-    child.when(told.envelope.clone()).then(
-        "stopping cancelled"
-            .replace("stopping", "run.stopping")
-            .as_str(),
-    );
+    child
+        .when(told.envelope.clone())
+        .then("run.stopping cancelled");
     child.when(told.envelope).refused("duplicate");
     let events = child.stopped("x").then("node.cancelled x; run.cancelled");
     assert!(matches!(

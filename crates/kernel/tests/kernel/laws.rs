@@ -4,10 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kernel::batch::Record;
+use kernel::check;
 use kernel::ids::AttemptId;
-use kernel::run::decide::Refused;
+use kernel::run::decide::{self, Refused};
 use kernel::run::event::RunEvent;
-use kernel::run::{Command, Decided, Envelope, Event, Outcome, Run, RunIndex, decide};
+use kernel::run::{
+    Command, Decided, Envelope, Event, Outcome, Phase, Run, RunIndex, decide as decided_by,
+    schedule,
+};
 use kernel::time::Timestamp;
 use serde_json::Map;
 
@@ -40,7 +44,7 @@ pub(crate) fn of_a_batch(world: &World, before: &Run, envelope: &Envelope, decid
 
     let (rebuilt, at) = Command::from_log(&events).expect("a batch gives its command back");
     assert_eq!(rebuilt.message, envelope.message);
-    let again = decide(before.clone(), &rebuilt, at)
+    let again = decided_by(before.clone(), &rebuilt, at)
         .unwrap_or_else(|refused| panic!("not decided again: {:?}", refused.rejection));
     assert_eq!(
         text(again.batch.records()),
@@ -60,6 +64,13 @@ pub(crate) fn of_a_batch(world: &World, before: &Run, envelope: &Envelope, decid
                 assert!(timers.remove(name).is_some(), "{name} was not set");
             }
         }
+    }
+    let is_whole = batch.records().len() < decide::MAX_BATCH_EVENTS;
+    if is_whole && matches!(folded.phase(), Some(Phase::Running)) {
+        assert!(
+            !schedule::has_startable(&folded),
+            "whatever can start has started"
+        );
     }
     let owned: BTreeMap<String, Timestamp> = folded
         .timers()
@@ -103,6 +114,10 @@ pub(crate) fn of_a_log(world: &World) {
         "a checkpoint holds everything",
     );
     nonsense_is_refused(&whole);
+    let violations = check::check(&world.run.header, &world.run.plan, &world.events);
+    assert_eq!(violations, [], "an independent checker finds nothing");
+    let chain = check::verify_chain(&world.run.header, &world.records);
+    assert_eq!(chain, Ok(world.run.head.chain), "the chain verifies");
 }
 
 /// A refusal leaves the state as it was.
@@ -174,7 +189,7 @@ fn nonsense_is_refused(run: &Run) {
         },
     ];
     for command in nonsense {
-        match decide(run.clone(), &command.into(), run.head.at) {
+        match decided_by(run.clone(), &command.into(), run.head.at) {
             Ok(decided) => panic!("nonsense was decided: {:?}", decided.events),
             Err(refused) => of_a_refusal(run, &refused),
         }

@@ -54,6 +54,7 @@ fn details(event: &RunEvent) -> String {
             DrainPolicy::DrainCurrentNode => "drained".into(),
         },
         RunEvent::RunResuming { from_status } => from_status.clone(),
+        RunEvent::RunForked { from_sequence, .. } => from_sequence.to_string(),
         RunEvent::RunDeadLettered {
             node_id, attempts, ..
         } => format!("{node_id} x{attempts}"),

@@ -7,6 +7,7 @@
 mod attempts;
 mod children;
 mod create;
+mod fork;
 mod interrupts;
 mod lifecycle;
 mod scheduling;
@@ -161,6 +162,11 @@ impl Decision {
             Command::Signal { name, id, payload } => self.signal(name, id, payload),
             Command::Dispatch { attempt, found } => self.dispatch_child(attempt, found),
             Command::ChildSettled { .. } => self.child_settled(&envelope.command),
+            Command::Fork {
+                source,
+                at,
+                overlay,
+            } => self.fork(source, *at, overlay),
             Command::Diverge { source, at, kind } => {
                 self.emit(RunEvent::ReplayDiverged {
                     source_run_id: source.clone(),
@@ -200,10 +206,11 @@ impl Decision {
     }
 
     fn send(&mut self, target: &StreamId, header: Option<StreamHeader>, command: Command) {
+        // Named after the batch: a message may go out before the batch's first event.
+        let first_seq = self.run.head.next_seq - self.events.len() as u64;
         let id = MessageId::new(format!(
-            "{}.{}.{}",
+            "{}.{first_seq}.{}",
             self.run.header.stream,
-            self.run.head.next_seq,
             self.outbox.len()
         ));
         let message = RunMessage {

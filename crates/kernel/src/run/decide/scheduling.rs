@@ -109,7 +109,7 @@ impl Decision {
         }
     }
 
-    fn skip(&mut self, ix: NodeIx, reason: SkipReason) {
+    pub(super) fn skip(&mut self, ix: NodeIx, reason: SkipReason) {
         let node_id = self.node_id(ix);
         let visit = self.facts().nodes[ix.index()].visit;
         self.emit(RunEvent::NodeSkipped {
@@ -336,17 +336,7 @@ impl Decision {
         } else if schedule::is_handled(&plan, ix, &declined) {
             self.schedule_after(ix);
         } else {
-            if retries > 0 {
-                self.emit(RunEvent::RunDeadLettered {
-                    node_id: node.id.clone(),
-                    reason: error.code.clone(),
-                    attempts,
-                });
-            }
-            self.stop(Ending::Failed {
-                error,
-                node_id: Some(node.id.clone()),
-            });
+            self.give_up(ix, error);
         }
     }
 
@@ -497,16 +487,16 @@ impl Decision {
                     drain_policy,
                 });
             }
-            Some(Phase::Running | Phase::Pending) => {
-                if self.facts().active.is_empty() && !schedule::has_startable(&self.run) {
-                    let duration_ms = self.now.ms_since(self.facts().started_at);
-                    let outputs = self.run_outputs();
-                    self.emit(RunEvent::RunCompleted {
-                        outputs,
-                        duration_ms,
-                    });
-                    self.tell_parent();
-                }
+            Some(Phase::Running | Phase::Pending)
+                if self.facts().active.is_empty() && !schedule::has_startable(&self.run) =>
+            {
+                let duration_ms = self.now.ms_since(self.facts().started_at);
+                let outputs = self.run_outputs();
+                self.emit(RunEvent::RunCompleted {
+                    outputs,
+                    duration_ms,
+                });
+                self.tell_parent();
             }
             _ => {}
         }

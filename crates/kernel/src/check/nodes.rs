@@ -1,0 +1,538 @@
+//! What each event of a node may follow.
+
+use std::collections::BTreeMap;
+
+use super::Log;
+use super::rules::Judgement;
+use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind, OnFailure};
+use crate::ids::{AttemptId, NodeId};
+use crate::run::RunEvent;
+use crate::run::event::{NodeError, SkipReason};
+
+/// A node in its current visit.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Node {
+    /// The number the next or current visit carries.
+    pub(super) visit: u32,
+    pub(super) place: Place,
+    /// `node.started` events of this visit.
+    pub(super) starts: u32,
+    /// `node.retried` events of this visit.
+    pub(super) retries: u32,
+    /// Restarts of the current attempt.
+    restarts: u32,
+}
+
+/// Where a node stands.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum Place {
+    /// Not entered in this visit.
+    #[default]
+    Before,
+    /// An attempt is under way: at work, delayed, dispatched or suspended.
+    Attempt { attempt: u32, waits_for: WaitsFor },
+    /// Another attempt follows, with this number.
+    Between { next: u32 },
+    /// The visit is over.
+    Ended(Ended),
+}
+
+/// What an attempt under way waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum WaitsFor {
+    /// Whoever carries it out.
+    Work,
+    /// A point in time.
+    Time,
+    /// A child run.
+    Child(String),
+    /// An interrupt that was requested; `answered` once it was resolved.
+    Answer { interrupt: String, answered: bool },
+}
+
+/// How a visit ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Ended {
+    Completed {
+        port: Option<String>,
+        declined: Vec<EdgeIx>,
+    },
+    Failed {
+        declined: Vec<EdgeIx>,
+    },
+    Skipped,
+    Cancelled,
+}
+
+impl Ended {
+    /// A loop's head that chose another round is not done for good.
+    pub(super) fn is_in_body(&self) -> bool {
+        matches!(self, Self::Completed { port: Some(port), .. } if port == "body")
+    }
+}
+
+impl Log<'_> {
+    /// Checks an event of a node.
+    pub(super) fn node_event(&mut self, body: &RunEvent) {
+        let Some((id, visit)) = node_of(body) else {
+            return;
+        };
+        let Some(ix) = self.plan.node_ix(id.as_str()) else {
+            return self.violation(format!("the definition has no node {id}"));
+        };
+        let expected = match self.is_next_round(ix, body) {
+            true => self.nodes[ix.index()].visit + 1,
+            false => self.nodes[ix.index()].visit,
+        };
+        if let Some(visit) = visit {
+            self.require(visit == expected, || {
+                format!("{id} is in visit {expected}, not {visit}")
+            });
+        }
+        match body {
+            RunEvent::NodeStarted { attempt, .. } => self.started(ix, *attempt, body),
+            RunEvent::NodeSkipped { reason, .. } => self.skipped(ix, *reason),
+            RunEvent::NodeCompleted {
+                attempt,
+                port,
+                declined_edges,
+                ..
+            } => self.completed(ix, *attempt, port.as_deref(), declined_edges),
+            RunEvent::NodeFailed {
+                attempts,
+                error,
+                declined_edges,
+                ..
+            } => self.failed(ix, *attempts, error, declined_edges),
+            RunEvent::NodeRetried {
+                attempt,
+                last_error,
+                ..
+            } => self.retried(ix, *attempt, last_error),
+            RunEvent::NodeCancelled { .. } => {
+                let open = matches!(
+                    self.place(ix),
+                    Place::Attempt { .. } | Place::Between { .. }
+                );
+                self.require(open, || format!("{id} is cancelled but is not under way"));
+                self.end(ix, Ended::Cancelled);
+            }
+            RunEvent::AttemptRestarted {
+                attempt, restarts, ..
+            } => self.restarted(ix, *attempt, *restarts),
+            RunEvent::InterruptRequested { interrupt_id, .. } => {
+                self.asks(ix, interrupt_id.to_string());
+            }
+            RunEvent::NodeSuspended { interrupt_id, .. } => {
+                let asked = matches!(
+                    self.place(ix),
+                    Place::Attempt { waits_for: WaitsFor::Answer { interrupt, .. }, .. }
+                        if interrupt == interrupt_id.as_str()
+                );
+                self.require(asked, || format!("{id} suspends without having asked"));
+            }
+            RunEvent::InterruptResolved { interrupt_id, .. } => {
+                self.answered(ix, interrupt_id.as_str());
+            }
+            RunEvent::NodeResumed { interrupt_id, .. } => {
+                let answered = matches!(
+                    self.place(ix),
+                    Place::Attempt { waits_for: WaitsFor::Answer { interrupt, answered: true }, .. }
+                        if interrupt == interrupt_id.as_str()
+                );
+                self.require(answered, || format!("{id} goes on without an answer"));
+            }
+            RunEvent::NodeDispatched { child_run_id, .. } => {
+                self.dispatched(ix, child_run_id.to_string());
+            }
+            RunEvent::OutputChunk { attempt, .. } => {
+                let attempt = AttemptId {
+                    node: id.clone(),
+                    visit: expected,
+                    attempt: *attempt,
+                };
+                self.require_live(&attempt);
+            }
+            _ => {}
+        }
+    }
+
+    fn place(&self, ix: NodeIx) -> &Place {
+        &self.nodes[ix.index()].place
+    }
+
+    fn id(&self, ix: NodeIx) -> &NodeId {
+        &self.plan.node(ix).id
+    }
+
+    fn is_next_round(&self, ix: NodeIx, body: &RunEvent) -> bool {
+        let between_rounds = matches!(self.place(ix), Place::Ended(ended) if ended.is_in_body());
+        between_rounds && matches!(body, RunEvent::NodeStarted { .. })
+    }
+
+    fn started(&mut self, ix: NodeIx, attempt: u32, body: &RunEvent) {
+        let RunEvent::NodeStarted {
+            type_id,
+            inputs,
+            due_at,
+            ..
+        } = body
+        else {
+            return;
+        };
+        let id = self.id(ix).clone();
+        let node = self.plan.node(ix);
+        self.require(self.run.may_start(), || {
+            format!("{id} starts although the run is not running")
+        });
+        self.require(*type_id == node.type_id, || {
+            format!("{id} starts with another type than the definition says")
+        });
+        self.run.executions += 1;
+        let expected = match self.place(ix).clone() {
+            Place::Before => {
+                self.require(!node.disabled, || format!("{id} starts but is disabled"));
+                let judgement = self.judge(ix);
+                self.require(judgement == Judgement::Starts, || {
+                    format!("{id} starts but its trigger rules say {judgement:?}")
+                });
+                0
+            }
+            Place::Between { next } => next,
+            Place::Ended(ended) if ended.is_in_body() => {
+                self.require(self.is_round_over(ix), || {
+                    format!("{id} begins a round but the last one is not over")
+                });
+                let visit = self.nodes[ix.index()].visit + 1;
+                self.nodes[ix.index()] = Node {
+                    visit,
+                    ..Node::default()
+                };
+                0
+            }
+            place => {
+                self.violation(format!("{id} starts but is {place:?}"));
+                attempt
+            }
+        };
+        self.require(attempt == expected, || {
+            format!("{id} starts attempt {attempt}, not {expected}")
+        });
+        let is_first = self.nodes[ix.index()].starts == 0;
+        self.require(inputs.is_some() == is_first, || {
+            format!("{id} must have its inputs at the first start of a visit and only there")
+        });
+        let state = &mut self.nodes[ix.index()];
+        state.starts += 1;
+        state.restarts = 0;
+        state.place = Place::Attempt {
+            attempt,
+            waits_for: match due_at {
+                Some(_) => WaitsFor::Time,
+                None => WaitsFor::Work,
+            },
+        };
+        self.check_slots();
+        self.check_executions();
+    }
+
+    fn check_slots(&mut self) {
+        let Some(slots) = self.header.policy.max_parallel else {
+            return;
+        };
+        let live = self.live_work();
+        self.require(live <= slots.max(1) as usize, || {
+            format!("{live} attempts are in flight, allowed are {slots}")
+        });
+    }
+
+    /// How many attempts of work nodes are in flight.
+    pub(super) fn live_work(&self) -> usize {
+        let is_live = |(node, plan): &(&Node, &crate::definition::PlanNode)| {
+            plan.kind == NodeKind::Work && matches!(node.place, Place::Attempt { .. })
+        };
+        self.nodes
+            .iter()
+            .zip(&self.plan.nodes)
+            .filter(is_live)
+            .count()
+    }
+
+    fn skipped(&mut self, ix: NodeIx, reason: SkipReason) {
+        let id = self.id(ix).clone();
+        let node = self.plan.node(ix);
+        if reason == SkipReason::OnFailure {
+            let failed = matches!(self.place(ix), Place::Ended(Ended::Failed { .. }));
+            self.require(failed && node.on_failure == OnFailure::Skip, || {
+                format!("{id} is skipped for a failure that does not count as a skip")
+            });
+            self.run.unhandled = None;
+        } else {
+            self.require(self.run.may_start(), || {
+                format!("{id} is skipped although the run is not running")
+            });
+            self.require(*self.place(ix) == Place::Before, || {
+                format!("{id} is skipped after it was entered")
+            });
+            let judgement = self.judge(ix);
+            let fits = match reason {
+                SkipReason::Disabled => node.disabled && judgement == Judgement::Starts,
+                _ => judgement == Judgement::Never,
+            };
+            self.require(fits, || {
+                format!("{id} is skipped but its trigger rules say {judgement:?}")
+            });
+        }
+        self.end(ix, Ended::Skipped);
+    }
+
+    fn completed(&mut self, ix: NodeIx, attempt: u32, port: Option<&str>, declined: &[String]) {
+        let id = self.id(ix).clone();
+        match self.place(ix).clone() {
+            Place::Attempt {
+                attempt: current,
+                waits_for,
+            } => {
+                self.require(current == attempt, || {
+                    format!("{id} completes attempt {attempt}, under way is {current}")
+                });
+                let unanswered = matches!(
+                    waits_for,
+                    WaitsFor::Answer {
+                        answered: false,
+                        ..
+                    }
+                );
+                self.require(!unanswered, || format!("{id} completes without an answer"));
+            }
+            place => self.violation(format!("{id} completes but is {place:?}")),
+        }
+        let ports: &[&str] = match self.plan.node(ix).kind {
+            NodeKind::Control(ControlKind::Conditional) => &["true", "false"],
+            NodeKind::Control(ControlKind::Loop) => &["body", "done"],
+            _ => &[],
+        };
+        let fits = match port {
+            Some(port) => ports.contains(&port),
+            None => ports.is_empty(),
+        };
+        self.require(fits, || format!("{id} leaves by a port it does not have"));
+        let declined = self.declined(ix, declined);
+        let open_exits = match (&self.plan.node(ix).body, port) {
+            (Some(body), Some("body")) => body.exits.clone(),
+            _ => Vec::new(),
+        };
+        for edge in &self.plan.node(ix).outgoing {
+            let from = self.plan.edge(*edge).source_output.as_deref();
+            let other = from.is_some_and(|from| ports.contains(&from) && Some(from) != port);
+            if other && !open_exits.contains(edge) {
+                self.require(declined.contains(edge), || {
+                    format!("{id} follows an edge of another port than it chose")
+                });
+            }
+        }
+        let port = port.map(str::to_owned);
+        let begins_round = port.as_deref() == Some("body");
+        self.end(ix, Ended::Completed { port, declined });
+        if begins_round {
+            self.begin_round(ix);
+        }
+    }
+
+    /// The body of a loop is entered once more: a visit later, unless it was never entered.
+    fn begin_round(&mut self, head: NodeIx) {
+        let Some(body) = &self.plan.node(head).body else {
+            return;
+        };
+        for inner in &body.nodes {
+            let node = &mut self.nodes[inner.index()];
+            if node.place != Place::Before {
+                let visit = node.visit + 1;
+                *node = Node {
+                    visit,
+                    ..Node::default()
+                };
+            }
+        }
+    }
+
+    fn failed(&mut self, ix: NodeIx, attempts: u32, error: &NodeError, declined: &[String]) {
+        let id = self.id(ix).clone();
+        let under_way = matches!(self.place(ix), Place::Attempt { .. });
+        self.require(under_way, || format!("{id} fails but is not under way"));
+        let starts = self.nodes[ix.index()].starts;
+        self.require(attempts == starts, || {
+            format!("{id} fails after {attempts} attempts, started were {starts}")
+        });
+        let declined = self.declined(ix, declined);
+        let is_skip = self.plan.node(ix).on_failure == OnFailure::Skip;
+        if !self.run.is_stopping() && (is_skip || !self.is_taken(ix, &declined)) {
+            self.run.unhandled = Some(error.code.clone());
+        }
+        self.end(ix, Ended::Failed { declined });
+    }
+
+    fn retried(&mut self, ix: NodeIx, next: u32, error: &NodeError) {
+        let id = self.id(ix).clone();
+        self.require(!self.run.is_stopping(), || {
+            format!("{id} is tried again although the run is stopping")
+        });
+        match self.place(ix).clone() {
+            Place::Attempt { attempt, .. } => self.require(next == attempt + 1, || {
+                format!("{id} is tried again as attempt {next} after {attempt}")
+            }),
+            place => self.violation(format!("{id} is tried again but is {place:?}")),
+        }
+        self.require(error.retryable != Some(false), || {
+            format!("{id} is tried again after an error that no retry can help")
+        });
+        let node = &mut self.nodes[ix.index()];
+        node.retries += 1;
+        node.place = Place::Between { next };
+        let (retries, max) = (node.retries, self.plan.node(ix).retry.max_retries);
+        self.require(retries <= max, || {
+            format!("{id} is tried again {retries} times, allowed are {max}")
+        });
+    }
+
+    fn restarted(&mut self, ix: NodeIx, attempt: u32, restarts: u32) {
+        let id = self.id(ix).clone();
+        let live = self.plan.node(ix).kind == NodeKind::Work
+            && matches!(self.place(ix), Place::Attempt { attempt: current, .. } if *current == attempt);
+        self.require(live, || {
+            format!("{id} restarts attempt {attempt}, which is not in flight")
+        });
+        let node = &mut self.nodes[ix.index()];
+        node.restarts += 1;
+        let counted = node.restarts;
+        self.require(counted == restarts, || {
+            format!("{id} counts {restarts} restarts, there were {counted}")
+        });
+    }
+
+    fn asks(&mut self, ix: NodeIx, interrupt: String) {
+        let id = self.id(ix).clone();
+        let fresh = self.run.interrupts.insert(interrupt.clone());
+        self.require(fresh, || {
+            format!("{id} asks with an id that was used before")
+        });
+        match &mut self.nodes[ix.index()].place {
+            Place::Attempt { waits_for, .. } if *waits_for == WaitsFor::Work => {
+                *waits_for = WaitsFor::Answer {
+                    interrupt,
+                    answered: false,
+                };
+            }
+            _ => self.violation(format!("{id} asks but is not under way")),
+        }
+    }
+
+    fn answered(&mut self, ix: NodeIx, of: &str) {
+        let id = self.id(ix).clone();
+        match &mut self.nodes[ix.index()].place {
+            Place::Attempt {
+                waits_for:
+                    WaitsFor::Answer {
+                        interrupt,
+                        answered,
+                    },
+                ..
+            } if interrupt == of && !*answered => *answered = true,
+            _ => self.violation(format!(
+                "{id} is answered but does not wait for this answer"
+            )),
+        }
+    }
+
+    fn dispatched(&mut self, ix: NodeIx, child: String) {
+        let id = self.id(ix).clone();
+        let is_sub = self.plan.node(ix).kind == NodeKind::Control(ControlKind::SubWorkflow);
+        self.require(is_sub, || format!("{id} is not a node that starts runs"));
+        let fresh = self.run.children.insert(child.clone(), false).is_none();
+        self.require(fresh, || {
+            format!("{id} starts a child that was started before")
+        });
+        match &mut self.nodes[ix.index()].place {
+            Place::Attempt { waits_for, .. } if *waits_for == WaitsFor::Work => {
+                *waits_for = WaitsFor::Child(child);
+            }
+            _ => self.violation(format!("{id} starts a child but is not under way")),
+        }
+    }
+
+    /// The edges of a list of ids, all of which must lead away from the node.
+    fn declined(&mut self, ix: NodeIx, ids: &[String]) -> Vec<EdgeIx> {
+        let outgoing = &self.plan.node(ix).outgoing;
+        let by_id: BTreeMap<&str, EdgeIx> = outgoing
+            .iter()
+            .map(|edge| (self.plan.edge(*edge).id.as_str(), *edge))
+            .collect();
+        let found: Vec<EdgeIx> = ids
+            .iter()
+            .filter_map(|id| by_id.get(id.as_str()).copied())
+            .collect();
+        let id = self.id(ix).clone();
+        self.require(found.len() == ids.len(), || {
+            format!("{id} declines an edge that does not lead away from it")
+        });
+        found
+    }
+
+    fn end(&mut self, ix: NodeIx, how: Ended) {
+        self.nodes[ix.index()].place = Place::Ended(how);
+    }
+
+    /// An attempt that reports something must be in flight.
+    pub(super) fn require_live(&mut self, attempt: &AttemptId) {
+        let live = self
+            .plan
+            .node_ix(attempt.node.as_str())
+            .is_some_and(|ix| {
+                let node = &self.nodes[ix.index()];
+                node.visit == attempt.visit
+                    && matches!(node.place, Place::Attempt { attempt: current, .. } if current == attempt.attempt)
+            });
+        self.require(live, || format!("the attempt {attempt} is not in flight"));
+    }
+
+    /// What a pause or a fork leaves behind starts over as the next attempt.
+    pub(super) fn abandon(&mut self, abandons: impl Fn(&WaitsFor) -> bool) {
+        for node in &mut self.nodes {
+            if let Place::Attempt { attempt, waits_for } = &node.place
+                && abandons(waits_for)
+            {
+                node.place = Place::Between { next: attempt + 1 };
+            }
+        }
+    }
+
+    /// Nodes that are under way.
+    pub(super) fn open_nodes(&self) -> usize {
+        let is_open =
+            |node: &&Node| matches!(node.place, Place::Attempt { .. } | Place::Between { .. });
+        self.nodes.iter().filter(is_open).count()
+    }
+}
+
+/// The node an event is about, and its visit where the event says it.
+fn node_of(body: &RunEvent) -> Option<(&NodeId, Option<u32>)> {
+    match body {
+        RunEvent::NodeStarted { node_id, visit, .. }
+        | RunEvent::AttemptRestarted { node_id, visit, .. }
+        | RunEvent::NodeCompleted { node_id, visit, .. }
+        | RunEvent::NodeFailed { node_id, visit, .. }
+        | RunEvent::NodeRetried { node_id, visit, .. }
+        | RunEvent::NodeSkipped { node_id, visit, .. }
+        | RunEvent::NodeCancelled { node_id, visit, .. }
+        | RunEvent::NodeSuspended { node_id, visit, .. }
+        | RunEvent::NodeResumed { node_id, visit, .. }
+        | RunEvent::NodeDispatched { node_id, visit, .. }
+        | RunEvent::InterruptRequested { node_id, visit, .. }
+        | RunEvent::OutputChunk { node_id, visit, .. } => Some((node_id, Some(*visit))),
+        RunEvent::InterruptResolved { node_id, .. }
+        | RunEvent::ArtifactCreated { node_id, .. }
+        | RunEvent::ProviderUsage { node_id, .. }
+        | RunEvent::RunDeadLettered { node_id, .. } => Some((node_id, None)),
+        _ => None,
+    }
+}

@@ -1,0 +1,343 @@
+//! What each event of the run as a whole may follow.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Log;
+use super::nodes::{Place, WaitsFor};
+use super::rules::Judgement;
+use crate::definition::NodeIx;
+use crate::limits;
+use crate::run::event::{CapKind, DrainPolicy, Ending};
+use crate::run::{CausedBy, Event, RunEvent};
+use crate::stream::ForkMode;
+use crate::time::Timestamp;
+
+/// The run so far.
+#[derive(Debug, Default)]
+pub(super) struct RunSoFar {
+    stage: Stage,
+    at: Timestamp,
+    pub(super) executions: u64,
+    /// Ids of interrupts that were ever asked with.
+    pub(super) interrupts: BTreeSet<String>,
+    /// Child runs, and whether they have settled.
+    pub(super) children: BTreeMap<String, bool>,
+    /// A failure that nothing took: the run must end.
+    pub(super) unhandled: Option<String>,
+    /// A bound was reached: the run must end.
+    breached: bool,
+    reserved: BTreeMap<String, BTreeMap<String, u64>>,
+    spent: BTreeMap<String, u64>,
+    batch_at: Timestamp,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+enum Stage {
+    #[default]
+    Unborn,
+    Running,
+    Draining,
+    Paused,
+    Stopping(Ending),
+    Settled,
+}
+
+impl RunSoFar {
+    pub(super) fn may_start(&self) -> bool {
+        self.stage == Stage::Running && self.unhandled.is_none() && !self.breached
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        matches!(self.stage, Stage::Stopping(_))
+    }
+}
+
+impl Log<'_> {
+    /// Checks one event.
+    pub(super) fn event(&mut self, index: usize, event: &Event) {
+        self.seq = event.seq;
+        self.envelope(index, event);
+        match &event.body {
+            RunEvent::RunStarted { .. } => {
+                self.require(index == 0, || "run.started stands first and once".into());
+                self.run.stage = Stage::Running;
+            }
+            RunEvent::RunCompleted { .. } => self.completes(),
+            RunEvent::RunFailed { error, .. } => {
+                let expected = match &self.run.stage {
+                    Stage::Stopping(Ending::Failed { error, .. }) => Some(error.code.clone()),
+                    Stage::Stopping(Ending::Cancelled { .. }) => Some(String::new()),
+                    _ => self.run.unhandled.clone(),
+                };
+                self.require(expected.is_none_or(|code| code == error.code), || {
+                    format!("the run fails as {}, which is not why it ends", error.code)
+                });
+                self.ends();
+            }
+            RunEvent::RunCancelled { .. } => {
+                let fits = !matches!(self.run.stage, Stage::Stopping(Ending::Failed { .. }));
+                self.require(fits, || "the run is cancelled while it fails".into());
+                self.ends();
+            }
+            RunEvent::RunStopping { ending } => {
+                self.require(!self.run.is_stopping(), || "the run stops twice".into());
+                self.require(self.live_work() > 0, || {
+                    "the run stops although nothing has to be stopped".into()
+                });
+                self.run.unhandled = None;
+                self.run.stage = Stage::Stopping(ending.clone());
+            }
+            RunEvent::RunDraining { .. } => {
+                self.require(self.run.stage == Stage::Running, || {
+                    "only a running run drains".into()
+                });
+                self.run.stage = Stage::Draining;
+            }
+            RunEvent::RunPaused { drain_policy, .. } => self.pauses(*drain_policy),
+            RunEvent::RunResumed { .. } => {
+                self.require(self.run.stage == Stage::Paused, || {
+                    "only a paused run is resumed".into()
+                });
+                self.run.stage = Stage::Running;
+            }
+            RunEvent::RunResuming { .. } => {
+                self.require(self.live_work() > 0, || {
+                    "a take-over without attempts in flight changes nothing".into()
+                });
+            }
+            RunEvent::RunForked { .. } => self.forks(),
+            RunEvent::CapBreached {
+                kind,
+                limit,
+                observed,
+                ..
+            } => self.breaches(*kind, *limit, *observed),
+            RunEvent::ChildSettled { child_run_id, .. } => {
+                let told = self.run.children.get_mut(child_run_id.as_str());
+                let fits = told.is_some_and(|told| !std::mem::replace(told, true));
+                self.require(fits, || "a child settles that does not run".into());
+                self.run.reserved.remove(child_run_id.as_str());
+            }
+            RunEvent::SignalReceived { name, id, .. } => {
+                let fresh = self.signals.insert((name.clone(), id.clone()));
+                self.require(fresh, || "a signal is received twice".into());
+            }
+            RunEvent::ChannelWritten {
+                channel, reducer, ..
+            } => {
+                let declared = self.plan.channels.get(channel);
+                let expected = declared.map_or("replace", |channel| channel.reducer.as_str());
+                self.require(reducer == expected, || {
+                    "a channel is written by another reducer than it has".into()
+                });
+            }
+            RunEvent::LogAppended {
+                attempt: Some(attempt),
+                ..
+            } => self.require_live(attempt),
+            RunEvent::BudgetReserved { attempt, amounts } => {
+                self.require_live(attempt);
+                self.reserves(&attempt.to_string(), amounts);
+            }
+            RunEvent::BudgetSettled { attempt, spent } => {
+                self.require_live(attempt);
+                self.run.reserved.remove(&attempt.to_string());
+                add(&mut self.run.spent, spent);
+            }
+            body => {
+                self.node_event(body);
+                if let RunEvent::NodeDispatched {
+                    child_run_id,
+                    budget,
+                    ..
+                } = body
+                {
+                    self.reserves(child_run_id.as_str(), budget);
+                }
+            }
+        }
+        if let RunEvent::ChildSettled { spent, .. } = &event.body {
+            add(&mut self.run.spent, spent);
+        }
+    }
+
+    /// Sequence, time and cause.
+    fn envelope(&mut self, index: usize, event: &Event) {
+        self.require(event.seq == index as u64, || {
+            format!("the sequence should be {index}")
+        });
+        self.require(self.run.stage != Stage::Settled, || {
+            "nothing follows the end of a run".into()
+        });
+        if index == 0 {
+            let first = matches!(event.body, RunEvent::RunStarted { .. });
+            self.require(first, || "a run begins with run.started".into());
+        } else {
+            let at = self.run.at;
+            self.require(event.at >= at, || "time runs backwards".into());
+        }
+        self.run.at = event.at;
+        match &event.cause {
+            None => {
+                self.require(index > 0, || "a batch begins with its cause".into());
+                let at = self.run.batch_at;
+                self.require(event.at == at, || {
+                    "the events of a batch have one time".into()
+                });
+            }
+            Some(cause) => {
+                self.run.batch_at = event.at;
+                self.require(begins(&cause.command, &event.body), || {
+                    "an event that its cause does not lead to first".into()
+                });
+                if let Some(message) = &cause.message {
+                    let fresh = self.messages.insert(message.to_string());
+                    self.require(fresh, || "a message is taken twice".into());
+                }
+            }
+        }
+    }
+
+    fn completes(&mut self) {
+        let fits =
+            self.run.stage == Stage::Running && self.run.unhandled.is_none() && !self.run.breached;
+        self.require(fits, || {
+            "a run completes only while it runs and nothing failed unhandled".into()
+        });
+        let waiting = (0..self.nodes.len() as u32).map(NodeIx).find(|ix| {
+            match &self.nodes[ix.index()].place {
+                Place::Before => self.judge(*ix) != Judgement::Open,
+                Place::Ended(ended) => ended.is_in_body() && self.is_round_over(*ix),
+                Place::Attempt { .. } | Place::Between { .. } => true,
+            }
+        });
+        if let Some(ix) = waiting {
+            let id = &self.plan.node(ix).id;
+            self.violation(format!("the run completes but {id} has not ended"));
+        }
+        self.run.stage = Stage::Settled;
+    }
+
+    /// The run failed or was cancelled.
+    fn ends(&mut self) {
+        let open = self.open_nodes();
+        self.require(open == 0, || {
+            format!("the run ends but {open} nodes are under way")
+        });
+        self.run.stage = Stage::Settled;
+    }
+
+    fn pauses(&mut self, policy: DrainPolicy) {
+        let may = matches!(self.run.stage, Stage::Running | Stage::Draining);
+        self.require(may, || "only a running run pauses".into());
+        match policy {
+            DrainPolicy::Immediate => {
+                self.abandon(|waits_for| matches!(waits_for, WaitsFor::Work | WaitsFor::Time))
+            }
+            DrainPolicy::DrainCurrentNode => {
+                let live = self.live_work();
+                self.require(live == 0, || {
+                    format!("the run is drained but {live} attempts are in flight")
+                });
+            }
+        }
+        self.run.stage = Stage::Paused;
+    }
+
+    fn forks(&mut self) {
+        let is_branch = self
+            .header
+            .origin
+            .as_ref()
+            .is_some_and(|origin| origin.mode == ForkMode::Branch);
+        self.require(is_branch, || "only a branch holds a fork".into());
+        self.abandon(|waits_for| !matches!(waits_for, WaitsFor::Answer { .. }));
+        self.run.children.retain(|_, settled| *settled);
+        self.run.reserved.clear();
+    }
+
+    fn breaches(&mut self, kind: CapKind, limit: u64, observed: u64) {
+        self.require(observed > limit, || {
+            "a bound is breached that was kept".into()
+        });
+        if kind == CapKind::NodeExecutions {
+            let executions = self.run.executions;
+            self.require(executions == limit, || {
+                format!("{executions} nodes were started when the bound of {limit} was breached")
+            });
+        }
+        self.run.breached = true;
+    }
+
+    fn reserves(&mut self, holder: &str, amounts: &BTreeMap<String, u64>) {
+        add(
+            self.run.reserved.entry(holder.to_owned()).or_default(),
+            amounts,
+        );
+        for (dimension, limit) in &self.header.policy.budget {
+            let of = |amounts: &BTreeMap<String, u64>| amounts.get(dimension).copied().unwrap_or(0);
+            let held: u64 = self.run.reserved.values().map(of).sum();
+            let committed = held.saturating_add(of(&self.run.spent));
+            if amounts.contains_key(dimension) {
+                self.require(committed <= *limit, || {
+                    format!("{committed} {dimension} are committed, allowed are {limit}")
+                });
+            }
+        }
+    }
+
+    /// Bounds that hold at every start.
+    pub(super) fn check_executions(&mut self) {
+        let limit = self.header.policy.max_node_executions.unwrap_or(u64::MAX);
+        let limit = limit.min(limits::MAX_NODE_EXECUTIONS);
+        let executions = self.run.executions;
+        self.require(executions <= limit, || {
+            format!("{executions} nodes were started, allowed are {limit}")
+        });
+    }
+}
+
+fn add(to: &mut BTreeMap<String, u64>, amounts: &BTreeMap<String, u64>) {
+    for (dimension, amount) in amounts {
+        let sum = to.entry(dimension.clone()).or_default();
+        *sum = sum.saturating_add(*amount);
+    }
+}
+
+/// Whether a batch with this cause may begin with this event.
+fn begins(cause: &CausedBy, event: &RunEvent) -> bool {
+    match cause {
+        CausedBy::Create { .. } => matches!(event, RunEvent::RunStarted { .. }),
+        CausedBy::TakeOver { .. } => matches!(event, RunEvent::RunResuming { .. }),
+        CausedBy::Output => matches!(event, RunEvent::OutputChunk { .. }),
+        CausedBy::Log => matches!(event, RunEvent::LogAppended { .. }),
+        CausedBy::Reserve => matches!(event, RunEvent::BudgetReserved { .. }),
+        CausedBy::Pause { .. } => matches!(
+            event,
+            RunEvent::RunDraining { .. }
+                | RunEvent::RunPaused { .. }
+                | RunEvent::BudgetSettled { .. }
+        ),
+        CausedBy::Resume { .. } => matches!(event, RunEvent::RunResumed { .. }),
+        CausedBy::Resolve => matches!(event, RunEvent::InterruptResolved { .. }),
+        CausedBy::Signal => matches!(event, RunEvent::SignalReceived { .. }),
+        CausedBy::ChildSettled => matches!(event, RunEvent::ChildSettled { .. }),
+        CausedBy::Fork => matches!(event, RunEvent::RunForked { .. }),
+        CausedBy::Diverge => matches!(event, RunEvent::ReplayDiverged { .. }),
+        CausedBy::Cancel { .. } => matches!(
+            event,
+            RunEvent::NodeCancelled { .. }
+                | RunEvent::RunStopping { .. }
+                | RunEvent::RunCancelled { .. }
+        ),
+        CausedBy::Dispatch { .. } => matches!(
+            event,
+            RunEvent::NodeDispatched { .. }
+                | RunEvent::NodeFailed { .. }
+                | RunEvent::NodeRetried { .. }
+        ),
+        CausedBy::Advance | CausedBy::Finish { .. } | CausedBy::Fire { .. } => {
+            !matches!(event, RunEvent::RunStarted { .. })
+        }
+    }
+}
