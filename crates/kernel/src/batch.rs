@@ -162,6 +162,13 @@ impl Batch {
         &self.outbox
     }
 
+    /// The same batch with unique keys claimed for the request that led to it. Keys belong to the
+    /// request, not to the decision, and so come from outside.
+    pub fn claiming(mut self, keys: Vec<KeyClaim>) -> Self {
+        self.keys.extend(keys);
+        self
+    }
+
     /// Blobs this batch refers to, each once per reference. They must have been put before.
     pub fn blobs(&self) -> &[Digest] {
         &self.blobs

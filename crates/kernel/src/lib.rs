@@ -21,6 +21,7 @@ pub mod ids;
 pub mod json;
 pub mod limits;
 pub mod problem;
+pub mod registry;
 pub mod run;
 pub mod stream;
 pub mod time;

@@ -1,6 +1,23 @@
 //! What happens around the kernel: the one door, holds, the worker, ports, the process
 //! supervisor and the work nodes.
+//!
+//! Reading order: [`door`] (load, fold, decide, append), [`engine`] (one process), `drive` (one
+//! run), [`nodes`] (one attempt).
 
+pub mod door;
+mod drive;
+pub mod engine;
+pub mod hints;
+pub mod holder;
+mod holds;
 pub mod nodes;
 pub mod outbound;
+mod outbox;
+pub mod plans;
+mod sinks;
 pub mod supervisor;
+mod worker;
+
+pub use door::{Done, Door, DoorError};
+pub use engine::{Engine, EngineOptions, NewRun, Scope};
+pub use plans::{PlanError, Prepared};

@@ -5,10 +5,12 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::definition::{NodeIx, Plan, Reducer};
-use crate::ids::NodeId;
+use crate::digest::Digest;
+use crate::ids::{NodeId, Seq};
 use crate::run::budget::Budget;
 use crate::run::channel;
 use crate::run::event::{DrainPolicy, Event, RunEvent};
@@ -637,27 +639,55 @@ impl Run {
 
     /// The state as bytes, for a checkpoint.
     pub fn checkpoint(&self) -> Vec<u8> {
-        serde_json::to_vec(&self.state).expect("a state is always JSON")
+        let saved = SavedRef {
+            version: STATE_VERSION,
+            at: self.head.at,
+            state: &self.state,
+        };
+        serde_json::to_vec(&saved).expect("a state is always JSON")
     }
 
-    /// A run at the place a checkpoint was taken. `None` when the bytes are not a state of this
-    /// build: the log is then folded from its start.
+    /// A run at the place a checkpoint was taken: after `next_seq` events, the last of which has
+    /// this link of the hash chain. `None` when the bytes are not a state of this build: the log
+    /// is then folded from its start.
     pub fn from_checkpoint(
         header: Arc<StreamHeader>,
         plan: Arc<Plan>,
-        head: Head,
+        next_seq: Seq,
+        chain: Digest,
         state: &[u8],
     ) -> Option<Self> {
-        let state: RunState = serde_json::from_slice(state).ok()?;
+        let Saved { version, at, state } = serde_json::from_slice(state).ok()?;
         let run = Self {
             header,
             plan,
-            head,
+            head: Head {
+                next_seq,
+                chain,
+                at,
+            },
             state,
         };
         let nodes = run.facts().map(|facts| facts.nodes.len());
-        (nodes == Some(run.plan.nodes.len())).then_some(run)
+        (version == STATE_VERSION && nodes == Some(run.plan.nodes.len())).then_some(run)
     }
+}
+
+/// Raised whenever a checkpoint of an earlier build would be read wrongly.
+const STATE_VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct SavedRef<'a> {
+    version: u32,
+    at: Timestamp,
+    state: &'a RunState,
+}
+
+#[derive(Deserialize)]
+struct Saved {
+    version: u32,
+    at: Timestamp,
+    state: RunState,
 }
 
 fn set_timer(facts: &mut Facts, name: String, due: Option<Timestamp>) {

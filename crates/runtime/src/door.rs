@@ -1,0 +1,347 @@
+//! The one door: load, fold, decide, append, and only then act.
+//!
+//! Every write to a run goes through [`Door::transact`] (from outside) or [`Door::append`] (by
+//! the driver that holds the run and keeps its folded state). Nothing acts on a decision before
+//! the append has returned.
+
+use std::sync::Arc;
+
+use kernel::batch::KeyClaim;
+use kernel::ids::{Seq, StreamId, TenantId};
+use kernel::registry::Registry as WorkflowRegistry;
+use kernel::run::{self, Command, Create, Decided, Envelope, Event, Rejection, Run};
+use kernel::stream::{DefinitionRef, StreamHeader};
+use store::{Conflict, Guard, Hold, HoldChange, Loaded, ReadFrom, Store, StoreError};
+
+use crate::hints::Hints;
+use crate::plans::Plans;
+
+/// How often a lost race is tried again before the caller is told to come back.
+const TRIES: u32 = 100;
+
+/// Why a command had no effect.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum DoorError {
+    /// The rules refuse it; nothing was written.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// A unique key is taken; nothing was written.
+    #[error("the key is taken in {namespace}")]
+    KeyTaken {
+        /// The namespace of the key.
+        namespace: String,
+        /// The key.
+        key: String,
+    },
+    /// The store.
+    #[error(transparent)]
+    Store(StoreError),
+}
+
+impl From<StoreError> for DoorError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Conflict(Conflict::Key { namespace, key }) => {
+                Self::KeyTaken { namespace, key }
+            }
+            other => Self::Store(other),
+        }
+    }
+}
+
+/// What went through the door.
+#[derive(Debug)]
+pub struct Done {
+    /// The state after it.
+    pub run: Run,
+    /// The events it wrote.
+    pub events: Vec<Event>,
+    /// The hold that came with a creation.
+    pub hold: Option<Hold>,
+}
+
+/// What the door refused, with the state to go on from when there is one.
+#[derive(Debug)]
+pub struct Turned {
+    /// Why.
+    pub error: DoorError,
+    /// The unchanged state; `None` after a store error, when the log has to be read again.
+    pub run: Option<Run>,
+}
+
+/// The door to a store.
+#[derive(Clone)]
+pub struct Door {
+    store: Arc<dyn Store>,
+    plans: Arc<Plans>,
+    hints: Hints,
+}
+
+impl Door {
+    /// A door to `store`.
+    pub fn new(store: Arc<dyn Store>, plans: Arc<Plans>, hints: Hints) -> Self {
+        Self {
+            store,
+            plans,
+            hints,
+        }
+    }
+
+    /// The store behind it.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The compiled definitions.
+    pub fn plans(&self) -> &Arc<Plans> {
+        &self.plans
+    }
+
+    /// The hints this process gives itself.
+    pub fn hints(&self) -> &Hints {
+        &self.hints
+    }
+
+    /// Reads a run as it stands.
+    ///
+    /// # Errors
+    /// `Missing` for an unknown stream or one that is not a run; `Corrupt` when the log does not
+    /// fold.
+    pub async fn load(&self, stream: &StreamId) -> Result<Run, StoreError> {
+        let loaded = self
+            .store
+            .load(stream, ReadFrom::Checkpoint, usize::MAX)
+            .await?;
+        self.fold(loaded).await
+    }
+
+    /// Reads a run as its log was before event `below`, without any checkpoint.
+    ///
+    /// # Errors
+    /// As [`Door::load`].
+    pub async fn load_prefix(&self, stream: &StreamId, below: Seq) -> Result<Run, StoreError> {
+        let limit = usize::try_from(below).unwrap_or(usize::MAX);
+        let loaded = self.store.load(stream, ReadFrom::Seq(0), limit).await?;
+        self.fold(loaded).await
+    }
+
+    async fn fold(&self, loaded: Loaded) -> Result<Run, StoreError> {
+        let Loaded {
+            header,
+            checkpoint,
+            records,
+            first_seq,
+            ..
+        } = loaded;
+        let Some(definition) = header.definition.clone() else {
+            return Err(StoreError::Missing);
+        };
+        let plan = self
+            .plans
+            .load(&*self.store, header.tenant(), &definition)
+            .await?;
+        let header = Arc::new(header);
+        let resumed = checkpoint.and_then(|at| {
+            let (header, plan) = (header.clone(), plan.clone());
+            Run::from_checkpoint(header, plan, at.next_seq, at.chain, &at.state)
+        });
+        let (mut run, records) = match resumed {
+            Some(run) => (run, records),
+            None if first_seq == 0 => (Run::unborn(header.clone(), plan), records),
+            None => {
+                // The checkpoint is of another build: fold from the start instead.
+                let whole = self
+                    .store
+                    .load(&header.stream, ReadFrom::Seq(0), usize::MAX)
+                    .await?;
+                (Run::unborn(header.clone(), plan), whole.records)
+            }
+        };
+        for record in &records {
+            run.fold_content(&record.content)
+                .map_err(|bad| StoreError::Corrupt(format!("run {}: {bad}", header.stream)))?;
+        }
+        Ok(run)
+    }
+
+    /// Does something to a run from outside of whoever drives it: cancel, pause, signal, resolve,
+    /// a message of the outbox. A lost race is decided again on what won.
+    ///
+    /// # Errors
+    /// The rejection; `Conflict` when the race was lost too often, `Unavailable` when the store
+    /// could not tell (the command may have had its effect).
+    pub async fn transact(
+        &self,
+        stream: &StreamId,
+        envelope: &Envelope,
+    ) -> Result<Done, DoorError> {
+        let mut tries = 0;
+        loop {
+            let run = self.load(stream).await?;
+            match self
+                .append(run, envelope, Guard::Outside, HoldChange::Keep, Vec::new())
+                .await
+            {
+                Ok(done) => return Ok(done),
+                Err(turned) => match turned.error {
+                    DoorError::Store(StoreError::Conflict(_)) if tries < TRIES => tries += 1,
+                    error => return Err(error),
+                },
+            }
+        }
+    }
+
+    /// Creates a run. `keys` are claimed with it; `hold` lets the creator drive it at once.
+    ///
+    /// # Errors
+    /// `Rejected(Existing)` when the stream exists, `KeyTaken` when a key is taken.
+    pub async fn create(
+        &self,
+        header: StreamHeader,
+        envelope: &Envelope,
+        keys: Vec<KeyClaim>,
+        hold: HoldChange,
+    ) -> Result<Done, DoorError> {
+        debug_assert!(matches!(envelope.command, Command::Create(Create { .. })));
+        let Some(definition) = header.definition.clone() else {
+            return Err(StoreError::Missing.into());
+        };
+        let plan = self
+            .plans
+            .load(&*self.store, header.tenant(), &definition)
+            .await?;
+        let run = Run::unborn(Arc::new(header), plan);
+        let created = self.append(run, envelope, Guard::Outside, hold, keys).await;
+        created.map_err(|turned| match turned.error {
+            DoorError::Store(StoreError::Conflict(Conflict::Sequence)) => {
+                Rejection::Existing.into()
+            }
+            error => error,
+        })
+    }
+
+    /// Decides on a state the caller has, and appends. On a store error the state is lost and
+    /// must be loaded again.
+    ///
+    /// # Errors
+    /// See [`Turned`].
+    pub async fn append(
+        &self,
+        run: Run,
+        envelope: &Envelope,
+        guard: Guard,
+        hold: HoldChange,
+        keys: Vec<KeyClaim>,
+    ) -> Result<Done, Turned> {
+        let decided = self.decide(run, envelope)?;
+        self.commit(decided, guard, hold, keys).await
+    }
+
+    /// As [`Door::append`], for the driver that holds the run: gives the hold up in the same
+    /// transaction when `when_idle` says so and nothing is left to drive. Answers whether it did.
+    pub(crate) async fn append_driven(
+        &self,
+        run: Run,
+        envelope: &Envelope,
+        guard: Guard,
+        when_idle: HoldChange,
+    ) -> Result<(Done, bool), Turned> {
+        let decided = self.decide(run, envelope)?;
+        let hold = if decided.run.is_settled() {
+            when_idle
+        } else {
+            HoldChange::Keep
+        };
+        let released = hold == HoldChange::Release;
+        let done = self.commit(decided, guard, hold, Vec::new()).await?;
+        Ok((done, released))
+    }
+
+    fn decide(&self, run: Run, envelope: &Envelope) -> Result<Decided, Turned> {
+        run::decide(run, envelope, self.store.now()).map_err(|refused| Turned {
+            error: refused.rejection.into(),
+            run: Some(refused.run),
+        })
+    }
+
+    async fn commit(
+        &self,
+        decided: Decided,
+        guard: Guard,
+        hold: HoldChange,
+        keys: Vec<KeyClaim>,
+    ) -> Result<Done, Turned> {
+        let has_messages = !decided.batch.outbox().is_empty();
+        let is_runnable = decided.batch.index().runnable || !decided.batch.timers().is_empty();
+        let batch = decided.batch.claiming(keys);
+        let appended = self
+            .store
+            .append(batch, guard, hold)
+            .await
+            .map_err(|error| Turned {
+                error: error.into(),
+                run: None,
+            })?;
+        self.hints.appended(&decided.run);
+        if has_messages {
+            self.hints.outbox();
+        }
+        if is_runnable && guard == Guard::Outside {
+            self.hints.queue();
+        }
+        Ok(Done {
+            run: decided.run,
+            events: decided.events,
+            hold: appended.hold,
+        })
+    }
+
+    /// Lets a workflow's name stand for a definition that lies in the store.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn put_workflow(
+        &self,
+        tenant: &TenantId,
+        definition: &DefinitionRef,
+    ) -> Result<(), StoreError> {
+        let mut tries = 0;
+        loop {
+            let registry = self.workflows(tenant).await?;
+            let Ok(batch) = registry.put(definition.clone(), self.store.now()) else {
+                return Ok(());
+            };
+            match self
+                .store
+                .append(batch, Guard::Outside, HoldChange::Keep)
+                .await
+            {
+                Ok(_) => return Ok(()),
+                Err(StoreError::Conflict(_)) if tries < TRIES => tries += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The registry of a tenant; empty where nothing was put yet.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn workflows(&self, tenant: &TenantId) -> Result<WorkflowRegistry, StoreError> {
+        let stream = WorkflowRegistry::stream(tenant);
+        let loaded = match self.store.load(&stream, ReadFrom::Seq(0), usize::MAX).await {
+            Ok(loaded) => loaded,
+            Err(StoreError::Missing) => {
+                return Ok(WorkflowRegistry::unborn(tenant, self.store.now()));
+            }
+            Err(error) => return Err(error),
+        };
+        let mut registry = WorkflowRegistry::at_start(loaded.header);
+        for record in &loaded.records {
+            registry.fold_content(&record.content).ok_or_else(|| {
+                StoreError::Corrupt(format!("the registry of tenant {tenant} does not fold"))
+            })?;
+        }
+        Ok(registry)
+    }
+}

@@ -1,0 +1,631 @@
+//! Driving one run: what its state asks for is done, and what comes of it goes through the door.
+//!
+//! The driver owns the folded state of a run it holds. It looks at the state, does the next
+//! thing it asks for, and looks again; it keeps nothing that the log does not say except which
+//! tasks it has running.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kernel::ids::AttemptId;
+use kernel::run::event::OutputChannel;
+use kernel::run::state::{LiveAttempt, Phase, timer};
+use kernel::run::{
+    Command, Envelope, Event, NodeError, Outcome, Rejection, Run, RunEvent, schedule,
+};
+use serde_json::Value;
+use store::{Checkpoint, Guard, Hold, HoldChange, StoreError};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::door::{DoorError, Turned};
+use crate::engine::Engine;
+use crate::nodes::{HoldLost, NodeContext, Repeat, Started};
+use crate::sinks::{Artifacts, Output};
+
+/// A checkpoint is kept after so many events since the last.
+const CHECKPOINT_EVERY: u64 = 1_000;
+/// A log shorter than this is folded faster than a checkpoint of it is read.
+const CHECKPOINT_FROM: u64 = 200;
+/// A wait shorter than this keeps the hold: giving it up and taking it again costs two writes.
+const SHORT_WAIT: Duration = Duration::from_secs(1);
+
+/// What a driver is asked while it drives.
+pub(crate) enum Ask {
+    /// A command from outside, in this process.
+    Command {
+        envelope: Box<Envelope>,
+        reply: oneshot::Sender<Result<(), DoorError>>,
+    },
+    /// Output of an attempt.
+    Output {
+        command: Box<Command>,
+        reply: oneshot::Sender<Result<(), HoldLost>>,
+    },
+}
+
+/// Drives one run that this process holds.
+pub(crate) struct Driver {
+    engine: Engine,
+    /// `None` while the log has to be read again.
+    run: Option<Run>,
+    hold: Hold,
+    lost: CancellationToken,
+    mailbox: mpsc::Sender<Ask>,
+    asks: mpsc::Receiver<Ask>,
+    tasks: JoinSet<Outcome>,
+    running: HashMap<AttemptId, Task>,
+    by_task: HashMap<tokio::task::Id, AttemptId>,
+    /// Attempts whose start or restart this driver wrote: the others were lost with their holder.
+    ours: HashSet<AttemptId>,
+    checkpointed: u64,
+    released: bool,
+}
+
+struct Task {
+    stop: CancellationToken,
+    /// A timer that fires as soon as the task has ended.
+    then_fire: Option<String>,
+}
+
+/// What the state asks of its driver next.
+enum Next {
+    /// Decide this.
+    Decide(Command),
+    /// Look the definition of a child up.
+    LookUp(AttemptId, Option<String>),
+    /// Wait until something happens, at most until the first timer.
+    Wait(Option<Duration>),
+    /// Nothing before somebody from outside or a timer says so: give the run back.
+    Park,
+}
+
+/// Why driving ends.
+enum Stop {
+    /// Settled, parked or drained.
+    Done,
+    /// Another process has the run, or may have it soon.
+    Lost,
+}
+
+impl Driver {
+    pub(crate) fn new(
+        engine: Engine,
+        run: Run,
+        hold: Hold,
+        lost: CancellationToken,
+        mailbox: mpsc::Sender<Ask>,
+        asks: mpsc::Receiver<Ask>,
+    ) -> Self {
+        Self {
+            engine,
+            run: Some(run),
+            hold,
+            lost,
+            mailbox,
+            asks,
+            tasks: JoinSet::new(),
+            running: HashMap::new(),
+            by_task: HashMap::new(),
+            ours: HashSet::new(),
+            checkpointed: 0,
+            released: false,
+        }
+    }
+
+    /// Takes note of starts this process has written.
+    pub(crate) fn remember(&mut self, events: &[Event]) {
+        for event in events {
+            match &event.body {
+                RunEvent::NodeStarted {
+                    node_id,
+                    visit,
+                    attempt,
+                    ..
+                }
+                | RunEvent::AttemptRestarted {
+                    node_id,
+                    visit,
+                    attempt,
+                    ..
+                } => {
+                    self.ours.insert(AttemptId {
+                        node: node_id.clone(),
+                        visit: *visit,
+                        attempt: *attempt,
+                    });
+                }
+                RunEvent::NodeDispatched { child_run_id, .. } => self.engine.adopt(child_run_id),
+                _ => {}
+            }
+        }
+    }
+
+    /// Drives until the run settles, parks or is lost. Every task has ended when it returns.
+    pub(crate) async fn drive(mut self) {
+        let stop = loop {
+            if let Err(stop) = self.step().await {
+                break stop;
+            }
+        };
+        self.stop_tasks().await;
+        if matches!(stop, Stop::Done) {
+            if !self.released
+                && let Err(error) = self.engine.door().store().release(&self.hold).await
+            {
+                tracing::warn!(%error, "a hold was not released; it expires");
+            }
+            self.checkpoint(CHECKPOINT_FROM).await;
+        }
+        self.asks.close();
+        while let Some(ask) = self.asks.recv().await {
+            // Dropping the reply sends the asker to the door.
+            if let Ask::Output { reply, .. } = ask {
+                let _ = reply.send(Err(HoldLost));
+            }
+        }
+    }
+
+    async fn step(&mut self) -> Result<(), Stop> {
+        if self.lost.is_cancelled() {
+            return Err(Stop::Lost);
+        }
+        self.reload_if_needed().await?;
+        self.stop_unwanted();
+        if !self.is_draining() {
+            self.spawn_wanted();
+        }
+        match self.next() {
+            Next::Decide(command) => self.decide(command).await,
+            Next::LookUp(attempt, workflow) => {
+                let found = self.look_up(workflow).await?;
+                self.decide(Command::Dispatch { attempt, found }).await
+            }
+            Next::Wait(at_most) => self.wait(at_most).await,
+            Next::Park => Err(Stop::Done),
+        }
+    }
+
+    fn run(&self) -> &Run {
+        self.run.as_ref().expect("loaded at the start of the step")
+    }
+
+    fn is_draining(&self) -> bool {
+        self.engine.inner.shutdown.drain.is_cancelled()
+    }
+
+    /// What the state asks for, most urgent first.
+    fn next(&self) -> Next {
+        let run = self.run();
+        if run.is_settled() {
+            return if self.running.is_empty() {
+                Next::Park
+            } else {
+                Next::Wait(None)
+            };
+        }
+        if self.is_draining() {
+            return if self.running.is_empty() {
+                Next::Park
+            } else {
+                Next::Wait(None)
+            };
+        }
+        let is_lost = |live: &LiveAttempt<'_>| !self.ours.contains(&live.id);
+        if run.live_attempts().any(|live| is_lost(&live)) {
+            return Next::Decide(Command::TakeOver {
+                unrepeatable: self.unrepeatable(),
+            });
+        }
+        let stopping = matches!(run.phase(), Some(Phase::Stopping { .. }));
+        if let (false, Some(live)) = (stopping, run.undispatched().next()) {
+            let config = &run.plan.node(live.node).config;
+            let workflow = kernel::control::sub_workflow::SubWorkflow::of(config).workflow_id;
+            return Next::LookUp(live.id, workflow);
+        }
+        let now = self.engine.door().store().now();
+        if let Some((name, due)) = run.next_timer() {
+            if due > now {
+                return self.wait_or_park(Some(Duration::from_millis(due.ms_since(now))));
+            }
+            // A timeout waits until what it ends has ended: see `stop_unwanted`.
+            if !self
+                .running
+                .values()
+                .any(|task| task.then_fire.as_deref() == Some(name))
+            {
+                return Next::Decide(Command::Fire {
+                    timer: name.to_owned(),
+                });
+            }
+        }
+        self.wait_or_park(None)
+    }
+
+    fn wait_or_park(&self, timer: Option<Duration>) -> Next {
+        let run = self.run();
+        if !self.running.is_empty() || run.has_live_work() {
+            return Next::Wait(timer);
+        }
+        let may_start = matches!(run.phase(), Some(Phase::Pending | Phase::Running));
+        if may_start && (run.phase() == Some(&Phase::Pending) || schedule::has_startable(run)) {
+            return Next::Decide(Command::Advance);
+        }
+        match timer {
+            Some(wait) if wait <= SHORT_WAIT => Next::Wait(timer),
+            _ => Next::Park,
+        }
+    }
+
+    fn unrepeatable(&self) -> Vec<AttemptId> {
+        let run = self.run();
+        let inner = &self.engine.inner;
+        let is_once = |live: &LiveAttempt<'_>| {
+            let node = run.plan.node(live.node);
+            let key = live.id.key(run.header.root());
+            let has_result = inner
+                .registry
+                .get(&node.type_id)
+                .is_some_and(|work| work.has_result(&inner.ports, &run.header.stream, &key));
+            !has_result && inner.registry.repeat(&node.type_id, &node.config) == Repeat::Once
+        };
+        run.live_attempts()
+            .filter(|live| !self.ours.contains(&live.id) && is_once(live))
+            .map(|live| live.id)
+            .collect()
+    }
+
+    /// Tells tasks to stop whose attempt the state no longer wants, or whose time is up.
+    fn stop_unwanted(&mut self) {
+        let Some(run) = &self.run else { return };
+        let stop_all = matches!(run.phase(), Some(Phase::Stopping { .. }))
+            || self.engine.inner.shutdown.stop.is_cancelled();
+        let now = self.engine.inner.door.store().now();
+        let wanted: HashMap<AttemptId, Option<kernel::time::Timestamp>> = run
+            .live_attempts()
+            .map(|live| (live.id, live.timeout_at))
+            .collect();
+        for (id, task) in &mut self.running {
+            match wanted.get(id) {
+                None => task.stop.cancel(),
+                Some(_) if stop_all => task.stop.cancel(),
+                Some(Some(timeout)) if *timeout <= now => {
+                    task.then_fire = Some(timer::timeout(&id.node));
+                    task.stop.cancel();
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Starts tasks for attempts that this driver has started, one per node at a time: an
+    /// attempt never overlaps an earlier one of its node that is still being stopped.
+    fn spawn_wanted(&mut self) {
+        let Some(run) = &self.run else { return };
+        if matches!(run.phase(), Some(Phase::Stopping { .. })) {
+            return;
+        }
+        let mut starts = Vec::new();
+        for live in run.live_attempts() {
+            let waits_for_older = self.running.keys().any(|id| id.node == live.id.node);
+            if !self.ours.contains(&live.id) || waits_for_older {
+                continue;
+            }
+            let node = run.plan.node(live.node);
+            let started = Started {
+                tenant: run.header.tenant().clone(),
+                run: run.header.stream.clone(),
+                key: live.id.key(run.header.root()),
+                attempt: live.id.clone(),
+                restarts: live.restarts,
+                config: Arc::new(node.config.clone()),
+                inputs: live.inputs.clone(),
+            };
+            starts.push((node.type_id.clone(), started));
+        }
+        for (type_id, started) in starts {
+            self.spawn(&type_id, started);
+        }
+    }
+
+    fn spawn(&mut self, type_id: &str, started: Started) {
+        let id = started.attempt.clone();
+        let stop = CancellationToken::new();
+        let inner = &self.engine.inner;
+        let node = inner.registry.get(type_id);
+        let cx = NodeContext {
+            stop: stop.clone(),
+            output: Arc::new(Output::new(self.mailbox.clone(), id.clone())),
+            artifacts: Arc::new(Artifacts::new(
+                inner.door.store().clone(),
+                started.tenant.clone(),
+                started.key.clone(),
+            )),
+            ports: inner.ports.clone(),
+        };
+        let slots = inner.attempts.clone();
+        let stopped = stop.clone();
+        let missing = format!("this engine has no node type {type_id}");
+        let task = self.tasks.spawn(async move {
+            let Some(node) = node else {
+                let error = NodeError::new("capability_not_provided", missing);
+                return Outcome::failed(error.fatal());
+            };
+            let _slot: OwnedSemaphorePermit = tokio::select! {
+                biased;
+                () = stopped.cancelled() => return Outcome::Stopped,
+                slot = slots.acquire_owned() => match slot {
+                    Ok(slot) => slot,
+                    Err(_) => return Outcome::Stopped,
+                },
+            };
+            node.run(started, cx).await
+        });
+        self.by_task.insert(task.id(), id.clone());
+        self.running.insert(
+            id,
+            Task {
+                stop,
+                then_fire: None,
+            },
+        );
+    }
+
+    async fn wait(&mut self, at_most: Option<Duration>) -> Result<(), Stop> {
+        let shutdown = self.engine.inner.shutdown.clone();
+        let timer = async {
+            match at_most {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.lost.cancelled() => Err(Stop::Lost),
+            Some(ended) = self.tasks.join_next_with_id() => self.ended(ended).await,
+            Some(ask) = self.asks.recv() => self.answer(ask).await,
+            () = timer => Ok(()),
+            () = shutdown.drain.cancelled(), if !shutdown.drain.is_cancelled() => Ok(()),
+            () = shutdown.stop.cancelled(), if self.has_unstopped() => Ok(()),
+        }
+    }
+
+    fn has_unstopped(&self) -> bool {
+        self.running.values().any(|task| !task.stop.is_cancelled())
+    }
+
+    async fn ended(
+        &mut self,
+        ended: Result<(tokio::task::Id, Outcome), tokio::task::JoinError>,
+    ) -> Result<(), Stop> {
+        let (task, outcome) = match ended {
+            Ok((task, outcome)) => (task, outcome),
+            Err(error) => {
+                let what = NodeError::new(
+                    "node_panicked",
+                    "the node stopped unexpectedly; this is a fault of the engine, see its log",
+                );
+                (error.id(), Outcome::failed(what))
+            }
+        };
+        let Some(attempt) = self.by_task.remove(&task) else {
+            return Ok(());
+        };
+        let Some(task) = self.running.remove(&attempt) else {
+            return Ok(());
+        };
+        if let (Outcome::Stopped, Some(timer)) = (&outcome, task.then_fire) {
+            return self.decide(Command::Fire { timer }).await;
+        }
+        let stopping = matches!(self.run().phase(), Some(Phase::Stopping { .. }));
+        if outcome == Outcome::Stopped && !stopping {
+            // Abandoned by a pause, or drained: the log has nothing to say about it.
+            return Ok(());
+        }
+        self.decide(Command::Finish { attempt, outcome }).await
+    }
+
+    async fn answer(&mut self, ask: Ask) -> Result<(), Stop> {
+        match ask {
+            Ask::Command { envelope, reply } => {
+                let result = self.append(&envelope, Guard::Outside).await;
+                let (answer, stop) = match result {
+                    Ok(Ok(())) => (Ok(()), Ok(())),
+                    Ok(Err(rejection)) => (Err(DoorError::Rejected(rejection)), Ok(())),
+                    // Dropping the reply would send the asker to the door; so does this.
+                    Err(stop) => return Err(stop),
+                };
+                let _ = reply.send(answer);
+                stop
+            }
+            Ask::Output { command, reply } => {
+                let envelope = Envelope::from(*command);
+                let guard = Guard::Holder(self.hold.epoch);
+                match self.append(&envelope, guard).await {
+                    Ok(result) => {
+                        // A stale attempt is being stopped: it may as well believe that it is
+                        // heard until the stop reaches it.
+                        let _ = reply.send(result.map_err(|_| HoldLost));
+                        Ok(())
+                    }
+                    Err(stop) => {
+                        let _ = reply.send(Err(HoldLost));
+                        Err(stop)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Decides a command of this driver's own. A refusal means that the state has moved on.
+    async fn decide(&mut self, command: Command) -> Result<(), Stop> {
+        let guard = Guard::Holder(self.hold.epoch);
+        if let Err(rejection) = self.append(&Envelope::from(command), guard).await? {
+            tracing::debug!(run = %self.hold.stream, %rejection, "nothing to decide any more");
+        }
+        Ok(())
+    }
+
+    /// Through the door with the state at hand; what won a race is read and decided upon again.
+    async fn append(
+        &mut self,
+        envelope: &Envelope,
+        guard: Guard,
+    ) -> Result<Result<(), Rejection>, Stop> {
+        let mut wait = Duration::from_millis(10);
+        loop {
+            self.reload_if_needed().await?;
+            let run = self.run.take().expect("loaded just above");
+            let hold = if self.running.is_empty() && guard != Guard::Outside {
+                HoldChange::Release
+            } else {
+                HoldChange::Keep
+            };
+            let result = self
+                .engine
+                .door()
+                .append_driven(run, envelope, guard, hold)
+                .await;
+            match result {
+                Ok((done, released)) => {
+                    self.remember(&done.events);
+                    self.run = Some(done.run);
+                    self.released = released;
+                    self.checkpoint(CHECKPOINT_EVERY).await;
+                    return Ok(Ok(()));
+                }
+                Err(Turned {
+                    error: DoorError::Rejected(rejection),
+                    run,
+                }) => {
+                    self.run = run;
+                    return Ok(Err(rejection));
+                }
+                Err(Turned { error, .. }) => match error {
+                    DoorError::Store(StoreError::Fenced | StoreError::Missing) => {
+                        return Err(Stop::Lost);
+                    }
+                    DoorError::Store(StoreError::Conflict(_)) => {}
+                    error => {
+                        // It may have been written: the log tells when it can be read again.
+                        tracing::warn!(run = %self.hold.stream, %error, "an append failed");
+                        self.pause(&mut wait).await?;
+                    }
+                },
+            }
+        }
+    }
+
+    async fn reload_if_needed(&mut self) -> Result<(), Stop> {
+        let mut wait = Duration::from_millis(10);
+        while self.run.is_none() {
+            match self.engine.door().load(&self.hold.stream).await {
+                Ok(run) => self.run = Some(run),
+                Err(StoreError::Missing) => return Err(Stop::Lost),
+                Err(error) => {
+                    tracing::warn!(run = %self.hold.stream, %error, "a run cannot be read");
+                    self.pause(&mut wait).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits a little longer each time, but never beyond the hold.
+    async fn pause(&self, wait: &mut Duration) -> Result<(), Stop> {
+        tokio::select! {
+            () = self.lost.cancelled() => Err(Stop::Lost),
+            () = tokio::time::sleep(*wait) => {
+                *wait = (*wait * 2).min(Duration::from_secs(1));
+                Ok(())
+            }
+        }
+    }
+
+    async fn look_up(&self, workflow: Option<String>) -> Result<kernel::run::Found, Stop> {
+        let not = |code: &str, message: String| {
+            kernel::run::Found::Not(NodeError::new(code, message).fatal())
+        };
+        let Some(workflow) = workflow else {
+            return Ok(not(
+                "invalid_config",
+                "config.workflowId names no workflow".into(),
+            ));
+        };
+        let tenant = self.run().header.tenant().clone();
+        let mut wait = Duration::from_millis(10);
+        loop {
+            match self.engine.door().workflows(&tenant).await {
+                Ok(registry) => {
+                    return Ok(match registry.workflow(&workflow) {
+                        Some(definition) => kernel::run::Found::Definition(definition.clone()),
+                        None => not(
+                            "workflow_not_found",
+                            format!("there is no workflow {workflow}; put it into the store first"),
+                        ),
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the registry cannot be read");
+                    self.pause(&mut wait).await?;
+                }
+            }
+        }
+    }
+
+    /// Stops every task and waits for its end. What they report is dropped: their attempts stay
+    /// in flight in the log, for the next holder.
+    async fn stop_tasks(&mut self) {
+        for task in self.running.values() {
+            task.stop.cancel();
+        }
+        while !self.tasks.is_empty() {
+            tokio::select! {
+                _ = self.tasks.join_next() => {}
+                Some(ask) = self.asks.recv() => {
+                    if let Ask::Output { reply, .. } = ask {
+                        let _ = reply.send(Err(HoldLost));
+                    }
+                }
+            }
+        }
+        self.running.clear();
+    }
+
+    async fn checkpoint(&mut self, every: u64) {
+        let Some(run) = &self.run else { return };
+        let next_seq = run.head.next_seq;
+        if next_seq < self.checkpointed + every {
+            return;
+        }
+        self.checkpointed = next_seq;
+        let checkpoint = Checkpoint {
+            next_seq,
+            chain: run.head.chain,
+            state: run.checkpoint(),
+        };
+        let store = self.engine.door().store();
+        if let Err(error) = store.put_checkpoint(&self.hold.stream, checkpoint).await {
+            tracing::debug!(%error, "a checkpoint was not kept");
+        }
+    }
+}
+
+/// The command of a chunk of output.
+pub(crate) fn output(
+    attempt: AttemptId,
+    channel: OutputChannel,
+    chunk: String,
+    is_last: bool,
+    meta: Option<Value>,
+) -> Command {
+    Command::Output {
+        attempt,
+        channel,
+        chunk,
+        is_last,
+        meta,
+    }
+}

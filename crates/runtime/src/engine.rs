@@ -1,0 +1,359 @@
+//! The engine of one process: claims runs, drives them, delivers what they send.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kernel::batch::KeyClaim;
+use kernel::digest::Digest;
+use kernel::ids::{HolderId, StreamId};
+use kernel::run::{Command, Create, Envelope, Event, Run};
+use kernel::stream::{FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
+use parking_lot::Mutex;
+use store::{Hold, HoldChange, Store, StoreError};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::door::{Done, Door, DoorError};
+use crate::drive::{Ask, Driver};
+use crate::hints::{Hints, Progress};
+use crate::nodes::{Ports, Registry};
+use crate::plans::{Plans, Prepared};
+
+/// How an engine behaves.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// Who this engine is in holds.
+    pub holder: HolderId,
+    /// The queue its worker serves.
+    pub queue: String,
+    /// Runs driven at a time.
+    pub max_runs: usize,
+    /// Attempts in flight at a time, over all runs.
+    pub max_attempts: usize,
+    /// How long a hold lives without renewal. After a crash nobody else drives the run for so
+    /// long, unless the lost holder is known to be dead.
+    pub hold_ttl: Duration,
+    /// How often the queue is looked at without a hint: other processes' hints do not reach us.
+    pub poll: Duration,
+    /// Which runs the worker takes.
+    pub scope: Scope,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self {
+            holder: crate::holder::this_process(),
+            queue: "default".into(),
+            max_runs: 256,
+            max_attempts: 64,
+            hold_ttl: Duration::from_secs(10),
+            poll: Duration::from_millis(500),
+            scope: Scope::Everything,
+        }
+    }
+}
+
+/// Which runs a worker takes from its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Any.
+    Everything,
+    /// Only those it was told of with [`Engine::adopt`], and their children.
+    Adopted,
+}
+
+/// A run to create.
+#[derive(Clone, Debug)]
+pub struct NewRun {
+    /// Whose it is.
+    pub owner: Owner,
+    /// What it runs.
+    pub prepared: Prepared,
+    /// What it is given.
+    pub create: Create,
+    /// How it is driven.
+    pub policy: Policy,
+    /// Its id, where the caller must know it beforehand; else a new one is made.
+    pub id: Option<StreamId>,
+    /// Unique keys to claim with it.
+    pub keys: Vec<KeyClaim>,
+}
+
+/// The engine of one process.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) door: Door,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) ports: Arc<Ports>,
+    pub(crate) options: EngineOptions,
+    pub(crate) attempts: Arc<Semaphore>,
+    pub(crate) runs: Arc<Semaphore>,
+    driven: Mutex<HashMap<StreamId, Driven>>,
+    adopted: Mutex<HashSet<StreamId>>,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) tasks: TaskTracker,
+}
+
+/// The two steps of stopping: first nothing new, then nothing at all.
+#[derive(Clone, Default)]
+pub(crate) struct Shutdown {
+    /// Nothing new is claimed or started.
+    pub(crate) drain: CancellationToken,
+    /// What still runs is stopped.
+    pub(crate) stop: CancellationToken,
+}
+
+/// A run that this engine drives.
+pub(crate) struct Driven {
+    pub(crate) mailbox: mpsc::Sender<Ask>,
+    pub(crate) hold: Hold,
+    pub(crate) lost: CancellationToken,
+}
+
+impl Engine {
+    /// An engine over a store. Nothing runs before [`Engine::start`].
+    pub fn new(
+        store: Arc<dyn Store>,
+        registry: Arc<Registry>,
+        ports: Ports,
+        options: EngineOptions,
+    ) -> Self {
+        let plans = Arc::new(Plans::new(registry.clone()));
+        let door = Door::new(store, plans, Hints::default());
+        Self {
+            inner: Arc::new(Inner {
+                door,
+                registry,
+                ports: Arc::new(ports),
+                attempts: Arc::new(Semaphore::new(options.max_attempts)),
+                runs: Arc::new(Semaphore::new(options.max_runs)),
+                options,
+                driven: Mutex::default(),
+                adopted: Mutex::default(),
+                shutdown: Shutdown::default(),
+                tasks: TaskTracker::new(),
+            }),
+        }
+    }
+
+    /// The door this engine goes through.
+    pub fn door(&self) -> &Door {
+        &self.inner.door
+    }
+
+    /// Starts the worker, the renewal of holds and the delivery of the outbox.
+    pub fn start(&self) {
+        let tasks = &self.inner.tasks;
+        tasks.spawn(crate::worker::work(self.clone()));
+        tasks.spawn(crate::holds::renew(self.clone()));
+        tasks.spawn(crate::outbox::deliver(self.clone()));
+    }
+
+    /// Stops in order: nothing new is claimed; what runs may end within `grace`; what is left is
+    /// stopped and its run released with the attempt in flight, so that the next holder restarts
+    /// it with the same key.
+    pub async fn drain(&self, grace: Duration) {
+        let Shutdown { drain, stop } = &self.inner.shutdown;
+        drain.cancel();
+        self.inner.door.hints().queue();
+        self.inner.tasks.close();
+        if tokio::time::timeout(grace, self.inner.tasks.wait())
+            .await
+            .is_err()
+        {
+            stop.cancel();
+            self.inner.tasks.wait().await;
+        }
+        stop.cancel();
+    }
+
+    /// Creates a run. With [`kernel::run::Start::Now`] this engine holds and drives it at once.
+    ///
+    /// # Errors
+    /// The rejection of its inputs or bounds, a taken key, or the store's error.
+    pub async fn create(&self, new: NewRun) -> Result<Done, DoorError> {
+        let now = self.inner.door.store().now();
+        let stream = new.id.unwrap_or_else(new_run_id);
+        let header = StreamHeader {
+            stream: stream.clone(),
+            kind: StreamKind::Run,
+            owner: new.owner,
+            format: FORMAT_VERSION,
+            created_at: now,
+            definition: Some(new.prepared.definition),
+            origin: None,
+            parent: None,
+            policy: new.policy,
+            genesis: Digest([0; 32]),
+            predecessor: None,
+        }
+        .seal_genesis();
+        let at_once = new.create.start == kernel::run::Start::Now;
+        let hold = match at_once {
+            true => HoldChange::Take {
+                holder: self.inner.options.holder.clone(),
+                ttl: self.inner.options.hold_ttl,
+            },
+            false => HoldChange::Keep,
+        };
+        self.adopt(&stream);
+        let envelope = Envelope::from(Command::Create(new.create));
+        let mut done = self
+            .inner
+            .door
+            .create(header, &envelope, new.keys, hold)
+            .await?;
+        if let Some(hold) = done.hold.take() {
+            self.drive(done.run.clone(), hold.clone(), &done.events, None);
+            done.hold = Some(hold);
+        }
+        Ok(done)
+    }
+
+    /// Does something to a run: through whoever drives it in this process, else from outside.
+    ///
+    /// # Errors
+    /// The rejection, or the store's error.
+    pub async fn command(&self, stream: &StreamId, envelope: Envelope) -> Result<(), DoorError> {
+        // A driver may end while the command waits in its mailbox; the door is always there.
+        let mailbox = self
+            .inner
+            .driven
+            .lock()
+            .get(stream)
+            .map(|driven| driven.mailbox.clone());
+        if let Some(mailbox) = mailbox {
+            let (reply, answer) = oneshot::channel();
+            let ask = Ask::Command {
+                envelope: Box::new(envelope.clone()),
+                reply,
+            };
+            if mailbox.send(ask).await.is_ok()
+                && let Ok(result) = answer.await
+            {
+                return result;
+            }
+        }
+        self.inner.door.transact(stream, &envelope).await.map(drop)
+    }
+
+    /// Lets the worker take a run under [`Scope::Adopted`].
+    pub fn adopt(&self, stream: &StreamId) {
+        if self.inner.options.scope == Scope::Adopted {
+            self.inner.adopted.lock().insert(stream.clone());
+            self.inner.door.hints().queue();
+        }
+    }
+
+    /// Lets the worker take a run and every run it started, and frees those whose holder is
+    /// known to be dead, so that nobody has to wait for its hold to expire.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn adopt_family(&self, root: &StreamId) -> Result<(), StoreError> {
+        let mut todo = vec![root.clone()];
+        while let Some(stream) = todo.pop() {
+            let run = match self.inner.door.load(&stream).await {
+                Ok(run) => run,
+                // A child whose creation is still in the outbox.
+                Err(StoreError::Missing) if stream != *root => continue,
+                Err(error) => return Err(error),
+            };
+            let facts = run.facts();
+            todo.extend(
+                facts
+                    .into_iter()
+                    .flat_map(|facts| facts.children.keys().cloned()),
+            );
+            crate::holder::release_if_dead(&**self.inner.door.store(), &stream).await?;
+            self.adopt(&stream);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn takes(&self, stream: &StreamId) -> bool {
+        match self.inner.options.scope {
+            Scope::Everything => true,
+            Scope::Adopted => self.inner.adopted.lock().contains(stream),
+        }
+    }
+
+    /// Waits until a run has settled. Sees appends of other processes within a poll.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn settled(&self, stream: &StreamId) -> Result<Run, StoreError> {
+        let mut progress = self.inner.door.hints().watch(stream);
+        loop {
+            let run = self.inner.door.load(stream).await?;
+            if run.is_settled() {
+                return Ok(run);
+            }
+            let poll = self.inner.options.poll;
+            let settled = progress.wait_for(|progress: &Progress| progress.settled);
+            // Either way the store is asked again: the hint may be another process's to give.
+            let _ = tokio::time::timeout(poll, settled).await;
+        }
+    }
+
+    /// Starts driving a run this engine holds.
+    pub(crate) fn drive(
+        &self,
+        run: Run,
+        hold: Hold,
+        started_by_us: &[Event],
+        slot: Option<tokio::sync::OwnedSemaphorePermit>,
+    ) {
+        let (mailbox, asks) = mpsc::channel(64);
+        let lost = CancellationToken::new();
+        let stream = run.header.stream.clone();
+        let driven = Driven {
+            mailbox: mailbox.clone(),
+            hold: hold.clone(),
+            lost: lost.clone(),
+        };
+        self.inner.driven.lock().insert(stream.clone(), driven);
+        let mut driver = Driver::new(self.clone(), run, hold, lost, mailbox, asks);
+        driver.remember(started_by_us);
+        let engine = self.clone();
+        self.inner.tasks.spawn(async move {
+            driver.drive().await;
+            engine.inner.driven.lock().remove(&stream);
+            drop(slot);
+            // A message may have made the run due again between our last look and the release.
+            engine.inner.door.hints().queue();
+        });
+    }
+
+    pub(crate) fn is_driven(&self, stream: &StreamId) -> bool {
+        self.inner.driven.lock().contains_key(stream)
+    }
+
+    /// Every hold of this engine, with how to tell its driver that it is lost.
+    pub(crate) fn holds(&self) -> Vec<(Hold, CancellationToken)> {
+        let driven = self.inner.driven.lock();
+        driven
+            .values()
+            .map(|driven| (driven.hold.clone(), driven.lost.clone()))
+            .collect()
+    }
+
+    pub(crate) fn renewed(&self, hold: Hold) {
+        if let Some(driven) = self.inner.driven.lock().get_mut(&hold.stream)
+            && driven.hold.epoch == hold.epoch
+        {
+            driven.hold = hold;
+        }
+    }
+}
+
+/// A new random run id; ids made later sort later.
+pub fn new_run_id() -> StreamId {
+    StreamId::new(format!("run-{}", uuid::Uuid::now_v7()))
+}

@@ -1,0 +1,92 @@
+//! Who holds a run: a name by which the same machine can tell whether the holder still lives.
+
+use kernel::ids::{HolderId, StreamId};
+use store::{ReadFrom, Store, StoreError};
+
+/// The name of this process: machine, boot, process id and start time. On a system without
+/// `/proc` the boot and start time are unknown and nobody is ever presumed dead.
+pub fn this_process() -> HolderId {
+    let pid = std::process::id();
+    let started = start_time(pid).map_or_else(|| "?".to_owned(), |time| time.to_string());
+    HolderId::new(format!("{}/{}/{pid}/{started}", machine(), boot()))
+}
+
+/// Gives up the hold of a stream when its holder was a process of this machine that is gone.
+/// Safe at any moment: a holder that lives after all is fenced by the next claim's epoch.
+///
+/// # Errors
+/// The store's.
+pub async fn release_if_dead(store: &dyn Store, stream: &StreamId) -> Result<(), StoreError> {
+    let loaded = store.load(stream, ReadFrom::Seq(u64::MAX), 0).await?;
+    match loaded.hold {
+        Some(hold) if is_dead(&hold.holder) => store.release(&hold).await,
+        _ => Ok(()),
+    }
+}
+
+/// Whether a holder is known to be dead. `false` means that nobody can tell from here.
+pub fn is_dead(holder: &HolderId) -> bool {
+    let mut parts = holder.as_str().split('/');
+    let (Some(machine_of), Some(boot_of), Some(pid), Some(started)) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return false;
+    };
+    let (Ok(pid), Ok(started)) = (pid.parse::<u32>(), started.parse::<u64>()) else {
+        return false;
+    };
+    if machine_of != machine() || boot_of == "?" {
+        return false;
+    }
+    boot_of != boot() || start_time(pid) != Some(started)
+}
+
+/// When a process started, in clock ticks since boot: a process id that is used again differs.
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold spaces and parentheses; the fields count from behind the last one.
+    let after_name = stat.rsplit_once(')')?.1;
+    let mut fields = after_name.split_ascii_whitespace();
+    let state = fields.next()?;
+    if state == "Z" || state == "X" {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+fn machine() -> String {
+    let read = |path| {
+        std::fs::read_to_string(path)
+            .ok()
+            .map(|text| text.trim().to_owned())
+    };
+    read("/etc/machine-id")
+        .filter(|id| !id.is_empty())
+        .or_else(|| read("/proc/sys/kernel/hostname"))
+        .unwrap_or_else(|| "?".into())
+        .replace('/', "_")
+}
+
+fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map_or_else(|_| "?".into(), |id| id.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_lives_and_its_name_with_another_start_does_not() {
+        let me = this_process();
+        assert!(!is_dead(&me));
+        let (rest, _) = me.as_str().rsplit_once('/').expect("four parts");
+        assert!(is_dead(&HolderId::new(format!("{rest}/1"))));
+    }
+
+    #[test]
+    fn nobody_is_presumed_dead_on_another_machine_or_with_an_odd_name() {
+        assert!(!is_dead(&HolderId::new("elsewhere/boot/1/1")));
+        assert!(!is_dead(&HolderId::new("worker-7")));
+    }
+}

@@ -1,0 +1,143 @@
+//! Compiled definitions, kept by digest: a definition never changes, so a plan is built once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kernel::definition::{Definition, Plan, UnknownTypes};
+use kernel::digest::Digest;
+use kernel::ids::TenantId;
+use kernel::json::{self, Limits};
+use kernel::limits::{MAX_DEFINITION_BYTES, MAX_JSON_DEPTH};
+use kernel::problem::Problems;
+use kernel::stream::DefinitionRef;
+use parking_lot::Mutex;
+use store::{Store, StoreError};
+
+use crate::nodes::Registry;
+
+/// Plans kept in memory; the least recently asked for go first.
+const KEPT: usize = 512;
+
+/// Compiles definitions and keeps the plans.
+pub struct Plans {
+    registry: Arc<Registry>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    plans: HashMap<(TenantId, Digest), (u64, Arc<Plan>)>,
+    clock: u64,
+}
+
+/// Why there is no plan.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The document is not a workflow this engine can run.
+    #[error("the workflow definition has problems")]
+    Invalid(Problems),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A definition that was checked and lies in the store.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// Where it lies.
+    pub definition: DefinitionRef,
+    /// The plan.
+    pub plan: Arc<Plan>,
+}
+
+impl Plans {
+    /// Plans over these node types.
+    pub fn new(registry: Arc<Registry>) -> Self {
+        Self {
+            registry,
+            kept: Mutex::default(),
+        }
+    }
+
+    /// Reads and compiles a document, without keeping it anywhere.
+    ///
+    /// # Errors
+    /// Every problem of the document at once.
+    pub fn compile(&self, document: &[u8]) -> Result<(Arc<Plan>, Vec<u8>), Problems> {
+        let limits = Limits {
+            max_bytes: MAX_DEFINITION_BYTES,
+            max_depth: MAX_JSON_DEPTH,
+        };
+        let value = json::parse(document, limits)?;
+        let definition = Definition::parse(&value)?;
+        let plan = Plan::compile(&definition, &*self.registry, UnknownTypes::Refuse)?;
+        Ok((Arc::new(plan), json::canonical(&value)))
+    }
+
+    /// Checks a document and puts it into the store under its digest.
+    ///
+    /// # Errors
+    /// Its problems, or the store's.
+    pub async fn prepare(
+        &self,
+        store: &dyn Store,
+        tenant: &TenantId,
+        document: &[u8],
+    ) -> Result<Prepared, PlanError> {
+        let (plan, canonical) = self.compile(document).map_err(PlanError::Invalid)?;
+        let digest = store.put_blob(tenant, canonical).await?;
+        let definition = DefinitionRef {
+            workflow: plan.workflow.clone(),
+            version: plan.version.clone(),
+            digest,
+        };
+        self.keep(tenant, digest, plan.clone());
+        Ok(Prepared { definition, plan })
+    }
+
+    /// The plan of a definition that lies in the store.
+    ///
+    /// # Errors
+    /// `Missing` or `Corrupt` where the document is gone or not a workflow any more.
+    pub async fn load(
+        &self,
+        store: &dyn Store,
+        tenant: &TenantId,
+        definition: &DefinitionRef,
+    ) -> Result<Arc<Plan>, StoreError> {
+        if let Some(plan) = self.kept(tenant, definition.digest) {
+            return Ok(plan);
+        }
+        let document = store.blob(tenant, &definition.digest).await?;
+        let (plan, _) = self.compile(&document).map_err(|problems| {
+            StoreError::Corrupt(format!(
+                "workflow {} was stored, but this engine cannot read it: {problems}",
+                definition.workflow
+            ))
+        })?;
+        self.keep(tenant, definition.digest, plan.clone());
+        Ok(plan)
+    }
+
+    fn kept(&self, tenant: &TenantId, digest: Digest) -> Option<Arc<Plan>> {
+        let mut kept = self.kept.lock();
+        kept.clock += 1;
+        let now = kept.clock;
+        let (used, plan) = kept.plans.get_mut(&(tenant.clone(), digest))?;
+        *used = now;
+        Some(plan.clone())
+    }
+
+    fn keep(&self, tenant: &TenantId, digest: Digest, plan: Arc<Plan>) {
+        let mut kept = self.kept.lock();
+        kept.clock += 1;
+        let now = kept.clock;
+        kept.plans.insert((tenant.clone(), digest), (now, plan));
+        if kept.plans.len() > KEPT {
+            let oldest = kept.plans.iter().min_by_key(|(_, (used, _))| *used);
+            if let Some(key) = oldest.map(|(key, _)| key.clone()) {
+                kept.plans.remove(&key);
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Where attempts leave what they produce.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use async_trait::async_trait;
+use kernel::digest::{Digest, Hasher};
+use kernel::ids::{AttemptId, AttemptKey, TenantId};
+use kernel::run::event::OutputChannel;
+use kernel::run::{Artifact, Command, NodeError};
+use serde_json::Value;
+use store::Store;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::drive::{self, Ask};
+use crate::nodes::{ArtifactSink, HoldLost, OutputSink};
+
+/// Bytes of one blob of an artifact: what an artifact of any length takes of memory.
+const PART_BYTES: usize = 1 << 20;
+
+/// Hands output to the driver and waits until it is in the log.
+pub(crate) struct Output {
+    mailbox: mpsc::Sender<Ask>,
+    attempt: AttemptId,
+}
+
+impl Output {
+    pub(crate) fn new(mailbox: mpsc::Sender<Ask>, attempt: AttemptId) -> Self {
+        Self { mailbox, attempt }
+    }
+
+    async fn send(&self, command: Command) -> Result<(), HoldLost> {
+        let (reply, answer) = oneshot::channel();
+        let ask = Ask::Output {
+            command: Box::new(command),
+            reply,
+        };
+        self.mailbox.send(ask).await.map_err(|_| HoldLost)?;
+        answer.await.unwrap_or(Err(HoldLost))
+    }
+}
+
+#[async_trait]
+impl OutputSink for Output {
+    async fn chunk(
+        &self,
+        channel: OutputChannel,
+        text: String,
+        is_last: bool,
+        meta: Option<Value>,
+    ) -> Result<(), HoldLost> {
+        self.send(drive::output(
+            self.attempt.clone(),
+            channel,
+            text,
+            is_last,
+            meta,
+        ))
+        .await
+    }
+
+    async fn log(&self, level: &str, message: String) -> Result<(), HoldLost> {
+        let level = level.to_owned();
+        self.send(Command::Log {
+            attempt: self.attempt.clone(),
+            level,
+            message,
+        })
+        .await
+    }
+}
+
+/// Keeps artifacts as blobs of the tenant, in parts.
+pub(crate) struct Artifacts {
+    store: Arc<dyn Store>,
+    tenant: TenantId,
+    key: AttemptKey,
+    ordinal: AtomicU32,
+}
+
+impl Artifacts {
+    pub(crate) fn new(store: Arc<dyn Store>, tenant: TenantId, key: AttemptKey) -> Self {
+        Self {
+            store,
+            tenant,
+            key,
+            ordinal: AtomicU32::new(0),
+        }
+    }
+
+    async fn keep(
+        &self,
+        artifact_type: &str,
+        media_type: &str,
+        mut bytes: impl AsyncRead + Unpin + Send,
+    ) -> Result<Artifact, NodeError> {
+        let mut parts = Vec::new();
+        let mut whole = Hasher::default();
+        let mut size = 0;
+        loop {
+            let mut part = Vec::new();
+            let read = (&mut bytes)
+                .take(PART_BYTES as u64)
+                .read_to_end(&mut part)
+                .await;
+            read.map_err(|error| {
+                NodeError::new(
+                    "artifact_unreadable",
+                    format!("an artifact cannot be read: {error}"),
+                )
+            })?;
+            if part.is_empty() {
+                break;
+            }
+            size += part.len() as u64;
+            whole.update(&part);
+            let kept = self.store.put_blob(&self.tenant, part).await;
+            parts.push(kept.map_err(|error| {
+                NodeError::new(
+                    "artifact_not_kept",
+                    format!("an artifact cannot be kept: {error}"),
+                )
+            })?);
+        }
+        // The attempt's key and a count: the same names when the attempt is restarted.
+        let ordinal = self.ordinal.fetch_add(1, Ordering::Relaxed);
+        let name = Digest::of(format!("{}\0{ordinal}", self.key).as_bytes()).to_string();
+        Ok(Artifact {
+            artifact_id: format!("art-{}", &name[..32]),
+            artifact_type: artifact_type.to_owned(),
+            media_type: media_type.to_owned(),
+            size,
+            digest: whole.finish(),
+            parts,
+        })
+    }
+}
+
+#[async_trait]
+impl ArtifactSink for Artifacts {
+    async fn keep_file(
+        &self,
+        artifact_type: &str,
+        media_type: &str,
+        path: &Path,
+    ) -> Result<Artifact, NodeError> {
+        let file = tokio::fs::File::open(path).await.map_err(|error| {
+            NodeError::new(
+                "artifact_unreadable",
+                format!("an artifact cannot be opened: {error}"),
+            )
+        })?;
+        self.keep(artifact_type, media_type, file).await
+    }
+
+    async fn keep_bytes(
+        &self,
+        artifact_type: &str,
+        media_type: &str,
+        bytes: Vec<u8>,
+    ) -> Result<Artifact, NodeError> {
+        self.keep(artifact_type, media_type, std::io::Cursor::new(bytes))
+            .await
+    }
+}

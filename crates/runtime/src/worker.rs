@@ -1,0 +1,76 @@
+//! The worker: due, claim, drive.
+
+use std::time::Duration;
+
+use store::{DueQuery, StoreError};
+
+use crate::engine::Engine;
+
+/// Takes runs from the queue for as long as there are free slots.
+pub(crate) async fn work(engine: Engine) {
+    let drain = engine.inner.shutdown.drain.clone();
+    while !drain.is_cancelled() {
+        let wait = match take_due(&engine).await {
+            Ok(wait) => wait,
+            Err(error) => {
+                tracing::warn!(%error, "the queue could not be read");
+                engine.inner.options.poll
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = engine.inner.door.hints().wait_queue() => {}
+            () = drain.cancelled() => {}
+        }
+    }
+}
+
+/// One look at the queue; answers how long to wait for the next.
+async fn take_due(engine: &Engine) -> Result<Duration, StoreError> {
+    let inner = &engine.inner;
+    let free = inner.runs.available_permits();
+    if free == 0 {
+        // A run that ends gives a hint.
+        return Ok(inner.options.poll);
+    }
+    let store = inner.door.store();
+    let query = DueQuery {
+        queue: inner.options.queue.clone(),
+        limit: free.min(64),
+    };
+    let due = store.due(query).await?;
+    let mut taken = 0;
+    for due in &due.ready {
+        if engine.is_driven(&due.stream) || !engine.takes(&due.stream) {
+            continue;
+        }
+        let Ok(slot) = inner.runs.clone().try_acquire_owned() else {
+            break;
+        };
+        let hold = match store
+            .claim(&due.stream, &inner.options.holder, inner.options.hold_ttl)
+            .await
+        {
+            Ok(hold) => hold,
+            // Another worker was faster, or the run is gone.
+            Err(StoreError::Conflict(_) | StoreError::Missing) => continue,
+            Err(error) => return Err(error),
+        };
+        taken += 1;
+        match inner.door.load(&due.stream).await {
+            Ok(run) => engine.drive(run, hold, &[], Some(slot)),
+            Err(error) => {
+                // Left held until it expires, so that a log nobody can read is not tried in a
+                // tight loop.
+                tracing::error!(run = %due.stream, %error, "a run cannot be driven");
+            }
+        }
+    }
+    if taken > 0 {
+        return Ok(Duration::ZERO);
+    }
+    let until_next = due
+        .next_at
+        .map(|at| Duration::from_millis(at.ms_since(store.now())));
+    Ok(until_next.map_or(inner.options.poll, |wait| wait.min(inner.options.poll)))
+}

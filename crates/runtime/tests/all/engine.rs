@@ -1,0 +1,327 @@
+//! The engine over the in-memory store: runs are created, driven, parked, taken over and ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kernel::ids::TenantId;
+use kernel::run::event::DrainPolicy;
+use kernel::run::{Command, Create, End, Envelope, Event, NodeError, Run, Start};
+use kernel::stream::{Owner, Policy};
+use runtime::nodes::{Ports, Registry, Secrets};
+use runtime::outbound::Outbound;
+use runtime::{Engine, EngineOptions, NewRun};
+use serde_json::{Map, Value, json};
+use store::memory::MemoryStore;
+use store::{ReadFrom, Store, SystemClock};
+
+use crate::support::{self, Lab};
+
+fn engine_on(store: Arc<dyn Store>, holder: &str, lab: &Lab) -> Engine {
+    let options = EngineOptions {
+        holder: holder.into(),
+        hold_ttl: Duration::from_secs(2),
+        poll: Duration::from_millis(20),
+        ..EngineOptions::default()
+    };
+    let ports = Ports {
+        supervisor: lab.supervisor.clone(),
+        outbound: Outbound::default(),
+        secrets: Arc::new(NoSecrets),
+        workdir: lab.work(),
+    };
+    Engine::new(store, Arc::new(Registry::standard()), ports, options)
+}
+
+struct NoSecrets;
+
+#[async_trait::async_trait]
+impl Secrets for NoSecrets {
+    async fn resolve(&self, _: &TenantId, _: &str) -> Result<String, NodeError> {
+        Err(NodeError::new(
+            "credential_not_found",
+            "these tests have no secrets",
+        ))
+    }
+}
+
+/// Waits for something a process does to the file system.
+async fn until(mut what: impl FnMut() -> bool) {
+    let waiting = async {
+        while !what() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(support::DEADLINE, waiting)
+        .await
+        .expect("it happens in time");
+}
+
+fn memory() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::new(Arc::new(SystemClock)))
+}
+
+fn definition(nodes: Value, edges: Value) -> Vec<u8> {
+    let mut nodes = nodes;
+    for node in nodes.as_array_mut().expect("a list") {
+        let defaults = json!({
+            "name": node["id"], "position": { "x": 0, "y": 0 }, "config": {}, "inputs": {}
+        });
+        for (key, value) in defaults.as_object().expect("an object") {
+            node.as_object_mut()
+                .expect("an object")
+                .entry(key)
+                .or_insert(value.clone());
+        }
+    }
+    let document = json!({
+        "id": "w", "name": "W", "version": "1.0", "nodes": nodes, "edges": edges,
+        "triggers": [], "variables": [], "metadata": {}, "settings": {}
+    });
+    serde_json::to_vec(&document).expect("JSON")
+}
+
+fn chain() -> Vec<u8> {
+    definition(
+        json!([
+            { "id": "a", "typeId": "core.noop" },
+            { "id": "b", "typeId": "core.noop" },
+            { "id": "c", "typeId": "core.noop" }
+        ]),
+        json!([
+            { "id": "ab", "sourceNodeId": "a", "targetNodeId": "b" },
+            { "id": "bc", "sourceNodeId": "b", "targetNodeId": "c" }
+        ]),
+    )
+}
+
+async fn create(engine: &Engine, document: &[u8], start: Start) -> Run {
+    let door = engine.door();
+    let tenant = "local".into();
+    let prepared = door
+        .plans()
+        .prepare(&**door.store(), &tenant, document)
+        .await
+        .expect("a valid document");
+    let new = NewRun {
+        owner: Owner::tenant("local"),
+        prepared,
+        create: Create::new(Map::new(), "test", start),
+        policy: Policy::default(),
+        id: None,
+        keys: Vec::new(),
+    };
+    engine.create(new).await.expect("a created run").run
+}
+
+async fn kinds(store: &Arc<dyn Store>, run: &Run) -> Vec<String> {
+    let loaded = store
+        .load(&run.header.stream, ReadFrom::Seq(0), usize::MAX)
+        .await
+        .expect("a log");
+    let kind = |content: &[u8]| -> String {
+        let event: Event = serde_json::from_slice(content).expect("an event");
+        let value = serde_json::to_value(&event).expect("JSON");
+        let node = value["data"]["nodeId"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        format!("{} {node}", value["type"].as_str().unwrap_or_default())
+            .trim_end()
+            .to_owned()
+    };
+    loaded
+        .records
+        .iter()
+        .map(|record| kind(&record.content))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_chain_runs_to_its_end_in_four_commits() {
+    let store = memory();
+    let lab = Lab::new();
+    let engine = engine_on(store.clone(), "one", &lab);
+    engine.start();
+    let run = create(&engine, &chain(), Start::Now).await;
+    let end = engine
+        .settled(&run.header.stream)
+        .await
+        .expect("a settled run");
+    assert!(
+        matches!(end.end(), Some(End::Completed { .. })),
+        "{:?}",
+        end.end()
+    );
+    assert_eq!(
+        kinds(&store, &run).await,
+        [
+            "run.started",
+            "node.started a",
+            "node.completed a",
+            "node.started b",
+            "node.completed b",
+            "node.started c",
+            "node.completed c",
+            "run.completed"
+        ]
+    );
+    engine.drain(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_queued_run_is_claimed_and_parks_on_a_delay_without_a_hold() {
+    let store = memory();
+    let lab = Lab::new();
+    let engine = engine_on(store.clone(), "one", &lab);
+    engine.start();
+    let document = definition(
+        json!([{ "id": "d", "typeId": "core.delay", "config": { "ms": 3_600_000 } }]),
+        json!([]),
+    );
+    let run = create(&engine, &document, Start::WhenClaimed).await;
+    let id = run.header.stream.clone();
+    loop {
+        let loaded = store.load(&id, ReadFrom::Seq(0), 10).await.expect("a log");
+        if loaded.next_seq == 2 && loaded.hold.is_none() {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    let cancel = Command::Cancel {
+        reason: Some("enough".into()),
+        by: None,
+        parent: None,
+    };
+    engine
+        .command(&id, Envelope::from(cancel))
+        .await
+        .expect("a cancel");
+    let end = engine.settled(&id).await.expect("a settled run");
+    assert_eq!(end.status(), "cancelled");
+    engine.drain(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_run_left_by_a_drained_engine_goes_on_in_another_with_the_same_attempt() {
+    let store = memory();
+    let lab = Lab::new();
+    let marker = lab.work().join("go");
+    let script = format!(
+        "echo $WF_ATTEMPT_KEY >> keys; while [ ! -e {} ]; do sleep 0.02; done",
+        marker.display()
+    );
+    let document = definition(
+        json!([{
+            "id": "p", "typeId": "runwright.process",
+            "config": { "argv": ["sh", "-c", script] }
+        }]),
+        json!([]),
+    );
+    let first = engine_on(store.clone(), "one", &lab);
+    first.start();
+    let run = create(&first, &document, Start::Now).await;
+    let id = run.header.stream.clone();
+    until(|| lab.work().join("keys").exists()).await;
+    first.drain(Duration::ZERO).await;
+    std::fs::write(&marker, "").expect("a marker");
+    let second = engine_on(store.clone(), "two", &lab);
+    second.start();
+    let end = second.settled(&id).await.expect("a settled run");
+    assert_eq!(end.status(), "completed", "{:?}", end.end());
+    let keys = std::fs::read_to_string(lab.work().join("keys")).expect("keys");
+    let keys: Vec<&str> = keys.lines().collect();
+    assert_eq!(keys.len(), 2);
+    assert_eq!(keys[0], keys[1]);
+    let kinds = kinds(&store, &run).await;
+    assert!(
+        kinds.contains(&"runwright.attempt.restarted p".to_owned()),
+        "{kinds:?}"
+    );
+    second.drain(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn an_immediate_pause_stops_the_process_and_a_resume_starts_a_new_attempt() {
+    let store = memory();
+    let lab = Lab::new();
+    let marker = lab.work().join("go");
+    let script = format!(
+        "echo $WF_ATTEMPT_KEY >> keys; while [ ! -e {} ]; do sleep 0.02; done",
+        marker.display()
+    );
+    let document = definition(
+        json!([{
+            "id": "p", "typeId": "runwright.process",
+            "config": { "argv": ["sh", "-c", script] }
+        }]),
+        json!([]),
+    );
+    let engine = engine_on(store.clone(), "one", &lab);
+    engine.start();
+    let run = create(&engine, &document, Start::Now).await;
+    let id = run.header.stream.clone();
+    until(|| lab.work().join("keys").exists()).await;
+    let pause = Command::Pause {
+        reason: None,
+        policy: DrainPolicy::Immediate,
+    };
+    engine.command(&id, pause.into()).await.expect("a pause");
+    assert_eq!(
+        engine.door().load(&id).await.expect("a run").status(),
+        "paused"
+    );
+    std::fs::write(&marker, "").expect("a marker");
+    engine
+        .command(&id, Command::Resume { reason: None }.into())
+        .await
+        .expect("a resume");
+    let end = engine.settled(&id).await.expect("a settled run");
+    assert_eq!(end.status(), "completed", "{:?}", end.end());
+    let keys = std::fs::read_to_string(lab.work().join("keys")).expect("keys");
+    let keys: Vec<&str> = keys.lines().collect();
+    assert_eq!(keys.len(), 2);
+    assert_ne!(keys[0], keys[1]);
+    engine.drain(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_parent_starts_a_child_by_outbox_and_gets_its_variables_back() {
+    let store = memory();
+    let lab = Lab::new();
+    let engine = engine_on(store.clone(), "one", &lab);
+    engine.start();
+    let child = definition(
+        json!([{ "id": "s", "typeId": "core.setVariable", "config": { "name": "answer", "expression": "variables.question + 1" } }]),
+        json!([]),
+    );
+    let mut child: Value = serde_json::from_slice(&child).expect("JSON");
+    child["id"] = json!("child");
+    let child = serde_json::to_vec(&child).expect("JSON");
+    let door = engine.door();
+    let tenant = "local".into();
+    let prepared = door
+        .plans()
+        .prepare(&**door.store(), &tenant, &child)
+        .await
+        .expect("valid");
+    door.put_workflow(&tenant, &prepared.definition)
+        .await
+        .expect("put");
+    let parent = definition(
+        json!([
+            { "id": "v", "typeId": "core.setVariable", "config": { "name": "q", "value": 41 } },
+            { "id": "sub", "typeId": "core.subWorkflow", "config": {
+                "workflowId": "child", "inputMapping": { "question": "q" },
+                "outputMapping": { "result": "answer" } } }
+        ]),
+        json!([{ "id": "e", "sourceNodeId": "v", "targetNodeId": "sub" }]),
+    );
+    let run = create(&engine, &parent, Start::Now).await;
+    let end = engine
+        .settled(&run.header.stream)
+        .await
+        .expect("a settled run");
+    assert_eq!(end.status(), "completed", "{:?}", end.end());
+    assert_eq!(end.facts().expect("facts").variables["result"], json!(42));
+    engine.drain(Duration::from_secs(5)).await;
+}
