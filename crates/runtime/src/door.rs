@@ -66,7 +66,7 @@ pub struct Turned {
     /// Why.
     pub error: DoorError,
     /// The unchanged state; `None` after a store error, when the log has to be read again.
-    pub run: Option<Run>,
+    pub run: Option<Box<Run>>,
 }
 
 /// The door to a store.
@@ -260,7 +260,7 @@ impl Door {
     fn decide(&self, run: Run, envelope: &Envelope) -> Result<Decided, Turned> {
         run::decide(run, envelope, self.store.now()).map_err(|refused| Turned {
             error: refused.rejection.into(),
-            run: Some(refused.run),
+            run: Some(Box::new(refused.run)),
         })
     }
 

@@ -500,7 +500,7 @@ impl Driver {
                     error: DoorError::Rejected(rejection),
                     run,
                 }) => {
-                    self.run = run;
+                    self.run = run.map(|run| *run);
                     return Ok(Err(rejection));
                 }
                 Err(Turned { error, .. }) => match error {

@@ -142,7 +142,8 @@ fn through_a_checkpoint(run: &Run) -> Run {
     Run::from_checkpoint(
         run.header.clone(),
         run.plan.clone(),
-        run.head,
+        run.head.next_seq,
+        run.head.chain,
         &run.checkpoint(),
     )
     .expect("a checkpoint of this build is read")
