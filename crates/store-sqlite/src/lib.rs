@@ -1,24 +1,23 @@
 //! The store over SQLite.
 //!
 //! One thread per process owns the writing connection. Whatever waits at a moment shares one
-//! transaction and one sync (`writer`); a write is acknowledged only after its commit. Reads
-//! use connections of their own and see one snapshot each (`open`). Any number of processes
+//! transaction and one sync ([`store::group`]); a write is acknowledged only after its commit. Reads
+//! use connections of their own and see one snapshot each ([`store::readers`]). Any number of processes
 //! may open the same file: write transactions exclude each other, and the row id of an event is
 //! its position, so the feed is in commit order across all of them.
 //!
 //! **Architecture invariant:** no event kind is named here; rows are bytes and columns.
 //!
-//! Reading order: `schema/`, `options`, `open`, `append`, `log`, `due`.
+//! Reading order: `schema/`, `options`, `open`, `append`, `log`, `queue`.
 
 mod append;
 mod blobs;
-mod due;
-mod holds;
 mod inspect;
 mod log;
 mod maintain;
 mod open;
 mod options;
+mod queue;
 mod rows;
 mod sql;
 
@@ -31,30 +30,24 @@ use kernel::batch::Batch;
 use kernel::digest::Digest;
 use kernel::ids::{HolderId, StreamId, TenantId};
 use kernel::time::Timestamp;
-use rusqlite::Connection;
 use store::codec::{self, BlobBody};
 use store::group::GroupCommit;
-use store::{
-    Appended, Checkpoint, DueAnswer, DueQuery, FeedEvent, Finding, Guard, Hold, HoldChange, KeyRow,
-    ListQuery, Listed, Loaded, Outgoing, Position, ReadFrom, Store, StoreClock, StoreError,
-    Tombstone,
-};
-use tokio::sync::Semaphore;
+use store::readers::Readers;
+use store::*;
 
 pub use options::{Access, Durability, Options, Sharing};
 
-use append::Prepared;
-use open::Readers;
-use sql::{Fault, Sql, Writing, clamp};
+use sql::{Db, Fallible};
+
+type Answer<T> = Result<T, StoreError>;
 
 /// A store in one SQLite file.
 pub struct SqliteStore {
     clock: Arc<dyn StoreClock>,
     /// `None` where the store was opened for reading only.
-    writer: Option<GroupCommit<Writing>>,
+    writer: Option<GroupCommit<Db>>,
     /// `None` where reads queue behind writes.
-    readers: Option<Arc<Readers>>,
-    free_readers: Semaphore,
+    readers: Option<Readers<Db>>,
 }
 
 impl SqliteStore {
@@ -64,232 +57,156 @@ impl SqliteStore {
     /// # Errors
     /// `Corrupt` for a file that is no store; `Unavailable` for a path that cannot be opened, a
     /// store written by a newer version, and one that another process keeps locked.
-    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
-        let path = path.as_ref();
-        let (clock, sharing) = (Arc::clone(&options.clock), options.sharing);
-        let free_readers = Semaphore::new(options.readers.max(1));
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Answer<Self> {
+        let (path, clock) = (path.as_ref().to_owned(), Arc::clone(&options.clock));
+        let (sharing, limit) = (options.sharing, options.readers);
         let writer = match options.access {
-            Access::Create | Access::Write => {
-                Some(GroupCommit::start(open::writer(path, &options)?)?)
-            }
+            Access::Create | Access::Write => Some(open::writer(&path, &options)?),
             Access::Read => None,
         };
-        let readers = Readers::new(path, options);
-        let readers = match (&writer, sharing) {
-            (Some(_), Sharing::Exclusive) => None,
-            (Some(_), Sharing::Processes) => Some(Arc::new(readers)),
-            (None, _) => readers.check().map(|()| Some(Arc::new(readers)))?,
-        };
+        let writer = writer.map(GroupCommit::start).transpose()?;
+        let readers = Readers::new(limit, move || open::reader(&path, &options));
+        if writer.is_none() {
+            readers.read_blocking(open::check)?;
+        }
+        let queued = writer.is_some() && sharing == Sharing::Exclusive;
+        let readers = (!queued).then_some(readers);
         Ok(Self {
             clock,
             writer,
             readers,
-            free_readers,
         })
     }
 
-    async fn write<T, F>(&self, bytes: usize, work: F) -> Result<T, StoreError>
+    async fn write<T, F>(&self, bytes: usize, work: F) -> Answer<T>
     where
         T: Send + 'static,
-        F: Fn(&Connection, Timestamp) -> Result<T, Fault> + Send + 'static,
+        F: Fn(&Db, Timestamp) -> Fallible<T> + Send + 'static,
     {
-        let Some(writer) = &self.writer else {
-            return Err(StoreError::Unavailable(
-                "the store was opened for reading only".into(),
-            ));
-        };
+        let read_only = || StoreError::Unavailable("it was opened for reading only".into());
+        let writer = self.writer.as_ref().ok_or_else(read_only)?;
         let clock = Arc::clone(&self.clock);
-        writer
-            .submit(bytes, move |to: &Writing| Ok(work(&to.0, clock.now())?))
-            .await
+        let work = move |db: &Db| Ok(work(db, clock.now())?);
+        writer.submit(bytes, work).await
     }
 
-    async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
+    async fn read<T, F>(&self, work: F) -> Answer<T>
     where
         T: Send + 'static,
-        F: Fn(&Connection, Timestamp) -> Result<T, Fault> + Send + 'static,
+        F: Fn(&Db, Timestamp) -> Fallible<T> + Send + 'static,
     {
         let Some(readers) = &self.readers else {
             return self.write(0, work).await;
         };
-        let stopped = |_| StoreError::Unavailable("the store is shutting down".into());
-        let _free = self.free_readers.acquire().await.map_err(stopped)?;
-        let (readers, clock) = (Arc::clone(readers), Arc::clone(&self.clock));
-        let reading =
-            tokio::task::spawn_blocking(move || readers.run(|conn| work(conn, clock.now())));
-        match reading.await {
-            Ok(answer) => answer,
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            Err(_) => Err(StoreError::Unavailable(
-                "the runtime is shutting down".into(),
-            )),
-        }
+        let clock = Arc::clone(&self.clock);
+        readers.read(move |db| Ok(work(db, clock.now())?)).await
     }
 }
 
 #[async_trait]
 impl Store for SqliteStore {
-    async fn append(
-        &self,
-        batch: Batch,
-        guard: Guard,
-        hold: HoldChange,
-    ) -> Result<Appended, StoreError> {
-        let batch = Prepared::new(batch, guard, hold);
-        self.write(batch.bytes(), move |conn, now| batch.run(conn, now))
+    async fn append(&self, batch: Batch, guard: Guard, hold: HoldChange) -> Answer<Appended> {
+        let append = Prepared::new(batch, guard, hold);
+        let (bytes, run) = (append.bytes(), append::append);
+        self.write(bytes, move |db, now| run(db, &append, now))
             .await
     }
 
-    async fn load(
-        &self,
-        stream: &StreamId,
-        from: ReadFrom,
-        limit: usize,
-    ) -> Result<Loaded, StoreError> {
+    async fn load(&self, stream: &StreamId, from: ReadFrom, limit: usize) -> Answer<Loaded> {
         let stream = stream.clone();
-        self.read(move |conn, _| log::load(conn, &stream, from, limit))
-            .await
+        let load = move |db: &Db, _| log::load(db, &stream, from, limit);
+        self.read(load).await
     }
 
-    async fn claim(
-        &self,
-        stream: &StreamId,
-        holder: &HolderId,
-        ttl: Duration,
-    ) -> Result<Hold, StoreError> {
+    async fn claim(&self, stream: &StreamId, holder: &HolderId, ttl: Duration) -> Answer<Hold> {
         let (stream, holder) = (stream.clone(), holder.clone());
-        self.write(0, move |conn, now| {
-            holds::claim(conn, &stream, &holder, ttl, now)
-        })
-        .await
+        let claim = move |db: &Db, now: Timestamp| queue::claim(db, &stream, &holder, ttl, now);
+        self.write(0, claim).await
     }
 
-    async fn renew(
-        &self,
-        holds: &[Hold],
-        ttl: Duration,
-    ) -> Result<Vec<Result<Hold, StoreError>>, StoreError> {
+    async fn renew(&self, holds: &[Hold], ttl: Duration) -> Answer<Vec<Answer<Hold>>> {
         let holds = holds.to_vec();
-        let renew = move |conn: &Connection, now| {
-            holds
-                .iter()
-                .map(|hold| holds::renew(conn, hold, ttl, now))
-                .collect()
+        let renew = move |db: &Db, now| {
+            let renewed = holds.iter().map(|hold| queue::renew(db, hold, ttl, now));
+            renewed.collect()
         };
         self.write(0, renew).await
     }
 
-    async fn release(&self, hold: &Hold) -> Result<(), StoreError> {
-        let hold = hold.clone();
-        self.write(0, move |conn, _| {
-            holds::release(conn, &hold.stream, hold.epoch)
-        })
-        .await
+    async fn release(&self, hold: &Hold) -> Answer<()> {
+        let (stream, epoch) = (hold.stream.clone(), hold.epoch);
+        let release = move |db: &Db, _| queue::release(db, &stream, epoch);
+        self.write(0, release).await
     }
 
-    async fn due(&self, query: DueQuery) -> Result<DueAnswer, StoreError> {
-        self.read(move |conn, now| due::due(conn, &query, now))
-            .await
+    async fn due(&self, query: DueQuery) -> Answer<DueAnswer> {
+        self.read(move |db, now| queue::due(db, &query, now)).await
     }
 
-    async fn key(
-        &self,
-        tenant: &TenantId,
-        namespace: &str,
-        key: &str,
-    ) -> Result<Option<KeyRow>, StoreError> {
-        let (tenant, namespace, key) = (tenant.clone(), namespace.to_owned(), key.to_owned());
-        self.read(move |conn, now| rows::key(conn, &tenant, &namespace, &key, now))
-            .await
+    async fn key(&self, tenant: &TenantId, namespace: &str, key: &str) -> Answer<Option<KeyRow>> {
+        let place = [tenant.as_str(), namespace, key].map(str::to_owned);
+        self.read(move |db, now| rows::key(db, &place, now)).await
     }
 
-    async fn put_checkpoint(
-        &self,
-        stream: &StreamId,
-        mut checkpoint: Checkpoint,
-    ) -> Result<(), StoreError> {
-        let stream = stream.clone();
-        checkpoint.state = codec::pack_blob(&checkpoint.state);
-        let bytes = checkpoint.state.len();
-        self.write(bytes, move |conn, _| {
-            maintain::put_checkpoint(conn, &stream, &checkpoint)
-        })
-        .await
+    async fn put_checkpoint(&self, stream: &StreamId, mut kept: Checkpoint) -> Answer<()> {
+        kept.state = codec::pack_blob(&kept.state);
+        let (stream, bytes) = (stream.clone(), kept.state.len());
+        let put = move |db: &Db, _| maintain::put_checkpoint(db, &stream, &kept);
+        self.write(bytes, put).await
     }
 
-    async fn put_blob(&self, tenant: &TenantId, bytes: Vec<u8>) -> Result<Digest, StoreError> {
-        let tenant = tenant.clone();
-        let digest = Digest::of(&bytes);
-        let size = bytes.len() as u64;
-        let body = BlobBody {
-            digest,
-            size,
-            stored: codec::pack_blob(&bytes),
-        };
+    async fn put_blob(&self, tenant: &TenantId, bytes: Vec<u8>) -> Answer<Digest> {
+        let (tenant, body) = (tenant.clone(), BlobBody::of(&bytes));
+        let (digest, weight) = (body.digest, body.stored.len());
         drop(bytes);
-        let put = move |conn: &Connection, now| blobs::keep(conn, tenant.as_str(), &body, now);
-        self.write(usize::try_from(size).unwrap_or(usize::MAX), put)
-            .await?;
-        Ok(digest)
+        let put = move |db: &Db, now| blobs::keep(db, tenant.as_str(), &body, now);
+        self.write(weight, put).await.map(|()| digest)
     }
 
-    async fn blob(&self, tenant: &TenantId, digest: &Digest) -> Result<Vec<u8>, StoreError> {
+    async fn blob(&self, tenant: &TenantId, digest: &Digest) -> Answer<Vec<u8>> {
         let (tenant, digest) = (tenant.clone(), *digest);
-        self.read(move |conn, _| blobs::read(conn, tenant.as_str(), &digest))
-            .await
+        let read = move |db: &Db, _| blobs::read(db, tenant.as_str(), &digest);
+        self.read(read).await
     }
 
-    async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, StoreError> {
-        self.read(move |conn, _| rows::list(conn, &query)).await
+    async fn list(&self, query: ListQuery) -> Answer<Vec<Listed>> {
+        self.read(move |db, _| rows::list(db, &query)).await
     }
 
-    async fn feed(&self, after: Position, limit: usize) -> Result<Vec<FeedEvent>, StoreError> {
-        self.read(move |conn, _| log::feed(conn, after, limit))
-            .await
+    async fn feed(&self, after: Position, limit: usize) -> Answer<Vec<FeedEvent>> {
+        self.read(move |db, _| log::feed(db, after, limit)).await
     }
 
-    async fn outbox(&self, limit: usize) -> Result<Vec<Outgoing>, StoreError> {
-        self.read(move |conn, _| rows::outbox(conn, limit)).await
+    async fn outbox(&self, limit: usize) -> Answer<Vec<Outgoing>> {
+        self.read(move |db, _| rows::outbox(db, limit)).await
     }
 
-    async fn delivered(&self, places: &[u64]) -> Result<(), StoreError> {
-        let places = places.to_vec();
-        let forget = move |conn: &Connection, _| {
-            for place in &places {
-                conn.run("DELETE FROM outbox WHERE place = ?1", [clamp(*place)])?;
-            }
-            Ok(())
-        };
-        self.write(0, forget).await
+    async fn delivered(&self, places: &[u64]) -> Answer<()> {
+        let places = serde_json::json!(places).to_string();
+        let sql = "DELETE FROM outbox WHERE place IN (SELECT value FROM json_each(?1))";
+        let delete = move |db: &Db, _| db.run(sql, [&places]).map(drop);
+        self.write(0, delete).await
     }
 
-    async fn purge(&self, stream: &StreamId, reason: &str) -> Result<Tombstone, StoreError> {
+    async fn purge(&self, stream: &StreamId, reason: &str) -> Answer<Tombstone> {
         let (stream, reason) = (stream.clone(), reason.to_owned());
-        self.write(0, move |conn, now| {
-            maintain::purge(conn, &stream, &reason, now)
-        })
-        .await
+        let purge = move |db: &Db, now| maintain::purge(db, &stream, &reason, now);
+        self.write(0, purge).await
     }
 
-    async fn tombstone(&self, stream: &StreamId) -> Result<Option<Tombstone>, StoreError> {
+    async fn tombstone(&self, stream: &StreamId) -> Answer<Option<Tombstone>> {
         let stream = stream.clone();
-        self.read(move |conn, _| rows::tombstone(conn, &stream))
-            .await
+        self.read(move |db, _| rows::tombstone(db, &stream)).await
     }
 
-    async fn maintain(&self) -> Result<bool, StoreError> {
+    async fn maintain(&self) -> Answer<bool> {
         let more = self.write(0, maintain::sweep).await?;
-        let packs = self.read(|conn, _| maintain::pack_settled(conn)).await?;
-        if packs.is_empty() {
-            return Ok(more);
-        }
-        self.write(0, move |conn, _| maintain::write_packs(conn, &packs))
-            .await?;
-        Ok(true)
+        let packed = self.write(0, |db, _| maintain::pack_settled(db)).await?;
+        Ok(more || packed)
     }
 
-    async fn inspect(&self) -> Result<Vec<Finding>, StoreError> {
-        self.read(|conn, _| inspect::inspect(conn)).await
+    async fn inspect(&self) -> Answer<Vec<Finding>> {
+        self.read(|db, _| inspect::inspect(db)).await
     }
 
     fn now(&self) -> Timestamp {

@@ -1,6 +1,5 @@
 //! How a store is opened.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,18 +72,5 @@ impl Default for Options {
             readers: 4,
             vfs: None,
         }
-    }
-}
-
-impl fmt::Debug for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("durability", &self.durability)
-            .field("access", &self.access)
-            .field("sharing", &self.sharing)
-            .field("busy_timeout", &self.busy_timeout)
-            .field("readers", &self.readers)
-            .field("vfs", &self.vfs)
-            .finish_non_exhaustive()
     }
 }

@@ -1,87 +1,79 @@
-//! Reading everything that is a row: lists, keys, messages, tombstones.
+//! Reading what is a row: lists, keys, messages, tombstones.
 
-use kernel::batch::IndexRow;
 use kernel::digest::Digest;
-use kernel::ids::{StreamId, TenantId};
+use kernel::ids::StreamId;
+use kernel::stream::StreamKind;
 use kernel::time::Timestamp;
-use rusqlite::types::Value;
-use rusqlite::{Connection, params, params_from_iter};
-use store::{KeyRow, ListQuery, Listed, Outgoing, StoreError, Tombstone};
+use rusqlite::{Row, params};
+use serde_json::json;
+use store::{KeyRow, ListQuery, Listed, Outgoing, Tombstone};
 
-use crate::sql::{Fault, Sql, clamp, corrupt};
+use crate::sql::{Db, Fallible, clamp, corrupt};
 
-pub(crate) fn index(json: &str) -> Result<IndexRow, StoreError> {
-    serde_json::from_str(json).map_err(|_| corrupt("an index row is not what was written"))
+/// A column that holds an id.
+pub(crate) fn id<T: From<String>>(row: &Row<'_>, column: usize) -> Fallible<T> {
+    Ok(row.get::<_, String>(column)?.into())
+}
+
+/// A column that holds JSON.
+pub(crate) fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> Fallible<T> {
+    let read = row.get_ref(column)?.as_str().ok();
+    let read = read.and_then(|text| serde_json::from_str(text).ok());
+    read.ok_or_else(|| corrupt("a header or an index row is not what was written").into())
 }
 
 /// Lists rows along the index of the narrowest owner asked for; the rest filters.
-pub(crate) fn list(conn: &Connection, query: &ListQuery) -> Result<Vec<Listed>, Fault> {
-    let mut sql = "SELECT name, tenant, next_seq, index_row FROM streams WHERE true".to_owned();
-    let mut values: Vec<Value> = Vec::new();
-    let mut only = |condition: &str, asked: Option<&str>| {
-        if let Some(asked) = asked {
-            sql.push_str(" AND ");
-            sql.push_str(condition);
-            values.push(Value::Text(asked.into()));
-        }
+pub(crate) fn list(db: &Db, query: &ListQuery) -> Fallible<Vec<Listed>> {
+    let owner = match (&query.parent, &query.tenant) {
+        // A parent has few children, a tenant any number: the plus keeps its index out.
+        (Some(_), _) => "parent = ?1 AND (?2 IS NULL OR +tenant = ?2)",
+        (None, Some(_)) => "?1 IS NULL AND tenant = ?2",
+        (None, None) => "?1 IS NULL AND ?2 IS NULL",
     };
-    only("parent = ?", query.parent.as_ref().map(AsRef::as_ref));
-    // A parent has few children, a tenant any number: the plus keeps its index out.
-    let of_tenant = if query.parent.is_some() {
-        "+tenant = ?"
-    } else {
-        "tenant = ?"
+    let sql = format!(
+        "SELECT name, tenant, next_seq, index_row FROM streams WHERE {owner}
+           AND (?3 IS NULL OR index_row ->> 'workspace' = ?3)
+           AND (?4 IS NULL OR index_row ->> 'kind' = ?4)
+           AND (?5 IS NULL OR index_row ->> 'subject' = ?5)
+           AND (?6 IS NULL OR ?6 IN (SELECT value FROM json_each(index_row, '$.tags')))
+           AND (?7 = '[]' OR index_row ->> 'status' IN (SELECT value FROM json_each(?7)))
+           AND (created_at, name) < (?8, ?9)
+         ORDER BY created_at DESC, name DESC LIMIT ?10"
+    );
+    let (parent, tenant) = (query.parent.as_ref(), query.tenant.as_ref());
+    let (parent, tenant) = (parent.map(|id| id.as_str()), tenant.map(|id| id.as_str()));
+    let (kind, statuses) = (query.kind.map(StreamKind::as_str), json!(query.statuses));
+    let (at, name) = match &query.after {
+        Some(after) => (after.created_at.0, after.stream.as_str()),
+        // Behind every row, as no time is greater.
+        None => (i64::MAX, "\u{10ffff}"),
     };
-    only(of_tenant, query.tenant.as_ref().map(AsRef::as_ref));
-    only("index_row ->> 'workspace' = ?", query.workspace.as_deref());
-    only(
-        "index_row ->> 'kind' = ?",
-        query.kind.map(|kind| kind.as_str()),
-    );
-    only("index_row ->> 'subject' = ?", query.subject.as_deref());
-    only(
-        "? IN (SELECT value FROM json_each(index_row, '$.tags'))",
-        query.tag.as_deref(),
-    );
-    let statuses = serde_json::json!(query.statuses).to_string();
-    let statuses = (!query.statuses.is_empty()).then_some(statuses.as_str());
-    only(
-        "index_row ->> 'status' IN (SELECT value FROM json_each(?))",
-        statuses,
-    );
-    if let Some(after) = &query.after {
-        sql.push_str(" AND (created_at, name) < (?, ?)");
-        values.push(Value::Integer(after.created_at.0));
-        values.push(Value::Text(after.stream.to_string()));
-    }
-    sql.push_str(" ORDER BY created_at DESC, name DESC LIMIT ?");
-    values.push(Value::Integer(clamp(query.limit as u64)));
-    conn.all(&sql, params_from_iter(values), |row| {
+    #[rustfmt::skip]
+    let params = params![
+        parent, tenant, query.workspace, kind, query.subject, query.tag, statuses.to_string(), at,
+        name, clamp(query.limit as u64),
+    ];
+    db.all(&sql, params, |row| {
         Ok(Listed {
-            stream: row.get::<_, String>(0)?.into(),
-            tenant: row.get::<_, String>(1)?.into(),
+            stream: id(row, 0)?,
+            tenant: id(row, 1)?,
             next_seq: row.get(2)?,
-            index: index(row.get_ref(3)?.as_str()?)?,
+            index: json(row, 3)?,
         })
     })
 }
 
 /// A unique key that is taken at a time.
-pub(crate) fn key(
-    conn: &Connection,
-    tenant: &TenantId,
-    namespace: &str,
-    key: &str,
-    now: Timestamp,
-) -> Result<Option<KeyRow>, Fault> {
-    conn.one(
+pub(crate) fn key(db: &Db, place: &[String; 3], now: Timestamp) -> Fallible<Option<KeyRow>> {
+    let [tenant, namespace, key] = place;
+    db.one(
         "SELECT name, digest, answer, keys.expires_at FROM keys JOIN streams ON id = stream
          WHERE keys.tenant = ?1 AND namespace = ?2 AND key = ?3
            AND (keys.expires_at IS NULL OR keys.expires_at > ?4)",
-        params![tenant.as_str(), namespace, key, now.0],
+        params![tenant, namespace, key, now.0],
         |row| {
             Ok(KeyRow {
-                stream: row.get::<_, String>(0)?.into(),
+                stream: id(row, 0)?,
                 digest: row.get::<_, Option<_>>(1)?.map(Digest),
                 answer: row.get(2)?,
                 expires_at: row.get::<_, Option<_>>(3)?.map(Timestamp),
@@ -91,18 +83,18 @@ pub(crate) fn key(
 }
 
 /// The oldest messages.
-pub(crate) fn outbox(conn: &Connection, limit: usize) -> Result<Vec<Outgoing>, Fault> {
-    conn.all(
+pub(crate) fn outbox(db: &Db, limit: usize) -> Fallible<Vec<Outgoing>> {
+    db.all(
         "SELECT place, name, tenant, message, target, command
          FROM outbox JOIN streams ON id = source ORDER BY place LIMIT ?1",
         [clamp(limit as u64)],
         |row| {
             Ok(Outgoing {
                 place: row.get(0)?,
-                source: row.get::<_, String>(1)?.into(),
-                tenant: row.get::<_, String>(2)?.into(),
-                id: row.get::<_, String>(3)?.into(),
-                target: row.get::<_, String>(4)?.into(),
+                source: id(row, 1)?,
+                tenant: id(row, 2)?,
+                id: id(row, 3)?,
+                target: id(row, 4)?,
                 command: row.get(5)?,
             })
         },
@@ -110,14 +102,14 @@ pub(crate) fn outbox(conn: &Connection, limit: usize) -> Result<Vec<Outgoing>, F
 }
 
 /// What is left of a purged stream.
-pub(crate) fn tombstone(conn: &Connection, stream: &StreamId) -> Result<Option<Tombstone>, Fault> {
-    conn.one(
+pub(crate) fn tombstone(db: &Db, stream: &StreamId) -> Fallible<Option<Tombstone>> {
+    db.one(
         "SELECT tenant, next_seq, chain, reason, purged_at FROM tombstones WHERE name = ?1",
         [stream.as_str()],
         |row| {
             Ok(Tombstone {
                 stream: stream.clone(),
-                tenant: row.get::<_, String>(0)?.into(),
+                tenant: id(row, 0)?,
                 next_seq: row.get(1)?,
                 chain: Digest(row.get(2)?),
                 reason: row.get(3)?,

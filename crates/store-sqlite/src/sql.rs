@@ -1,6 +1,6 @@
-//! Statements in few words, all of them cached, and what their errors mean.
+//! Statements in few words, and what their errors mean.
 
-use rusqlite::types::FromSqlError;
+use rusqlite::types::{FromSql, FromSqlError};
 use rusqlite::{Connection, ErrorCode, Params, Row};
 use store::StoreError;
 use store::group::Transactions;
@@ -19,34 +19,27 @@ pub(crate) enum Fault {
     Value(#[from] FromSqlError),
 }
 
+pub(crate) type Fallible<T> = Result<T, Fault>;
+
 impl From<Fault> for StoreError {
     fn from(fault: Fault) -> Self {
+        use ErrorCode::*;
         let error = match fault {
             Fault::Refused(error) => return error,
             Fault::Sql(error) => error,
             Fault::Value(error) => error.into(),
         };
-        let Some(code) = error.sqlite_error_code() else {
-            // Not from SQLite but from reading a row.
-            return corrupt(format!("a row cannot be read: {error}"));
-        };
-        let why = match code {
-            ErrorCode::NotADatabase => return corrupt("the file is not a Runwright store"),
-            ErrorCode::DatabaseCorrupt => {
-                return corrupt("pages of the file are malformed; restore the store from a copy");
-            }
-            // Every constraint repeats a check made before the write, so only rows that
-            // contradict each other can break one.
-            ErrorCode::ConstraintViolation => return corrupt("rows contradict each other"),
-            ErrorCode::DiskFull => "the disk is full; free some space and try again",
-            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
-                "another process keeps the store locked; try again"
-            }
-            ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied => {
-                "there is no store at that path, or it may not be opened so; check the path and \
-                 its permissions"
-            }
-            _ => return Self::Unavailable(format!("SQLite failed: {error}")),
+        let why = match error.sqlite_error_code() {
+            None => return corrupt(format!("a row cannot be read: {error}")),
+            Some(NotADatabase) => return corrupt("the file is not a Runwright store"),
+            Some(DatabaseCorrupt) => return corrupt("pages of the file are malformed"),
+            // Every constraint repeats a check made before the write.
+            Some(ConstraintViolation) => return corrupt("rows contradict each other"),
+            Some(DiskFull) => "the disk is full; free some space and try again",
+            Some(DatabaseBusy | DatabaseLocked) => "another process keeps it locked; try again",
+            Some(CannotOpen) => "no store can be opened there; check the path and permissions",
+            Some(ReadOnly | PermissionDenied) => "it may not be written; check the permissions",
+            Some(_) => return Self::Unavailable(format!("SQLite failed: {error}")),
         };
         Self::Unavailable(why.into())
     }
@@ -61,84 +54,75 @@ pub(crate) fn clamp(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-pub(crate) trait Sql {
+/// A connection. All its statements are cached.
+pub(crate) struct Db(pub(crate) Connection);
+
+impl Db {
     /// Executes a statement; answers how many rows it changed.
-    fn run(&self, sql: &str, params: impl Params) -> Result<usize, Fault>;
+    pub(crate) fn run(&self, sql: &str, params: impl Params) -> Fallible<usize> {
+        Ok(self.0.prepare_cached(sql)?.execute(params)?)
+    }
 
     /// Runs `each` over the rows of a query until it answers `false`.
-    fn scan<F>(&self, sql: &str, params: impl Params, each: F) -> Result<(), Fault>
+    pub(crate) fn scan<F>(&self, sql: &str, params: impl Params, mut each: F) -> Fallible<()>
     where
-        F: FnMut(&Row<'_>) -> Result<bool, Fault>;
-
-    /// All rows of a query.
-    fn all<T, F>(&self, sql: &str, params: impl Params, read: F) -> Result<Vec<T>, Fault>
-    where
-        F: Fn(&Row<'_>) -> Result<T, Fault>,
+        F: FnMut(&Row<'_>) -> Fallible<bool>,
     {
-        let mut rows = Vec::new();
-        self.scan(sql, params, |row| {
-            rows.push(read(row)?);
-            Ok(true)
-        })?;
-        Ok(rows)
-    }
-
-    /// The first row of a query.
-    fn one<T, F>(&self, sql: &str, params: impl Params, read: F) -> Result<Option<T>, Fault>
-    where
-        F: Fn(&Row<'_>) -> Result<T, Fault>,
-    {
-        let mut first = None;
-        self.scan(sql, params, |row| {
-            first = Some(read(row)?);
-            Ok(false)
-        })?;
-        Ok(first)
-    }
-
-    /// Whether a query has a row.
-    fn any(&self, sql: &str, params: impl Params) -> Result<bool, Fault> {
-        Ok(self.one(sql, params, |_| Ok(()))?.is_some())
-    }
-}
-
-impl Sql for Connection {
-    fn run(&self, sql: &str, params: impl Params) -> Result<usize, Fault> {
-        Ok(self.prepare_cached(sql)?.execute(params)?)
-    }
-
-    fn scan<F>(&self, sql: &str, params: impl Params, mut each: F) -> Result<(), Fault>
-    where
-        F: FnMut(&Row<'_>) -> Result<bool, Fault>,
-    {
-        let mut statement = self.prepare_cached(sql)?;
+        let mut statement = self.0.prepare_cached(sql)?;
         let mut rows = statement.query(params)?;
         while let Some(row) = rows.next()?
             && each(row)?
         {}
         Ok(())
     }
+
+    /// All rows of a query.
+    pub(crate) fn all<T, F>(&self, sql: &str, params: impl Params, mut read: F) -> Fallible<Vec<T>>
+    where
+        F: FnMut(&Row<'_>) -> Fallible<T>,
+    {
+        let mut rows = Vec::new();
+        let each = |row: &Row<'_>| read(row).map(|read| rows.push(read)).map(|()| true);
+        self.scan(sql, params, each)?;
+        Ok(rows)
+    }
+
+    /// The row of a query that has at most one.
+    pub(crate) fn one<T, F>(&self, sql: &str, params: impl Params, read: F) -> Fallible<Option<T>>
+    where
+        F: FnMut(&Row<'_>) -> Fallible<T>,
+    {
+        Ok(self.all(sql, params, read)?.pop())
+    }
+
+    /// The first column of such a row, `None` also where that is NULL.
+    pub(crate) fn value<T: FromSql>(&self, sql: &str, params: impl Params) -> Fallible<Option<T>> {
+        Ok(self.one(sql, params, |row| Ok(row.get(0)?))?.flatten())
+    }
+
+    /// Whether a query has a row.
+    pub(crate) fn any(&self, sql: &str, params: impl Params) -> Fallible<bool> {
+        Ok(self.0.prepare_cached(sql)?.exists(params)?)
+    }
 }
 
-/// The connection of the writing thread.
-pub(crate) struct Writing(pub(crate) Connection);
-
-impl Transactions for Writing {
+impl Transactions for Db {
     fn begin(&self) -> Result<(), StoreError> {
-        self.0
-            .run("BEGIN IMMEDIATE", [])
-            .map(drop)
-            .map_err(StoreError::from)
+        Ok(self.run("BEGIN IMMEDIATE", []).map(drop)?)
+    }
+
+    fn begin_reading(&self) -> Result<(), StoreError> {
+        Ok(self.run("BEGIN", []).map(drop)?)
     }
 
     fn commit(&self) -> Result<(), StoreError> {
-        self.0.run("COMMIT", []).map(drop).map_err(StoreError::from)
+        Ok(self.run("COMMIT", []).map(drop)?)
     }
 
     fn rollback(&self) {
         // Some errors have rolled back by themselves.
         if !self.0.is_autocommit()
-            && let Err(error) = self.0.run("ROLLBACK", [])
+            && let Err(error) = self.run("ROLLBACK", [])
         {
             tracing::error!(%error, "a transaction could not be rolled back");
         }

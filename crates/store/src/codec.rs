@@ -60,6 +60,17 @@ pub struct BlobBody {
     pub stored: Vec<u8>,
 }
 
+impl BlobBody {
+    /// Makes a blob of some bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self {
+            digest: Digest::of(bytes),
+            size: bytes.len() as u64,
+            stored: pack(bytes),
+        }
+    }
+}
+
 /// Encodes the content of an event.
 pub fn encode(content: &[u8]) -> Encoded {
     if content.len() < EXTERNAL_BYTES {
@@ -68,19 +79,14 @@ pub fn encode(content: &[u8]) -> Encoded {
             blob: None,
         };
     }
-    let digest = Digest::of(content);
-    let size = content.len() as u64;
+    let blob = BlobBody::of(content);
     let mut row = Vec::with_capacity(2 + 32 + 8);
     row.extend([EXTERNAL, NO_KEY]);
-    row.extend(digest.0);
-    row.extend(size.to_le_bytes());
+    row.extend(blob.digest.0);
+    row.extend(blob.size.to_le_bytes());
     Encoded {
         row,
-        blob: Some(BlobBody {
-            digest,
-            size,
-            stored: pack(content),
-        }),
+        blob: Some(blob),
     }
 }
 

@@ -26,6 +26,9 @@ pub trait Transactions: Send + 'static {
     /// Begins a transaction that excludes every other writer.
     fn begin(&self) -> Result<(), StoreError>;
 
+    /// Begins a transaction that only reads and sees one state of the database.
+    fn begin_reading(&self) -> Result<(), StoreError>;
+
     /// Makes it durable. After an error it is over, and may or may not have become durable.
     fn commit(&self) -> Result<(), StoreError>;
 

@@ -19,6 +19,8 @@ pub mod faults;
 pub mod group;
 pub mod memory;
 pub mod pack;
+mod prepared;
+pub mod readers;
 #[cfg(feature = "testing")]
 pub mod seed;
 mod types;
@@ -26,4 +28,5 @@ mod types;
 pub use api::*;
 pub use clock::*;
 pub use error::*;
+pub use prepared::*;
 pub use types::*;

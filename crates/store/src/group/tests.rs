@@ -36,6 +36,10 @@ impl Transactions for Script {
         Ok(())
     }
 
+    fn begin_reading(&self) -> Result<(), StoreError> {
+        self.begin()
+    }
+
     fn commit(&self) -> Result<(), StoreError> {
         let fails = &self.commits_that_fail;
         if fails

@@ -1,0 +1,99 @@
+//! An append made ready where its caller runs, so that a store of rows only writes.
+
+use kernel::batch::{Batch, KeyClaim};
+use kernel::digest::Digest;
+use kernel::ids::Seq;
+use kernel::time::Timestamp;
+
+use crate::codec::{self, Encoded};
+use crate::{Conflict, Epoch, Guard, Hold, HoldChange, StoreError, assert_appendable};
+
+/// An append, with everything encoded that goes into rows as text or bytes.
+#[derive(Debug)]
+pub struct Prepared {
+    /// What to append.
+    pub batch: Batch,
+    /// By what right.
+    pub guard: Guard,
+    /// What becomes of the hold.
+    pub hold: HoldChange,
+    /// The row of each record.
+    pub rows: Vec<Encoded>,
+    /// The header as JSON, where the batch has one.
+    pub header: Option<String>,
+    /// The index row as JSON.
+    pub index: String,
+}
+
+impl Prepared {
+    /// Prepares an append.
+    ///
+    /// # Panics
+    /// As [`Store::append`](crate::Store::append) says.
+    pub fn new(batch: Batch, guard: Guard, hold: HoldChange) -> Self {
+        assert_appendable(&batch, guard, &hold);
+        let json = "rows of the kernel are always JSON";
+        let header = batch.header().map(serde_json::to_string);
+        let rows = batch.records().iter();
+        Self {
+            rows: rows.map(|record| codec::encode(&record.content)).collect(),
+            header: header.transpose().expect(json),
+            index: serde_json::to_string(batch.index()).expect(json),
+            batch,
+            guard,
+            hold,
+        }
+    }
+
+    /// The memory it keeps while it waits, in bytes, about.
+    pub fn bytes(&self) -> usize {
+        let contents = self.batch.records().iter();
+        // Once in the batch and once in its row.
+        2 * contents.map(|record| record.content.len()).sum::<usize>() + self.index.len()
+    }
+
+    /// How many events the log holds afterwards.
+    pub fn next_seq(&self) -> Seq {
+        self.batch.first_seq() + self.batch.records().len() as Seq
+    }
+
+    /// The link of the hash chain after the last event.
+    pub fn chain(&self) -> Digest {
+        let last = self.batch.records().last();
+        last.expect("a batch has at least one event").chain
+    }
+
+    /// The hold it takes.
+    pub fn taken(&self, now: Timestamp) -> Option<Hold> {
+        match &self.hold {
+            HoldChange::Take { holder, ttl } => Some(Hold {
+                stream: self.batch.stream().clone(),
+                epoch: Epoch(1),
+                holder: holder.clone(),
+                expires_at: now.plus(*ttl),
+            }),
+            HoldChange::Keep | HoldChange::Release => None,
+        }
+    }
+
+    /// Refuses the first key of the batch that is taken, by an earlier claim of the batch or
+    /// as `taken` finds.
+    pub fn check_keys<E: From<StoreError>>(
+        &self,
+        now: Timestamp,
+        mut taken: impl FnMut(&KeyClaim) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let keys = self.batch.keys();
+        for (nth, claim) in keys.iter().enumerate() {
+            let twice = keys[..nth].iter().any(|earlier| {
+                (&earlier.namespace, &earlier.key) == (&claim.namespace, &claim.key)
+                    && earlier.expires_at.is_none_or(|at| now < at)
+            });
+            if twice || taken(claim)? {
+                let (namespace, key) = (claim.namespace.clone(), claim.key.clone());
+                return Err(StoreError::Conflict(Conflict::Key { namespace, key }).into());
+            }
+        }
+        Ok(())
+    }
+}
