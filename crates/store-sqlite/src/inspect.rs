@@ -31,13 +31,11 @@ const CONTRADICTIONS: &[(&str, &str)] = &[
     ("SELECT name FROM streams
       WHERE timer IS NOT (SELECT min(due) FROM timers WHERE stream = id)",
      "the earliest timer is not the one on record"),
-    ("SELECT name FROM streams JOIN tombstones USING (name)",
-     "the stream is purged and still there"),
+    ("SELECT name FROM streams JOIN tombstones USING (name)", "it is purged and still there"),
     ("SELECT NULL FROM events
       WHERE stream IS NOT NULL AND stream NOT IN (SELECT id FROM streams) GROUP BY stream",
      "events are left of a stream that is not there"),
-    ("SELECT NULL FROM pragma_foreign_key_check",
-     "a row belongs to a stream or a blob that is not there"),
+    ("SELECT NULL FROM pragma_foreign_key_check", "a row belongs to one that is not there"),
     ("SELECT NULL FROM blobs WHERE id NOT IN (SELECT blob FROM blob_bytes)
         OR refs <> (SELECT count(*) FROM blob_refs WHERE blob = blobs.id)",
      "a blob is without bytes, or referred to more or less often than it counts"),

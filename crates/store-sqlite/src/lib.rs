@@ -44,15 +44,15 @@ type Answer<T> = Result<T, StoreError>;
 /// A store in one SQLite file.
 pub struct SqliteStore {
     clock: Arc<dyn StoreClock>,
+    /// `None` where reads queue behind writes. Dropped first: the last connection to close
+    /// copies the log into the file, which a reader could not.
+    readers: Option<Readers<Db>>,
     /// `None` where the store was opened for reading only.
     writer: Option<GroupCommit<Db>>,
-    /// `None` where reads queue behind writes.
-    readers: Option<Readers<Db>>,
 }
 
 impl SqliteStore {
-    /// Opens the store at `path`, making or migrating it where the options allow. Blocks while
-    /// it does.
+    /// Opens the store at `path`, making or migrating it where the options allow. Blocks.
     ///
     /// # Errors
     /// `Corrupt` for a file that is no store; `Unavailable` for a path that cannot be opened, a
@@ -107,9 +107,9 @@ impl SqliteStore {
 impl Store for SqliteStore {
     async fn append(&self, batch: Batch, guard: Guard, hold: HoldChange) -> Answer<Appended> {
         let append = Prepared::new(batch, guard, hold);
-        let (bytes, run) = (append.bytes(), append::append);
-        self.write(bytes, move |db, now| run(db, &append, now))
-            .await
+        let bytes = append.bytes();
+        let append = move |db: &Db, now| append::append(db, &append, now);
+        self.write(bytes, append).await
     }
 
     async fn load(&self, stream: &StreamId, from: ReadFrom, limit: usize) -> Answer<Loaded> {
@@ -127,8 +127,8 @@ impl Store for SqliteStore {
     async fn renew(&self, holds: &[Hold], ttl: Duration) -> Answer<Vec<Answer<Hold>>> {
         let holds = holds.to_vec();
         let renew = move |db: &Db, now| {
-            let renewed = holds.iter().map(|hold| queue::renew(db, hold, ttl, now));
-            renewed.collect()
+            let each = |hold| queue::renew(db, hold, ttl, now);
+            holds.iter().map(each).collect()
         };
         self.write(0, renew).await
     }

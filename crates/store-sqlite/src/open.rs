@@ -24,11 +24,6 @@ const SETTINGS: &str = "PRAGMA cache_size = -4096; PRAGMA mmap_size = 0; \
     PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
     PRAGMA foreign_keys = ON;";
 
-/// The writer's own. At 16 MiB in the log a commit copies them into the file: more would make
-/// reads and recovery slower, less would sync the file more often.
-const WRITER_SETTINGS: &str = "PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4096; \
-    PRAGMA journal_size_limit = 67108864;";
-
 /// Opens the connection that writes and brings the schema up to date.
 pub(crate) fn writer(path: &Path, options: &Options) -> Fallible<Db> {
     let flags = match options.access {
@@ -36,18 +31,19 @@ pub(crate) fn writer(path: &Path, options: &Options) -> Fallible<Db> {
         Access::Write | Access::Read => OpenFlags::SQLITE_OPEN_READ_WRITE,
     };
     let db = connect(path, options, flags)?;
-    if options.sharing == Sharing::Exclusive {
-        db.0.execute_batch("PRAGMA locking_mode = EXCLUSIVE")?;
-    }
     if version(&db)? == 0 && options.access != Access::Create {
         return Err(no_store().into());
     }
     log_ahead(&db, options.busy_timeout)?;
-    db.0.execute_batch(WRITER_SETTINGS)?;
-    db.0.execute_batch(match options.durability {
-        Durability::Full => "PRAGMA synchronous = FULL",
-        Durability::Relaxed => "PRAGMA synchronous = NORMAL",
-    })?;
+    let synchronous = match options.durability {
+        Durability::Full => "FULL",
+        Durability::Relaxed => "NORMAL",
+    };
+    db.0.execute_batch(&format!(
+        "PRAGMA synchronous = {synchronous}; PRAGMA cache_size = -16384;
+         PRAGMA wal_autocheckpoint = {}; PRAGMA journal_size_limit = 67108864;",
+        options.log_pages
+    ))?;
     db.begin()?;
     for (done, script) in MIGRATIONS.iter().enumerate().skip(version(&db)?) {
         db.0.execute_batch(script)?;
@@ -75,23 +71,25 @@ fn connect(path: &Path, options: &Options, flags: OpenFlags) -> Fallible<Db> {
         std::thread::sleep(Duration::from_micros(100 << tries.clamp(0, 5)));
         since.elapsed() < timeout
     }))?;
+    // Before anything is read, which would already ask for shared memory.
+    if options.sharing == Sharing::Exclusive {
+        conn.execute_batch("PRAGMA locking_mode = EXCLUSIVE")?;
+    }
     conn.execute_batch(SETTINGS)?;
     Ok(Db(conn))
 }
 
 /// Turns write-ahead logging on. Unlike a transaction this does not wait for others by itself.
-fn log_ahead(db: &Db, timeout: Duration) -> rusqlite::Result<()> {
+fn log_ahead(db: &Db, timeout: Duration) -> Fallible<()> {
     let since = Instant::now();
-    loop {
-        let done = db.0.execute_batch("PRAGMA journal_mode = WAL");
-        let busy = |error: &rusqlite::Error| {
-            error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && since.elapsed() < timeout
-        };
-        if !done.as_ref().is_err_and(busy) {
-            return done;
+    while let Err(error) = db.0.execute_batch("PRAGMA journal_mode = WAL") {
+        let busy = error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy);
+        if !busy || since.elapsed() > timeout {
+            return Err(error.into());
         }
         std::thread::sleep(Duration::from_millis(1));
     }
+    Ok(())
 }
 
 /// The version of the schema, 0 for a file that holds nothing yet; an error for a file that is

@@ -13,8 +13,8 @@ pub enum Durability {
     #[default]
     Full,
     /// Commits are not synced one by one. A power cut or a crash of the operating system may
-    /// lose the last acknowledged writes, newest first; what is left is whole, never torn.
-    /// Effects in the world that were acted out after a lost write are forgotten with it.
+    /// lose the last acknowledged writes, newest first, and with them the knowledge of effects
+    /// that were acted out since; what is left is whole, never torn.
     Relaxed,
 }
 
@@ -57,6 +57,8 @@ pub struct Options {
     pub busy_timeout: Duration,
     /// How many reads run at a time, each on a connection of its own.
     pub readers: usize,
+    /// At how many pages a commit copies the log into the file: fewer sync it more often.
+    pub log_pages: u32,
     /// The name of a registered SQLite VFS to reach the file through, instead of the default.
     pub vfs: Option<String>,
 }
@@ -70,6 +72,7 @@ impl Default for Options {
             clock: Arc::new(SystemClock),
             busy_timeout: Duration::from_secs(10),
             readers: 4,
+            log_pages: 4_096,
             vfs: None,
         }
     }

@@ -40,11 +40,10 @@ pub(crate) fn claim(
     let Some(epoch) = epoch.map(Epoch) else {
         return Err(unless_missing(db, stream, StoreError::Conflict(Conflict::Held))?.into());
     };
-    let (stream, holder) = (stream.clone(), holder.clone());
     Ok(Hold {
-        stream,
+        stream: stream.clone(),
         epoch,
-        holder,
+        holder: holder.clone(),
         expires_at,
     })
 }

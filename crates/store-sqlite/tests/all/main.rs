@@ -1,6 +1,12 @@
 //! Tests of the SQLite store. A new test goes into the module of its subject.
 
 mod bed;
+mod child;
+mod damage;
+mod migrations;
+mod power_cut;
+mod processes;
+mod syncs;
 
 mod conformance {
     use crate::bed::File;
