@@ -28,6 +28,7 @@ kinds! {
     RunPaused => "run.paused",
     RunResumed => "run.resumed",
     RunResuming => "run.resuming",
+    RunForked => "runwright.run.forked",
     RunDeadLettered => "run.dead_lettered",
     NodeStarted => "node.started",
     AttemptRestarted => "runwright.attempt.restarted",
@@ -92,6 +93,7 @@ pub(crate) fn node(event: &RunEvent) -> Option<&NodeId> {
         | E::RunPaused { .. }
         | E::RunResumed { .. }
         | E::RunResuming { .. }
+        | E::RunForked { .. }
         | E::ChildSettled { .. }
         | E::SignalReceived { .. }
         | E::ReplayDiverged { .. } => None,

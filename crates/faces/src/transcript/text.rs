@@ -57,6 +57,11 @@ pub(super) fn text(event: &RunEvent) -> String {
             drain_policy,
         } => join([word(drain_policy), why(reason.as_deref())]),
         E::RunResuming { from_status } => format!("was {from_status}"),
+        E::RunForked {
+            source_run_id,
+            from_sequence,
+            ..
+        } => format!("from {source_run_id} at {from_sequence}"),
         E::RunDeadLettered {
             reason, attempts, ..
         } => format!("{reason} after {}", count(*attempts, "attempt")),

@@ -185,6 +185,13 @@ fn run_events() -> Vec<RunEvent> {
         RunEvent::RunResuming {
             from_status: "running".into(),
         },
+        RunEvent::RunForked {
+            source_run_id: "run-source".into(),
+            from_sequence: 5,
+            tags: Some(vec!["again".into()]),
+            metadata: None,
+            configurable: Some(Map::new()),
+        },
         RunEvent::RunDeadLettered {
             node_id: "print".into(),
             reason: "attempts_exhausted".into(),

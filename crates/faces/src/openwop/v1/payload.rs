@@ -86,6 +86,18 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             .with("drainPolicy", drain_policy),
         RunEvent::RunResumed { reason } => Fields::new().maybe("reason", reason.as_ref()),
         RunEvent::RunResuming { from_status } => Fields::new().with("fromStatus", from_status),
+        RunEvent::RunForked {
+            source_run_id,
+            from_sequence,
+            tags,
+            metadata,
+            configurable,
+        } => Fields::new()
+            .text("sourceRunId", source_run_id)
+            .with("fromSeq", from_sequence)
+            .maybe("tags", tags.as_ref())
+            .maybe("metadata", metadata.as_ref())
+            .maybe("configurable", configurable.as_ref()),
         RunEvent::RunDeadLettered {
             node_id,
             reason,
