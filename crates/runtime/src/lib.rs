@@ -14,6 +14,7 @@ pub mod nodes;
 pub mod outbound;
 mod outbox;
 pub mod plans;
+pub mod redact;
 mod sinks;
 pub mod supervisor;
 mod worker;

@@ -6,6 +6,7 @@
 
 mod api;
 mod fail;
+mod http;
 mod identity;
 mod noop;
 mod process;

@@ -10,6 +10,7 @@ use kernel::problem::{Problem, ProblemCode, pointer};
 use serde_json::Value;
 
 use super::fail::Fail;
+use super::http::Http;
 use super::identity::Identity;
 use super::noop::Noop;
 use super::process::{Process, ProcessHost};
@@ -38,6 +39,7 @@ impl Registry {
         nodes.push(Arc::new(Identity));
         nodes.push(Arc::new(Fail));
         nodes.push(Arc::new(Process::new(host)));
+        nodes.push(Arc::new(Http));
         Self::of(nodes)
     }
 

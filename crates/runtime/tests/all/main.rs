@@ -2,6 +2,8 @@
 #![cfg(target_os = "linux")]
 
 mod engine;
+mod http;
+mod peer;
 mod process;
 mod recorder;
 mod supervisor;

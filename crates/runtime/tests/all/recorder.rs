@@ -9,7 +9,6 @@ use kernel::ids::TenantId;
 use kernel::run::event::OutputChannel;
 use kernel::run::{Artifact, NodeError, Outcome};
 use runtime::nodes::*;
-use runtime::outbound::Outbound;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -77,7 +76,7 @@ impl Recorder {
     pub(crate) fn context(self: &Arc<Self>, lab: &Lab) -> NodeContext {
         let ports = Ports {
             supervisor: lab.supervisor.clone(),
-            outbound: Outbound::default(),
+            outbound: lab.outbound.clone(),
             secrets: Arc::new(OneSecret),
             workdir: lab.work(),
         };

@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use kernel::ids::{AttemptKey, StreamId};
+use runtime::outbound::Outbound;
 use runtime::supervisor::{DEFAULT_OUTPUT_LIMIT, Finish, Running, Seen, Spec, Stream, Supervisor};
 use serde_json::json;
 
@@ -18,6 +19,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 pub(crate) struct Lab {
     folder: tempfile::TempDir,
     pub(crate) supervisor: Supervisor,
+    pub(crate) outbound: Outbound,
 }
 
 impl Lab {
@@ -29,7 +31,12 @@ impl Lab {
             program,
             dir: folder.path().join("attempts"),
         };
-        Self { folder, supervisor }
+        let outbound = Outbound::default();
+        Self {
+            folder,
+            supervisor,
+            outbound,
+        }
     }
 
     pub(crate) fn work(&self) -> PathBuf {

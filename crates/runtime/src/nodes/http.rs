@@ -1,0 +1,251 @@
+//! `runwright.http`: one HTTP request and its answer.
+//!
+//! ```json
+//! { "method": "POST", "url": "https://api.example.com/items/${inputs.id}",
+//!   "json": { "state": "done" }, "secretHeaders": { "Authorization": "env:API_TOKEN" } }
+//! ```
+//!
+//! Requests that may change something carry `Idempotency-Key`, the key of the attempt, the same
+//! when the attempt is started again after a crash. Outputs: `status`, `headers`, and `json` or
+//! `body`; a body that is long or no text is an artifact.
+
+mod body;
+mod config;
+mod schema;
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use kernel::limits::MAX_WAIT_MS;
+use kernel::problem::Problem;
+use kernel::run::{Completion, NodeError, Outcome};
+use reqwest::StatusCode;
+use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, RETRY_AFTER, SET_COOKIE};
+use serde_json::{Map, Value, json};
+
+use super::{NodeContext, Repeat, Started, WorkNode};
+use crate::outbound::{OutboundError, Response};
+use body::Body;
+use config::{Config, ReadJson};
+
+/// Characters of an answer's body that an error quotes.
+const QUOTED: usize = 1_000;
+
+/// Sends a request.
+pub(super) struct Http;
+
+#[async_trait]
+impl WorkNode for Http {
+    fn type_id(&self) -> &'static str {
+        "runwright.http"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Sends an HTTP request and gives the status, headers and body of the answer."
+    }
+
+    fn repeat(&self, config: &Value) -> Repeat {
+        Config::of(config).map_or(Repeat::Once, |config| config.repeat())
+    }
+
+    fn config_schema(&self) -> Value {
+        schema::schema()
+    }
+
+    fn check(&self, config: &Value) -> Vec<Problem> {
+        config::check(config)
+    }
+
+    async fn run(&self, started: Started, cx: NodeContext) -> Outcome {
+        tokio::select! {
+            biased;
+            () = cx.stop.cancelled() => Outcome::Stopped,
+            result = exchange(&started, &cx) => match result {
+                Ok(completion) => Outcome::Completed(completion),
+                Err(Failure { error, artifacts }) => Outcome::Failed {
+                    error,
+                    artifacts,
+                    usage: Vec::new(),
+                    spent: BTreeMap::new(),
+                },
+            },
+        }
+    }
+}
+
+struct Failure {
+    error: NodeError,
+    artifacts: Vec<kernel::run::Artifact>,
+}
+
+impl From<NodeError> for Failure {
+    fn from(error: NodeError) -> Self {
+        Self {
+            error,
+            artifacts: Vec::new(),
+        }
+    }
+}
+
+async fn exchange(started: &Started, cx: &NodeContext) -> Result<Completion, Failure> {
+    let config = Config::of(started.config())?;
+    let repeat = config.repeat();
+    let request = config.request(started, &cx.ports).await?;
+    let gone = |error| no_answer(&error, repeat);
+    let mut response = cx.ports.outbound.send(request).await.map_err(gone)?;
+    let body = Body::read(&mut response, &config)
+        .await
+        .map_err(|error| match error {
+            body::Unread::Outbound(error) => gone(error),
+            body::Unread::Node(error) => error,
+        })?;
+    let is_text = body.text().is_some();
+    let mut artifacts = Vec::new();
+    if body.is_truncated() || !is_text {
+        let media_type = header(response.headers(), &CONTENT_TYPE);
+        let media_type = media_type.unwrap_or_else(|| "application/octet-stream".to_owned());
+        artifacts.push(body.keep(&media_type, cx).await?);
+    }
+    let status = response.status();
+    if !config.is_success(status) {
+        return Err(Failure {
+            error: bad_status(&response, &body),
+            artifacts,
+        });
+    }
+    let mut outputs = Map::new();
+    outputs.insert("status".into(), status.as_u16().into());
+    outputs.insert("headers".into(), shown_headers(response.headers()));
+    outputs.insert("bodyTruncated".into(), body.is_truncated().into());
+    match config.read_json(header(response.headers(), &CONTENT_TYPE).as_deref()) {
+        ReadJson::No => {}
+        ReadJson::IfItIs if body.is_truncated() => {}
+        expectation => match (body.json().await, expectation) {
+            (Ok(value), _) => {
+                outputs.insert("json".into(), value);
+            }
+            (Err(error), ReadJson::Must) => return Err(Failure { error, artifacts }),
+            (Err(_), _) => {}
+        },
+    }
+    if let Some(text) = body.text()
+        && !outputs.contains_key("json")
+    {
+        outputs.insert("body".into(), text.into());
+    }
+    Ok(Completion {
+        outputs,
+        artifacts,
+        ..Completion::default()
+    })
+}
+
+/// Whether an error leaves open if the request had its effect decides whether it may be retried:
+/// the next attempt has another key, by which nobody recognises this one.
+fn no_answer(error: &OutboundError, repeat: Repeat) -> NodeError {
+    let text = error.to_string();
+    let lost = |code: &str| match repeat {
+        Repeat::Repeatable => NodeError::new(code, text.clone()),
+        Repeat::Once => NodeError::new(
+            code,
+            format!("{text}; the request may have had its effect, so it is not sent again"),
+        )
+        .fatal(),
+    };
+    match error {
+        OutboundError::Refused { .. } => NodeError::new("http_refused", text).fatal(),
+        OutboundError::BadRedirect { .. } => NodeError::new("http_bad_redirect", text).fatal(),
+        OutboundError::Unresolved { .. } => NodeError::new("http_unresolved", text),
+        OutboundError::Unreachable { .. } => NodeError::new("http_unreachable", text),
+        OutboundError::TimedOut { .. } => lost("http_timed_out"),
+        OutboundError::Broken { .. } => lost("http_broken"),
+    }
+}
+
+fn bad_status(response: &Response, body: &Body) -> NodeError {
+    let status = response.status();
+    let host = response.url().origin().ascii_serialization();
+    let said = body
+        .text()
+        .map(|text| text.chars().take(QUOTED).collect::<String>());
+    let mut details = json!({ "status": status.as_u16(), "body": said });
+    let may_pass = status.is_server_error()
+        || matches!(
+            status,
+            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS
+        );
+    let retry_after = retry_after_ms(response.headers());
+    if let (true, Some(ms)) = (may_pass, retry_after) {
+        details["retryAfterMs"] = ms.into();
+    }
+    let advice = match (may_pass, retry_after) {
+        (true, Some(ms)) => format!("try again in {ms} ms"),
+        (true, None) => "try again later".to_owned(),
+        (false, _) => "correct the request, or list the code in successCodes".to_owned(),
+    };
+    let mut error = NodeError::new("http_status", format!("{host} answered {status}; {advice}"))
+        .with_details(details);
+    error.retryable = Some(may_pass);
+    error
+}
+
+/// Milliseconds the other side asks to wait, given as seconds or as a date.
+fn retry_after_ms(headers: &HeaderMap) -> Option<u64> {
+    let text = header(headers, &RETRY_AFTER)?;
+    if let Ok(seconds) = text.trim().parse::<u64>() {
+        return Some(seconds.saturating_mul(1_000).min(MAX_WAIT_MS));
+    }
+    let date = |text: &str| {
+        jiff::fmt::rfc2822::parse(text.trim())
+            .ok()
+            .map(|at| at.timestamp())
+    };
+    let until = date(&text)?;
+    // Counted by the other side's clock where it says what that is.
+    let now = header(headers, &DATE).and_then(|text| date(&text));
+    let now = now.or_else(|| jiff::Timestamp::try_from(SystemTime::now()).ok())?;
+    let wait = until.as_millisecond().saturating_sub(now.as_millisecond());
+    Some(u64::try_from(wait).unwrap_or(0).min(MAX_WAIT_MS))
+}
+
+fn header(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    Some(headers.get(name)?.to_str().ok()?.to_owned())
+}
+
+/// Headers by lower-case name. Cookies are credentials and stay out.
+fn shown_headers(headers: &HeaderMap) -> Value {
+    let mut shown: Map<String, Value> = Map::new();
+    for (name, value) in headers.iter().filter(|(name, _)| *name != SET_COOKIE) {
+        let value = String::from_utf8_lossy(value.as_bytes());
+        let text = match shown.get(name.as_str()).and_then(Value::as_str) {
+            Some(earlier) => format!("{earlier}, {value}"),
+            None => value.into_owned(),
+        };
+        shown.insert(name.as_str().to_owned(), text.into());
+    }
+    Value::Object(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(retry_after: &str, expected: Option<u64>) {
+        let mut headers = HeaderMap::new();
+        headers.insert(DATE, "Wed, 21 Oct 2015 07:28:00 GMT".parse().unwrap());
+        headers.insert(RETRY_AFTER, retry_after.parse().unwrap());
+        assert_eq!(retry_after_ms(&headers), expected, "{retry_after}");
+    }
+
+    #[test]
+    fn a_wait_is_read_as_seconds_or_as_a_date() {
+        check("7", Some(7_000));
+        check("Wed, 21 Oct 2015 07:28:30 GMT", Some(30_000));
+        check("Wed, 21 Oct 2015 07:27:00 GMT", Some(0));
+        check("99999999999999999999", None);
+        check("18446744073709551615", Some(MAX_WAIT_MS));
+        check("soon", None);
+    }
+}

@@ -1,0 +1,419 @@
+//! The config of an HTTP node, and the request it comes to.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kernel::problem::{Problem, ProblemCode, pointer};
+use kernel::run::NodeError;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use reqwest::{Method, StatusCode};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::super::template::{Template, as_text, input};
+use super::super::{Ports, Repeat, Started};
+use crate::outbound::{Redirects, Request};
+
+pub(super) const DEFAULT_TIMEOUT_MS: u64 = 30_000;
+pub(super) const DEFAULT_MAX_RESPONSE_BYTES: u64 = 10 << 20;
+pub(super) const DEFAULT_CAPTURE_BYTES: usize = 256 << 10;
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// Headers that the connection sets itself.
+const NOT_OURS: [&str; 7] = [
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "upgrade",
+    "te",
+    "trailer",
+];
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Config {
+    #[serde(default)]
+    method: Verb,
+    url: String,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    #[serde(default)]
+    secret_headers: BTreeMap<String, SecretHeader>,
+    body: Option<BodySource>,
+    json: Option<Value>,
+    #[serde(default = "default_timeout")]
+    timeout_ms: u64,
+    #[serde(default = "default_max_response")]
+    pub max_response_bytes: u64,
+    #[serde(default = "default_capture")]
+    pub capture_bytes: usize,
+    #[serde(default)]
+    redirects: RedirectWord,
+    repeat: Option<RepeatWord>,
+    success_codes: Option<Vec<u16>>,
+    #[serde(default)]
+    response_format: ResponseFormat,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+enum Verb {
+    #[default]
+    Get,
+    Head,
+    Options,
+    Put,
+    Delete,
+    Post,
+    Patch,
+}
+
+impl Verb {
+    fn method(self) -> Method {
+        match self {
+            Self::Get => Method::GET,
+            Self::Head => Method::HEAD,
+            Self::Options => Method::OPTIONS,
+            Self::Put => Method::PUT,
+            Self::Delete => Method::DELETE,
+            Self::Post => Method::POST,
+            Self::Patch => Method::PATCH,
+        }
+    }
+
+    fn changes_nothing(self) -> bool {
+        matches!(self, Self::Get | Self::Head | Self::Options)
+    }
+}
+
+/// A header whose value is a secret, perhaps after a word such as `Bearer`.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum SecretHeader {
+    Reference(String),
+    Prefixed { prefix: String, secret: String },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum BodySource {
+    Text(String),
+    Input { input: String },
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RedirectWord {
+    #[default]
+    Follow,
+    Return,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RepeatWord {
+    Repeatable,
+    Once,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ResponseFormat {
+    #[default]
+    Auto,
+    Text,
+    Json,
+}
+
+/// Whether an answer is read as JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadJson {
+    /// It stays text.
+    No,
+    /// It says that it is JSON.
+    IfItIs,
+    /// It has to be JSON.
+    Must,
+}
+
+fn default_timeout() -> u64 {
+    DEFAULT_TIMEOUT_MS
+}
+
+fn default_max_response() -> u64 {
+    DEFAULT_MAX_RESPONSE_BYTES
+}
+
+fn default_capture() -> usize {
+    DEFAULT_CAPTURE_BYTES
+}
+
+/// What a schema cannot see.
+pub(super) fn check(config: &Value) -> Vec<Problem> {
+    let config: Config = match serde_json::from_value(config.clone()) {
+        Ok(config) => config,
+        Err(error) => {
+            return vec![Problem::new(
+                "",
+                ProblemCode::InvalidValue,
+                error.to_string(),
+            )];
+        }
+    };
+    let mut problems = Vec::new();
+    let mut refuse = |path: String, code, message: String| {
+        problems.push(Problem::new(path, code, message));
+    };
+    let body = match &config.body {
+        Some(BodySource::Text(text)) => Some(("/body".to_owned(), text)),
+        _ => None,
+    };
+    let headers = config
+        .headers
+        .iter()
+        .map(|(name, text)| (pointer("/headers", name), text));
+    for (path, text) in body.into_iter().chain(headers) {
+        if let Err(message) = Template::parse(text) {
+            refuse(path, ProblemCode::InvalidExpression, message);
+        }
+    }
+    match Template::parse(&config.url) {
+        Err(message) => refuse("/url".to_owned(), ProblemCode::InvalidExpression, message),
+        Ok(_) if config.url.contains("${") => {}
+        Ok(_) => {
+            if let Err(message) = parse_url(&config.url) {
+                refuse("/url".to_owned(), ProblemCode::InvalidValue, message);
+            }
+        }
+    }
+    let named = config
+        .headers
+        .keys()
+        .map(|name| (pointer("/headers", name), name));
+    let secret = config
+        .secret_headers
+        .keys()
+        .map(|name| (pointer("/secretHeaders", name), name));
+    for (path, name) in named.chain(secret) {
+        if let Err(message) = header_name(name) {
+            refuse(path, ProblemCode::InvalidValue, message);
+        }
+    }
+    if config.body.is_some() && config.json.is_some() {
+        let message = "give `body` or `json`, not both";
+        refuse(
+            "/json".to_owned(),
+            ProblemCode::InvalidValue,
+            message.to_owned(),
+        );
+    }
+    problems
+}
+
+impl Config {
+    pub(super) fn of(config: &Value) -> Result<Self, NodeError> {
+        serde_json::from_value(config.clone()).map_err(|error| invalid(error.to_string()))
+    }
+
+    pub(super) fn repeat(&self) -> Repeat {
+        match (self.repeat, self.method) {
+            (Some(RepeatWord::Repeatable), _) => Repeat::Repeatable,
+            (Some(RepeatWord::Once), _) | (None, Verb::Post | Verb::Patch) => Repeat::Once,
+            (None, _) => Repeat::Repeatable,
+        }
+    }
+
+    pub(super) fn is_success(&self, status: StatusCode) -> bool {
+        match &self.success_codes {
+            Some(codes) => codes.contains(&status.as_u16()),
+            None => {
+                let is_returned = self.redirects == RedirectWord::Return && status.is_redirection();
+                status.is_success() || is_returned
+            }
+        }
+    }
+
+    pub(super) fn read_json(&self, content_type: Option<&str>) -> ReadJson {
+        let essence = content_type
+            .unwrap_or_default()
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim();
+        let is_json =
+            essence.eq_ignore_ascii_case("application/json") || essence.ends_with("+json");
+        match self.response_format {
+            ResponseFormat::Json => ReadJson::Must,
+            ResponseFormat::Auto if is_json => ReadJson::IfItIs,
+            ResponseFormat::Auto | ResponseFormat::Text => ReadJson::No,
+        }
+    }
+
+    /// The request of one attempt.
+    pub(super) async fn request(
+        &self,
+        started: &Started,
+        ports: &Ports,
+    ) -> Result<Request, NodeError> {
+        let inputs = started.inputs();
+        let url = parse_url(&fill(&self.url, inputs)?).map_err(invalid)?;
+        let (body, media_type) = self.body(inputs)?;
+        let mut headers = HeaderMap::new();
+        let agent = concat!("runwright/", env!("CARGO_PKG_VERSION"));
+        headers.insert(USER_AGENT, HeaderValue::from_static(agent));
+        if let Some(media_type) = media_type {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+        }
+        if !self.method.changes_nothing() {
+            headers.insert(IDEMPOTENCY_KEY, header_value(started.key().as_str())?);
+        }
+        for (name, text) in &self.headers {
+            let value = header_value(&fill(text, inputs)?)?;
+            headers.insert(header_name(name).map_err(invalid)?, value);
+        }
+        let mut origin_headers = HeaderMap::new();
+        for (name, secret) in &self.secret_headers {
+            let (prefix, reference) = match secret {
+                SecretHeader::Reference(reference) => ("", reference),
+                SecretHeader::Prefixed { prefix, secret } => (prefix.as_str(), secret),
+            };
+            let secret = ports.secrets.resolve(started.tenant(), reference).await?;
+            let mut value = header_value(&format!("{prefix}{secret}"))?;
+            value.set_sensitive(true);
+            origin_headers.insert(header_name(name).map_err(invalid)?, value);
+        }
+        Ok(Request {
+            method: self.method.method(),
+            url,
+            headers,
+            origin_headers,
+            body,
+            timeout: Duration::from_millis(self.timeout_ms),
+            redirects: match self.redirects {
+                RedirectWord::Follow => Redirects::Follow,
+                RedirectWord::Return => Redirects::Return,
+            },
+        })
+    }
+
+    fn body(
+        &self,
+        inputs: &Map<String, Value>,
+    ) -> Result<(Bytes, Option<&'static str>), NodeError> {
+        const JSON: Option<&str> = Some("application/json");
+        const TEXT: Option<&str> = Some("text/plain; charset=utf-8");
+        let (text, media_type) = match (&self.body, &self.json) {
+            (_, Some(value)) => (value.to_string(), JSON),
+            (None, None) => (String::new(), None),
+            (Some(BodySource::Text(text)), None) => (fill(text, inputs)?, TEXT),
+            (Some(BodySource::Input { input: name }), None) => match input(inputs, name)? {
+                Value::String(text) => (text.clone(), TEXT),
+                value => (as_text(value), JSON),
+            },
+        };
+        Ok((text.into(), media_type))
+    }
+}
+
+fn invalid(message: String) -> NodeError {
+    NodeError::new("invalid_config", message).fatal()
+}
+
+fn fill(text: &str, inputs: &Map<String, Value>) -> Result<String, NodeError> {
+    Template::parse(text).map_err(invalid)?.fill(inputs)
+}
+
+fn parse_url(text: &str) -> Result<Url, String> {
+    let advice = "begin it with http:// or https:// and name a host";
+    match Url::parse(text) {
+        Err(error) => Err(format!("this is no URL ({error}); {advice}")),
+        Ok(url) if !matches!(url.scheme(), "http" | "https") => {
+            Err(format!("only http and https are spoken; {advice}"))
+        }
+        Ok(url) => Ok(url),
+    }
+}
+
+fn header_name(name: &str) -> Result<HeaderName, String> {
+    let parsed = HeaderName::from_bytes(name.as_bytes())
+        .map_err(|_| "this is no name a header can have".to_owned())?;
+    if NOT_OURS.contains(&parsed.as_str()) {
+        return Err("this header is set by the connection itself; remove it".to_owned());
+    }
+    Ok(parsed)
+}
+
+fn header_value(text: &str) -> Result<HeaderValue, NodeError> {
+    HeaderValue::from_str(text).map_err(|_| {
+        invalid("a header value has a line break or another control character in it".to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[track_caller]
+    fn repeat(config: Value) -> Repeat {
+        Config::of(&config).unwrap().repeat()
+    }
+
+    #[test]
+    fn methods_that_make_something_new_are_sent_once() {
+        let of = |method: &str| repeat(json!({ "url": "https://a.example/", "method": method }));
+        for method in ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"] {
+            assert_eq!(of(method), Repeat::Repeatable, "{method}");
+        }
+        for method in ["POST", "PATCH"] {
+            assert_eq!(of(method), Repeat::Once, "{method}");
+        }
+        let config =
+            json!({ "url": "https://a.example/", "method": "POST", "repeat": "repeatable" });
+        assert_eq!(repeat(config), Repeat::Repeatable);
+    }
+
+    #[track_caller]
+    fn problem(config: Value) -> Problem {
+        let [problem] = check(&config).try_into().expect("one problem");
+        problem
+    }
+
+    #[test]
+    fn what_a_schema_cannot_see_is_found() {
+        assert_eq!(problem(json!({ "url": "example.com" })).path, "/url");
+        assert_eq!(problem(json!({ "url": "ftp://example.com" })).path, "/url");
+        assert_eq!(problem(json!({ "url": "https://${x}/" })).path, "/url");
+        let url = "https://a.example/";
+        let config = json!({ "url": url, "headers": { "a b": "" } });
+        assert_eq!(problem(config).path, "/headers/a b");
+        let config = json!({ "url": url, "secretHeaders": { "Host": "env:A" } });
+        assert_eq!(problem(config).path, "/secretHeaders/Host");
+        assert_eq!(
+            problem(json!({ "url": url, "body": "x", "json": 1 })).path,
+            "/json"
+        );
+        assert_eq!(check(&json!({ "url": "${inputs.url}" })), []);
+    }
+
+    #[test]
+    fn json_is_read_where_the_answer_says_so() {
+        let config = Config::of(&json!({ "url": "https://a.example/" })).unwrap();
+        for media_type in [
+            "application/json",
+            "Application/JSON; charset=utf-8",
+            "application/problem+json",
+        ] {
+            assert_eq!(
+                config.read_json(Some(media_type)),
+                ReadJson::IfItIs,
+                "{media_type}"
+            );
+        }
+        for media_type in [None, Some("text/html"), Some("application/jsonp")] {
+            assert_eq!(config.read_json(media_type), ReadJson::No, "{media_type:?}");
+        }
+    }
+}

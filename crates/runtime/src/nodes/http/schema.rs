@@ -1,0 +1,111 @@
+//! The JSON Schema of an HTTP node's config.
+
+use serde_json::{Value, json};
+
+use super::config::{DEFAULT_CAPTURE_BYTES, DEFAULT_MAX_RESPONSE_BYTES, DEFAULT_TIMEOUT_MS};
+
+pub(super) fn schema() -> Value {
+    json!({
+        "type": "object",
+        "required": ["url"],
+        "properties": {
+            "method": {
+                "enum": ["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "POST", "PATCH"],
+                "default": "GET",
+                "description": "The method.",
+            },
+            "url": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 8192,
+                "description": "Where the request goes; ${inputs.NAME} stands for an input.",
+            },
+            "headers": {
+                "type": "object",
+                "additionalProperties": { "type": "string" },
+                "description": "Headers; ${inputs.NAME} in a value stands for an input.",
+            },
+            "secretHeaders": {
+                "type": "object",
+                "additionalProperties": {
+                    "anyOf": [
+                        { "type": "string", "minLength": 1 },
+                        {
+                            "type": "object",
+                            "properties": {
+                                "prefix": { "type": "string" },
+                                "secret": { "type": "string", "minLength": 1 },
+                            },
+                            "required": ["prefix", "secret"],
+                            "additionalProperties": false,
+                        },
+                    ],
+                    "description": "the reference of a secret, or {\"prefix\": \"Bearer \", \
+                                    \"secret\": reference}",
+                },
+                "description": "Headers whose values are secrets, by reference. A redirect to \
+                                another host does not get them.",
+            },
+            "body": {
+                "anyOf": [
+                    { "type": "string" },
+                    {
+                        "type": "object",
+                        "properties": { "input": { "type": "string", "minLength": 1 } },
+                        "required": ["input"],
+                        "additionalProperties": false,
+                    },
+                ],
+                "description": "The body: a text, in which ${inputs.NAME} stands for an input, \
+                                or {\"input\": \"NAME\"}.",
+            },
+            "json": { "description": "The body as a JSON value, in place of `body`." },
+            "timeoutMs": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": 3_600_000,
+                "default": DEFAULT_TIMEOUT_MS,
+                "description": "Milliseconds for all of it, redirects and body included.",
+            },
+            "maxResponseBytes": {
+                "type": "integer",
+                "minimum": 0,
+                "maximum": 1_u64 << 30,
+                "default": DEFAULT_MAX_RESPONSE_BYTES,
+                "description": "Bytes of the answer's body after which the node fails.",
+            },
+            "captureBytes": {
+                "type": "integer",
+                "minimum": 0,
+                "maximum": 2 << 20,
+                "default": DEFAULT_CAPTURE_BYTES,
+                "description": "Bytes of the body that become an output; a longer body is an \
+                                artifact as well.",
+            },
+            "redirects": {
+                "enum": ["follow", "return"],
+                "default": "follow",
+                "description": "Whether redirects are followed or are the answer.",
+            },
+            "repeat": {
+                "enum": ["repeatable", "once"],
+                "description": "Whether the request may be sent again when the engine died before \
+                                the answer was known. By default every method may but POST and \
+                                PATCH.",
+            },
+            "successCodes": {
+                "type": "array",
+                "minItems": 1,
+                "items": { "type": "integer", "minimum": 100, "maximum": 599 },
+                "description": "Status codes that mean success; by default 200 to 299.",
+            },
+            "responseFormat": {
+                "enum": ["auto", "text", "json"],
+                "default": "auto",
+                "description": "Whether the body becomes the output `json`: when it says that it \
+                                is JSON, never, or always.",
+            },
+        },
+        "additionalProperties": false,
+    })
+}

@@ -1,0 +1,251 @@
+//! Takes secrets out of what goes into a log.
+//!
+//! Two kinds are found: values that were resolved in this run, in any of the forms they take on
+//! their way through programs (base64, percent-encoded, escaped in JSON), and texts that have the
+//! shape of a well-known credential. The first become `[REDACTED:<reference>]`, the second
+//! `[REDACTED]`.
+//!
+//! What comes in pieces goes through a [`RedactedStream`], which holds back the end of a piece
+//! as long as it may be the beginning of a secret. Cutting a text in any way gives the same
+//! result as redacting it whole, unless it holds a credential of more than 16 KiB that is known
+//! by its shape alone.
+
+mod shapes;
+mod stream;
+
+use std::borrow::Cow;
+use std::sync::{Arc, LazyLock};
+
+use regex_automata::hybrid::dfa::DFA;
+use regex_automata::meta::Regex;
+use regex_automata::nfa::thompson;
+use regex_automata::util::syntax;
+use serde_json::{Map, Value};
+
+pub use stream::RedactedStream;
+
+/// Characters a secret has at least: a shorter one would be found everywhere.
+pub const MIN_SECRET_CHARS: usize = 6;
+/// Bytes a secret has at most.
+pub const MAX_SECRET_BYTES: usize = 16 << 10;
+/// Bytes of a possible credential that a stream holds back at most.
+const HOLD_LIMIT: usize = 16 << 10;
+/// Memory for the states of each machine, which are made as texts need them.
+const CACHE_BYTES: usize = 4 << 20;
+
+/// Finds and replaces secrets. Cheap to clone; knowing one more secret makes another redactor.
+#[derive(Clone)]
+pub struct Redactor(Arc<Inner>);
+
+struct Inner {
+    secrets: Vec<Secret>,
+    finder: Finder,
+}
+
+struct Secret {
+    reference: String,
+    value: String,
+}
+
+/// One machine for all forms of all secrets and all shapes.
+struct Finder {
+    regex: Regex,
+    /// Tells whether a text may still become a match.
+    prefixes: DFA,
+    /// Which secret a pattern is a form of; patterns beyond are shapes.
+    secret_of: Vec<usize>,
+    /// Which bytes a match may begin with.
+    first_bytes: [bool; 256],
+    /// Bytes that a stream holds back at most.
+    hold_limit: usize,
+}
+
+/// A secret that cannot be kept out of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unredactable {
+    /// It would be found everywhere.
+    #[error("a secret needs at least {MIN_SECRET_CHARS} characters to be kept out of the log")]
+    TooShort,
+    /// It is no secret but a document.
+    #[error("a secret has at most {MAX_SECRET_BYTES} bytes")]
+    TooLong,
+}
+
+static SHAPES_ONLY: LazyLock<Redactor> =
+    LazyLock::new(|| Redactor(Arc::new(Inner::new(Vec::new()))));
+
+impl Default for Redactor {
+    /// Knows shapes and no secret.
+    fn default() -> Self {
+        SHAPES_ONLY.clone()
+    }
+}
+
+impl Redactor {
+    /// A redactor that knows one more secret, by the reference it was resolved from.
+    ///
+    /// # Errors
+    /// When the value cannot be kept out of a log; it should then not be handed out either.
+    pub fn knowing(&self, reference: &str, value: &str) -> Result<Self, Unredactable> {
+        if value.chars().count() < MIN_SECRET_CHARS {
+            return Err(Unredactable::TooShort);
+        }
+        if value.len() > MAX_SECRET_BYTES {
+            return Err(Unredactable::TooLong);
+        }
+        if self.0.secrets.iter().any(|known| known.value == value) {
+            return Ok(self.clone());
+        }
+        let known = self.0.secrets.iter();
+        let known = known.map(|s| Secret {
+            reference: s.reference.clone(),
+            value: s.value.clone(),
+        });
+        let one_more = Secret {
+            reference: reference.to_owned(),
+            value: value.to_owned(),
+        };
+        Ok(Self(Arc::new(Inner::new(
+            known.chain([one_more]).collect(),
+        ))))
+    }
+
+    /// The text without secrets; the text itself where there is none.
+    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let inner = &*self.0;
+        let mut redacted = String::new();
+        let mut at = 0;
+        for found in inner.finder.regex.find_iter(text) {
+            redacted.push_str(&text[at..found.start()]);
+            redacted.push_str(&inner.replacement(found.pattern().as_usize()));
+            at = found.end();
+        }
+        if at == 0 {
+            return Cow::Borrowed(text);
+        }
+        redacted.push_str(&text[at..]);
+        Cow::Owned(redacted)
+    }
+
+    /// Takes secrets out of every text of a value, keys included, and of numbers whose digits
+    /// are a secret. A value without secrets stays as it is.
+    pub fn value(&self, value: &mut Value) {
+        match value {
+            Value::Null | Value::Bool(_) => {}
+            Value::Number(number) => {
+                let digits = number.to_string();
+                if let Cow::Owned(redacted) = self.text(&digits) {
+                    *value = Value::String(redacted);
+                }
+            }
+            Value::String(text) => {
+                if let Cow::Owned(redacted) = self.text(text) {
+                    *text = redacted;
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
+            Value::Object(object) => self.object(object),
+        }
+    }
+
+    /// The same for an object.
+    pub fn object(&self, object: &mut Map<String, Value>) {
+        object.values_mut().for_each(|value| self.value(value));
+        if object
+            .keys()
+            .any(|key| matches!(self.text(key), Cow::Owned(_)))
+        {
+            let entries = std::mem::take(object).into_iter();
+            *object = entries
+                .map(|(key, value)| (self.text(&key).into_owned(), value))
+                .collect();
+        }
+    }
+
+    /// For a text that comes in pieces.
+    pub fn stream(&self) -> RedactedStream {
+        RedactedStream::new(self.clone())
+    }
+}
+
+impl Inner {
+    fn new(secrets: Vec<Secret>) -> Self {
+        let finder = Finder::new(secrets.iter().map(|secret| secret.value.as_str()));
+        Self { secrets, finder }
+    }
+
+    fn replacement(&self, pattern: usize) -> Cow<'static, str> {
+        match self.finder.secret_of.get(pattern) {
+            Some(&secret) => Cow::Owned(format!("[REDACTED:{}]", self.secrets[secret].reference)),
+            None => Cow::Borrowed("[REDACTED]"),
+        }
+    }
+}
+
+impl Finder {
+    fn new<'a>(secrets: impl Iterator<Item = &'a str>) -> Self {
+        let mut forms: Vec<(usize, String)> = secrets
+            .enumerate()
+            .flat_map(|(i, secret)| shapes::forms(secret).into_iter().map(move |form| (i, form)))
+            .collect();
+        // Where one form begins another, the longer is meant.
+        forms.sort_by(|(_, a), (_, b)| b.len().cmp(&a.len()));
+        let longest_form = forms.first().map_or(0, |(_, form)| form.len());
+        let patterns: Vec<String> = forms
+            .iter()
+            .map(|(_, form)| escape(form))
+            .chain(shapes::SHAPES.iter().map(|&shape| shape.to_owned()))
+            .collect();
+        // Shapes are ASCII; without Unicode a word boundary is a question about one byte.
+        let syntax = syntax::Config::new().unicode(false).utf8(false);
+        let regex = Regex::builder()
+            .syntax(syntax)
+            .configure(
+                Regex::config()
+                    .utf8_empty(false)
+                    .nfa_size_limit(None)
+                    .hybrid_cache_capacity(CACHE_BYTES),
+            )
+            .build_many(&patterns)
+            .expect(EXPECT);
+        let prefixes = DFA::builder()
+            .syntax(syntax)
+            .thompson(thompson::Config::new().utf8(false).nfa_size_limit(None))
+            .configure(
+                DFA::config()
+                    .skip_cache_capacity_check(true)
+                    .cache_capacity(CACHE_BYTES),
+            )
+            .build_many(&patterns)
+            .expect(EXPECT);
+        let mut finder = Self {
+            regex,
+            prefixes,
+            secret_of: forms.iter().map(|(secret, _)| *secret).collect(),
+            first_bytes: [false; 256],
+            hold_limit: longest_form.max(HOLD_LIMIT),
+        };
+        let mut cache = finder.prefixes.create_cache();
+        for byte in 0..=u8::MAX {
+            finder.first_bytes[usize::from(byte)] = finder.is_open(&mut cache, &[byte], 0);
+        }
+        finder
+    }
+}
+
+const EXPECT: &str = "patterns that are made here compile";
+
+/// A pattern that matches these bytes and nothing else.
+fn escape(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len() + 8);
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' => pattern.push(char::from(byte)),
+            byte => pattern.push_str(&format!("\\x{byte:02x}")),
+        }
+    }
+    pattern
+}
+
+#[cfg(test)]
+mod tests;

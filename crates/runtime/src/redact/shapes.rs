@@ -1,0 +1,126 @@
+//! What credentials look like, and the forms a known secret may take.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+
+/// Well-known shapes. Each begins with something fixed, so that ordinary text is passed over
+/// quickly and a stream holds back little.
+pub(super) const SHAPES: [&str; 11] = [
+    // Private keys in PEM, also with their line breaks escaped.
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[A-Za-z0-9+/=\s\\:,.\-]*?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----",
+    // OpenAI, Anthropic and others that took the prefix over.
+    r"\bsk-[A-Za-z0-9_\-]{20,}",
+    // Stripe.
+    r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}",
+    // JSON Web Tokens: header and payload are objects, whose base64 begins alike.
+    r"\beyJ[A-Za-z0-9_\-]{10,}\.eyJ[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]*",
+    // AWS access keys.
+    r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+    // GitHub.
+    r"\bgh[pousr]_[A-Za-z0-9]{30,}",
+    r"\bgithub_pat_[A-Za-z0-9_]{30,}",
+    // GitLab.
+    r"\bglpat-[A-Za-z0-9_\-]{20,}",
+    // Slack.
+    r"\bxox[abeoprs]-[A-Za-z0-9\-]{10,}",
+    // Google.
+    r"\bAIza[A-Za-z0-9_\-]{35}\b",
+    // Anything that is sent as a bearer token.
+    r"\b[Bb][Ee][Aa][Rr][Ee][Rr] {1,4}[A-Za-z0-9\-._~+/]{16,}={0,2}",
+];
+
+/// Lines of a secret that are found without the rest of it, because programs print line by line.
+const MIN_LINE_BYTES: usize = 16;
+/// A base64 form with fewer characters of its own would match by chance.
+const MIN_BASE64_CHARS: usize = 8;
+
+/// Every form in which a secret is found again, the secret itself first.
+pub(super) fn forms(secret: &str) -> Vec<String> {
+    let mut forms = vec![secret.to_owned()];
+    let lines = secret.lines().filter(|line| line.len() >= MIN_LINE_BYTES);
+    forms.extend(lines.map(str::to_owned));
+    for text in forms.clone() {
+        forms.extend([json_escaped(&text), percent_encoded(&text, Hex::Upper)]);
+        forms.extend([percent_encoded(&text, Hex::Lower), form_encoded(&text)]);
+    }
+    // Base64 groups three bytes: what a secret looks like depends on where in a group it begins,
+    // as it does behind the user name of basic authentication.
+    for offset in 0..3 {
+        for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
+            let mut bytes = vec![0; offset];
+            bytes.extend_from_slice(secret.as_bytes());
+            let encoded = engine.encode(&bytes);
+            // Characters that share bits with what stands before or behind are not of the form.
+            let from = (offset * 8).div_ceil(6);
+            let to = bytes.len() * 8 / 6;
+            if to.saturating_sub(from) >= MIN_BASE64_CHARS {
+                forms.push(encoded[from..to].to_owned());
+            }
+        }
+    }
+    forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+    forms.dedup();
+    forms
+}
+
+fn json_escaped(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+enum Hex {
+    Upper,
+    Lower,
+}
+
+fn percent_encoded(text: &str, hex: Hex) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match (byte, &hex) {
+            (b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~', _) => {
+                encoded.push(char::from(byte));
+            }
+            (byte, Hex::Upper) => encoded.push_str(&format!("%{byte:02X}")),
+            (byte, Hex::Lower) => encoded.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    encoded
+}
+
+fn form_encoded(text: &str) -> String {
+    url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_known_in_every_form() {
+        let forms = forms("p\"ä ss/w+rd\n");
+        let expected = [
+            "p\"ä ss/w+rd\n",
+            "p\\\"ä ss/w+rd\\n",
+            "p%22%C3%A4%20ss%2Fw%2Brd%0A",
+        ];
+        for form in expected {
+            assert!(forms.iter().any(|f| f == form), "{form} in {forms:?}");
+        }
+        assert!(forms.iter().any(|f| f == "p%22%C3%A4+ss%2Fw%2Brd%0A"));
+    }
+
+    #[test]
+    fn base64_is_found_wherever_the_secret_begins() {
+        let forms = forms("correct horse battery");
+        for before in ["", "a", "ab", "abc", "user:"] {
+            for after in ["", "x", "yz"] {
+                let encoded =
+                    STANDARD_NO_PAD.encode(format!("{before}correct horse battery{after}"));
+                assert!(
+                    forms.iter().any(|form| encoded.contains(form)),
+                    "{before}|{after}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Redaction of what comes in pieces.
+
+use regex_automata::hybrid::LazyStateID;
+use regex_automata::hybrid::dfa::Cache;
+use regex_automata::{Anchored, Input};
+
+use super::Redactor;
+
+/// Redacts a text that comes in pieces, as if it came whole.
+pub struct RedactedStream {
+    redactor: Redactor,
+    cache: Cache,
+    /// What is held back, after at most one byte that was given out already: whether a word
+    /// begins depends on it.
+    pub(super) buffer: Vec<u8>,
+    /// Where in `buffer` begins what is held back.
+    begin: usize,
+}
+
+impl RedactedStream {
+    pub(super) fn new(redactor: Redactor) -> Self {
+        let cache = redactor.0.finder.prefixes.create_cache();
+        Self {
+            redactor,
+            cache,
+            buffer: Vec::new(),
+            begin: 0,
+        }
+    }
+
+    /// Takes a piece; gives out what cannot become part of a secret any more.
+    pub fn push(&mut self, piece: &str) -> String {
+        into_text(self.push_bytes(piece.as_bytes()))
+    }
+
+    /// Gives out what was held back. The stream begins anew.
+    pub fn finish(&mut self) -> String {
+        into_text(self.finish_bytes())
+    }
+
+    /// As [`push`](Self::push), for bytes that need not be text.
+    pub fn push_bytes(&mut self, piece: &[u8]) -> Vec<u8> {
+        self.buffer.extend_from_slice(piece);
+        let length = self.buffer.len();
+        let limit = self.redactor.0.finder.hold_limit;
+        let mut given = Vec::new();
+        let mut at = self.begin;
+        loop {
+            let open = self.first_open(at).unwrap_or(length);
+            // What is held back for too long is taken as if nothing followed.
+            let is_forced = length - open > limit;
+            at = self.give_out(at, open + usize::from(is_forced), &mut given);
+            if !is_forced && at <= open {
+                break;
+            }
+        }
+        let context = at.saturating_sub(1);
+        self.buffer.drain(..context);
+        self.begin = at - context;
+        given
+    }
+
+    /// As [`finish`](Self::finish), for bytes.
+    pub fn finish_bytes(&mut self) -> Vec<u8> {
+        let mut given = Vec::new();
+        self.give_out(self.begin, self.buffer.len(), &mut given);
+        self.buffer.clear();
+        self.begin = 0;
+        given
+    }
+
+    /// Gives out what stands before `open`, with every match that begins there replaced. Returns
+    /// how far that came, which is beyond `open` when a match reaches there.
+    fn give_out(&self, from: usize, open: usize, given: &mut Vec<u8>) -> usize {
+        let inner = &*self.redactor.0;
+        let mut at = from;
+        while at < open {
+            let found = inner
+                .finder
+                .regex
+                .search(&Input::new(&self.buffer).range(at..));
+            let Some(found) = found.filter(|found| found.start() < open) else {
+                given.extend_from_slice(&self.buffer[at..open]);
+                return open;
+            };
+            given.extend_from_slice(&self.buffer[at..found.start()]);
+            given.extend_from_slice(inner.replacement(found.pattern().as_usize()).as_bytes());
+            at = found.end();
+        }
+        at
+    }
+
+    /// The first place from `from` on where it depends on what follows whether a secret begins
+    /// there, or how long it is.
+    fn first_open(&mut self, from: usize) -> Option<usize> {
+        (from..self.buffer.len()).find(|&at| self.is_open(at))
+    }
+
+    fn is_open(&mut self, at: usize) -> bool {
+        let finder = &self.redactor.0.finder;
+        if !finder.first_bytes[usize::from(self.buffer[at])] {
+            return false;
+        }
+        finder.is_open(&mut self.cache, &self.buffer, at)
+    }
+}
+
+impl super::Finder {
+    /// Whether a match that begins at a place of a text may still begin or grow when more text
+    /// follows.
+    pub(super) fn is_open(&self, cache: &mut Cache, text: &[u8], at: usize) -> bool {
+        let input = Input::new(text).range(at..).anchored(Anchored::Yes);
+        // The machine gives up for no text: none of its reasons to do so is configured.
+        let Ok(mut state) = self.prefixes.start_state_forward(cache, &input) else {
+            return false;
+        };
+        for &byte in &text[at..] {
+            match self.next(cache, state, byte) {
+                Some(next) => state = next,
+                None => return false,
+            }
+        }
+        if !state.is_match() {
+            return true;
+        }
+        // The machine sees the end of a match one byte late; it may be over all the same. Once
+        // it has dropped its states, `state` says nothing.
+        let dropped = cache.clear_count();
+        (0..=u8::MAX).any(|byte| {
+            self.next(cache, state, byte).is_some() || cache.clear_count() != dropped
+        })
+    }
+
+    fn next(&self, cache: &mut Cache, state: LazyStateID, byte: u8) -> Option<LazyStateID> {
+        let next = self.prefixes.next_state(cache, state, byte).ok()?;
+        (!next.is_dead() && !next.is_quit()).then_some(next)
+    }
+}
+
+/// Text with parts replaced by text is text.
+fn into_text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}

@@ -1,0 +1,220 @@
+use base64::Engine as _;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn knowing(value: &str) -> Redactor {
+    Redactor::default().knowing("env:TOKEN", value).unwrap()
+}
+
+#[track_caller]
+fn check(redactor: &Redactor, text: &str, expected: &str) {
+    assert_eq!(redactor.text(text), expected);
+    // The same one byte at a time, and cut at every place.
+    let mut stream = redactor.stream();
+    let bytes: Vec<u8> = text.bytes().flat_map(|b| stream.push_bytes(&[b])).collect();
+    let rest = stream.finish_bytes();
+    assert_eq!(
+        String::from_utf8([bytes, rest].concat()).unwrap(),
+        expected,
+        "byte by byte"
+    );
+}
+
+#[test]
+fn known_secrets_are_named_by_their_reference() {
+    let redactor = knowing("hunter22");
+    check(&redactor, "hunter22", "[REDACTED:env:TOKEN]");
+    check(
+        &redactor,
+        "a hunter22\nhunter2 xhunter22x",
+        "a [REDACTED:env:TOKEN]\nhunter2 x[REDACTED:env:TOKEN]x",
+    );
+    check(&redactor, "nothing here", "nothing here");
+}
+
+#[test]
+fn known_shapes_are_found_without_being_known() {
+    let key = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
+    let jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P";
+    let pem = "-----BEGIN RSA PRIVATE KEY-----\nMIIE+/=\nabc\n-----END RSA PRIVATE KEY-----";
+    let cases = [
+        format!("sk-{key}"),
+        format!("sk-ant-api03-{key}-x_y"),
+        format!("sk_live_{key}"),
+        format!("ghp_{key}"),
+        format!("github_pat_11AAAA_{key}"),
+        format!("glpat-{key}"),
+        format!("xoxb-123456789-{key}"),
+        "AKIAIOSFODNN7EXAMPLE".to_owned(),
+        format!("AIza{}", &key[..35]),
+        jwt.to_owned(),
+        pem.to_owned(),
+        pem.replace('\n', "\\n"),
+        format!("Bearer {key}=="),
+        format!("bearer  {key}"),
+    ];
+    for secret in cases {
+        let expected = "key: [REDACTED]\nend";
+        check(
+            &Redactor::default(),
+            &format!("key: {secret}\nend"),
+            expected,
+        );
+    }
+}
+
+#[test]
+fn ordinary_words_are_not_credentials() {
+    let text = "task-runner-with-a-very-long-name sk-short AKIA Bearer of bad news; the bearer token \
+                is missing; eyJ.eyJ. xoxb- ghp_ disk-usage-of-the-whole-machine BEGIN PRIVATE KEY";
+    check(&Redactor::default(), text, text);
+    assert!(matches!(Redactor::default().text(text), Cow::Borrowed(_)));
+}
+
+#[test]
+fn of_two_secrets_the_longer_is_meant() {
+    let redactor = knowing("secret-1")
+        .knowing("env:LONG", "secret-1-and-more")
+        .unwrap();
+    check(&redactor, "secret-1-and-more", "[REDACTED:env:LONG]");
+    check(
+        &redactor,
+        "secret-1-and-mor",
+        "[REDACTED:env:TOKEN]-and-mor",
+    );
+}
+
+#[test]
+fn a_value_is_redacted_all_through() {
+    let redactor = knowing("123456");
+    let mut value = json!({ "a": ["x 123456", 123456, 12345], "123456": { "b": null, "c": true } });
+    redactor.value(&mut value);
+    let place = "[REDACTED:env:TOKEN]";
+    let expected =
+        json!({ "a": [format!("x {place}"), place, 12345], place: { "b": null, "c": true } });
+    assert_eq!(value, expected);
+}
+
+#[test]
+fn what_cannot_be_kept_out_is_refused() {
+    let redactor = Redactor::default();
+    assert_eq!(
+        redactor.knowing("a", "12345").err(),
+        Some(Unredactable::TooShort)
+    );
+    let long = "x".repeat(MAX_SECRET_BYTES + 1);
+    assert_eq!(
+        redactor.knowing("a", &long).err(),
+        Some(Unredactable::TooLong)
+    );
+}
+
+#[test]
+fn a_stream_holds_back_no_more_than_it_must() {
+    let redactor = knowing("hunter22");
+    let mut stream = redactor.stream();
+    assert_eq!(stream.push("done\nprompt> "), "done\nprompt> ");
+    assert_eq!(stream.push("hunt"), "");
+    assert_eq!(stream.push("ing"), "hunting");
+    assert_eq!(stream.push(" hunter2"), " ");
+    assert_eq!(stream.push("2!"), "[REDACTED:env:TOKEN]!");
+    assert_eq!(stream.push("s"), "");
+    assert_eq!(stream.finish(), "s");
+}
+
+#[test]
+fn a_stream_stays_bounded_whatever_comes() {
+    let redactor = Redactor::default();
+    for piece in [
+        "eyJaaaaaaaaaaaa-",
+        "-----BEGIN PRIVATE KEY-----aaaa",
+        "sk-aaaaaaaaaaaaaaaaaaaaaa",
+    ] {
+        let mut stream = redactor.stream();
+        for _ in 0..100 {
+            stream.push(&piece.repeat(40));
+            assert!(stream.buffer.len() <= HOLD_LIMIT + 64 * 40, "{piece}");
+        }
+    }
+}
+
+fn secret() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[ -~]{6,40}",
+        "[a-zA-Z0-9+/=_-]{8,60}",
+        "\\PC{6,20}",
+        "[a-z\n\"\\\\]{6,40}"
+    ]
+}
+
+fn forms_of(secret: &str) -> Vec<String> {
+    let quoted = serde_json::to_string(secret).unwrap();
+    let percent = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
+    let base64 = base64::engine::general_purpose::STANDARD.encode(secret);
+    vec![
+        secret.to_owned(),
+        quoted[1..quoted.len() - 1].to_owned(),
+        percent,
+        base64,
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn no_planted_secret_survives(
+        secret in secret(),
+        around in proptest::collection::vec("[a-z .,:\"{}\n]{0,12}", 2..6),
+        form in 0_usize..4,
+    ) {
+        let redactor = knowing(&secret);
+        let planted = &forms_of(&secret)[form];
+        let text = around.join(planted);
+        let redacted = redactor.text(&text);
+        // A secret that is part of its own replacement cannot be looked for.
+        prop_assume!(!"[REDACTED:env:TOKEN]".contains(&secret));
+        let bare = redacted.replace("[REDACTED:env:TOKEN]", "\u{0}").replace("[REDACTED]", "\u{0}");
+        // Base64 leaves padding and shared characters behind; of the rest nothing may be left.
+        let core = planted.trim_end_matches('=');
+        let core = if form == 3 { &core[..core.len().saturating_sub(1)] } else { core };
+        prop_assert!(form == 3 && core.len() < 8 || !bare.contains(core), "{bare:?}");
+    }
+
+    #[test]
+    fn a_text_without_secrets_is_the_same_text(text in "[a-zA-Z0-9 .,:/\n-]{0,200}", secret in "[#$%&]{6,12}") {
+        // What looks like a credential by chance is not without secrets.
+        prop_assume!(Redactor::default().text(&text) == text);
+        let redactor = knowing(&secret);
+        prop_assert!(matches!(redactor.text(&text), Cow::Borrowed(same) if same == text));
+        let mut stream = redactor.stream();
+        let streamed = stream.push(&text) + &stream.finish();
+        prop_assert_eq!(streamed, text);
+    }
+
+    #[test]
+    fn a_stream_gives_what_the_whole_text_gives(
+        secret in "[a-c]{6,8}",
+        parts in proptest::collection::vec(prop_oneof![
+            Just("SECRET".to_owned()), "[a-c]{0,9}", " {0,2}", "sk-[a-z]{15,25}", "eyJ[a-z]{9,12}\\.",
+            Just("Bearer ".to_owned()), "\\PC{0,3}", Just("-----BEGIN PRIVATE KEY-----".to_owned()),
+            Just("-----END PRIVATE KEY-----".to_owned()),
+        ], 0..12),
+        cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..6),
+    ) {
+        let redactor = knowing(&secret);
+        let text = parts.concat().replace("SECRET", &secret);
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
+        cuts.extend([0, text.len()]);
+        cuts.sort_unstable();
+        let mut stream = redactor.stream();
+        let mut streamed = Vec::new();
+        for cut in cuts.windows(2) {
+            streamed.extend(stream.push_bytes(&text.as_bytes()[cut[0]..cut[1]]));
+        }
+        streamed.extend(stream.finish_bytes());
+        prop_assert_eq!(String::from_utf8(streamed).unwrap(), redactor.text(&text));
+    }
+}
