@@ -16,6 +16,7 @@ mod outbox;
 pub mod plans;
 pub mod redact;
 mod sinks;
+pub mod secrets;
 pub mod supervisor;
 mod worker;
 

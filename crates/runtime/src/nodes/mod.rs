@@ -12,6 +12,7 @@ mod noop;
 mod process;
 mod registry;
 mod template;
+mod transform;
 
 pub use api::*;
 pub use process::{Cwd, ProcessHost};

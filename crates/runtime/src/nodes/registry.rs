@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jsonschema::Validator;
 use jsonschema::error::ValidationErrorKind;
 use kernel::definition::{NodeKind, NodeTypes};
-use kernel::problem::{Problem, ProblemCode, pointer};
+use kernel::problem::{Problem, ProblemCode, closest, pointer};
 use serde_json::Value;
 
 use super::fail::Fail;
@@ -14,6 +14,7 @@ use super::http::Http;
 use super::identity::Identity;
 use super::noop::Noop;
 use super::process::{Process, ProcessHost};
+use super::transform::Transform;
 use super::{Repeat, WorkNode};
 
 /// The work nodes of an engine, by type id, with their configs' schemas compiled.
@@ -40,6 +41,7 @@ impl Registry {
         nodes.push(Arc::new(Fail));
         nodes.push(Arc::new(Process::new(host)));
         nodes.push(Arc::new(Http));
+        nodes.push(Arc::new(Transform));
         Self::of(nodes)
     }
 
@@ -170,10 +172,11 @@ fn described_by(error: &jsonschema::ValidationError<'_>, schema: &Value) -> Opti
     ))
 }
 
-fn unknown_key(_key: &str, known: &[&str]) -> String {
-    match known {
-        [] => "this node takes no such key; remove it".to_owned(),
-        known => format!("this node takes no such key; it takes {}", known.join(", ")),
+fn unknown_key(key: &str, known: &[&str]) -> String {
+    match (closest(key, known.iter().copied()), known) {
+        (Some(meant), _) => format!("this node takes no such key; did you mean `{meant}`?"),
+        (None, []) => "this node takes no such key; remove it".to_owned(),
+        (None, known) => format!("this node takes no such key; it takes {}", known.join(", ")),
     }
 }
 
@@ -223,6 +226,82 @@ mod tests {
                 "{}",
                 node.type_id()
             );
+        }
+    }
+
+    #[track_caller]
+    fn check(type_id: &str, config: Value, path: &str, text: &str) {
+        let problems = Registry::standard().check_config(type_id, &config);
+        let [problem] = problems.as_slice() else {
+            panic!("one problem: {problems:?}")
+        };
+        assert_eq!(problem.path, path);
+        assert!(problem.message.contains(text), "{problem:?}");
+    }
+
+    #[test]
+    fn problems_say_where_and_what_to_do() {
+        let process = "runwright.process";
+        check(
+            process,
+            json!({ "argv": ["a"], "timeoutMS": 1 }),
+            "/timeoutMS",
+            "`timeoutMs`?",
+        );
+        check(
+            process,
+            json!({ "argv": ["a"], "xyz": 1 }),
+            "/xyz",
+            "it takes argv, captureBytes",
+        );
+        check(process, json!({}), "/argv", "`argv` must be given");
+        check(process, json!({ "argv": [] }), "/argv", "less than 1 item");
+        check(
+            process,
+            json!({ "argv": ["a", 1] }),
+            "/argv/1",
+            "${inputs.NAME}",
+        );
+        check(process, json!({ "argv": ["${x}"] }), "/argv/0", "$${");
+        check(
+            process,
+            json!({ "argv": ["a"], "repeat": "twice" }),
+            "/repeat",
+            "once",
+        );
+        check(
+            process,
+            json!({ "argv": ["a"], "env": { "A=B": "" } }),
+            "/env/A=B",
+            "name",
+        );
+        check(
+            "runwright.http",
+            json!({ "url": "https://a.example", "timeoutMs": 0 }),
+            "/timeoutMs",
+            "1",
+        );
+        check(
+            "runwright.transform",
+            json!({ "outputs": { "a": 1 } }),
+            "/outputs/a",
+            "string",
+        );
+        check("core.fail", json!("text"), "", "object");
+    }
+
+    #[test]
+    fn a_problem_never_quotes_the_value() {
+        let secret = "planted-secret";
+        let registry = Registry::standard();
+        for config in [
+            json!(secret),
+            json!({ "argv": secret }),
+            json!({ "argv": ["a"], "repeat": secret }),
+        ] {
+            for problem in registry.check_config("runwright.process", &config) {
+                assert!(!problem.message.contains(secret), "{problem:?}");
+            }
         }
     }
 

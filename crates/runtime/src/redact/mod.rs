@@ -189,7 +189,7 @@ impl Finder {
             .flat_map(|(i, secret)| shapes::forms(secret).into_iter().map(move |form| (i, form)))
             .collect();
         // Where one form begins another, the longer is meant.
-        forms.sort_by(|(_, a), (_, b)| b.len().cmp(&a.len()));
+        forms.sort_by_key(|(_, form)| std::cmp::Reverse(form.len()));
         let longest_form = forms.first().map_or(0, |(_, form)| form.len());
         let patterns: Vec<String> = forms
             .iter()

@@ -126,9 +126,8 @@ impl super::Finder {
         // The machine sees the end of a match one byte late; it may be over all the same. Once
         // it has dropped its states, `state` says nothing.
         let dropped = cache.clear_count();
-        (0..=u8::MAX).any(|byte| {
-            self.next(cache, state, byte).is_some() || cache.clear_count() != dropped
-        })
+        (0..=u8::MAX)
+            .any(|byte| self.next(cache, state, byte).is_some() || cache.clear_count() != dropped)
     }
 
     fn next(&self, cache: &mut Cache, state: LazyStateID, byte: u8) -> Option<LazyStateID> {

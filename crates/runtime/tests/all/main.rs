@@ -1,6 +1,7 @@
 //! Tests of the runtime against real processes and sockets. One crate, a module per part.
 #![cfg(target_os = "linux")]
 
+mod core_nodes;
 mod engine;
 mod http;
 mod peer;
