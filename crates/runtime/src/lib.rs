@@ -15,8 +15,8 @@ pub mod outbound;
 mod outbox;
 pub mod plans;
 pub mod redact;
-mod sinks;
 pub mod secrets;
+mod sinks;
 pub mod supervisor;
 mod worker;
 
