@@ -1,12 +1,14 @@
 //! Pure conversion between the kernel and what people and programs outside see of it.
 //!
 //! - [`openwop`]: JSON of the OpenWOP protocol, one folder per major version.
+//! - [`graph`]: a workflow, or a run of it, as a picture.
 //! - [`transcript`]: an event as one line for a terminal.
 //!
 //! **Architecture invariant:** no HTTP, no storage, no clock. Every function here is a function
 //! of its arguments, so that reading a run twice gives the same bytes, and none of them can
 //! touch anything outside.
 
+pub mod graph;
 pub mod openwop;
 mod record;
 pub mod transcript;

@@ -2,6 +2,7 @@
 //! with the published schemas of each protocol.
 
 mod event;
+mod pictures;
 mod samples;
 mod scenarios;
 mod schemas;

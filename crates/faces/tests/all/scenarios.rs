@@ -22,6 +22,7 @@ pub(crate) fn all() -> Vec<(&'static str, World)> {
         ("looped", looped()),
         ("asked", asked()),
         ("answered", answered()),
+        ("delayed", delayed()),
         ("paused", paused()),
         ("dispatched", dispatched()),
         ("cancelled", cancelled()),
@@ -218,6 +219,16 @@ fn answered() -> World {
             by: Some("user-8".into()),
         })
         .complete("send", json!({}))
+}
+
+fn delayed() -> World {
+    let document = definition(
+        "wait",
+        json!([node("wait", "core.delay", json!({ "ms": 5_000 }))]),
+        json!([]),
+        json!({}),
+    );
+    World::start(&document, json!({}))
 }
 
 fn paused() -> World {

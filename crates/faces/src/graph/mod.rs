@@ -1,0 +1,34 @@
+//! Pictures of a workflow, and of a run of it.
+//!
+//! - [`mermaid()`]: text that Mermaid turns into a flowchart, for Markdown pages.
+//! - [`svg()`]: a picture that stands on its own, laid out here.
+//!
+//! Both are made from one `Picture`, which says what is to be seen and
+//! nothing about how. The layout knows boxes and lines only, so it can be tested without a
+//! workflow.
+
+use kernel::definition::Plan;
+use kernel::run::Run;
+
+mod layout;
+mod mermaid;
+mod picture;
+mod svg;
+
+use picture::Picture;
+
+/// A workflow as a Mermaid flowchart; with a run, each node is marked by its state.
+///
+/// The run must be one of this plan. Mermaid itself refuses charts of more than 500 edges unless
+/// told otherwise; [`svg()`] draws those.
+pub fn mermaid(plan: &Plan, run: Option<&Run>) -> String {
+    mermaid::render(&Picture::of(plan, run))
+}
+
+/// A workflow as an SVG document; with a run, each node is marked by its state.
+///
+/// The document refers to nothing outside, holds no script, and follows the reader's light or
+/// dark colour scheme. The run must be one of this plan.
+pub fn svg(plan: &Plan, run: Option<&Run>) -> String {
+    svg::render(&Picture::of(plan, run))
+}
