@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kernel::ids::AttemptId;
+use kernel::ids::{AttemptId, AttemptKey};
 use kernel::run::event::OutputChannel;
 use kernel::run::state::{LiveAttempt, Phase, timer};
 use kernel::run::{
@@ -22,7 +22,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::door::{DoorError, Turned};
 use crate::engine::Engine;
-use crate::nodes::{HoldLost, NodeContext, Repeat, Started};
+use crate::kept_out::KeptOut;
+use crate::nodes::{HoldLost, NodeContext, Ports, Repeat, Started};
 use crate::sinks::{Artifacts, Output};
 
 /// A checkpoint is kept after so many events since the last.
@@ -60,6 +61,9 @@ pub(crate) struct Driver {
     by_task: HashMap<tokio::task::Id, AttemptId>,
     /// Attempts whose start or restart this driver wrote: the others were lost with their holder.
     ours: HashSet<AttemptId>,
+    /// The engine's ports, with secrets this run's redactor learns.
+    ports: Arc<Ports>,
+    kept_out: KeptOut,
     checkpointed: u64,
     released: bool,
 }
@@ -99,7 +103,12 @@ impl Driver {
         mailbox: mpsc::Sender<Ask>,
         asks: mpsc::Receiver<Ask>,
     ) -> Self {
+        let kept_out = KeptOut::default();
+        let mut ports = Ports::clone(&engine.inner.ports);
+        ports.secrets = kept_out.watching(ports.secrets);
         Self {
+            ports: Arc::new(ports),
+            kept_out,
             engine,
             run: Some(run),
             hold,
@@ -337,13 +346,18 @@ impl Driver {
         let node = inner.registry.get(type_id);
         let cx = NodeContext {
             stop: stop.clone(),
-            output: Arc::new(Output::new(self.mailbox.clone(), id.clone())),
+            output: Arc::new(Output::new(
+                self.mailbox.clone(),
+                id.clone(),
+                self.kept_out.clone(),
+            )),
             artifacts: Arc::new(Artifacts::new(
                 inner.door.store().clone(),
                 started.tenant.clone(),
                 started.key.clone(),
+                self.kept_out.clone(),
             )),
-            ports: inner.ports.clone(),
+            ports: self.ports.clone(),
         };
         let slots = inner.attempts.clone();
         let stopped = stop.clone();
@@ -424,7 +438,25 @@ impl Driver {
             // Abandoned by a pause, or drained: the log has nothing to say about it.
             return Ok(());
         }
-        self.decide(Command::Finish { attempt, outcome }).await
+        let mut outcome = outcome;
+        self.kept_out.outcome(&mut outcome);
+        let key = attempt.key(self.run().header.root());
+        self.decide(Command::Finish { attempt, outcome }).await?;
+        self.forget_attempt(&key);
+        Ok(())
+    }
+
+    /// The outcome is in the log: what the supervisor kept for the next holder may go.
+    fn forget_attempt(&self, key: &AttemptKey) {
+        let run = &self.hold.stream;
+        let supervisor = &self.ports.supervisor;
+        let gone = match &self.run {
+            Some(state) if state.is_settled() && self.running.is_empty() => supervisor.forget(run),
+            _ => supervisor.settle(run, key),
+        };
+        if let Err(error) = gone {
+            tracing::debug!(%run, %error, "what an attempt left was not removed");
+        }
     }
 
     async fn answer(&mut self, ask: Ask) -> Result<(), Stop> {

@@ -20,6 +20,7 @@ use crate::drive::{Ask, Driver};
 use crate::hints::{Hints, Progress};
 use crate::nodes::{Ports, Registry};
 use crate::plans::{Plans, Prepared};
+use crate::redact::Redactor;
 
 /// How an engine behaves.
 #[derive(Clone, Debug)]
@@ -203,7 +204,10 @@ impl Engine {
             false => HoldChange::Keep,
         };
         self.adopt(&stream);
-        let envelope = Envelope::from(Command::Create(new.create));
+        let mut create = new.create;
+        // Credentials come by reference; one that comes by value does not reach the log.
+        Redactor::default().object(&mut create.inputs);
+        let envelope = Envelope::from(Command::Create(create));
         let mut done = self
             .inner
             .door

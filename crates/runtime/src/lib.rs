@@ -10,6 +10,7 @@ pub mod engine;
 pub mod hints;
 pub mod holder;
 mod holds;
+mod kept_out;
 pub mod nodes;
 pub mod outbound;
 mod outbox;

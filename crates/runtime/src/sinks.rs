@@ -1,5 +1,6 @@
 //! Where attempts leave what they produce.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,13 +10,16 @@ use kernel::digest::{Digest, Hasher};
 use kernel::ids::{AttemptId, AttemptKey, TenantId};
 use kernel::run::event::OutputChannel;
 use kernel::run::{Artifact, Command, NodeError};
+use parking_lot::Mutex;
 use serde_json::Value;
 use store::Store;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::drive::{self, Ask};
+use crate::kept_out::KeptOut;
 use crate::nodes::{ArtifactSink, HoldLost, OutputSink};
+use crate::redact::RedactedStream;
 
 /// Bytes of one blob of an artifact: what an artifact of any length takes of memory.
 const PART_BYTES: usize = 1 << 20;
@@ -24,11 +28,31 @@ const PART_BYTES: usize = 1 << 20;
 pub(crate) struct Output {
     mailbox: mpsc::Sender<Ask>,
     attempt: AttemptId,
+    kept_out: KeptOut,
+    /// A secret may lie across two chunks: each output holds back what may be the start of one.
+    streams: Mutex<BTreeMap<OutputChannel, RedactedStream>>,
 }
 
 impl Output {
-    pub(crate) fn new(mailbox: mpsc::Sender<Ask>, attempt: AttemptId) -> Self {
-        Self { mailbox, attempt }
+    pub(crate) fn new(mailbox: mpsc::Sender<Ask>, attempt: AttemptId, kept_out: KeptOut) -> Self {
+        Self {
+            mailbox,
+            attempt,
+            kept_out,
+            streams: Mutex::default(),
+        }
+    }
+
+    fn redact(&self, channel: OutputChannel, text: &str, is_last: bool) -> String {
+        let mut streams = self.streams.lock();
+        let stream = streams
+            .entry(channel)
+            .or_insert_with(|| self.kept_out.redactor().stream());
+        let mut given = stream.push(text);
+        if is_last {
+            given.push_str(&stream.finish());
+        }
+        given
     }
 
     async fn send(&self, command: Command) -> Result<(), HoldLost> {
@@ -51,6 +75,10 @@ impl OutputSink for Output {
         is_last: bool,
         meta: Option<Value>,
     ) -> Result<(), HoldLost> {
+        let text = self.redact(channel, &text, is_last);
+        if text.is_empty() && !is_last && meta.is_none() {
+            return Ok(());
+        }
         self.send(drive::output(
             self.attempt.clone(),
             channel,
@@ -63,6 +91,7 @@ impl OutputSink for Output {
 
     async fn log(&self, level: &str, message: String) -> Result<(), HoldLost> {
         let level = level.to_owned();
+        let message = self.kept_out.redactor().text(&message).into_owned();
         self.send(Command::Log {
             attempt: self.attempt.clone(),
             level,
@@ -77,15 +106,22 @@ pub(crate) struct Artifacts {
     store: Arc<dyn Store>,
     tenant: TenantId,
     key: AttemptKey,
+    kept_out: KeptOut,
     ordinal: AtomicU32,
 }
 
 impl Artifacts {
-    pub(crate) fn new(store: Arc<dyn Store>, tenant: TenantId, key: AttemptKey) -> Self {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        tenant: TenantId,
+        key: AttemptKey,
+        kept_out: KeptOut,
+    ) -> Self {
         Self {
             store,
             tenant,
             key,
+            kept_out,
             ordinal: AtomicU32::new(0),
         }
     }
@@ -99,7 +135,9 @@ impl Artifacts {
         let mut parts = Vec::new();
         let mut whole = Hasher::default();
         let mut size = 0;
-        loop {
+        let mut redacted = self.kept_out.redactor().stream();
+        let mut is_over = false;
+        while !is_over {
             let mut part = Vec::new();
             let read = (&mut bytes)
                 .take(PART_BYTES as u64)
@@ -111,8 +149,13 @@ impl Artifacts {
                     format!("an artifact cannot be read: {error}"),
                 )
             })?;
+            is_over = part.is_empty();
+            let part = match is_over {
+                true => redacted.finish_bytes(),
+                false => redacted.push_bytes(&part),
+            };
             if part.is_empty() {
-                break;
+                continue;
             }
             size += part.len() as u64;
             whole.update(&part);

@@ -26,21 +26,27 @@ fn engine_on(store: Arc<dyn Store>, holder: &str, lab: &Lab) -> Engine {
     let ports = Ports {
         supervisor: lab.supervisor.clone(),
         outbound: Outbound::default(),
-        secrets: Arc::new(NoSecrets),
+        secrets: Arc::new(OneSecret),
         workdir: lab.work(),
     };
     Engine::new(store, Arc::new(Registry::standard()), ports, options)
 }
 
-struct NoSecrets;
+/// Knows one secret.
+struct OneSecret;
+
+const SECRET: &str = "correct-horse-battery";
 
 #[async_trait::async_trait]
-impl Secrets for NoSecrets {
-    async fn resolve(&self, _: &TenantId, _: &str) -> Result<String, NodeError> {
-        Err(NodeError::new(
-            "credential_not_found",
-            "these tests have no secrets",
-        ))
+impl Secrets for OneSecret {
+    async fn resolve(&self, _: &TenantId, reference: &str) -> Result<String, NodeError> {
+        match reference {
+            "test:token" => Ok(SECRET.to_owned()),
+            _ => Err(NodeError::new(
+                "credential_not_found",
+                "there is one secret only",
+            )),
+        }
     }
 }
 
@@ -323,5 +329,49 @@ async fn a_parent_starts_a_child_by_outbox_and_gets_its_variables_back() {
         .expect("a settled run");
     assert_eq!(end.status(), "completed", "{:?}", end.end());
     assert_eq!(end.facts().expect("facts").variables["result"], json!(42));
+    engine.drain(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_secret_a_process_prints_reaches_neither_log_nor_artifacts() {
+    let store = memory();
+    let lab = Lab::new();
+    let engine = engine_on(store.clone(), "one", &lab);
+    engine.start();
+    let script = "printf 'a %s b' \"$TOKEN\"; printf '%s' \"$TOKEN\" >&2; exit 3";
+    let document = definition(
+        json!([{
+            "id": "p", "typeId": "runwright.process",
+            "config": { "argv": ["sh", "-c", script], "secretEnv": { "TOKEN": "test:token" } }
+        }]),
+        json!([]),
+    );
+    let run = create(&engine, &document, Start::Now).await;
+    let end = engine
+        .settled(&run.header.stream)
+        .await
+        .expect("a settled run");
+    assert_eq!(end.status(), "failed");
+    let loaded = store
+        .load(&run.header.stream, ReadFrom::Seq(0), usize::MAX)
+        .await
+        .expect("a log");
+    let log: Vec<String> = loaded
+        .records
+        .iter()
+        .map(|record| String::from_utf8_lossy(&record.content).into_owned())
+        .collect();
+    assert!(
+        log.iter()
+            .any(|event| event.contains("[REDACTED:test:token]")),
+        "{log:?}"
+    );
+    assert!(log.iter().all(|event| !event.contains(SECRET)), "{log:?}");
+    for (_, artifact) in &end.facts().expect("facts").artifacts {
+        for part in &artifact.parts {
+            let bytes = store.blob(&"local".into(), part).await.expect("a part");
+            assert!(!String::from_utf8_lossy(&bytes).contains(SECRET));
+        }
+    }
     engine.drain(Duration::from_secs(5)).await;
 }

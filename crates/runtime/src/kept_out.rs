@@ -1,0 +1,72 @@
+//! What one run must keep out of its log: the secrets its nodes were given, and anything that
+//! has the shape of a credential.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use kernel::ids::TenantId;
+use kernel::run::{NodeError, Outcome};
+use parking_lot::Mutex;
+
+use crate::nodes::Secrets;
+use crate::redact::Redactor;
+
+/// The redactor of a run. It learns each secret when a node is given it.
+#[derive(Clone, Default)]
+pub(crate) struct KeptOut(Arc<Mutex<Redactor>>);
+
+impl KeptOut {
+    /// The redactor with what is known now.
+    pub(crate) fn redactor(&self) -> Redactor {
+        self.0.lock().clone()
+    }
+
+    /// Takes secrets out of everything an outcome would put into the log.
+    pub(crate) fn outcome(&self, outcome: &mut Outcome) {
+        let redactor = self.redactor();
+        match outcome {
+            Outcome::Completed(completion) => {
+                redactor.object(&mut completion.outputs);
+                redactor.object(&mut completion.variables);
+                for write in &mut completion.channel_writes {
+                    redactor.value(&mut write.value);
+                }
+            }
+            Outcome::Failed { error, .. } => {
+                error.message = redactor.text(&error.message).into_owned();
+                if let Some(details) = &mut error.details {
+                    redactor.value(details);
+                }
+            }
+            Outcome::Stopped => {}
+        }
+    }
+
+    /// The same secrets port, remembering what it hands out.
+    pub(crate) fn watching(&self, secrets: Arc<dyn Secrets>) -> Arc<dyn Secrets> {
+        Arc::new(Watched {
+            secrets,
+            kept_out: self.clone(),
+        })
+    }
+}
+
+struct Watched {
+    secrets: Arc<dyn Secrets>,
+    kept_out: KeptOut,
+}
+
+#[async_trait]
+impl Secrets for Watched {
+    async fn resolve(&self, tenant: &TenantId, reference: &str) -> Result<String, NodeError> {
+        let value = self.secrets.resolve(tenant, reference).await?;
+        let mut redactor = self.kept_out.0.lock();
+        match redactor.knowing(reference, &value) {
+            Ok(knowing) => *redactor = knowing,
+            Err(error) => {
+                return Err(NodeError::new("credential_unusable", error.to_string()).fatal());
+            }
+        }
+        Ok(value)
+    }
+}
