@@ -248,7 +248,7 @@ pub struct Tombstone {
     pub purged_at: Timestamp,
 }
 
-/// Something [`Store::inspect`] found wrong.
+/// Something [`Store::inspect`](crate::Store::inspect) found wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The stream, where the finding is about one.
