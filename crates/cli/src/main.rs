@@ -1,2 +1,81 @@
-//! The one binary.
-fn main() {}
+//! `runwright`, the one binary.
+//!
+//! A tour: what was typed ([`commands`]) becomes what it means ([`session`] and each command's
+//! own types), a command does it, and [`exit`] says how it ended. Data goes to stdout ([`data`]),
+//! talk to stderr ([`talk`]). This is the composition root, the only crate that names a concrete
+//! store; everything that matters is decided below it.
+
+mod commands;
+mod compose;
+mod data;
+mod document;
+mod driving;
+mod env;
+mod exit;
+mod faces_json;
+mod follow;
+mod inputs;
+mod live;
+mod lookup;
+mod place;
+mod session;
+mod style;
+mod summary;
+mod talk;
+mod text;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use runtime::supervisor::{EXEC_COMMAND, exec_main};
+
+use commands::Cli;
+use exit::{Exit, Failure, io_text};
+use session::Session;
+
+fn main() -> ExitCode {
+    // First of all: a supervisor waits for every child of its process and must be alone in it.
+    let mut args = std::env::args_os().skip(1);
+    if args.next().is_some_and(|first| first == EXEC_COMMAND) {
+        return exec_main(args);
+    }
+    let exit = match Cli::try_parse() {
+        Ok(cli) => run(cli),
+        Err(told) => {
+            // A closed pipe is no reason to complain about help.
+            let _ = told.print();
+            match told.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done,
+                _ => Exit::Refused,
+            }
+        }
+    };
+    exit.into()
+}
+
+fn run(cli: Cli) -> Exit {
+    match try_run(cli) {
+        Ok(exit) => exit,
+        // Whoever reads has seen enough.
+        Err(Failure::Unread) => Exit::Done,
+        Err(failure) => {
+            talk::say_failure(&failure);
+            Exit::Refused
+        }
+    }
+}
+
+fn try_run(cli: Cli) -> Result<Exit, Failure> {
+    let session = Session::new(&cli.typed)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|error| {
+        Failure::new(format!(
+            "the program cannot start its threads: {}",
+            io_text(&error)
+        ))
+    })?;
+    runtime.block_on(commands::dispatch(cli.command, &session))
+}

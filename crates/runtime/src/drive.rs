@@ -8,14 +8,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kernel::ids::{AttemptId, AttemptKey};
+use kernel::ids::AttemptId;
 use kernel::run::event::OutputChannel;
 use kernel::run::state::{LiveAttempt, Phase, timer};
 use kernel::run::{
     Command, Envelope, Event, NodeError, Outcome, Rejection, Run, RunEvent, schedule,
 };
 use serde_json::Value;
-use store::{Checkpoint, Guard, Hold, HoldChange, StoreError};
+use store::{Checkpoint, Guard, Hold, HoldChange, ReadFrom, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -401,8 +401,33 @@ impl Driver {
             Some(ended) = self.tasks.join_next_with_id() => self.ended(ended).await,
             Some(ask) = self.asks.recv() => self.answer(ask).await,
             () = timer => Ok(()),
+            () = tokio::time::sleep(self.engine.inner.options.poll) => self.look_outside().await,
             () = shutdown.drain.cancelled(), if !shutdown.drain.is_cancelled() => Ok(()),
             () = shutdown.stop.cancelled(), if self.has_unstopped() => Ok(()),
+        }
+    }
+
+    /// Another process may have appended to the run (cancelled it, say), and nothing hints at it.
+    async fn look_outside(&mut self) -> Result<(), Stop> {
+        let next_seq = self.run().head.next_seq;
+        let end = ReadFrom::Seq(u64::MAX);
+        match self
+            .engine
+            .door()
+            .store()
+            .load(&self.hold.stream, end, 0)
+            .await
+        {
+            Ok(log) if log.next_seq == next_seq => Ok(()),
+            Ok(_) => {
+                self.run = None;
+                Ok(())
+            }
+            Err(StoreError::Missing) => Err(Stop::Lost),
+            Err(error) => {
+                tracing::debug!(run = %self.hold.stream, %error, "a run could not be looked at");
+                Ok(())
+            }
         }
     }
 
@@ -438,25 +463,31 @@ impl Driver {
             // Abandoned by a pause, or drained: the log has nothing to say about it.
             return Ok(());
         }
-        let mut outcome = outcome;
+        let (id, mut outcome) = (attempt.clone(), outcome);
         self.kept_out.outcome(&mut outcome);
-        let key = attempt.key(self.run().header.root());
         self.decide(Command::Finish { attempt, outcome }).await?;
-        self.forget_attempt(&key);
+        self.settle(&id);
         Ok(())
     }
 
-    /// The outcome is in the log: what the supervisor kept for the next holder may go.
-    fn forget_attempt(&self, key: &AttemptKey) {
-        let run = &self.hold.stream;
-        let supervisor = &self.ports.supervisor;
-        let gone = match &self.run {
-            Some(state) if state.is_settled() && self.running.is_empty() => supervisor.forget(run),
-            _ => supervisor.settle(run, key),
-        };
-        if let Err(error) = gone {
-            tracing::debug!(%run, %error, "what an attempt left was not removed");
+    /// Drops what an attempt left with its supervisor once the log knows its outcome.
+    fn settle(&self, attempt: &AttemptId) {
+        let Some(run) = &self.run else { return };
+        if run.live_attempts().any(|live| live.id == *attempt) {
+            return;
         }
+        let key = attempt.key(run.header.root());
+        let is_last = run.is_settled() && self.running.is_empty();
+        let (ports, stream) = (self.ports.clone(), run.header.stream.clone());
+        self.engine.inner.tasks.spawn_blocking(move || {
+            let dropped = match is_last {
+                true => ports.supervisor.forget(&stream),
+                false => ports.supervisor.settle(&stream, &key),
+            };
+            if let Err(error) = dropped {
+                tracing::debug!(run = %stream, %error, "outputs of an attempt were not dropped");
+            }
+        });
     }
 
     async fn answer(&mut self, ask: Ask) -> Result<(), Stop> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kernel::definition::{Definition, Plan, UnknownTypes};
+use kernel::definition::{Plan, UnknownTypes};
 use kernel::digest::Digest;
 use kernel::ids::TenantId;
 use kernel::json::{self, Limits};
@@ -69,8 +69,7 @@ impl Plans {
             max_depth: MAX_JSON_DEPTH,
         };
         let value = json::parse(document, limits)?;
-        let definition = Definition::parse(&value)?;
-        let plan = Plan::compile(&definition, &*self.registry, UnknownTypes::Refuse)?;
+        let plan = Plan::from_json(&value, &*self.registry, UnknownTypes::Refuse)?;
         Ok((Arc::new(plan), json::canonical(&value)))
     }
 

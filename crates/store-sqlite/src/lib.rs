@@ -35,6 +35,7 @@ use store::group::GroupCommit;
 use store::readers::Readers;
 use store::*;
 
+pub use open::SCHEMA_VERSION;
 pub use options::{Access, Durability, Options, Sharing};
 
 use sql::{Db, Fallible};

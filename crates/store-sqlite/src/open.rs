@@ -17,6 +17,9 @@ const APPLICATION_ID: i64 = 0x5257_7374;
 /// and committed together with its number.
 const MIGRATIONS: &[&str] = &[include_str!("../schema/0001_initial.sql")];
 
+/// The version of the schema that this build writes and reads.
+pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
+
 /// Settings of every connection. Page caches bound the memory of a store whatever its size, and
 /// nothing is mapped: mapped pages count as memory of the process, and a file that is cut short
 /// would kill it. Damaged pages are refused instead of followed.

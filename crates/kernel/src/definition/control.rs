@@ -16,15 +16,15 @@ pub enum ControlKind {
     Interrupt,
     /// Waits for a decision of one or more people.
     ApprovalGate,
-    /// Waits for answers to questions.
+    /// Waits for answers to questions (not in this version yet).
     ClarificationGate,
     /// Writes a value to a channel.
     ChannelWrite,
     /// Sets variables.
     SetVariable,
-    /// Decides which workers go next.
+    /// Decides which workers go next (not in this version yet).
     Supervisor,
-    /// Starts the workers a supervisor chose.
+    /// Starts the workers a supervisor chose (not in this version yet).
     Dispatch,
 }
 
@@ -63,6 +63,25 @@ impl ControlKind {
             Self::SetVariable => "core.setVariable",
             Self::Supervisor => "core.orchestrator.supervisor",
             Self::Dispatch => "core.dispatch",
+        }
+    }
+
+    /// One line for people: what a node of this kind does.
+    pub fn summary(self) -> &'static str {
+        match self {
+            Self::Delay => "Waits for a time.",
+            Self::Loop => "Runs its body again and again, within bounds.",
+            Self::Conditional => "Chooses which way to go on.",
+            Self::SubWorkflow => "Runs another workflow as a run of its own.",
+            Self::Interrupt => "Waits for an answer from outside.",
+            Self::ApprovalGate => {
+                "Waits for people to approve or reject (not in this version yet)."
+            }
+            Self::ClarificationGate => "Waits for answers to questions (not in this version yet).",
+            Self::ChannelWrite => "Writes a value to a channel.",
+            Self::SetVariable => "Sets variables.",
+            Self::Supervisor => "Decides which workers go next (not in this version yet).",
+            Self::Dispatch => "Starts the workers a supervisor chose (not in this version yet).",
         }
     }
 }

@@ -1,0 +1,29 @@
+//! `runwright completions`: a script that teaches a shell the commands and options.
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::data::Data;
+use crate::exit::{Exit, Failure};
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  runwright completions bash > ~/.local/share/bash-completion/completions/runwright
+  runwright completions zsh > ~/.zfunc/_runwright
+  runwright completions fish > ~/.config/fish/completions/runwright.fish")]
+pub(crate) struct Args {
+    /// The shell
+    shell: Shell,
+}
+
+/// Prints the script.
+pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
+    let mut script = Vec::new();
+    let mut command = super::Cli::command();
+    clap_complete::generate(args.shell, &mut command, "runwright", &mut script);
+    let mut data = Data::new();
+    data.bytes(&script)?;
+    data.done()?;
+    Ok(Exit::Done)
+}

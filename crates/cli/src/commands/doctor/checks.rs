@@ -1,0 +1,294 @@
+//! The checks, one function each.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use kernel::ids::StreamId;
+use kernel::stream::FORMAT_VERSION;
+use runtime::door::Door;
+use store::{ListQuery, Listed, ReadFrom};
+use store_sqlite::Durability;
+
+use super::Finding;
+use crate::exit::{Failure, io_text};
+use crate::session::Session;
+use crate::{compose, lookup, text};
+
+/// Syncs measured at most, and for how long at most.
+const SYNCS: usize = 50;
+const SYNC_BUDGET: Duration = Duration::from_secs(2);
+/// A sync this fast never reached a disk; one this slow is felt with every step.
+const SYNC_TOO_FAST: Duration = Duration::from_micros(15);
+const SYNC_SLOW: Duration = Duration::from_millis(30);
+/// Free space below which to warn, and below which nothing works for long.
+const SPACE_LOW: u64 = 1 << 30;
+const SPACE_NONE: u64 = 50 << 20;
+/// Bytes that settled runs may leave in the folder of attempts.
+const LEFTOVERS_MANY: u64 = 100 << 20;
+
+pub(super) fn version() -> Finding {
+    Finding::ok(
+        "version",
+        format!(
+            "runwright {} on {} {}, event format {FORMAT_VERSION}, engine {}, store schema {}",
+            env!("CARGO_PKG_VERSION"),
+            std::env::consts::OS,
+            std::env::consts::ARCH,
+            kernel::ENGINE_VERSION,
+            store_sqlite::SCHEMA_VERSION,
+        ),
+    )
+}
+
+pub(super) fn folder(session: &Session) -> Finding {
+    let data = &session.place.data;
+    let shown = data.display();
+    if !data.exists() {
+        return Finding::ok("folder", format!("{shown} is made by the first run"));
+    }
+    match tempfile_in(data) {
+        Ok(path) => {
+            let _ = fs::remove_file(path);
+            Finding::ok("folder", shown.to_string())
+        }
+        Err(error) => Finding::bad(
+            "folder",
+            format!("{shown} cannot be written to: {}", io_text(&error)),
+            "change its permissions, or choose another with --data",
+        ),
+    }
+}
+
+fn tempfile_in(folder: &Path) -> std::io::Result<std::path::PathBuf> {
+    let path = folder.join(format!(".doctor-{}", std::process::id()));
+    File::create_new(&path)?;
+    Ok(path)
+}
+
+/// What holds for the disk below the data folder, or below the folder it will be made in.
+pub(super) fn disk(session: &Session) -> Vec<Finding> {
+    let above = session
+        .place
+        .data
+        .ancestors()
+        .find(|folder| folder.is_dir());
+    let Some(folder) = above else {
+        return Vec::new();
+    };
+    vec![space(folder), syncs(folder), durability(session)]
+}
+
+fn space(folder: &Path) -> Finding {
+    match rustix::fs::statvfs(folder) {
+        Err(error) => Finding::warn(
+            "space",
+            format!("free space cannot be told: {error}"),
+            "look at the disk by hand",
+        ),
+        Ok(disk) => {
+            let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+            let what = format!("{} free", text::bytes(free));
+            match free {
+                ..SPACE_NONE => Finding::bad("space", what, "make room: a full disk stops runs"),
+                SPACE_NONE..SPACE_LOW => Finding::warn("space", what, "make room before long"),
+                _ => Finding::ok("space", what),
+            }
+        }
+    }
+}
+
+fn syncs(folder: &Path) -> Finding {
+    let measured = tempfile_in(folder).and_then(|path| {
+        let measured = measure(&path);
+        let _ = fs::remove_file(&path);
+        measured
+    });
+    match measured {
+        Err(error) => Finding::warn(
+            "sync",
+            format!("syncs cannot be measured: {}", io_text(&error)),
+            "check that the folder can be written to",
+        ),
+        Ok(median) => {
+            let what = format!("a sync takes {:.2} ms", median.as_secs_f64() * 1e3);
+            if median < SYNC_TOO_FAST {
+                Finding::warn(
+                    "sync",
+                    format!("{what}: too fast to have reached a disk"),
+                    "this file system may lose acknowledged writes in a power cut",
+                )
+            } else if median > SYNC_SLOW {
+                Finding::warn("sync", what, "every step waits for it; a faster disk helps")
+            } else {
+                Finding::ok("sync", what)
+            }
+        }
+    }
+}
+
+/// The median time of a write with its sync.
+fn measure(path: &Path) -> std::io::Result<Duration> {
+    let mut file = File::options().append(true).open(path)?;
+    let begun = Instant::now();
+    let mut times = Vec::with_capacity(SYNCS);
+    while times.len() < SYNCS && (times.is_empty() || begun.elapsed() < SYNC_BUDGET) {
+        file.write_all(&[0; 4096])?;
+        let since = Instant::now();
+        file.sync_data()?;
+        times.push(since.elapsed());
+    }
+    times.sort_unstable();
+    Ok(times[times.len() / 2])
+}
+
+fn durability(session: &Session) -> Finding {
+    match session.durability {
+        Durability::Full => Finding::ok(
+            "durability",
+            "full: a write is acknowledged when it is on the disk",
+        ),
+        Durability::Relaxed => Finding::warn(
+            "durability",
+            "relaxed: a power cut may lose the last acknowledged writes",
+            "leave --durability out to have it full",
+        ),
+    }
+}
+
+/// What holds for the store.
+pub(super) async fn store(session: &Session) -> Result<Vec<Finding>, Failure> {
+    let path = session.place.store();
+    if !path.exists() {
+        return Ok(vec![Finding::ok(
+            "store",
+            "there is none yet; the first run makes it",
+        )]);
+    }
+    let door = match session.read() {
+        Ok(door) => door,
+        Err(failure) => {
+            let next = match &failure {
+                Failure::Said {
+                    hint: Some(hint), ..
+                } => hint.clone(),
+                _ => "check the file and its permissions".to_owned(),
+            };
+            return Ok(vec![Finding::bad("store", failure.to_string(), next)]);
+        }
+    };
+    let rows = lookup::all(session, &door, ListQuery::default()).await?;
+    let open: Vec<&Listed> = rows.iter().filter(|row| !row.index.settled).collect();
+    let size = fs::metadata(&path).map_or(0, |file| file.len());
+    let what = format!(
+        "opens; {}, {} of them not settled, {}",
+        text::count(rows.len(), "run"),
+        open.len(),
+        text::bytes(size)
+    );
+    Ok(vec![
+        Finding::ok("store", what),
+        abandoned(&door, &open).await?,
+        leftovers(session, &rows),
+    ])
+}
+
+/// Runs whose engine is gone.
+async fn abandoned(door: &Door, open: &[&Listed]) -> Result<Finding, Failure> {
+    let now = door.store().now();
+    let mut abandoned = 0;
+    for row in open {
+        let loaded = door
+            .store()
+            .load(&row.stream, ReadFrom::Seq(u64::MAX), 0)
+            .await?;
+        let is_held = loaded
+            .hold
+            .is_some_and(|hold| hold.expires_at > now && !runtime::holder::is_dead(&hold.holder));
+        if !is_held && loaded.index.runnable {
+            abandoned += 1;
+        }
+    }
+    Ok(match abandoned {
+        0 => Finding::ok("runs", "none waits for an engine"),
+        n => Finding::warn(
+            "runs",
+            format!(
+                "{} could go on, but nobody drives them",
+                text::count(n, "run")
+            ),
+            "`runwright resume` does",
+        ),
+    })
+}
+
+/// Folders of attempts whose run has settled or is not in the store.
+fn leftover_runs(session: &Session, rows: &[Listed]) -> Vec<StreamId> {
+    let Ok(entries) = fs::read_dir(session.place.attempts()) else {
+        return Vec::new();
+    };
+    let open = |name: &str| {
+        rows.iter()
+            .any(|row| row.stream.as_str() == name && !row.index.settled)
+    };
+    let names = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok());
+    names
+        .filter(|name| !open(name))
+        .map(StreamId::from)
+        .collect()
+}
+
+fn leftovers(session: &Session, rows: &[Listed]) -> Finding {
+    let runs = leftover_runs(session, rows);
+    let size: u64 = runs
+        .iter()
+        .map(|run| size_of(&lookup::folder(session, run)))
+        .sum();
+    let what = format!(
+        "{} left {}",
+        text::count(runs.len(), "settled run"),
+        text::bytes(size)
+    );
+    match size {
+        _ if runs.is_empty() => Finding::ok("leftovers", "none"),
+        ..LEFTOVERS_MANY => Finding::ok("leftovers", what),
+        _ => Finding::warn("leftovers", what, "`runwright doctor --clean` removes it"),
+    }
+}
+
+fn size_of(path: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(path) else {
+        return 0;
+    };
+    let sizes = entries.flatten().map(|entry| match entry.metadata() {
+        Ok(file) if file.is_dir() => size_of(&entry.path()),
+        Ok(file) => file.len(),
+        Err(_) => 0,
+    });
+    sizes.sum()
+}
+
+/// Removes what settled runs left, and lets the store tidy itself.
+pub(super) async fn clean(session: &Session) -> Result<Vec<Finding>, Failure> {
+    if !session.place.store().exists() {
+        return Ok(Vec::new());
+    }
+    let door = session.write()?;
+    let rows = lookup::all(session, &door, ListQuery::default()).await?;
+    let supervisor = compose::supervisor(session)?;
+    let leftover = leftover_runs(session, &rows);
+    for run in &leftover {
+        supervisor
+            .forget(run)
+            .map_err(|error| Failure::file(&lookup::folder(session, run), &error))?;
+    }
+    while door.store().maintain().await? {}
+    let what = format!(
+        "removed the leftovers of {}",
+        text::count(leftover.len(), "run")
+    );
+    Ok(vec![Finding::ok("clean", what)])
+}

@@ -1,0 +1,79 @@
+//! The options of every command that drives runs.
+
+use std::path::PathBuf;
+
+use kernel::problem::quoted;
+use runtime::outbound::{Allowed, Outbound};
+use runtime::secrets::{AllowedNames, EnvSecrets, FileSecrets, SecretSources};
+
+use crate::env;
+use crate::exit::Failure;
+use crate::live::{Detail, Live};
+use crate::session::{Form, Session};
+
+/// As typed.
+#[derive(clap::Args, Debug)]
+pub(crate) struct DriveArgs {
+    /// Show what the processes write, too
+    #[arg(short, long, conflicts_with_all = ["quiet", "json"])]
+    watch: bool,
+
+    /// Say nothing before the end
+    #[arg(short, long)]
+    quiet: bool,
+
+    /// Let HTTP nodes reach an address that is not public: HOST:PORT, or a network as 10.1.0.0/16
+    #[arg(long, value_name = "WHERE", env = env::ALLOW_HTTP, hide_env = true, value_delimiter = ',')]
+    allow_http: Vec<String>,
+
+    /// Let nodes use this variable of the environment as a secret, env:NAME [default: those whose
+    /// name begins with RUNWRIGHT_SECRET_]
+    #[arg(long, value_name = "NAME", env = env::SECRET_ENV, hide_env = true, value_delimiter = ',')]
+    secret_env: Vec<String>,
+
+    /// Let nodes use the files of this folder as secrets, file:NAME
+    #[arg(long, value_name = "DIR", env = env::SECRETS, hide_env = true)]
+    secrets: Option<PathBuf>,
+}
+
+impl DriveArgs {
+    /// Whether nothing is to be said before the end.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
+    /// What is shown meanwhile.
+    pub(crate) fn live(&self, session: &Session) -> Live {
+        match (session.form, self.quiet, self.watch) {
+            (Form::Json, ..) => Live::for_programs(),
+            (Form::Text, true, _) => Live::for_people(Detail::Quiet),
+            (Form::Text, _, true) => Live::for_people(Detail::Output),
+            (Form::Text, ..) => Live::for_people(Detail::Nodes),
+        }
+    }
+
+    /// Where HTTP nodes may go.
+    pub(crate) fn outbound(&self) -> Result<Outbound, Failure> {
+        let entries = self.allow_http.iter().map(String::as_str);
+        let allowed = Allowed::parse(entries).map_err(|error| {
+            let typed = quoted(&self.allow_http.join(","));
+            Failure::new(format!("--allow-http {typed} cannot be understood"))
+                .hint(error.to_string())
+        })?;
+        Ok(Outbound::new(allowed))
+    }
+
+    /// Which secrets nodes may use.
+    pub(crate) fn secrets(&self, session: &Session) -> SecretSources {
+        let allowed = match self.secret_env.as_slice() {
+            [] => AllowedNames::Prefix(env::SECRET_PREFIX.into()),
+            names => AllowedNames::Listed(names.iter().cloned().collect()),
+        };
+        let sources =
+            SecretSources::none().with_env(EnvSecrets::new(session.tenant.clone(), allowed));
+        match &self.secrets {
+            Some(folder) => sources.with_files(FileSecrets::new(folder)),
+            None => sources,
+        }
+    }
+}

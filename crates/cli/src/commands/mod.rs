@@ -1,0 +1,80 @@
+//! The commands, one file each. A file holds what can be typed and what is done about it.
+
+mod completions;
+mod doctor;
+mod drive_args;
+mod resume;
+mod run;
+mod runs;
+mod verify;
+mod workflow;
+
+use clap::{Parser, Subcommand};
+
+use crate::env;
+use crate::exit::{Exit, Failure};
+use crate::session::{Session, Typed};
+
+pub(crate) use drive_args::DriveArgs;
+
+/// Runs workflows of real processes that survive every crash, and shows what happened.
+///
+/// Every run is a log of events in a store on disk. Kill the program, pull the plug: the next
+/// `runwright resume` goes on where the log ends, and nothing that had completed runs again.
+#[derive(Debug, Parser)]
+#[command(name = "runwright", version, after_help = env::HELP, max_term_width = 100)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    #[command(flatten)]
+    pub(crate) typed: Typed,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a workflow to its end
+    Run(run::Args),
+    /// Go on with runs that an engine left unfinished
+    Resume(resume::Args),
+    /// List, show, steer and remove runs
+    #[command(subcommand)]
+    Runs(runs::Command),
+    /// Print the events of a run (short for `runs events`)
+    Events(runs::events::Args),
+    /// Check, draw and register workflows
+    #[command(subcommand)]
+    Workflow(workflow::Command),
+    /// Check every log, state and index of the store
+    Verify(verify::Args),
+    /// Check the surroundings: store, disk, leftovers
+    Doctor(doctor::Args),
+    /// Print a completion script for a shell
+    Completions(completions::Args),
+}
+
+/// Does what was asked.
+pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
+    match command {
+        Command::Run(args) => run::run(args, session).await,
+        Command::Resume(args) => resume::run(args, session).await,
+        Command::Runs(command) => runs::dispatch(command, session).await,
+        Command::Events(args) => runs::events::run(args, session).await,
+        Command::Workflow(command) => workflow::dispatch(command, session).await,
+        Command::Verify(args) => verify::run(args, session).await,
+        Command::Doctor(args) => doctor::run(args, session).await,
+        Command::Completions(args) => completions::run(args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

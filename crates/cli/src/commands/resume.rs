@@ -1,0 +1,146 @@
+//! `runwright resume`: goes on with runs that an engine left unfinished.
+
+use kernel::ids::{HolderId, StreamId};
+use runtime::holder;
+use store::{ListQuery, ReadFrom};
+
+use super::DriveArgs;
+use crate::driving::{self, Until};
+use crate::exit::{Exit, Failure};
+use crate::follow::Follower;
+use crate::lookup::{self, RunName, short};
+use crate::session::{Form, Session};
+use crate::{compose, style, talk, text};
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  runwright resume                  every unfinished run of the store
+  runwright resume 1f0c9a2b         one run, by the end of its id
+  runwright resume last --watch
+
+What had completed is not run again. What was in flight when its engine ended starts once
+more, with the same WF_ATTEMPT_KEY, after everything left of its first process is gone; if it
+had come to its end meanwhile, its result is used. A run that somebody else drives is left
+alone.")]
+pub(crate) struct Args {
+    /// A run: its id, the beginning or the end of it, or `last`
+    #[arg(value_name = "RUN")]
+    run: Option<RunName>,
+
+    /// Every unfinished run; the same as naming none
+    #[arg(long, conflicts_with = "run")]
+    all: bool,
+
+    #[command(flatten)]
+    drive: DriveArgs,
+}
+
+/// Goes on with runs.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let door = session.write()?;
+    let engine = compose::engine(session, &door, &args.drive)?;
+    let (runs, until) = match &args.run {
+        Some(name) => {
+            let run = lookup::find(session, engine.door(), name).await?;
+            if let Some(who) = driven_by(&engine, &run).await? {
+                let what = format!("run {} is driven by {who}", short(&run));
+                return Err(Failure::new(what).hint(format!(
+                    "`runwright runs tail {}` follows it; `runwright runs cancel` ends it",
+                    short(&run)
+                )));
+            }
+            (vec![run], Until::Settled)
+        }
+        None => (unfinished(&engine, session).await?, Until::NothingToDo),
+    };
+    let mut follower = Follower::new(engine.door().clone());
+    for run in &runs {
+        engine.adopt_family(run).await?;
+        follower.read_from_here(run).await?;
+    }
+    if runs.is_empty() {
+        talk::say("there is nothing to resume");
+        return Ok(Exit::Done);
+    }
+    if !args.drive.is_quiet() && session.form == Form::Text {
+        announce(&follower);
+    }
+    talk::listen_to_engine();
+    let mut live = args.drive.live(session);
+    engine.start();
+    let ended = driving::drive(&engine, &mut follower, &mut live, until).await?;
+    drop(live);
+    super::run::finish(&follower, session, ended)
+}
+
+/// Every run that has not settled, is nobody's child and is driven by nobody.
+async fn unfinished(
+    engine: &runtime::engine::Engine,
+    session: &Session,
+) -> Result<Vec<StreamId>, Failure> {
+    let rows = lookup::all(session, engine.door(), ListQuery::default()).await?;
+    let mut runs = Vec::new();
+    for row in rows
+        .iter()
+        .filter(|row| !row.index.settled && row.index.parent.is_none())
+    {
+        match driven_by(engine, &row.stream).await? {
+            None => runs.push(row.stream.clone()),
+            Some(who) => {
+                talk::say(format!(
+                    "run {} is driven by {who}; left alone",
+                    short(&row.stream)
+                ));
+            }
+        }
+    }
+    Ok(runs)
+}
+
+/// Who drives a run, as far as can be told: a hold of a dead process is nobody's.
+async fn driven_by(
+    engine: &runtime::engine::Engine,
+    run: &StreamId,
+) -> Result<Option<String>, Failure> {
+    let store = engine.door().store();
+    let loaded = store.load(run, ReadFrom::Seq(u64::MAX), 0).await?;
+    Ok(match loaded.hold {
+        Some(hold) if hold.expires_at > store.now() && !holder::is_dead(&hold.holder) => {
+            Some(name_of(&hold.holder))
+        }
+        _ => None,
+    })
+}
+
+/// A holder in words. Names of other programs' making are shown as they are.
+pub(super) fn name_of(holder: &HolderId) -> String {
+    let parts: Vec<&str> = holder.as_str().split('/').collect();
+    let here = holder::this_process();
+    let machine = here.as_str().split('/').next();
+    match parts.as_slice() {
+        [at, _, pid, _] if Some(*at) == machine => format!("process {pid} of this machine"),
+        [at, _, pid, _] => {
+            let at = text::one_line(at, 12);
+            format!("process {pid} of another machine ({at}), unless that has died")
+        }
+        _ => text::one_line(holder.as_str(), 80),
+    }
+}
+
+fn announce(follower: &Follower) {
+    for run in follower.roots() {
+        let in_flight = run.live_attempts().count();
+        let nodes = run.facts().map(crate::summary::counts).unwrap_or_default();
+        let lost = match in_flight {
+            0 => String::new(),
+            n => format!(
+                "; {} in flight when its engine ended",
+                text::count(n, "node")
+            ),
+        };
+        let workflow = text::one_line(run.plan.workflow.as_str(), 60);
+        let id = style::dim(run.header.stream.as_str());
+        talk::say(format!("{id} {workflow}: {nodes}{lost}"));
+    }
+}

@@ -1,0 +1,225 @@
+//! `runwright run`: checks a workflow, creates a run and drives it to its end.
+
+use std::sync::Arc;
+
+use kernel::definition::Plan;
+use kernel::run::{Create, Start};
+use kernel::stream::{Owner, Policy};
+use runtime::door::Door;
+use runtime::engine::{Engine, NewRun};
+use runtime::plans::{Plans, Prepared};
+use serde_json::{Map, Value};
+
+use super::DriveArgs;
+use crate::compose;
+use crate::data::Data;
+use crate::document::Source;
+use crate::driving::{self, Ended, Until};
+use crate::exit::{Exit, Failure};
+use crate::follow::Follower;
+use crate::inputs::{self, Given};
+use crate::lookup::short;
+use crate::session::{Form, Session};
+use crate::{faces_json, style, summary, talk, text};
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  runwright run build.json --watch
+  runwright run build.json --input target=release --input 'jobs=[\"a\", \"b\"]'
+  runwright run parent.json --with child.json
+  generate-workflow | runwright run - --json | tee events.jsonl
+
+The outputs of the run go to stdout, everything else to stderr. With --json stdout has one
+OpenWOP event per line and, as the last line, the snapshot of the run.
+
+Ctrl-C lets what runs come to its end and parks the run; a second Ctrl-C stops at once.
+`runwright resume` goes on with it either way.")]
+pub(crate) struct Args {
+    /// The workflow definition, or - for standard input
+    #[arg(value_name = "FILE")]
+    workflow: String,
+
+    /// An input: text, or JSON where the workflow declares another type
+    #[arg(short, long = "input", value_name = "NAME=VALUE")]
+    inputs: Vec<Given>,
+
+    /// Inputs from a JSON file; --input is stronger
+    #[arg(long, value_name = "FILE")]
+    input_file: Option<String>,
+
+    /// A workflow that this one starts; registered under its id first
+    #[arg(long, value_name = "FILE")]
+    with: Vec<String>,
+
+    /// A tag to find the run by
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+
+    /// Nodes that may run at a time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_parallel: Option<u32>,
+
+    /// Only create the run and print its id; `runwright resume` drives it
+    #[arg(long, conflicts_with_all = ["watch", "quiet"])]
+    detach: bool,
+
+    #[command(flatten)]
+    drive: DriveArgs,
+}
+
+/// What that means: a run to create.
+struct Order {
+    document: Vec<u8>,
+    name: String,
+    plan: Arc<Plan>,
+    inputs: Map<String, Value>,
+    children: Vec<(String, Vec<u8>)>,
+    tags: Vec<String>,
+    policy: Policy,
+}
+
+impl Order {
+    /// Reads and checks everything that can be checked before anything is written.
+    fn of(args: &Args, session: &Session) -> Result<Self, Failure> {
+        let plans = Plans::new(session.nodes.clone());
+        let compile = |source: &Source| -> Result<(Vec<u8>, Arc<Plan>), Failure> {
+            let document = source.read()?;
+            match plans.compile(&document) {
+                Ok((plan, _)) => Ok((document, plan)),
+                Err(problems) => Err(Failure::Problems {
+                    document: source.name(),
+                    problems,
+                }),
+            }
+        };
+        let source = Source::from(args.workflow.as_str());
+        let (document, plan) = compile(&source)?;
+        let children = args.with.iter().map(|child| {
+            let source = Source::from(child.as_str());
+            Ok((source.name(), compile(&source)?.0))
+        });
+        let children = children.collect::<Result<Vec<_>, Failure>>()?;
+        let file = args.input_file.as_deref().map(Source::from);
+        let inputs = inputs::bind(&plan, file.as_ref(), &args.inputs)?;
+        plan.bind_inputs(&inputs)
+            .map_err(|problems| Failure::Problems {
+                document: "the inputs".into(),
+                problems,
+            })?;
+        Ok(Self {
+            document,
+            name: source.name(),
+            plan,
+            inputs,
+            children,
+            tags: args.tags.clone(),
+            policy: Policy {
+                max_parallel: args.max_parallel,
+                ..Policy::default()
+            },
+        })
+    }
+
+    async fn prepare(&self, session: &Session, door: &Door) -> Result<Prepared, Failure> {
+        let (store, plans) = (door.store(), door.plans());
+        for (name, document) in &self.children {
+            let prepared = plans.prepare(&**store, &session.tenant, document).await;
+            let prepared = prepared.map_err(|error| Failure::plan(name, error))?;
+            door.put_workflow(&session.tenant, &prepared.definition)
+                .await?;
+        }
+        let prepared = plans
+            .prepare(&**store, &session.tenant, &self.document)
+            .await;
+        prepared.map_err(|error| Failure::plan(&self.name, error))
+    }
+
+    fn new_run(self, session: &Session, prepared: Prepared, start: Start) -> NewRun {
+        let mut create = Create::new(self.inputs, "cli", start);
+        create.tags = self.tags;
+        NewRun {
+            owner: Owner::tenant(session.tenant.clone()),
+            prepared,
+            create,
+            policy: self.policy,
+            id: None,
+            keys: Vec::new(),
+        }
+    }
+}
+
+/// Runs a workflow.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let order = Order::of(&args, session)?;
+    let door = session.create()?;
+    let engine = compose::engine(session, &door, &args.drive)?;
+    let prepared = order.prepare(session, engine.door()).await?;
+    if args.detach {
+        let new = order.new_run(session, prepared, Start::WhenClaimed);
+        return detach(&engine, new, session).await;
+    }
+    talk::listen_to_engine();
+    let mut live = args.drive.live(session);
+    let plan = order.plan.clone();
+    let new = order.new_run(session, prepared, Start::Now);
+    engine.start();
+    let run = engine.create(new).await?.run.header.stream.clone();
+    if !args.drive.is_quiet() && session.form == Form::Text {
+        let nodes = text::count(plan.nodes.len(), "node");
+        let workflow = text::one_line(plan.workflow.as_str(), 60);
+        let version = text::one_line(&plan.version, 30);
+        talk::say(format!(
+            "{} {workflow} {version}: {nodes}",
+            style::dim(run.as_str())
+        ));
+    }
+    let mut follower = Follower::new(engine.door().clone());
+    follower.read_from_start(&run).await?;
+    let ended = driving::drive(&engine, &mut follower, &mut live, Until::Settled).await?;
+    drop(live);
+    finish(&follower, session, ended)
+}
+
+async fn detach(engine: &Engine, new: NewRun, session: &Session) -> Result<Exit, Failure> {
+    let run = engine.create(new).await?.run;
+    let mut data = Data::new();
+    match session.form {
+        Form::Json => data.json_line(&faces_json::snapshot(&run))?,
+        Form::Text => data.line(run.header.stream.as_str())?,
+    }
+    data.done()?;
+    let id = short(&run.header.stream);
+    talk::say(format!(
+        "{} `runwright resume {id}` drives it",
+        style::dim("next:")
+    ));
+    Ok(Exit::Done)
+}
+
+/// Prints how the runs asked for ended; the exit code says it too.
+pub(super) fn finish(
+    follower: &Follower,
+    session: &Session,
+    ended: Ended,
+) -> Result<Exit, Failure> {
+    let mut data = Data::new();
+    for run in follower.roots() {
+        match session.form {
+            Form::Json => data.json_line(&faces_json::snapshot(run))?,
+            Form::Text => {
+                summary::say(run);
+                summary::print_outputs(&mut data, run)?;
+            }
+        }
+    }
+    match data.done() {
+        // The run is what matters, not who watched it.
+        Ok(()) | Err(Failure::Unread) => {}
+        Err(failure) => return Err(failure),
+    }
+    Ok(match ended {
+        Ended::Interrupted => Exit::Interrupted,
+        Ended::Done => summary::exit(follower.roots()),
+    })
+}

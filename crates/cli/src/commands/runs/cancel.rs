@@ -1,0 +1,42 @@
+//! `runwright runs cancel`.
+
+use kernel::run::Command;
+
+use super::{say_who_acts, tell};
+use crate::exit::{Exit, Failure};
+use crate::lookup::{self, RunName, short};
+use crate::session::Session;
+use crate::talk;
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The run: its id, the beginning or the end of it, or `last`
+    #[arg(value_name = "RUN")]
+    run: RunName,
+
+    /// Why; kept in the log
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// Cancels a run.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let door = session.write()?;
+    let run = lookup::find(session, &door, &args.run).await?;
+    let command = Command::Cancel {
+        reason: args.reason,
+        by: Some("cli".into()),
+        parent: None,
+    };
+    let state = tell(&door, &run, command).await?;
+    let id = short(&run);
+    match state.is_settled() {
+        true => talk::say(format!("run {id} is cancelled")),
+        false => talk::say(format!(
+            "run {id} is being cancelled; what it has running is stopped"
+        )),
+    }
+    say_who_acts(&door, &run).await?;
+    Ok(Exit::Done)
+}

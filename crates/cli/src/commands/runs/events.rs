@@ -1,0 +1,193 @@
+//! `runwright events`: what happened in a run, from its log alone.
+
+use kernel::ids::Seq;
+use kernel::run::Event;
+use kernel::stream::StreamHeader;
+use runtime::door::Door;
+use store::{ReadFrom, StoreError};
+
+use crate::data::Data;
+use crate::exit::{Exit, Failure};
+use crate::lookup::{self, RunName};
+use crate::session::{Form, Session};
+use crate::{faces_json, style};
+
+/// Events read at a time.
+const PAGE: usize = 1_000;
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  runwright events last
+  runwright events 1f0c9a2b --type node.failed --type node.retried
+  runwright events 1f0c9a2b --after 120 --json | jq .payload
+
+No engine is needed, and one may be writing meanwhile.")]
+pub(crate) struct Args {
+    /// The run: its id, the beginning or the end of it, or `last`
+    #[arg(value_name = "RUN")]
+    run: RunName,
+
+    /// Only events behind this sequence
+    #[arg(long, value_name = "SEQ")]
+    after: Option<Seq>,
+
+    /// At most so many events
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+
+    /// Only events of this type; may be given several times
+    #[arg(long = "type", value_name = "TYPE")]
+    types: Vec<String>,
+}
+
+/// Which events to print.
+pub(super) struct Wanted {
+    types: Vec<String>,
+    left: usize,
+}
+
+impl Wanted {
+    /// Those of some types, or of all where none is named; at most so many.
+    pub(super) fn new(types: Vec<String>, limit: Option<usize>) -> Result<Self, Failure> {
+        let known = faces_json::event_types();
+        for wanted in &types {
+            if !known.contains(&wanted.as_str()) {
+                let failure = Failure::new(format!(
+                    "there is no event type {}",
+                    kernel::problem::quoted(wanted)
+                ));
+                let meant = kernel::problem::closest(wanted, known.iter().copied());
+                return Err(match meant {
+                    Some(meant) => failure.hint(format!("did you mean {meant}?")),
+                    None => failure.hint("`runwright events RUN` shows the types of a run"),
+                });
+            }
+        }
+        Ok(Self {
+            types,
+            left: limit.unwrap_or(usize::MAX),
+        })
+    }
+
+    /// Whether nothing more is wanted.
+    pub(super) fn is_done(&self) -> bool {
+        self.left == 0
+    }
+}
+
+/// Prints the events of a run.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let mut wanted = Wanted::new(args.types, args.limit)?;
+    let door = session.read()?;
+    let run = lookup::find(session, &door, &args.run).await?;
+    let mut data = Data::new();
+    let mut reader = Reader::new(&door, run, args.after).await?;
+    while !wanted.is_done() {
+        let page = reader.page().await?;
+        if page.is_empty() {
+            break;
+        }
+        print(&mut data, session.form, &reader.header, &page, &mut wanted)?;
+    }
+    data.done()?;
+    Ok(Exit::Done)
+}
+
+/// Reads a log onwards from a place.
+pub(super) struct Reader<'a> {
+    door: &'a Door,
+    /// The header of the log.
+    pub(super) header: StreamHeader,
+    next: Seq,
+    cause: Option<Seq>,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads behind `after`, or from the first event.
+    pub(super) async fn new(
+        door: &'a Door,
+        run: kernel::ids::StreamId,
+        after: Option<Seq>,
+    ) -> Result<Self, Failure> {
+        let header = door
+            .store()
+            .load(&run, ReadFrom::Seq(u64::MAX), 0)
+            .await?
+            .header;
+        let next = after.map_or(0, |after| after.saturating_add(1));
+        Ok(Self {
+            door,
+            header,
+            next,
+            cause: None,
+        })
+    }
+
+    /// The next events, each with the one that caused it; none where the log ends for now.
+    pub(super) async fn page(&mut self) -> Result<Vec<(Event, Option<Seq>)>, Failure> {
+        let from = ReadFrom::Seq(self.next);
+        let loaded = self
+            .door
+            .store()
+            .load(&self.header.stream, from, PAGE)
+            .await?;
+        let mut page = Vec::with_capacity(loaded.records.len());
+        for record in &loaded.records {
+            let event: Event = serde_json::from_slice(&record.content).map_err(|error| {
+                let (run, seq) = (&self.header.stream, self.next);
+                StoreError::Corrupt(format!("event {seq} of run {run} cannot be read: {error}"))
+            })?;
+            if event.cause.is_some() {
+                self.cause = Some(event.seq);
+            }
+            self.next += 1;
+            page.push((event, self.cause));
+        }
+        Ok(page)
+    }
+}
+
+/// Prints events that are wanted.
+pub(super) fn print(
+    data: &mut Data,
+    form: Form,
+    header: &StreamHeader,
+    events: &[(Event, Option<Seq>)],
+    wanted: &mut Wanted,
+) -> Result<(), Failure> {
+    for (event, cause) in events {
+        if wanted.is_done() {
+            break;
+        }
+        let line = faces::transcript::line(event);
+        if !wanted.types.is_empty() && !wanted.types.iter().any(|kind| kind == line.kind) {
+            continue;
+        }
+        wanted.left -= 1;
+        match form {
+            Form::Json => data.json_line(&faces_json::event(header, event, *cause))?,
+            Form::Text => {
+                let kind = format!("{:<27}", line.kind);
+                let kind = match line.kind.rsplit('.').next() {
+                    Some("completed" | "resolved") => style::good(kind),
+                    Some("failed" | "dead_lettered" | "breached" | "diverged") => style::bad(kind),
+                    Some("restarted" | "resuming" | "retried" | "cancelled" | "paused") => {
+                        style::warn(kind)
+                    }
+                    Some("chunk") => style::dim(kind),
+                    _ => kind,
+                };
+                let node = line.node.as_deref().unwrap_or_default();
+                let text = format!(
+                    "{:>5}  {}  {kind} {node:<14} {}",
+                    event.seq,
+                    style::dim(&line.time),
+                    line.text
+                );
+                data.line(text.trim_end())?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! `runwright runs`: what there is, what happened, and steering it.
+
+mod artifact;
+mod cancel;
+pub(super) mod events;
+mod list;
+mod pause;
+mod purge;
+mod show;
+mod signal;
+mod tail;
+mod unpause;
+
+use clap::Subcommand;
+use kernel::ids::StreamId;
+use kernel::run::Envelope;
+use runtime::door::Door;
+use store::{ReadFrom, StoreError};
+
+use crate::exit::{Exit, Failure};
+use crate::lookup::short;
+use crate::session::Session;
+use crate::{style, talk};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List runs, newest first
+    List(list::Args),
+    /// Show how a run stands
+    Show(show::Args),
+    /// Print the events of a run
+    Events(events::Args),
+    /// Print the events of a run as they come, whoever drives it
+    Tail(tail::Args),
+    /// Cancel a run; what it has running is stopped
+    Cancel(cancel::Args),
+    /// Keep a run from starting anything new
+    Pause(pause::Args),
+    /// Let a paused run go on
+    Unpause(unpause::Args),
+    /// Send a signal to a run, or the answer it waits for
+    Signal(signal::Args),
+    /// Print or save an artifact of a run
+    Artifact(artifact::Args),
+    /// Erase runs and all they left
+    Purge(purge::Args),
+}
+
+/// Does what was asked.
+pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
+    match command {
+        Command::List(args) => list::run(args, session).await,
+        Command::Show(args) => show::run(args, session).await,
+        Command::Events(args) => events::run(args, session).await,
+        Command::Tail(args) => tail::run(args, session).await,
+        Command::Cancel(args) => cancel::run(args, session).await,
+        Command::Pause(args) => pause::run(args, session).await,
+        Command::Unpause(args) => unpause::run(args, session).await,
+        Command::Signal(args) => signal::run(args, session).await,
+        Command::Artifact(args) => artifact::run(args, session).await,
+        Command::Purge(args) => purge::run(args, session).await,
+    }
+}
+
+/// Tells a run something, through the door; whoever drives it finds it in the log.
+async fn tell(
+    door: &Door,
+    run: &StreamId,
+    command: kernel::run::Command,
+) -> Result<kernel::run::Run, Failure> {
+    Ok(door.transact(run, &Envelope::from(command)).await?.run)
+}
+
+/// Says who acts on what a run was told, which is nobody when nobody drives it.
+async fn say_who_acts(door: &Door, run: &StreamId) -> Result<(), Failure> {
+    let loaded = match door.store().load(run, ReadFrom::Seq(u64::MAX), 0).await {
+        Err(StoreError::Missing) => return Ok(()),
+        loaded => loaded?,
+    };
+    let now = door.store().now();
+    let is_held = loaded
+        .hold
+        .is_some_and(|hold| hold.expires_at > now && !runtime::holder::is_dead(&hold.holder));
+    if loaded.index.runnable && !is_held {
+        let id = short(run);
+        talk::say(format!(
+            "{} nobody drives this run; `runwright resume {id}` lets it act",
+            style::dim("next:")
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! `runwright runs pause`.
+
+use kernel::run::Command;
+use kernel::run::event::DrainPolicy;
+
+use super::tell;
+use crate::exit::{Exit, Failure};
+use crate::lookup::{self, RunName, short};
+use crate::session::Session;
+use crate::talk;
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "What runs may come to its end first, unless --now stops it: then it \
+starts over, as a new attempt, after `runwright runs unpause`."
+)]
+pub(crate) struct Args {
+    /// The run: its id, the beginning or the end of it, or `last`
+    #[arg(value_name = "RUN")]
+    run: RunName,
+
+    /// Stop what runs instead of waiting for its end
+    #[arg(long)]
+    now: bool,
+
+    /// Why; kept in the log
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// Pauses a run.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let policy = match args.now {
+        true => DrainPolicy::Immediate,
+        false => DrainPolicy::DrainCurrentNode,
+    };
+    let door = session.write()?;
+    let run = lookup::find(session, &door, &args.run).await?;
+    let state = tell(
+        &door,
+        &run,
+        Command::Pause {
+            reason: args.reason,
+            policy,
+        },
+    )
+    .await?;
+    let id = short(&run);
+    match state.status() {
+        "paused" => talk::say(format!("run {id} is paused")),
+        _ => talk::say(format!(
+            "run {id} pauses when what it has running has ended"
+        )),
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,191 @@
+//! `runwright runs show`.
+
+use kernel::run::Run;
+use kernel::run::state::{End, Facts, Phase};
+use kernel::time::Timestamp;
+use store::{Hold, ReadFrom};
+
+use super::super::resume::name_of;
+use crate::data::{Data, Table};
+use crate::exit::{Exit, Failure};
+use crate::lookup::{self, RunName, short};
+use crate::session::{Form, Session};
+use crate::{faces_json, style, summary, text};
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "--json prints the OpenWOP snapshot of the run.")]
+pub(crate) struct Args {
+    /// The run: its id, the beginning or the end of it, or `last`
+    #[arg(value_name = "RUN")]
+    run: RunName,
+}
+
+/// Shows how a run stands.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let door = session.read()?;
+    let id = lookup::find(session, &door, &args.run).await?;
+    let run = door.load(&id).await?;
+    let mut data = Data::new();
+    match session.form {
+        Form::Json => data.json(&faces_json::snapshot(&run))?,
+        Form::Text => {
+            let store = door.store();
+            let hold = store.load(&id, ReadFrom::Seq(u64::MAX), 0).await?.hold;
+            print(&mut data, &run, hold.as_ref(), store.now())?;
+        }
+    }
+    data.done()?;
+    Ok(Exit::Done)
+}
+
+fn print(data: &mut Data, run: &Run, hold: Option<&Hold>, now: Timestamp) -> Result<(), Failure> {
+    let Some(facts) = run.facts() else {
+        return Ok(());
+    };
+    head(data, run, facts, hold, now)?;
+    data.line("")?;
+    nodes(data, run, facts, now)?;
+    if !facts.artifacts.is_empty() {
+        data.line("")?;
+        artifacts(data, facts)?;
+    }
+    match run.end() {
+        Some(End::Completed { .. }) => {
+            data.line("")?;
+            summary::print_outputs(data, run)?;
+        }
+        Some(End::Failed { error, .. }) => {
+            let code = style::dim(format!("[{}]", text::one_line(&error.code, 60)));
+            data.line("")?;
+            data.line(format!("{} {code}", style::bad("error")))?;
+            for line in text::plain(&error.message).lines() {
+                data.line(format!("  {line}"))?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn head(
+    data: &mut Data,
+    run: &Run,
+    facts: &Facts,
+    hold: Option<&Hold>,
+    now: Timestamp,
+) -> Result<(), Failure> {
+    let end = if run.is_settled() { run.head.at } else { now };
+    let mut fact = |name: &str, value: String| match value.is_empty() {
+        true => Ok(()),
+        false => data.line(format!("{} {value}", style::dim(format!("{name:<9}")))),
+    };
+    let (workflow, version) = (run.plan.workflow.as_str(), run.plan.version.as_str());
+    fact("run", style::strong(&run.header.stream))?;
+    fact(
+        "workflow",
+        format!(
+            "{} {}",
+            text::one_line(workflow, 80),
+            text::one_line(version, 30)
+        ),
+    )?;
+    fact(
+        "status",
+        format!(
+            "{}  {}",
+            style::status(run.status()),
+            summary::counts(facts)
+        ),
+    )?;
+    let began = run.header.created_at;
+    fact("began", format!("{began}  ({})", text::ago(began, now)))?;
+    fact("took", text::ms(end.ms_since(began)))?;
+    fact("events", run.head.next_seq.to_string())?;
+    fact("tags", text::one_line(&facts.tags.join(", "), 120))?;
+    if let Some(parent) = &run.header.parent {
+        let node = text::one_line(parent.node.as_str(), 60);
+        fact("parent", format!("{} (node {node})", short(&parent.run)))?;
+    }
+    for (child, state) in &facts.children {
+        let workflow = text::one_line(state.workflow.as_str(), 60);
+        fact("child", format!("{} {workflow}", short(child)))?;
+    }
+    match hold {
+        Some(hold) if !run.is_settled() && runtime::holder::is_dead(&hold.holder) => {
+            let lost = format!("nobody: {} is gone", name_of(&hold.holder));
+            fact("driven by", style::warn(lost))?;
+        }
+        Some(hold) if !run.is_settled() && hold.expires_at > now => {
+            fact("driven by", name_of(&hold.holder))?;
+        }
+        _ if !run.is_settled() => fact("driven by", "nobody".into())?,
+        _ => {}
+    }
+    let id = short(&run.header.stream);
+    for open in &facts.interrupts {
+        let (kind, key) = (
+            text::one_line(&open.kind, 40),
+            text::one_line(&open.key, 80),
+        );
+        fact(
+            "waits for",
+            format!("{kind}: `runwright runs signal {id} {key} JSON`"),
+        )?;
+    }
+    if let Some((_, due)) = run.next_timer().filter(|_| !run.is_settled()) {
+        fact("wakes at", due.to_string())?;
+    }
+    if let Some(Phase::Paused {
+        reason: Some(reason),
+        ..
+    }) = run.phase()
+    {
+        fact("paused", text::one_line(reason, 120))?;
+    }
+    Ok(())
+}
+
+fn nodes(data: &mut Data, run: &Run, facts: &Facts, now: Timestamp) -> Result<(), Failure> {
+    let mut table = Table::new(["NODE", "TYPE", "STATUS", "ATTEMPTS", "TOOK", "NOTE"]);
+    for (node, state) in run.plan.nodes.iter().zip(&facts.nodes) {
+        let took = state.started_at.map(|at| {
+            text::ms(
+                state
+                    .settled_at
+                    .unwrap_or(if run.is_settled() { run.head.at } else { now })
+                    .ms_since(at),
+            )
+        });
+        let visits = match state.visit {
+            0 => String::new(),
+            n => format!("visit {}  ", n + 1),
+        };
+        table.row([
+            style::strong(text::one_line(node.id.as_str(), 40)),
+            text::one_line(&node.type_id, 40),
+            style::status(state.status.as_str()),
+            if state.attempts == 0 {
+                String::new()
+            } else {
+                state.attempts.to_string()
+            },
+            took.unwrap_or_default(),
+            format!("{visits}{}", summary::standing(&state.status)),
+        ]);
+    }
+    table.lines().try_for_each(|line| data.line(line))
+}
+
+fn artifacts(data: &mut Data, facts: &Facts) -> Result<(), Failure> {
+    let mut table = Table::new(["ARTIFACT", "NODE", "TYPE", "SIZE"]);
+    for (node, artifact) in &facts.artifacts {
+        table.row([
+            artifact.artifact_id.clone(),
+            text::one_line(node.as_str(), 40),
+            text::one_line(&artifact.artifact_type, 40),
+            text::bytes(artifact.size),
+        ]);
+    }
+    table.lines().try_for_each(|line| data.line(line))
+}

@@ -1,0 +1,77 @@
+//! `runwright runs signal`.
+
+use kernel::json::{self, Limits};
+use kernel::run::Command;
+use serde_json::Value;
+
+use super::say_who_acts;
+use crate::document::Source;
+use crate::exit::{Exit, Failure};
+use crate::lookup::{self, RunName, short};
+use crate::session::Session;
+use crate::{talk, text};
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  runwright runs signal last approve '{\"approved\": true}'
+  runwright runs signal 1f0c9a2b deploy-finished - < result.json
+  runwright runs signal 1f0c9a2b payment '{\"amount\": 5}' --id payment-77
+
+A signal that nobody waits for yet is kept until a node asks for it. `runwright runs show` names
+what a run waits for.")]
+pub(crate) struct Args {
+    /// The run: its id, the beginning or the end of it, or `last`
+    #[arg(value_name = "RUN")]
+    run: RunName,
+
+    /// What the run waits for, or will wait for
+    name: String,
+
+    /// What it carries, as JSON; - reads it from standard input
+    #[arg(value_name = "JSON", default_value = "null")]
+    payload: String,
+
+    /// Your id of it: the same name and id count once [default: a new one]
+    #[arg(long)]
+    id: Option<String>,
+}
+
+/// Sends a signal.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let payload = payload(&args.payload)?;
+    let door = session.write()?;
+    let run = lookup::find(session, &door, &args.run).await?;
+    let id = args.id.unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
+    let command = Command::Signal {
+        name: args.name.clone(),
+        id,
+        payload,
+    };
+    let name = text::one_line(&args.name, 80);
+    match super::tell(&door, &run, command).await {
+        Ok(_) => talk::say(format!("run {} has the signal {name}", short(&run))),
+        Err(failure) => return Err(failure),
+    }
+    say_who_acts(&door, &run).await?;
+    Ok(Exit::Done)
+}
+
+fn payload(typed: &str) -> Result<Value, Failure> {
+    let bytes = match typed {
+        "-" => Source::Stdin.read()?,
+        text => text.as_bytes().to_vec(),
+    };
+    json::parse(&bytes, Limits::DEFINITION)
+        .map_err(|problems| Failure::Problems {
+            document: "what the signal carries".into(),
+            problems,
+        })
+        .map_err(|failure| match failure {
+            Failure::Problems { .. } if typed.starts_with(|c: char| c.is_alphabetic()) => {
+                Failure::new("what a signal carries is JSON; a text needs quotes of its own")
+                    .hint(format!("'\"{}\"'", text::one_line(typed, 40)))
+            }
+            failure => failure,
+        })
+}

@@ -1,0 +1,71 @@
+//! `runwright runs tail`: events as they come.
+
+use std::time::Duration;
+
+use kernel::ids::Seq;
+use store::ReadFrom;
+
+use super::events::{Reader, Wanted, print};
+use crate::data::Data;
+use crate::exit::{Exit, Failure, io_text};
+use crate::lookup::{self, RunName};
+use crate::session::Session;
+
+/// How often the log is looked at: another process may write it, which nothing tells us.
+const POLL: Duration = Duration::from_millis(200);
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Ends when the run has ended, or with Ctrl-C; the run does not mind.")]
+pub(crate) struct Args {
+    /// The run: its id, the beginning or the end of it, or `last`
+    #[arg(value_name = "RUN")]
+    run: RunName,
+
+    /// Begin behind this sequence instead of at the first event
+    #[arg(long, value_name = "SEQ")]
+    after: Option<Seq>,
+
+    /// Only events of this type; may be given several times
+    #[arg(long = "type", value_name = "TYPE")]
+    types: Vec<String>,
+}
+
+/// Follows a run.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let mut wanted = Wanted::new(args.types, None)?;
+    let door = session.read()?;
+    let run = lookup::find(session, &door, &args.run).await?;
+    let mut data = Data::new();
+    let mut reader = Reader::new(&door, run.clone(), args.after).await?;
+    loop {
+        // Asked before reading, so that the last event is read for certain.
+        let index = door
+            .store()
+            .load(&run, ReadFrom::Seq(u64::MAX), 0)
+            .await?
+            .index;
+        loop {
+            let page = reader.page().await?;
+            if page.is_empty() {
+                break;
+            }
+            print(&mut data, session.form, &reader.header, &page, &mut wanted)?;
+            data.flush()?;
+        }
+        if index.settled {
+            data.done()?;
+            return Ok(match index.status.as_str() {
+                "failed" | "cancelled" => Exit::Found,
+                _ => Exit::Done,
+            });
+        }
+        tokio::select! {
+            () = tokio::time::sleep(POLL) => {}
+            interrupt = tokio::signal::ctrl_c() => {
+                interrupt.map_err(|error| Failure::new(io_text(&error)))?;
+                return Ok(Exit::Done);
+            }
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! `runwright verify`: recomputes what the store says from the logs alone.
+
+use std::sync::Arc;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use kernel::check::check;
+use kernel::digest::{Digest, Hasher};
+use kernel::ids::{StreamId, TenantId};
+use kernel::registry::Registry;
+use kernel::run::{Artifact, Event, Run, RunIndex};
+use kernel::stream::{StreamHeader, StreamKind};
+use runtime::door::Door;
+use serde_json::json;
+use store::{Finding, ListQuery, Loaded, ReadFrom, StoreError};
+
+use crate::data::Data;
+use crate::exit::{Exit, Failure};
+use crate::lookup::{self, RunName};
+use crate::session::{Form, Session};
+use crate::{style, talk, text};
+
+/// Events read at a time.
+const PAGE: usize = 10_000;
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Checks of every log: the hash chain, that it folds, that its index row is \
+what the fold says, that every event may stand where it stands by an independent reading of the \
+rules, that its checkpoint folds to the same state, that its definition and artifacts \
+are there and unchanged; and the structure of the store itself. Engines may work meanwhile.
+
+Exits with 0 if all is well, 1 if something is wrong."
+)]
+pub(crate) struct Args {
+    /// Only this run
+    #[arg(long, value_name = "RUN")]
+    run: Option<RunName>,
+}
+
+/// Checks a store.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let door = session.read()?;
+    let mut check = Check {
+        door: &door,
+        findings: Vec::new(),
+        streams: 0,
+        events: 0,
+    };
+    match &args.run {
+        Some(name) => {
+            let run = lookup::find(session, &door, name).await?;
+            check.stream(&run).await?;
+        }
+        None => {
+            // The operator's own command: every tenant, every kind.
+            let rows = lookup::pages(&door, ListQuery::default(), usize::MAX).await?;
+            let bar = bar(rows.len() as u64);
+            for row in &rows {
+                check.stream(&row.stream).await?;
+                bar.inc(1);
+            }
+            bar.set_message("the store's structure");
+            check.findings.extend(door.store().inspect().await?);
+            bar.finish_and_clear();
+        }
+    }
+    check.report(session.form)
+}
+
+fn bar(length: u64) -> ProgressBar {
+    if !talk::is_drawable() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} logs  {msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(length).with_style(style)
+}
+
+struct Check<'a> {
+    door: &'a Door,
+    findings: Vec<Finding>,
+    streams: u64,
+    events: u64,
+}
+
+impl Check<'_> {
+    fn find(&mut self, stream: &StreamId, what: impl Into<String>) {
+        self.findings.push(Finding {
+            stream: Some(stream.clone()),
+            what: what.into(),
+        });
+    }
+
+    async fn stream(&mut self, stream: &StreamId) -> Result<(), Failure> {
+        self.streams += 1;
+        match self.log(stream).await {
+            Ok(()) => Ok(()),
+            // Purged while we looked.
+            Err(StoreError::Missing) => Ok(()),
+            Err(StoreError::Corrupt(what)) => {
+                self.find(stream, what);
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads a log from its first event, checking the chain as it goes, and folds it.
+    async fn log(&mut self, stream: &StreamId) -> Result<(), StoreError> {
+        let mut loaded = self
+            .door
+            .store()
+            .load(stream, ReadFrom::Seq(0), PAGE)
+            .await?;
+        let header = loaded.header.clone();
+        self.genesis(&header);
+        let mut fold = match header.kind {
+            StreamKind::Run => Fold::Run(Box::new(self.unborn(&header).await?)),
+            StreamKind::Registry => Fold::Registry(Box::new(Registry::at_start(header.clone()))),
+            _ => Fold::None,
+        };
+        let mut chain = header.genesis;
+        let mut seq = 0;
+        let mut events = Vec::new();
+        loop {
+            for record in &loaded.records {
+                chain = chain.chain(&record.content);
+                if chain != record.chain {
+                    self.find(stream, format!("the hash chain breaks at event {seq}"));
+                    return Ok(());
+                }
+                match fold.add(&record.content) {
+                    Ok(event) => events.extend(event),
+                    Err(what) => {
+                        self.find(stream, what);
+                        return Ok(());
+                    }
+                }
+                seq += 1;
+                self.events += 1;
+            }
+            // The page that reaches the end was read in one moment with the index row.
+            if loaded.records.is_empty() || seq >= loaded.next_seq {
+                break;
+            }
+            loaded = self
+                .door
+                .store()
+                .load(stream, ReadFrom::Seq(seq), PAGE)
+                .await?;
+        }
+        if seq != loaded.next_seq {
+            let claimed = loaded.next_seq;
+            self.find(
+                stream,
+                format!("the log has {seq} events, the store says {claimed}"),
+            );
+        }
+        self.index(stream, &fold, &loaded);
+        if let Fold::Run(run) = &fold {
+            for violation in check(&header, &run.plan, &events) {
+                self.find(stream, violation.to_string());
+            }
+            self.checkpoint(run).await?;
+            self.artifacts(run).await?;
+        }
+        Ok(())
+    }
+
+    fn genesis(&mut self, header: &StreamHeader) {
+        // A fork keeps its source's genesis, so that the copied prefix verifies.
+        let is_own = header.origin.is_none() && header.predecessor.is_none();
+        if is_own && header.clone().seal_genesis().genesis != header.genesis {
+            self.find(
+                &header.stream,
+                "the header is not the one the hash chain began with",
+            );
+        }
+    }
+
+    async fn unborn(&self, header: &StreamHeader) -> Result<Run, StoreError> {
+        let definition = header
+            .definition
+            .clone()
+            .ok_or_else(|| StoreError::Corrupt("the header names no workflow definition".into()))?;
+        let store = self.door.store();
+        let plan = self
+            .door
+            .plans()
+            .load(&**store, header.tenant(), &definition)
+            .await;
+        let plan = plan.map_err(|error| match error {
+            StoreError::Missing => {
+                StoreError::Corrupt("the workflow definition is not in the store".into())
+            }
+            error => error,
+        })?;
+        Ok(Run::unborn(Arc::new(header.clone()), plan))
+    }
+
+    fn index(&mut self, stream: &StreamId, fold: &Fold, loaded: &Loaded) {
+        let expected = match fold {
+            Fold::Run(run) => RunIndex::of(run),
+            Fold::Registry(registry) => registry.index(),
+            Fold::None => return,
+        };
+        if expected != loaded.index {
+            let what = format!(
+                "the index row does not say what the log says (status {}, the log says {})",
+                text::one_line(&loaded.index.status, 30),
+                expected.status,
+            );
+            self.find(stream, what);
+        }
+    }
+
+    /// Folding on from the checkpoint must lead to the same state.
+    async fn checkpoint(&mut self, whole: &Run) -> Result<(), StoreError> {
+        let stream = &whole.header.stream;
+        let loaded = self
+            .door
+            .store()
+            .load(stream, ReadFrom::Checkpoint, usize::MAX)
+            .await?;
+        let Some(at) = loaded.checkpoint else {
+            return Ok(());
+        };
+        let (header, plan) = (whole.header.clone(), whole.plan.clone());
+        // One of another build is folded anew whenever it is met.
+        let Some(mut run) = Run::from_checkpoint(header, plan, at.next_seq, at.chain, &at.state)
+        else {
+            return Ok(());
+        };
+        for record in &loaded.records {
+            if run.head.next_seq == whole.head.next_seq {
+                break;
+            }
+            if run.fold_content(&record.content).is_err() {
+                self.find(stream, "the checkpoint does not fit the log");
+                return Ok(());
+            }
+        }
+        // Of a run that is going on, the checkpoint may be ahead of what we read.
+        if run.head.next_seq == whole.head.next_seq && run.checkpoint() != whole.checkpoint() {
+            self.find(stream, "the checkpoint leads to another state than the log");
+        }
+        Ok(())
+    }
+
+    async fn artifacts(&mut self, run: &Run) -> Result<(), StoreError> {
+        let tenant = run.header.tenant().clone();
+        for (_, artifact) in run
+            .facts()
+            .map(|facts| &facts.artifacts[..])
+            .unwrap_or_default()
+        {
+            if digest_of(self.door, &tenant, artifact).await? != Some(artifact.digest) {
+                let what = format!("artifact {} is damaged or gone", artifact.artifact_id);
+                self.find(&run.header.stream, what);
+            }
+        }
+        Ok(())
+    }
+
+    fn report(self, form: Form) -> Result<Exit, Failure> {
+        let mut data = Data::new();
+        let Self {
+            findings,
+            streams,
+            events,
+            ..
+        } = self;
+        match form {
+            Form::Json => data.json(&json!({
+                "streams": streams,
+                "events": events,
+                "findings": findings.iter().map(|finding| json!({
+                    "stream": finding.stream,
+                    "what": finding.what,
+                })).collect::<Vec<_>>(),
+            }))?,
+            Form::Text => {
+                for finding in &findings {
+                    let of = finding
+                        .stream
+                        .as_ref()
+                        .map_or("the store", |stream| stream.as_str());
+                    data.line(format!(
+                        "{} {of}: {}",
+                        style::bad("wrong"),
+                        text::plain(&finding.what)
+                    ))?;
+                }
+                let logs = text::count(usize::try_from(streams).unwrap_or(usize::MAX), "log");
+                let verdict = match findings.len() {
+                    0 => style::good("all is well"),
+                    n => style::bad(text::count(n, "finding")),
+                };
+                data.line(format!("{logs}, {events} events: {verdict}"))?;
+            }
+        }
+        data.done()?;
+        Ok(if findings.is_empty() {
+            Exit::Done
+        } else {
+            Exit::Found
+        })
+    }
+}
+
+/// What a log is folded into.
+enum Fold {
+    Run(Box<Run>),
+    Registry(Box<Registry>),
+    /// A kind that this command checks by its chain only.
+    None,
+}
+
+impl Fold {
+    /// Folds an event in; gives it back where it is one of a run.
+    fn add(&mut self, content: &[u8]) -> Result<Option<Event>, String> {
+        match self {
+            Self::Run(run) => run
+                .fold_content(content)
+                .map(Some)
+                .map_err(|bad| bad.to_string()),
+            Self::Registry(registry) => registry
+                .fold_content(content)
+                .map(|()| None)
+                .ok_or_else(|| "an event of the registry does not fold".to_owned()),
+            Self::None => Ok(None),
+        }
+    }
+}
+
+/// The digest of an artifact's bytes, `None` where some are gone or damaged.
+async fn digest_of(
+    door: &Door,
+    tenant: &TenantId,
+    artifact: &Artifact,
+) -> Result<Option<Digest>, StoreError> {
+    let mut digest = Hasher::default();
+    for part in &artifact.parts {
+        match door.store().blob(tenant, part).await {
+            Ok(bytes) => digest.update(&bytes),
+            Err(StoreError::Missing | StoreError::Corrupt(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(digest.finish()))
+}

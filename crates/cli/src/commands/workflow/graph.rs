@@ -1,0 +1,104 @@
+//! `runwright workflow graph`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use kernel::definition::Plan;
+use kernel::run::Run;
+use runtime::plans::Plans;
+
+use crate::data::Data;
+use crate::document::Source;
+use crate::exit::{Exit, Failure};
+use crate::faces_json;
+use crate::lookup::{self, RunName};
+use crate::session::Session;
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  runwright workflow graph build.json                       Mermaid text
+  runwright workflow graph build.json -f svg -o build.svg
+  runwright workflow graph --run last -f svg -o run.svg     coloured by what became of each node")]
+pub(crate) struct Args {
+    /// The workflow definition; - for standard input
+    #[arg(
+        value_name = "FILE",
+        required_unless_present = "run",
+        conflicts_with = "run"
+    )]
+    file: Option<String>,
+
+    /// Draw this run with the status of its nodes
+    #[arg(long, value_name = "RUN")]
+    run: Option<RunName>,
+
+    /// The form of the picture
+    #[arg(short, long, value_enum, default_value_t = Picture::Mermaid)]
+    format: Picture,
+
+    /// Save it as this file instead of printing it
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Picture {
+    /// Text that Markdown viewers draw
+    Mermaid,
+    /// An SVG picture
+    Svg,
+}
+
+/// What is drawn.
+enum Drawn {
+    Plan(Arc<Plan>),
+    Run(Run),
+}
+
+impl Drawn {
+    async fn of(args: &Args, session: &Session) -> Result<Self, Failure> {
+        if let Some(name) = &args.run {
+            let door = session.read()?;
+            let run = lookup::find(session, &door, name).await?;
+            return Ok(Self::Run(door.load(&run).await?));
+        }
+        let source = Source::from(args.file.as_deref().unwrap_or("-"));
+        let compiled = Plans::new(session.nodes.clone()).compile(&source.read()?);
+        match compiled {
+            Ok((plan, _)) => Ok(Self::Plan(plan)),
+            Err(problems) => Err(Failure::Problems {
+                document: source.name(),
+                problems,
+            }),
+        }
+    }
+
+    fn as_text(&self, picture: Picture) -> String {
+        let (plan, run) = match self {
+            Self::Plan(plan) => (plan, None),
+            Self::Run(run) => (&run.plan, Some(run)),
+        };
+        match picture {
+            Picture::Mermaid => faces_json::mermaid(plan, run),
+            Picture::Svg => faces_json::svg(plan, run),
+        }
+    }
+}
+
+/// Draws a definition or a run.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let picture = Drawn::of(&args, session).await?.as_text(args.format);
+    match &args.output {
+        Some(path) => {
+            std::fs::write(path, picture).map_err(|error| Failure::file(path, &error))?;
+        }
+        None => {
+            let mut data = Data::new();
+            data.line(picture.trim_end())?;
+            data.done()?;
+        }
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,152 @@
+//! `runwright workflow nodes`.
+
+use kernel::definition::ControlKind;
+use kernel::problem::{closest, quoted};
+use serde_json::{Value, json};
+
+use crate::data::{Data, Table};
+use crate::exit::{Exit, Failure};
+use crate::session::{Form, Session};
+use crate::{style, text};
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Describe these node types with everything their config takes
+    #[arg(value_name = "TYPE")]
+    types: Vec<String>,
+}
+
+/// A node type as it is shown.
+struct NodeType {
+    id: &'static str,
+    kind: &'static str,
+    summary: &'static str,
+    schema: Option<Value>,
+}
+
+/// Lists or describes node types.
+pub(crate) fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let all = all(session);
+    let chosen: Vec<&NodeType> = match args.types.is_empty() {
+        true => all.iter().collect(),
+        false => args
+            .types
+            .iter()
+            .map(|id| find(&all, id))
+            .collect::<Result<_, _>>()?,
+    };
+    let mut data = Data::new();
+    match session.form {
+        Form::Json => {
+            for node in chosen {
+                data.json_line(&json!({
+                    "typeId": node.id,
+                    "kind": node.kind,
+                    "summary": node.summary,
+                    "configSchema": node.schema,
+                }))?;
+            }
+        }
+        Form::Text if args.types.is_empty() => {
+            let mut table = Table::new(["TYPE", "KIND", "WHAT IT DOES"]);
+            for node in chosen {
+                table.row([
+                    style::strong(node.id),
+                    node.kind.into(),
+                    node.summary.into(),
+                ]);
+            }
+            table.lines().try_for_each(|line| data.line(line))?;
+        }
+        Form::Text => {
+            for node in chosen {
+                describe(&mut data, node)?;
+            }
+        }
+    }
+    data.done()?;
+    Ok(Exit::Done)
+}
+
+fn all(session: &Session) -> Vec<NodeType> {
+    let work = session.nodes.nodes().map(|node| NodeType {
+        id: node.type_id(),
+        kind: "work",
+        summary: node.summary(),
+        schema: Some(node.config_schema()),
+    });
+    let control = ControlKind::ALL.map(|kind| NodeType {
+        id: kind.type_id(),
+        kind: "control",
+        summary: kind.summary(),
+        schema: None,
+    });
+    let mut all: Vec<_> = work.chain(control).collect();
+    all.sort_by_key(|node| node.id);
+    all
+}
+
+fn find<'a>(all: &'a [NodeType], id: &str) -> Result<&'a NodeType, Failure> {
+    all.iter().find(|node| node.id == id).ok_or_else(|| {
+        let failure = Failure::new(format!("there is no node type {}", quoted(id)));
+        match closest(id, all.iter().map(|node| node.id)) {
+            Some(meant) => failure.hint(format!("did you mean {meant}?")),
+            None => failure.hint("`runwright workflow nodes` lists them"),
+        }
+    })
+}
+
+/// The keys of a config with what each takes; the schema in full is for `--json`.
+fn describe(data: &mut Data, node: &NodeType) -> Result<(), Failure> {
+    data.line(format!(
+        "{}  {}",
+        style::strong(node.id),
+        style::dim(node.kind)
+    ))?;
+    data.line(format!("  {}", node.summary))?;
+    let Some(schema) = &node.schema else {
+        return Ok(());
+    };
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
+    let mut table = Table::new(["  CONFIG KEY", "TAKES", "WHAT FOR"]);
+    let keys = schema["properties"].as_object();
+    for (key, property) in keys.into_iter().flatten() {
+        let must = if required.iter().any(|name| name == key) {
+            " *"
+        } else {
+            ""
+        };
+        let default = match &property["default"] {
+            Value::Null => String::new(),
+            default => format!(" [{default}]"),
+        };
+        let what = property["description"].as_str().unwrap_or_default();
+        table.row([
+            format!("  {}{must}", style::strong(key)),
+            takes(property),
+            format!("{}{}", text::one_line(what, 400), style::dim(default)),
+        ]);
+    }
+    if keys.is_some_and(|keys| !keys.is_empty()) {
+        table.lines().try_for_each(|line| data.line(line))?;
+    }
+    Ok(())
+}
+
+fn takes(property: &Value) -> String {
+    let words = |values: &[Value]| {
+        let words = values.iter().map(|value| match value {
+            Value::String(text) => text.clone(),
+            value => value.to_string(),
+        });
+        words.collect::<Vec<_>>().join(" | ")
+    };
+    match (&property["type"], &property["enum"], &property["anyOf"]) {
+        (Value::String(one), ..) => one.clone(),
+        (Value::Array(several), ..) => words(several),
+        (_, Value::Array(values), _) => words(values),
+        (_, _, Value::Array(forms)) => forms.iter().map(takes).collect::<Vec<_>>().join(" | "),
+        _ => "any".into(),
+    }
+}

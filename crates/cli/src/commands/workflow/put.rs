@@ -1,0 +1,56 @@
+//! `runwright workflow put`.
+
+use serde_json::json;
+
+use crate::data::Data;
+use crate::document::Source;
+use crate::exit::{Exit, Failure};
+use crate::session::{Form, Session};
+use crate::text;
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Putting a workflow again never changes a run that exists: each run keeps \
+the definition it was created with."
+)]
+pub(crate) struct Args {
+    /// Workflow definitions; - for standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<String>,
+}
+
+/// Registers definitions.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let mut documents = Vec::new();
+    for file in &args.files {
+        let source = Source::from(file.as_str());
+        documents.push((source.name(), source.read()?));
+    }
+    let door = session.create()?;
+    let mut data = Data::new();
+    for (name, document) in &documents {
+        let prepared = door
+            .plans()
+            .prepare(&**door.store(), &session.tenant, document)
+            .await;
+        let definition = prepared
+            .map_err(|error| Failure::plan(name, error))?
+            .definition;
+        door.put_workflow(&session.tenant, &definition).await?;
+        match session.form {
+            Form::Json => data.json_line(&json!({
+                "workflowId": definition.workflow,
+                "version": definition.version,
+                "digest": definition.digest,
+            }))?,
+            Form::Text => data.line(format!(
+                "{} {}",
+                definition.workflow,
+                text::one_line(&definition.version, 30)
+            ))?,
+        }
+    }
+    data.done()?;
+    Ok(Exit::Done)
+}

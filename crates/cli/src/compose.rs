@@ -1,0 +1,46 @@
+//! The engine of this process, put together.
+
+use std::sync::Arc;
+
+use runtime::door::Door;
+use runtime::engine::{Engine, EngineOptions, Scope};
+use runtime::nodes::Ports;
+use runtime::supervisor::Supervisor;
+
+use crate::commands::DriveArgs;
+use crate::exit::{Failure, io_text};
+use crate::session::Session;
+
+/// An engine that drives only the runs it is told of.
+pub(crate) fn engine(session: &Session, door: &Door, args: &DriveArgs) -> Result<Engine, Failure> {
+    let ports = Ports {
+        supervisor: supervisor(session)?,
+        outbound: args.outbound()?,
+        secrets: Arc::new(args.secrets(session)),
+        workdir: session.place.project.clone(),
+    };
+    let options = EngineOptions {
+        scope: Scope::Adopted,
+        ..EngineOptions::default()
+    };
+    Ok(Engine::new(
+        door.store().clone(),
+        session.nodes.clone(),
+        ports,
+        options,
+    ))
+}
+
+/// Starts processes as this program's children, with their files in the data folder.
+pub(crate) fn supervisor(session: &Session) -> Result<Supervisor, Failure> {
+    let program = std::env::current_exe().map_err(|error| {
+        Failure::new(format!(
+            "this program's own file cannot be found: {}",
+            io_text(&error)
+        ))
+    })?;
+    Ok(Supervisor {
+        program,
+        dir: session.place.attempts(),
+    })
+}

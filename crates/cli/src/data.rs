@@ -1,0 +1,116 @@
+//! Data to stdout: what programs parse and pipes carry.
+
+use std::io::{self, BufWriter, StdoutLock, Write};
+
+use anstream::AutoStream;
+use serde::Serialize;
+
+use crate::exit::Failure;
+
+/// The buffered standard output; [`Data::done`] says whether all of it was written.
+pub(crate) struct Data(BufWriter<AutoStream<StdoutLock<'static>>>);
+
+impl Data {
+    /// Takes standard output.
+    pub(crate) fn new() -> Self {
+        Self(BufWriter::new(anstream::stdout().lock()))
+    }
+
+    /// A line of text.
+    pub(crate) fn line(&mut self, text: impl AsRef<str>) -> Result<(), Failure> {
+        Ok(writeln!(self.0, "{}", text.as_ref())?)
+    }
+
+    /// A value on one line, for programs that read line by line.
+    pub(crate) fn json_line(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        serde_json::to_writer(&mut self.0, value).map_err(io::Error::from)?;
+        Ok(writeln!(self.0)?)
+    }
+
+    /// A value for programs and people.
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        serde_json::to_writer_pretty(&mut self.0, value).map_err(io::Error::from)?;
+        Ok(writeln!(self.0)?)
+    }
+
+    /// Bytes as they are.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        // Past the layer that takes colours out: these bytes may be anything.
+        self.0.flush()?;
+        Ok(io::stdout().lock().write_all(bytes)?)
+    }
+
+    /// Lets readers see what was written so far.
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        Ok(self.0.flush()?)
+    }
+
+    /// Everything is written.
+    pub(crate) fn done(mut self) -> Result<(), Failure> {
+        self.flush()
+    }
+}
+
+/// Columns of text, each as wide as its widest cell. Cells may be coloured.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table under a heading.
+    pub(crate) fn new<const N: usize>(heading: [&str; N]) -> Self {
+        Self {
+            rows: vec![heading.map(crate::style::dim).to_vec()],
+        }
+    }
+
+    /// Adds a row.
+    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.rows.push(cells.to_vec());
+    }
+
+    /// The lines.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+        let mut widths = Vec::new();
+        for (column, cell) in self.rows.iter().flat_map(|row| row.iter().enumerate()) {
+            if widths.len() <= column {
+                widths.push(0);
+            }
+            widths[column] = widths[column].max(width(cell));
+        }
+        self.rows.iter().map(move |row| {
+            let mut line = String::new();
+            for (cell, wide) in row.iter().zip(&widths) {
+                line.push_str(cell);
+                line.extend(std::iter::repeat_n(' ', wide - width(cell) + 2));
+            }
+            line.truncate(line.trim_end().len());
+            line
+        })
+    }
+}
+
+fn width(cell: &str) -> usize {
+    anstream::adapter::strip_str(cell)
+        .to_string()
+        .chars()
+        .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_do_not_count_for_the_width_of_a_column() {
+        let mut table = Table::new(["run", "status"]);
+        table.row([crate::style::good("abcd"), "x".into()]);
+        table.row(["ab".into(), "y".into()]);
+        let lines = table
+            .lines()
+            .map(|line| anstream::adapter::strip_str(&line).to_string());
+        let lines: Vec<_> = lines.collect();
+        assert_eq!(lines, ["run   status", "abcd  x", "ab    y"]);
+    }
+}

@@ -1,0 +1,112 @@
+//! Documents from files and standard input, read within bounds.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use kernel::json::{self, Limits};
+use kernel::limits::MAX_DEFINITION_BYTES;
+use kernel::problem::{Problem, ProblemCode, Problems};
+use serde_json::{Map, Value};
+
+use crate::exit::{Failure, io_text};
+
+/// A document to read, as typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Standard input, written `-`.
+    Stdin,
+    /// A file.
+    File(PathBuf),
+}
+
+impl From<&str> for Source {
+    fn from(text: &str) -> Self {
+        match text {
+            "-" => Self::Stdin,
+            path => Self::File(path.into()),
+        }
+    }
+}
+
+impl Source {
+    /// How messages name it.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Stdin => "standard input".into(),
+            Self::File(path) => path.display().to_string(),
+        }
+    }
+
+    /// Its bytes, no more of them than a definition may have.
+    pub(crate) fn read(&self) -> Result<Vec<u8>, Failure> {
+        match self {
+            Self::Stdin => self.bounded(io::stdin().lock()),
+            Self::File(path) => {
+                let file = open(path)?;
+                let size = file
+                    .metadata()
+                    .map_err(|error| Failure::file(path, &error))?
+                    .len();
+                if size > MAX_DEFINITION_BYTES as u64 {
+                    return Err(self.too_large(&format!("{size} bytes")));
+                }
+                self.bounded(file)
+            }
+        }
+    }
+
+    /// Reads it as a JSON object.
+    pub(crate) fn object(&self) -> Result<Map<String, Value>, Failure> {
+        let wrong = |problems| Failure::Problems {
+            document: self.name(),
+            problems,
+        };
+        let limits = Limits::DEFINITION;
+        match json::parse(&self.read()?, limits).map_err(wrong)? {
+            Value::Object(object) => Ok(object),
+            _ => Err(wrong(
+                Problem::new("", ProblemCode::WrongType, "must be a JSON object").into(),
+            )),
+        }
+    }
+
+    fn bounded(&self, from: impl Read) -> Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        from.take(MAX_DEFINITION_BYTES as u64 + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| {
+                Failure::new(format!(
+                    "{} cannot be read: {}",
+                    self.name(),
+                    io_text(&error)
+                ))
+            })?;
+        if bytes.len() > MAX_DEFINITION_BYTES {
+            return Err(self.too_large(&format!("more than {MAX_DEFINITION_BYTES} bytes")));
+        }
+        Ok(bytes)
+    }
+
+    fn too_large(&self, size: &str) -> Failure {
+        let message = format!(
+            "the document has {size}; at most {MAX_DEFINITION_BYTES} are allowed. Large data \
+             belongs in files that the workflow's processes read"
+        );
+        let problems = Problems::from(Problem::new("", ProblemCode::TooLarge, message));
+        Failure::Problems {
+            document: self.name(),
+            problems,
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<File, Failure> {
+    let fail = |error| Failure::file(path, &error);
+    let file = File::open(path).map_err(fail)?;
+    // Opening a folder succeeds; reading it does not say so.
+    if file.metadata().map_err(fail)?.is_dir() {
+        return Err(fail(io::ErrorKind::IsADirectory.into()));
+    }
+    Ok(file)
+}

@@ -1,0 +1,183 @@
+//! Drives runs in this process and shows how they go on, until they end or somebody interrupts.
+
+use std::time::Duration;
+
+use kernel::run::Run;
+use runtime::engine::Engine;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+
+use crate::exit::{Failure, io_text};
+use crate::follow::{Follower, Look};
+use crate::live::Live;
+use crate::{style, talk};
+
+/// How often the view is drawn.
+const FRAME: Duration = Duration::from_millis(100);
+/// Every so many frames all logs are read, hint or not.
+const FRAMES_PER_SWEEP: usize = 5;
+/// How long what runs may take to end after the first interrupt.
+const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// The same after a SIGTERM, which whoever sends it follows with a SIGKILL before long.
+const TERM_PATIENCE: Duration = Duration::from_secs(5);
+
+/// When there is nothing to drive any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// When every run has settled; one that waits for somebody is waited for.
+    Settled,
+    /// When every run has settled or waits for somebody outside.
+    NothingToDo,
+}
+
+/// Why driving ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// There is nothing to drive any more.
+    Done,
+    /// A signal came.
+    Interrupted,
+}
+
+/// Drives the followed runs. The engine has been started and knows them.
+pub(crate) async fn drive(
+    engine: &Engine,
+    follower: &mut Follower,
+    live: &mut Live,
+    until: Until,
+) -> Result<Ended, Failure> {
+    let mut interrupts = Interrupts::new()?;
+    let mut frames = tokio::time::interval(FRAME);
+    frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut drains = JoinSet::new();
+    let mut frame = 0;
+    let ended = loop {
+        tokio::select! {
+            _ = frames.tick() => {}
+            interrupt = interrupts.next() => {
+                let (engine, patience) = (engine.clone(), interrupts.patience(interrupt));
+                drains.spawn(async move { engine.drain(patience).await });
+                continue;
+            }
+            Some(_) = drains.join_next() => break Ended::Interrupted,
+        }
+        let look = if frame % FRAMES_PER_SWEEP == 0 {
+            Look::Everywhere
+        } else {
+            Look::Hinted
+        };
+        frame += 1;
+        show(engine, follower, live, look).await?;
+        if follower.is_settled() || (until == Until::NothingToDo && is_idle(follower)) {
+            break Ended::Done;
+        }
+    };
+    if ended == Ended::Done {
+        engine.drain(TERM_PATIENCE).await;
+    }
+    show(engine, follower, live, Look::Everywhere).await?;
+    live.end();
+    match follower.is_settled() {
+        true => Ok(Ended::Done),
+        false => Ok(ended),
+    }
+}
+
+async fn show(
+    engine: &Engine,
+    follower: &mut Follower,
+    live: &mut Live,
+    look: Look,
+) -> Result<(), Failure> {
+    let news = follower.catch_up(look).await?;
+    live.show(follower, &news, engine.door().store().now())
+}
+
+fn is_idle(follower: &Follower) -> bool {
+    follower
+        .runs()
+        .iter()
+        .all(|followed| waits_for_somebody(&followed.run))
+}
+
+/// Whether only somebody outside can make a run go on: nothing runs, no time is waited for.
+pub(crate) fn waits_for_somebody(run: &Run) -> bool {
+    if run.is_settled() {
+        return true;
+    }
+    let is_busy = matches!(run.status(), "pending" | "running" | "cancelling");
+    let waits_for_child = run
+        .facts()
+        .is_some_and(|facts| facts.children.values().any(|child| child.status.is_none()));
+    !run.has_live_work() && run.next_timer().is_none() && (!is_busy || waits_for_child)
+}
+
+/// What asks this process to end.
+struct Interrupts {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+    seen: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Interrupt {
+    /// Ctrl-C.
+    Key,
+    /// Another process, or the end of the terminal.
+    Term,
+}
+
+impl Interrupts {
+    fn new() -> Result<Self, Failure> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| {
+                Failure::new(format!(
+                    "signals cannot be listened to: {}",
+                    io_text(&error)
+                ))
+            })
+        };
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hangup: listen(SignalKind::hangup())?,
+            seen: 0,
+        })
+    }
+
+    async fn next(&mut self) -> Interrupt {
+        tokio::select! {
+            _ = self.interrupt.recv() => Interrupt::Key,
+            _ = self.terminate.recv() => Interrupt::Term,
+            _ = self.hangup.recv() => Interrupt::Term,
+        }
+    }
+
+    /// How long what runs may still take, after this interrupt.
+    fn patience(&mut self, interrupt: Interrupt) -> Duration {
+        self.seen += 1;
+        match (interrupt, self.seen) {
+            (Interrupt::Key, 1) => {
+                talk::say(format!(
+                    "{} nothing new starts; waiting for what runs to end. Ctrl-C again stops it \
+                     now (it starts over when the run is resumed)",
+                    style::warn("interrupted:")
+                ));
+                PATIENCE
+            }
+            (Interrupt::Key, _) => {
+                talk::say(format!(
+                    "{} stopping what runs",
+                    style::warn("interrupted:")
+                ));
+                Duration::ZERO
+            }
+            (Interrupt::Term, _) => {
+                talk::say(format!("{} stopping", style::warn("terminated:")));
+                TERM_PATIENCE
+            }
+        }
+    }
+}

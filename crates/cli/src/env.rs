@@ -1,0 +1,47 @@
+//! Every environment variable the program reads, declared once.
+//!
+//! Besides these, colour follows the conventions `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and
+//! `TERM=dumb`, which the terminal library reads by itself.
+
+/// The folder of the store and of attempts, as `--data`.
+pub(crate) const DATA: &str = "RUNWRIGHT_DATA";
+
+/// The project folder, as `--project`.
+pub(crate) const PROJECT: &str = "RUNWRIGHT_PROJECT";
+
+/// Addresses beside the public ones that HTTP nodes may reach, as `--allow-http`.
+pub(crate) const ALLOW_HTTP: &str = "RUNWRIGHT_ALLOW_HTTP";
+
+/// Names of variables that nodes may use as secrets, as `--secret-env`.
+pub(crate) const SECRET_ENV: &str = "RUNWRIGHT_SECRET_ENV";
+
+/// The folder of secret files, as `--secrets`.
+pub(crate) const SECRETS: &str = "RUNWRIGHT_SECRETS";
+
+/// How the names of variables begin that nodes may use as secrets where none are listed.
+pub(crate) const SECRET_PREFIX: &str = "RUNWRIGHT_SECRET_";
+
+/// What the engine reports of itself on stderr: a filter such as `info` or `runtime=debug`.
+pub(crate) const LOG: &str = "RUNWRIGHT_LOG";
+
+/// The variables that say the character encoding of the terminal, strongest first. Symbols give
+/// way to words where it is not UTF-8.
+pub(crate) const ENCODING: [&str; 3] = ["LC_ALL", "LC_CTYPE", "LANG"];
+
+/// The same for readers of `--help`.
+pub(crate) const HELP: &str = "\
+Environment:
+  RUNWRIGHT_DATA        folder of the store, as --data
+  RUNWRIGHT_PROJECT     project folder, as --project
+  RUNWRIGHT_ALLOW_HTTP  addresses HTTP nodes may reach besides public ones, as --allow-http
+  RUNWRIGHT_SECRET_ENV  variables nodes may use as secrets, as --secret-env
+  RUNWRIGHT_SECRET_…    secrets for nodes, where --secret-env lists none
+  RUNWRIGHT_SECRETS     folder of secret files, as --secrets
+  RUNWRIGHT_LOG         what the engine reports of itself, such as info or runtime=debug
+  NO_COLOR              no colours, as --color never
+
+Exit codes:
+  0    done
+  1    the run failed or was cancelled; a check found something
+  2    wrong usage or input, or the system could not do it
+  130  interrupted; what was running is parked and goes on with `runwright resume`";

@@ -1,0 +1,174 @@
+//! How the program ends: exit codes, and failures as people read them.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+use kernel::problem::Problems;
+use kernel::run::Rejection;
+use runtime::{DoorError, PlanError};
+use store::{Conflict, StoreError};
+
+/// What the exit code says. Listed in `--help` too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Exit {
+    /// What was asked for is done.
+    Done,
+    /// The run failed or was cancelled, or a check found something.
+    Found,
+    /// Wrong usage or input, or the system could not do it.
+    Refused,
+    /// A signal ended it; what was running is parked.
+    Interrupted,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::Found => 1,
+            Exit::Refused => 2,
+            Exit::Interrupted => 130,
+        })
+    }
+}
+
+/// Why a command could not do what was asked.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Something to read, and what to do about it.
+    Said {
+        /// What went wrong.
+        what: String,
+        /// What to do next, where it does not follow by itself.
+        hint: Option<String>,
+    },
+    /// A document is wrong.
+    Problems {
+        /// Which document.
+        document: String,
+        /// Everything that is wrong with it.
+        problems: Problems,
+    },
+    /// Whoever read our output has seen enough. Not an error.
+    Unread,
+}
+
+impl Failure {
+    /// A failure that speaks for itself.
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self::Said {
+            what: what.into(),
+            hint: None,
+        }
+    }
+
+    /// The same failure with what to do next.
+    pub(crate) fn hint(self, next: impl Into<String>) -> Self {
+        match self {
+            Self::Said { what, .. } => Self::Said {
+                what,
+                hint: Some(next.into()),
+            },
+            other => other,
+        }
+    }
+
+    /// A file that could not be used.
+    pub(crate) fn file(path: &Path, error: &io::Error) -> Self {
+        Self::new(format!("{}: {}", path.display(), io_text(error)))
+    }
+}
+
+/// What an error of the system says, without its number.
+pub(crate) fn io_text(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is no such file".into(),
+        io::ErrorKind::PermissionDenied => "permission denied".into(),
+        io::ErrorKind::IsADirectory => "this is a folder, not a file".into(),
+        io::ErrorKind::StorageFull => "the disk is full".into(),
+        _ => {
+            let text = error.to_string();
+            match text.rfind(" (os error ") {
+                Some(at) => text[..at].to_lowercase(),
+                None => text,
+            }
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Said { what, .. } => f.write_str(what),
+            Self::Problems { document, problems } => {
+                let count = problems.listed.len() + problems.more;
+                let noun = if count == 1 { "problem" } else { "problems" };
+                write!(f, "{document}: {count} {noun}")?;
+                for line in problems.to_string().lines() {
+                    write!(f, "\n  {line}")?;
+                }
+                Ok(())
+            }
+            Self::Unread => f.write_str("nobody reads the output any more"),
+        }
+    }
+}
+
+/// Only for writing to stdout; files say their path with [`Failure::file`].
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::Unread,
+            _ => Self::new(format!(
+                "the output could not be written: {}",
+                io_text(&error)
+            )),
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Missing => Self::new("this is not in the store any more"),
+            StoreError::Corrupt(what) => Self::new(format!("the store is damaged: {what}"))
+                .hint("`runwright verify` lists everything that is wrong; restore a copy"),
+            StoreError::Unavailable(what) => Self::new(what),
+            StoreError::Conflict(Conflict::Held) => Self::new(
+                "another process is driving this run",
+            )
+            .hint("wait for it to end, or stop that process; `runwright runs show` names it"),
+            StoreError::Conflict(_) | StoreError::Fenced => {
+                Self::new("other processes kept changing this run").hint("try again")
+            }
+        }
+    }
+}
+
+impl From<DoorError> for Failure {
+    fn from(error: DoorError) -> Self {
+        match error {
+            DoorError::Rejected(Rejection::InvalidInputs(problems)) => Self::Problems {
+                document: "the inputs".into(),
+                problems,
+            },
+            DoorError::Store(error) => error.into(),
+            other => Self::new(other.to_string()),
+        }
+    }
+}
+
+impl Failure {
+    /// A document that cannot be run.
+    pub(crate) fn plan(document: &str, error: PlanError) -> Self {
+        match error {
+            PlanError::Invalid(problems) => Self::Problems {
+                document: document.to_owned(),
+                problems,
+            },
+            PlanError::Store(error) => error.into(),
+        }
+    }
+}

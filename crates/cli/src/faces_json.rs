@@ -1,0 +1,33 @@
+//! What other programs are given of runs: the OpenWOP face, and pictures.
+
+use faces::openwop::v1;
+use kernel::definition::Plan;
+use kernel::ids::Seq;
+use kernel::run::{Event, Run};
+use kernel::stream::StreamHeader;
+use serde_json::Value;
+
+/// An event, with the one that caused it.
+pub(crate) fn event(header: &StreamHeader, event: &Event, cause: Option<Seq>) -> Value {
+    v1::event_caused_by(header, event, cause)
+}
+
+/// Every type of event.
+pub(crate) fn event_types() -> &'static [&'static str] {
+    v1::EVENT_TYPES
+}
+
+/// How a run stands.
+pub(crate) fn snapshot(run: &Run) -> Value {
+    v1::snapshot(run)
+}
+
+/// A plan, or a run of it, as Mermaid text.
+pub(crate) fn mermaid(plan: &Plan, run: Option<&Run>) -> String {
+    faces::graph::mermaid(plan, run)
+}
+
+/// A plan, or a run of it, as an SVG picture.
+pub(crate) fn svg(plan: &Plan, run: Option<&Run>) -> String {
+    faces::graph::svg(plan, run)
+}

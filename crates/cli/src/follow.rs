@@ -1,0 +1,229 @@
+//! Follows runs, and the runs they start, by reading their logs. It does not matter who writes
+//! them: this process or another.
+
+use std::sync::Arc;
+
+use kernel::ids::{NodeId, Seq, StreamId};
+use kernel::run::{Event, Run, RunEvent};
+use runtime::door::Door;
+use runtime::hints::Progress;
+use store::{ReadFrom, StoreError};
+use tokio::sync::watch;
+
+/// Events read of a run at a time.
+const PAGE: usize = 1_000;
+
+/// The runs followed, each as far as it was read.
+pub(crate) struct Follower {
+    door: Door,
+    runs: Vec<Followed>,
+    /// Children whose creation is still on its way.
+    expected: Vec<Expected>,
+}
+
+/// A followed run.
+pub(crate) struct Followed {
+    /// Its state as far as it was read.
+    pub run: Run,
+    /// Where it comes from, for a run that another followed run started.
+    pub parent: Option<Parent>,
+    /// The first event of the batch read last.
+    pub cause: Option<Seq>,
+    hint: watch::Receiver<Progress>,
+}
+
+/// The node that started a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Parent {
+    /// Its run's place among the followed.
+    pub of: usize,
+    /// The node.
+    pub node: NodeId,
+}
+
+struct Expected {
+    run: StreamId,
+    parent: Parent,
+}
+
+/// An event that was read.
+pub(crate) struct News {
+    /// The place of its run among the followed.
+    pub of: usize,
+    /// The event that caused it: the first of its batch.
+    pub cause: Option<Seq>,
+    /// The event.
+    pub event: Event,
+}
+
+/// Which logs to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Those this process knows to have grown.
+    Hinted,
+    /// All: another process may have written.
+    Everywhere,
+}
+
+impl Follower {
+    /// Follows nothing yet.
+    pub(crate) fn new(door: Door) -> Self {
+        Self {
+            door,
+            runs: Vec::new(),
+            expected: Vec::new(),
+        }
+    }
+
+    /// The runs followed, in the order they came.
+    pub(crate) fn runs(&self) -> &[Followed] {
+        &self.runs
+    }
+
+    /// The runs that were asked for, not started by others.
+    pub(crate) fn roots(&self) -> impl Iterator<Item = &Run> {
+        self.runs
+            .iter()
+            .filter(|followed| followed.parent.is_none())
+            .map(|followed| &followed.run)
+    }
+
+    /// Whether nothing will be appended to any of the logs any more.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.expected.is_empty() && self.runs.iter().all(|followed| followed.run.is_settled())
+    }
+
+    /// Follows a run from its first event on.
+    pub(crate) async fn read_from_start(&mut self, run: &StreamId) -> Result<(), StoreError> {
+        let run = self.unread(run).await?;
+        self.push(run, None);
+        Ok(())
+    }
+
+    /// Follows a run from where it is now, and the children it waits for.
+    pub(crate) async fn read_from_here(&mut self, run: &StreamId) -> Result<(), StoreError> {
+        let run = self.door.load(run).await?;
+        let of = self.push(run, None);
+        let mut todo = vec![of];
+        while let Some(of) = todo.pop() {
+            for (child, parent) in self.open_children(of) {
+                match self.door.load(&child).await {
+                    Ok(run) => todo.push(self.push(run, Some(parent))),
+                    Err(StoreError::Missing) => self.expected.push(Expected { run: child, parent }),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn open_children(&self, of: usize) -> Vec<(StreamId, Parent)> {
+        let run = &self.runs[of].run;
+        let children = run.facts().into_iter().flat_map(|facts| &facts.children);
+        let open = children.filter(|(_, child)| child.status.is_none());
+        open.map(|(id, child)| {
+            let node = run.plan.nodes[child.node as usize].id.clone();
+            (id.clone(), Parent { of, node })
+        })
+        .collect()
+    }
+
+    async fn unread(&self, run: &StreamId) -> Result<Run, StoreError> {
+        let loaded = self.door.store().load(run, ReadFrom::Seq(0), 0).await?;
+        let definition = loaded
+            .header
+            .definition
+            .clone()
+            .ok_or(StoreError::Missing)?;
+        let store = self.door.store();
+        let plan = self
+            .door
+            .plans()
+            .load(&**store, loaded.header.tenant(), &definition)
+            .await?;
+        Ok(Run::unborn(Arc::new(loaded.header), plan))
+    }
+
+    fn push(&mut self, run: Run, parent: Option<Parent>) -> usize {
+        let hint = self.door.hints().watch(&run.header.stream);
+        self.runs.push(Followed {
+            run,
+            parent,
+            cause: None,
+            hint,
+        });
+        self.runs.len() - 1
+    }
+
+    /// Reads what has come, in the order of each log.
+    pub(crate) async fn catch_up(&mut self, look: Look) -> Result<Vec<News>, StoreError> {
+        let mut news = Vec::new();
+        for expected in std::mem::take(&mut self.expected) {
+            match self.unread(&expected.run).await {
+                Ok(run) => {
+                    self.push(run, Some(expected.parent));
+                }
+                Err(StoreError::Missing) => self.expected.push(expected),
+                Err(error) => return Err(error),
+            }
+        }
+        let mut of = 0;
+        while of < self.runs.len() {
+            self.read(of, look, &mut news).await?;
+            of += 1;
+        }
+        Ok(news)
+    }
+
+    async fn read(
+        &mut self,
+        of: usize,
+        look: Look,
+        news: &mut Vec<News>,
+    ) -> Result<(), StoreError> {
+        let followed = &mut self.runs[of];
+        let is_new = followed.run.head.next_seq == 0;
+        let is_hinted = followed.hint.has_changed().unwrap_or(false);
+        if followed.run.is_settled() || !(is_new || is_hinted || look == Look::Everywhere) {
+            return Ok(());
+        }
+        followed.hint.mark_unchanged();
+        loop {
+            let from = ReadFrom::Seq(followed.run.head.next_seq);
+            let stream = &followed.run.header.stream;
+            let loaded = self.door.store().load(stream, from, PAGE).await?;
+            let is_all = loaded.records.len() < PAGE;
+            for record in loaded.records {
+                let event = followed.run.fold_content(&record.content).map_err(|bad| {
+                    StoreError::Corrupt(format!("run {}: {bad}", followed.run.header.stream))
+                })?;
+                if let RunEvent::NodeDispatched {
+                    node_id,
+                    child_run_id,
+                    ..
+                } = &event.body
+                {
+                    let parent = Parent {
+                        of,
+                        node: node_id.clone(),
+                    };
+                    self.expected.push(Expected {
+                        run: child_run_id.clone(),
+                        parent,
+                    });
+                }
+                if event.cause.is_some() {
+                    followed.cause = Some(event.seq);
+                }
+                news.push(News {
+                    of,
+                    cause: followed.cause,
+                    event,
+                });
+            }
+            if is_all {
+                return Ok(());
+            }
+        }
+    }
+}

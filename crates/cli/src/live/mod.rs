@@ -1,0 +1,172 @@
+//! What people see of runs while they go on: bars on a terminal, lines elsewhere, events as JSON
+//! for programs, or nothing.
+
+mod bars;
+mod news;
+mod output;
+mod rows;
+
+use std::time::Duration;
+
+use faces::openwop;
+use kernel::run::{Event, RunEvent};
+use kernel::time::Timestamp;
+
+use crate::data::Data;
+use crate::exit::Failure;
+use crate::follow::{Follower, News};
+use crate::{style, talk, text};
+use bars::Bars;
+use news::sentence;
+use output::Outputs;
+
+/// How much to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// Nothing before the end.
+    Quiet,
+    /// What becomes of nodes.
+    Nodes,
+    /// What processes write, too.
+    Output,
+}
+
+/// A view of followed runs.
+pub(crate) struct Live {
+    look: Look,
+    outputs: Outputs,
+    detail: Detail,
+}
+
+enum Look {
+    Nothing,
+    Lines,
+    Bars(Bars),
+    /// `None` once nobody reads any more. The runs go on.
+    Json(Option<Data>),
+}
+
+impl Live {
+    /// Talks to people: bars where stderr is a terminal, else lines.
+    pub(crate) fn for_people(detail: Detail) -> Self {
+        let look = match detail {
+            Detail::Quiet => Look::Nothing,
+            _ if talk::is_drawable() => Look::Bars(Bars::new()),
+            _ => Look::Lines,
+        };
+        Self {
+            look,
+            outputs: Outputs::default(),
+            detail,
+        }
+    }
+
+    /// Gives programs an event per line.
+    pub(crate) fn for_programs() -> Self {
+        let look = Look::Json(Some(Data::new()));
+        Self {
+            look,
+            outputs: Outputs::default(),
+            detail: Detail::Quiet,
+        }
+    }
+
+    /// Shows what has come.
+    pub(crate) fn show(
+        &mut self,
+        follower: &Follower,
+        news: &[News],
+        now: Timestamp,
+    ) -> Result<(), Failure> {
+        match &mut self.look {
+            Look::Nothing => {}
+            Look::Json(data) => print(data, follower, news)?,
+            Look::Lines | Look::Bars(_) => {
+                for item in news {
+                    self.tell(follower, item, news);
+                }
+                if let Look::Bars(bars) = &mut self.look {
+                    bars.draw(follower, &self.outputs, now);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Says what an event means to people, and what it lets them read.
+    fn tell(&mut self, follower: &Follower, item: &News, news: &[News]) {
+        for line in self.outputs.take(item) {
+            if self.detail == Detail::Output {
+                let name = news::name(follower, line.of, line.node.as_str());
+                talk::say(format!(
+                    "       {} {}",
+                    style::dim(format!("{name} |")),
+                    line.text
+                ));
+            }
+        }
+        let is_drawn = matches!(self.look, Look::Bars(_));
+        if is_start(&item.event) && (is_drawn || ends_at_once(item, news)) {
+            return;
+        }
+        if let Some(sentence) = sentence(follower, item) {
+            talk::say(format!("{}  {sentence}", stamp(follower, item)));
+        }
+    }
+
+    /// Takes away what is only there while something goes on.
+    pub(crate) fn end(&mut self) {
+        if let Look::Bars(bars) = &mut self.look {
+            bars.end();
+        }
+    }
+}
+
+/// On a terminal what has started shows as a row.
+fn is_start(event: &Event) -> bool {
+    matches!(event.body, RunEvent::NodeStarted { .. })
+}
+
+/// Whether a node that started has ended by now: its end tells it all.
+fn ends_at_once(start: &News, news: &[News]) -> bool {
+    let RunEvent::NodeStarted {
+        node_id: started, ..
+    } = &start.event.body
+    else {
+        return false;
+    };
+    news.iter().any(|later| {
+        later.of == start.of
+            && later.event.seq > start.event.seq
+            && matches!(&later.event.body, RunEvent::NodeCompleted { node_id, .. } if node_id == started)
+    })
+}
+
+/// Time since the run began.
+fn stamp(follower: &Follower, news: &News) -> String {
+    let began = follower.runs()[news.of]
+        .run
+        .facts()
+        .map_or(news.event.at, |facts| facts.started_at);
+    style::dim(text::clock(Duration::from_millis(
+        news.event.at.ms_since(began),
+    )))
+}
+
+fn print(data: &mut Option<Data>, follower: &Follower, news: &[News]) -> Result<(), Failure> {
+    let Some(open) = data else { return Ok(()) };
+    let mut print = || {
+        for News { of, cause, event } in news {
+            let header = &follower.runs()[*of].run.header;
+            open.json_line(&openwop::v1::event_caused_by(header, event, *cause))?;
+        }
+        open.flush()
+    };
+    match print() {
+        Err(Failure::Unread) => {
+            *data = None;
+            Ok(())
+        }
+        done => done,
+    }
+}

@@ -1,0 +1,208 @@
+//! Events as sentences for people who watch.
+
+use kernel::run::event::{Ending, SkipReason};
+use kernel::run::{NodeError, RunEvent};
+
+use crate::follow::{Follower, News};
+use crate::lookup::short;
+use crate::{style, talk, text};
+
+/// The longest error shown while something goes on; the end shows it whole.
+const ERROR_WIDTH: usize = 160;
+
+/// A mark in front of a sentence.
+enum Mark {
+    Go,
+    Done,
+    Failed,
+    Again,
+    Skipped,
+    Ask,
+}
+
+impl Mark {
+    fn show(&self) -> String {
+        let symbol = talk::has_symbols();
+        let pick = |sign: &'static str, word: &'static str| if symbol { sign } else { word };
+        match self {
+            Self::Go => style::busy(pick("▶", ">")),
+            Self::Done => style::good(pick("✓", "+")),
+            Self::Failed => style::bad(pick("✗", "x")),
+            Self::Again => style::warn(pick("↻", "~")),
+            Self::Skipped => style::dim(pick("○", "-")),
+            Self::Ask => style::warn("?"),
+        }
+    }
+}
+
+/// What an event means to somebody who watches; `None` for the small print.
+pub(crate) fn sentence(follower: &Follower, news: &News) -> Option<String> {
+    use RunEvent as E;
+    let name = |node: &str| style::strong(name(follower, news.of, node));
+    let run = &follower.runs()[news.of].run;
+    let (mark, sentence) = match &news.event.body {
+        E::NodeStarted {
+            node_id, attempt, ..
+        } => {
+            let again = match attempt {
+                0 => String::new(),
+                n => format!(", attempt {}", n + 1),
+            };
+            (
+                Mark::Go,
+                format!("{} started{again}", name(node_id.as_str())),
+            )
+        }
+        E::AttemptRestarted {
+            node_id, restarts, ..
+        } => {
+            let times = match restarts {
+                0 | 1 => String::new(),
+                n => format!(" (restart {n})"),
+            };
+            (
+                Mark::Again,
+                format!(
+                    "{} starts over: it was in flight when its engine ended{times}",
+                    name(node_id.as_str())
+                ),
+            )
+        }
+        E::NodeCompleted {
+            node_id,
+            duration_ms,
+            port,
+            ..
+        } => {
+            let port = match port {
+                Some(port) => format!(", port {}", text::one_line(port, 40)),
+                None => String::new(),
+            };
+            let took = style::dim(format!("in {}", text::ms(*duration_ms)));
+            (
+                Mark::Done,
+                format!("{} completed {took}{port}", name(node_id.as_str())),
+            )
+        }
+        E::NodeFailed { node_id, error, .. } => (
+            Mark::Failed,
+            format!("{} failed: {}", name(node_id.as_str()), shown(error)),
+        ),
+        E::NodeRetried {
+            node_id,
+            attempt,
+            delay_ms,
+            last_error,
+            ..
+        } => {
+            let text = format!(
+                "{} failed and is tried again in {} (attempt {}): {}",
+                name(node_id.as_str()),
+                text::ms(*delay_ms),
+                attempt + 1,
+                shown(last_error),
+            );
+            (Mark::Again, text)
+        }
+        E::NodeSkipped {
+            node_id, reason, ..
+        } => {
+            let why = match reason {
+                SkipReason::RuleNotMet => "what it waits for did not happen",
+                SkipReason::Disabled => "it is disabled",
+                SkipReason::OnFailure => "it failed and may be skipped",
+            };
+            (
+                Mark::Skipped,
+                format!("{} skipped: {why}", name(node_id.as_str())),
+            )
+        }
+        E::NodeCancelled { node_id, .. } => {
+            (Mark::Skipped, format!("{} stopped", name(node_id.as_str())))
+        }
+        E::NodeDispatched {
+            node_id,
+            child_run_id,
+            child_workflow_id,
+            ..
+        } => {
+            let child = short(child_run_id);
+            (
+                Mark::Go,
+                format!(
+                    "{} runs {child_workflow_id} as {child}",
+                    name(node_id.as_str())
+                ),
+            )
+        }
+        E::InterruptRequested {
+            node_id, kind, key, ..
+        } => {
+            let (run, key) = (short(&run.header.stream), text::one_line(key, 80));
+            let text = format!(
+                "{} waits for {kind}; answer with `runwright runs signal {run} {key} JSON`",
+                name(node_id.as_str())
+            );
+            (Mark::Ask, text)
+        }
+        E::InterruptResolved { node_id, .. } => (
+            Mark::Done,
+            format!("{} got its answer", name(node_id.as_str())),
+        ),
+        E::RunResuming { .. } => (
+            Mark::Again,
+            "taken over from an engine that has ended".to_owned(),
+        ),
+        E::RunPaused { reason, .. } => (Mark::Ask, format!("paused{}", why(reason.as_deref()))),
+        E::RunDraining { reason } => (
+            Mark::Ask,
+            format!("pauses when what runs has ended{}", why(reason.as_deref())),
+        ),
+        E::RunResumed { .. } => (Mark::Go, "goes on after a pause".to_owned()),
+        E::RunStopping {
+            ending: Ending::Failed { .. },
+        } => (Mark::Failed, "fails; what still runs is stopped".to_owned()),
+        E::RunStopping {
+            ending: Ending::Cancelled { reason, .. },
+        } => (
+            Mark::Skipped,
+            format!("is being cancelled{}", why(reason.as_deref())),
+        ),
+        E::CapBreached {
+            limit, observed, ..
+        } => (
+            Mark::Failed,
+            format!("reached a limit: {observed} asked for, {limit} allowed"),
+        ),
+        E::LogAppended { level, message, .. } if matches!(level.as_str(), "warn" | "error") => {
+            (Mark::Ask, text::one_line(message, ERROR_WIDTH))
+        }
+        E::SignalReceived { name, .. } => (
+            Mark::Go,
+            format!("signal {} came", text::one_line(name, 80)),
+        ),
+        _ => return None,
+    };
+    Some(format!("{} {sentence}", mark.show()))
+}
+
+/// A node by the path that leads to it through the runs followed.
+pub(crate) fn name(follower: &Follower, of: usize, node: &str) -> String {
+    let mut name = text::one_line(node, 60);
+    let mut parent = &follower.runs()[of].parent;
+    while let Some(above) = parent {
+        name = format!("{}/{name}", text::one_line(above.node.as_str(), 60));
+        parent = &follower.runs()[above.of].parent;
+    }
+    name
+}
+
+fn shown(error: &NodeError) -> String {
+    text::one_line(&error.message, ERROR_WIDTH)
+}
+
+fn why(reason: Option<&str>) -> String {
+    reason
+        .map(|reason| format!(": {}", text::one_line(reason, ERROR_WIDTH)))
+        .unwrap_or_default()
+}

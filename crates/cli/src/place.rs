@@ -1,0 +1,118 @@
+//! Where things lie: the project folder and the data folder.
+
+use std::path::{Path, PathBuf};
+
+use crate::exit::Failure;
+
+/// The name of the data folder inside a project folder.
+const DATA_FOLDER: &str = ".runwright";
+
+/// Where processes work and where the store lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Relative paths of process nodes start here. Absolute.
+    pub project: PathBuf,
+    /// The folder of the store and of attempts. Absolute; may not exist yet.
+    pub data: PathBuf,
+}
+
+impl Place {
+    /// Finds both from what was typed.
+    ///
+    /// The project is the folder asked for; else the one that a data folder named `.runwright`
+    /// lies in; else the nearest folder, from the current one up, that has a `.runwright`; else
+    /// the current folder.
+    pub(crate) fn find(project: Option<&Path>, data: Option<&Path>) -> Result<Self, Failure> {
+        let here = std::env::current_dir().map_err(|error| {
+            Failure::new(format!(
+                "the current folder cannot be used: {}",
+                crate::exit::io_text(&error)
+            ))
+        })?;
+        Self::from(&here, project, data)
+    }
+
+    fn from(here: &Path, project: Option<&Path>, data: Option<&Path>) -> Result<Self, Failure> {
+        let data = data.map(|data| here.join(data));
+        let project = match (project, &data) {
+            (Some(project), _) => {
+                let project = here.join(project);
+                project
+                    .canonicalize()
+                    .map_err(|error| Failure::file(&project, &error))?
+            }
+            (None, Some(data)) if data.file_name().is_some_and(|name| name == DATA_FOLDER) => {
+                data.parent().unwrap_or(here).to_owned()
+            }
+            (None, Some(_)) => here.to_owned(),
+            (None, None) => {
+                let mut above = here.ancestors();
+                above
+                    .find(|folder| folder.join(DATA_FOLDER).is_dir())
+                    .unwrap_or(here)
+                    .to_owned()
+            }
+        };
+        let data = data.unwrap_or_else(|| project.join(DATA_FOLDER));
+        Ok(Self { project, data })
+    }
+
+    /// The file of the store.
+    pub(crate) fn store(&self) -> PathBuf {
+        self.data.join("store.db")
+    }
+
+    /// The folder with a folder per run, with a folder per attempt.
+    pub(crate) fn attempts(&self) -> PathBuf {
+        self.data.join("attempts")
+    }
+
+    /// Makes the data folder, and keeps it out of version control.
+    pub(crate) fn create(&self) -> Result<(), Failure> {
+        let fail = |error: std::io::Error| Failure::file(&self.data, &error);
+        if self.data.is_dir() {
+            return Ok(());
+        }
+        std::fs::create_dir_all(&self.data).map_err(fail)?;
+        std::fs::write(self.data.join(".gitignore"), "*\n").map_err(fail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_data_folder_makes_its_folder_the_project() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        let inner = top.join("a/b");
+        std::fs::create_dir_all(&inner).unwrap();
+        let find = |project, data| Place::from(&inner, project, data).unwrap();
+
+        assert_eq!(find(None, None).project, inner);
+        std::fs::create_dir(top.join(DATA_FOLDER)).unwrap();
+        let found = find(None, None);
+        assert_eq!(
+            (found.project, found.data),
+            (top.clone(), top.join(DATA_FOLDER))
+        );
+
+        let asked = find(Some(Path::new("..")), None);
+        assert_eq!(
+            (asked.project, asked.data),
+            (top.join("a"), top.join("a/.runwright"))
+        );
+
+        let store = top.join("x/.runwright");
+        assert_eq!(find(None, Some(&store)).project, top.join("x"));
+        assert_eq!(find(None, Some(Path::new("d"))).project, inner);
+        assert_eq!(find(None, Some(Path::new("d"))).data, inner.join("d"));
+    }
+
+    #[test]
+    fn a_project_that_is_not_there_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Place::from(folder.path(), Some(Path::new("nope")), None).is_err());
+    }
+}

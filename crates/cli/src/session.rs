@@ -1,0 +1,151 @@
+//! What the options every command has mean: where to work, how to speak.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use kernel::ids::TenantId;
+use runtime::door::Door;
+use runtime::hints::Hints;
+use runtime::nodes::Registry;
+use runtime::plans::Plans;
+use store::Store;
+use store_sqlite::{Access, Durability, Options, SqliteStore};
+
+use crate::env;
+use crate::exit::Failure;
+use crate::place::Place;
+
+/// Options of every command, as typed.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Options of every command")]
+pub(crate) struct Typed {
+    /// Folder of the store [default: .runwright in the project folder]
+    #[arg(long, global = true, value_name = "DIR", env = env::DATA, hide_env = true)]
+    data: Option<PathBuf>,
+
+    /// Folder the workflow's processes work in [default: the nearest one, from here up, that has
+    /// a .runwright folder; else this one]
+    #[arg(long, global = true, value_name = "DIR", env = env::PROJECT, hide_env = true)]
+    project: Option<PathBuf>,
+
+    /// When an acknowledged write is safe from a power cut; `relaxed` is faster and may lose the
+    /// last moments before one
+    #[arg(long, global = true, value_name = "WHEN", default_value = "full")]
+    durability: Safety,
+
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    color: Colour,
+
+    /// Print data as JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Colour {
+    /// On a terminal
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Safety {
+    /// Every write waits for the disk
+    Full,
+    /// Writes are not waited for one by one
+    Relaxed,
+}
+
+/// How data is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// What the options mean.
+pub(crate) struct Session {
+    /// Where to work.
+    pub place: Place,
+    /// How data is printed.
+    pub form: Form,
+    /// When a write counts as done.
+    pub durability: Durability,
+    /// Whose runs.
+    pub tenant: TenantId,
+    /// The node types of this program.
+    pub nodes: Arc<Registry>,
+}
+
+impl Session {
+    /// Understands what was typed.
+    pub(crate) fn new(typed: &Typed) -> Result<Self, Failure> {
+        match typed.color {
+            // The conventions (NO_COLOR and others) decide.
+            Colour::Auto => {}
+            Colour::Always => anstream::ColorChoice::Always.write_global(),
+            Colour::Never => anstream::ColorChoice::Never.write_global(),
+        }
+        Ok(Self {
+            place: Place::find(typed.project.as_deref(), typed.data.as_deref())?,
+            form: if typed.json { Form::Json } else { Form::Text },
+            durability: match typed.durability {
+                Safety::Full => Durability::Full,
+                Safety::Relaxed => Durability::Relaxed,
+            },
+            tenant: TenantId::new("local"),
+            nodes: Arc::new(Registry::standard()),
+        })
+    }
+
+    /// Opens the store to read it. Other processes may write meanwhile.
+    pub(crate) fn read(&self) -> Result<Door, Failure> {
+        self.open(Access::Read)
+    }
+
+    /// Opens a store that exists, to change it.
+    pub(crate) fn write(&self) -> Result<Door, Failure> {
+        self.open(Access::Write)
+    }
+
+    /// Opens the store, making it where there is none.
+    pub(crate) fn create(&self) -> Result<Door, Failure> {
+        self.place.create()?;
+        self.open(Access::Create)
+    }
+
+    fn open(&self, access: Access) -> Result<Door, Failure> {
+        let path = self.place.store();
+        if access != Access::Create && !path.exists() {
+            let what = format!("there is no store in {}", self.place.data.display());
+            return Err(Failure::new(what)
+                .hint("begin one with `runwright run FILE`, or name another folder with --data"));
+        }
+        let options = Options {
+            access,
+            durability: self.durability,
+            ..Options::default()
+        };
+        let store =
+            SqliteStore::open(&path, options).map_err(|error| match Failure::from(error) {
+                Failure::Said { what, hint } => Failure::Said {
+                    what: format!("{}: {what}", path.display()),
+                    hint,
+                },
+                other => other,
+            })?;
+        let store: Arc<dyn Store> = Arc::new(store);
+        Ok(Door::new(
+            store,
+            Arc::new(Plans::new(self.nodes.clone())),
+            Hints::default(),
+        ))
+    }
+}

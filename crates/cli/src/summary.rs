@@ -1,0 +1,233 @@
+//! How runs ended, and what to do next.
+
+use kernel::definition::Plan;
+use kernel::run::Run;
+use kernel::run::state::{End, Facts, NodeStatus, Phase};
+use serde_json::{Map, Value};
+
+use crate::data::Data;
+use crate::exit::{Exit, Failure};
+use crate::lookup::short;
+use crate::{style, talk, text};
+
+/// Lines of an output shown; the rest is in the store.
+const OUTPUT_LINES: usize = 40;
+
+/// Says how a run ended, or why it has not.
+pub(crate) fn say(run: &Run) {
+    let id = short(&run.header.stream);
+    let symbols = talk::has_symbols();
+    let sign = |symbol: &'static str, word: &'static str| if symbols { symbol } else { word };
+    let workflow = text::one_line(run.plan.workflow.as_str(), 60);
+    let nodes = run.facts().map(counts).unwrap_or_default();
+    let took = text::ms(run.head.at.ms_since(run.header.created_at));
+    match run.end() {
+        Some(End::Completed { .. }) => {
+            let sign = style::good(sign("✓", "+"));
+            talk::say(format!(
+                "{sign} {workflow} {id} {} in {took}: {nodes}",
+                style::good("completed")
+            ));
+        }
+        Some(End::Failed { error, node }) => {
+            let sign = style::bad(sign("✗", "x"));
+            talk::say(format!(
+                "{sign} {workflow} {id} {} after {took}: {nodes}",
+                style::bad("failed")
+            ));
+            let at = match node {
+                Some(node) => format!(
+                    "node {}: ",
+                    style::strong(text::one_line(node.as_str(), 60))
+                ),
+                None => String::new(),
+            };
+            let code = style::dim(format!("[{}]", text::one_line(&error.code, 60)));
+            talk::say(indented(&format!(
+                "{at}{} {code}",
+                text::plain(&error.message)
+            )));
+            next(&format!(
+                "`runwright events {id}` shows what happened; correct the cause and run it again"
+            ));
+        }
+        Some(End::Cancelled { reason }) => {
+            let why = reason
+                .as_deref()
+                .map(|reason| format!(" ({})", text::one_line(reason, 120)));
+            talk::say(format!(
+                "{} {workflow} {id} cancelled after {took}{}: {nodes}",
+                style::dim(sign("○", "-")),
+                why.unwrap_or_default()
+            ));
+        }
+        None => say_open(run, &workflow, id, &nodes),
+    }
+}
+
+fn say_open(run: &Run, workflow: &str, id: &str, nodes: &str) {
+    let status = style::status(run.status());
+    talk::say(format!(
+        "{} {workflow} {id} is {status}: {nodes}",
+        style::warn("!")
+    ));
+    for open in run.facts().into_iter().flat_map(|facts| &facts.interrupts) {
+        let key = text::one_line(&open.key, 80);
+        next(&format!(
+            "`runwright runs signal {id} {key} JSON` answers what it waits for"
+        ));
+    }
+    match run.phase() {
+        Some(Phase::Paused { .. }) => next(&format!(
+            "`runwright runs unpause {id}`, then `runwright resume {id}`"
+        )),
+        _ => next(&format!("`runwright resume {id}` goes on with it")),
+    }
+}
+
+fn next(text: &str) {
+    talk::say(format!("  {} {text}", style::dim("next:")));
+}
+
+fn indented(text: &str) -> String {
+    text.lines()
+        .map(|line| format!("  {line}"))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// How many nodes stand where: `5 nodes completed, 1 failed`.
+pub(crate) fn counts(facts: &Facts) -> String {
+    let words = [
+        "completed",
+        "failed",
+        "running",
+        "suspended",
+        "retrying",
+        "skipped",
+        "cancelled",
+        "pending",
+    ];
+    let count = |word: &str| {
+        facts
+            .nodes
+            .iter()
+            .filter(|node| node.status.as_str() == word)
+            .count()
+    };
+    let mut parts = Vec::new();
+    for word in words {
+        match count(word) {
+            0 => {}
+            n if parts.is_empty() => parts.push(format!("{} {word}", text::count(n, "node"))),
+            n => parts.push(format!("{n} {word}")),
+        }
+    }
+    if facts.takeovers > 0 {
+        parts.push(format!("taken over {}", times(facts.takeovers)));
+    }
+    parts.join(", ")
+}
+
+fn times(n: u32) -> String {
+    match n {
+        1 => "once".into(),
+        2 => "twice".into(),
+        n => format!("{n} times"),
+    }
+}
+
+/// Prints what a completed run gives back, for people: text as text, the rest as JSON.
+pub(crate) fn print_outputs(data: &mut Data, run: &Run) -> Result<(), Failure> {
+    let Some(End::Completed { outputs }) = run.end() else {
+        return Ok(());
+    };
+    for (name, value) in shown_outputs(&run.plan, outputs) {
+        let name = style::strong(text::one_line(name, 60));
+        let shown = match value {
+            Shown::Text(text) => text::plain(text.trim_end()),
+            Shown::Json(value) => {
+                text::plain(&serde_json::to_string_pretty(value).unwrap_or_default())
+            }
+        };
+        let mut lines = shown.lines();
+        match (lines.next(), lines.next()) {
+            (None, _) => {}
+            (Some(only), None) => data.line(format!("{name}: {only}"))?,
+            (Some(first), Some(second)) => {
+                data.line(format!("{name}:"))?;
+                let all = [first, second].into_iter().chain(lines);
+                for line in all.clone().take(OUTPUT_LINES) {
+                    data.line(format!("  {line}"))?;
+                }
+                let more = all.count().saturating_sub(OUTPUT_LINES);
+                if more > 0 {
+                    let id = short(&run.header.stream);
+                    data.line(style::dim(format!(
+                        "  … {} more: runwright runs show {id} --json",
+                        text::count(more, "line")
+                    )))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+enum Shown<'a> {
+    Text(&'a str),
+    Json(&'a Value),
+}
+
+/// What of each output to show: of a process what it wrote, as long as that is a text.
+fn shown_outputs<'a>(
+    plan: &Plan,
+    outputs: &'a Map<String, Value>,
+) -> impl Iterator<Item = (&'a str, Shown<'a>)> {
+    outputs.iter().filter_map(move |(name, value)| {
+        let is_process = plan
+            .node_ix(name)
+            .is_some_and(|ix| plan.node(ix).type_id == "runwright.process");
+        let shown = match value {
+            Value::Object(ports) if ports.is_empty() => return None,
+            Value::Object(ports) if is_process => match (ports.get("json"), ports.get("stdout")) {
+                (Some(json), _) => Shown::Json(json),
+                (None, Some(Value::String(text))) => Shown::Text(text),
+                _ => Shown::Json(value),
+            },
+            Value::String(text) => Shown::Text(text),
+            value => Shown::Json(value),
+        };
+        Some((name.as_str(), shown))
+    })
+}
+
+/// What the exit code says of runs that were driven.
+pub(crate) fn exit<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Exit {
+    let codes = runs.into_iter().map(|run| match run.end() {
+        Some(End::Failed { .. } | End::Cancelled { .. }) => Exit::Found,
+        Some(End::Completed { .. }) | None => Exit::Done,
+    });
+    codes.max().unwrap_or(Exit::Done)
+}
+
+/// How a node stands, in a few words.
+pub(crate) fn standing(status: &NodeStatus) -> String {
+    match status {
+        NodeStatus::InFlight { restarts: 0, .. } => String::new(),
+        NodeStatus::InFlight { restarts, .. } => format!("restarted {}", times(*restarts)),
+        NodeStatus::Delayed { .. } => "waits for its time".into(),
+        NodeStatus::Dispatched { child, .. } => format!("as run {}", short(child)),
+        NodeStatus::Suspended { .. } => "waits for an answer".into(),
+        NodeStatus::Backoff { last_error, .. } => text::one_line(&last_error.message, 100),
+        NodeStatus::Failed { error, .. } => text::one_line(&error.message, 100),
+        NodeStatus::Completed {
+            port: Some(port), ..
+        } => format!("port {}", text::one_line(port, 40)),
+        NodeStatus::Skipped { .. }
+        | NodeStatus::Idle
+        | NodeStatus::Ready { .. }
+        | NodeStatus::Completed { port: None, .. }
+        | NodeStatus::Cancelled => String::new(),
+    }
+}

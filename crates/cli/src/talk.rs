@@ -1,0 +1,121 @@
+//! Talk to stderr: what people read, never what programs parse.
+//!
+//! One place for it, because progress bars, plain lines and the engine's own reports share the
+//! terminal: what is said while bars are drawn goes above them.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
+
+use anstream::{AutoStream, ColorChoice};
+use indicatif::MultiProgress;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::env;
+use crate::exit::Failure;
+use crate::style;
+
+/// The bars on the terminal now.
+static BARS: Mutex<Option<MultiProgress>> = Mutex::new(None);
+
+/// Says a line, or several.
+pub(crate) fn say(text: impl AsRef<str>) {
+    let write = || {
+        // Nobody can be told that stderr is closed.
+        let _ = writeln!(anstream::stderr().lock(), "{}", text.as_ref());
+    };
+    let bars = BARS.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*bars {
+        Some(bars) => bars.suspend(write),
+        None => write(),
+    }
+}
+
+/// Says why a command could not do what was asked.
+pub(crate) fn say_failure(failure: &Failure) {
+    say(format!("{} {failure}", style::bad("error:")));
+    if let Failure::Said {
+        hint: Some(hint), ..
+    } = failure
+    {
+        say(format!("{} {hint}", style::dim(" next:")));
+    }
+}
+
+/// From now on bars are on the terminal, or none any more.
+pub(crate) fn draw_above(bars: Option<MultiProgress>) {
+    *BARS.lock().unwrap_or_else(PoisonError::into_inner) = bars;
+}
+
+/// Whether stderr is a terminal that bars can be drawn on.
+pub(crate) fn is_drawable() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Whether what is said may be coloured.
+pub(crate) fn is_coloured() -> bool {
+    AutoStream::choice(&io::stderr()) != ColorChoice::Never
+}
+
+/// Whether the terminal shows more than ASCII.
+pub(crate) fn has_symbols() -> bool {
+    let encoding = env::ENCODING
+        .iter()
+        .filter_map(std::env::var_os)
+        .find(|value| !value.is_empty());
+    encoding.is_some_and(|value| {
+        let value = value.to_string_lossy().to_ascii_lowercase();
+        value.contains("utf-8") || value.contains("utf8")
+    })
+}
+
+/// Lets the engine report of itself, as far as `RUNWRIGHT_LOG` asks for it; warnings otherwise.
+pub(crate) fn listen_to_engine() {
+    let filter = std::env::var(env::LOG)
+        .ok()
+        .filter(|filter| !filter.is_empty());
+    let filter = match EnvFilter::try_new(filter.as_deref().unwrap_or("error")) {
+        Ok(filter) => filter,
+        Err(_) => {
+            say(format!(
+                "{} is not a filter and is not used; write info, say",
+                env::LOG
+            ));
+            EnvFilter::new("error")
+        }
+    };
+    let reports = tracing_subscriber::fmt().with_env_filter(filter);
+    // A second subscriber is refused; the first one stays.
+    let _ = reports.with_writer(Lines).try_init();
+}
+
+/// Hands each report to [`say`].
+struct Lines;
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Line;
+
+    fn make_writer(&'a self) -> Line {
+        Line(Vec::new())
+    }
+}
+
+/// One report, said when it is complete.
+struct Line(Vec<u8>);
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        say(String::from_utf8_lossy(&self.0).trim_end());
+    }
+}

@@ -1,0 +1,11 @@
+//! The real program in a fresh folder. A module per topic: `usage` for what can be typed wrong,
+//! `documents` for bad workflows, `running` for runs that end, `reading` for what is told of
+//! them, `steering` for what is done to them, `crash` for what a kill leaves.
+
+mod crash;
+mod documents;
+mod reading;
+mod running;
+mod steering;
+mod support;
+mod usage;

@@ -1,0 +1,177 @@
+//! What is done to runs from outside, while an engine drives them and while none does.
+
+use serde_json::json;
+
+use crate::support::*;
+
+/// A run that waits in its first step until something is written to `gate`.
+fn gated(lab: &Lab) -> (String, Gate) {
+    let gate = lab.gate("gate");
+    let config = json!({
+        "argv": ["sh", "-euc", "echo waiting; read -r _ < gate"], "env": { "LAB": lab.mark() },
+    });
+    let nodes = [
+        node("gated", "runwright.process", config),
+        script("after", "echo after"),
+    ];
+    (
+        lab.workflow(&workflow("gated", &nodes, &[("gated", "after")])),
+        gate,
+    )
+}
+
+#[test]
+fn a_run_that_another_process_drives_is_cancelled() {
+    let lab = Lab::new();
+    let (file, _gate) = gated(&lab);
+    let mut engine = lab.engine(&["run", &file]);
+    engine.wait_for(is("output.chunk"));
+    lab.call(&["runs", "cancel", "last", "--reason", "not needed"])
+        .with(0)
+        .says("is being cancelled");
+    let (code, snapshot) = engine.end();
+    assert_eq!(code, 1);
+    assert_eq!(snapshot.unwrap()["status"], "cancelled");
+    assert_eq!(lab.attempts_alive(), [0; 0]);
+    lab.call(&["events", "last"]).with(0).prints("not needed");
+    lab.call(&["runs", "cancel", "last"])
+        .with(2)
+        .says("cancelled already");
+}
+
+#[test]
+fn a_run_that_nobody_drives_is_cancelled_when_it_is_driven() {
+    let lab = Lab::new();
+    let (file, _gate) = gated(&lab);
+    let mut engine = lab.engine(&["run", &file]);
+    engine.wait_for(is("output.chunk"));
+    engine.kill();
+    lab.wait_until_quiet();
+    lab.call(&["runs", "cancel", "last"])
+        .with(0)
+        .says("runwright resume");
+    lab.call(&["resume"]).with(1).says("cancelled");
+}
+
+#[test]
+fn a_pause_lets_what_runs_end_and_starts_nothing() {
+    let lab = Lab::new();
+    let (file, mut gate) = gated(&lab);
+    let mut engine = lab.engine(&["run", &file]);
+    engine.wait_for(is("output.chunk"));
+    lab.call(&["runs", "pause", "last", "--reason", "lunch"])
+        .with(0)
+        .says("pauses when");
+    lab.call(&["runs", "pause", "last"]).with(2);
+    gate.open();
+    engine.wait_for(is("run.paused"));
+    let events = lab.events("last");
+    assert!(
+        !events.iter().any(is_of("node.started", "after")),
+        "{events:#?}"
+    );
+    lab.call(&["runs", "unpause", "last"]).with(0);
+    assert_eq!(engine.end().0, 0, "whoever drove it goes on with it");
+    lab.call(&["runs", "unpause", "last"]).with(2);
+}
+
+#[test]
+fn a_paused_run_is_not_resumed_by_the_way() {
+    let lab = Lab::new();
+    let file = lab.workflow(&one_script("w", "echo ran >> ran"));
+    lab.call(&["run", &file, "--detach"]).with(0);
+    lab.call(&["runs", "pause", "last"])
+        .with(0)
+        .says("is paused");
+    lab.call(&["resume"]).with(0).says("runs unpause");
+    assert_eq!(lab.read("ran"), "");
+    lab.call(&["runs", "unpause", "last"])
+        .with(0)
+        .says("runwright resume");
+    lab.call(&["resume"]).with(0);
+    assert_eq!(lab.read("ran"), "ran\n");
+}
+
+#[test]
+fn a_signal_answers_what_a_run_waits_for() {
+    let lab = Lab::new();
+    let ask = node(
+        "ask",
+        "core.interrupt",
+        json!({ "kind": "approval", "key": "deploy" }),
+    );
+    let file = lab.workflow(&workflow(
+        "w",
+        &[ask, script("after", "true")],
+        &[("ask", "after")],
+    ));
+    let mut engine = lab.engine(&["run", &file]);
+    let asked = engine.wait_for(is("interrupt.requested"));
+    lab.call(&["runs", "show", "last"])
+        .with(0)
+        .prints("approval: `runwright runs signal");
+    let key = "deploy";
+    lab.call(&["runs", "signal", "last", key, "yes"])
+        .with(2)
+        .says("'\"yes\"'");
+    let answer = r#"{"action": "accept"}"#;
+    lab.call(&["runs", "signal", "last", key, answer]).with(0);
+    let (code, snapshot) = engine.end();
+    assert_eq!(
+        (code, &snapshot.unwrap()["status"]),
+        (0, &json!("completed")),
+        "{asked}"
+    );
+}
+
+#[test]
+fn a_signal_counts_once_by_its_id() {
+    let lab = Lab::new();
+    let file = lab.workflow(&one_script("w", "true"));
+    lab.call(&["run", &file, "--detach"]).with(0);
+    lab.call(&["runs", "signal", "last", "paid", "5", "--id", "p-1"])
+        .with(0);
+    lab.call(&["runs", "signal", "last", "paid", "5", "--id", "p-1"])
+        .with(2)
+        .says("received before");
+    lab.call_with(
+        &["runs", "signal", "last", "paid", "-", "--id", "p-2"],
+        b"{\"n\": 1}",
+    )
+    .with(0);
+    lab.call(&["runs", "signal", "last", "paid", "{\"a\":1,\"a\":2}"])
+        .with(2)
+        .says("/a");
+}
+
+#[test]
+fn a_purge_leaves_a_tombstone_and_asks_first() {
+    let lab = Lab::new();
+    let child = lab.workflow(&one_script("child", "true"));
+    let call = node("call", "core.subWorkflow", json!({ "workflowId": "child" }));
+    let parent = lab.workflow(&workflow("parent", &[call], &[]));
+    lab.call(&["run", &parent, "--with", &child]).with(0);
+    let run = lab.call(&["runs", "show", "last", "--json"]).json()["runId"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    lab.call(&["runs", "purge", &run])
+        .with(2)
+        .says("erases 2 runs for good")
+        .says("--yes");
+    lab.call(&["runs", "purge", &run, "--yes", "--reason", "a test"])
+        .with(0)
+        .says("2 runs erased");
+    lab.call(&["runs", "show", &run])
+        .with(2)
+        .says("was purged at")
+        .says("a test");
+    assert_eq!(lab.call(&["runs", "list", "--json"]).with(0).stdout, "");
+    lab.call(&["verify"]).with(0);
+
+    lab.call(&["run", &child, "--detach"]).with(0);
+    lab.call(&["runs", "purge", "last", "--yes"])
+        .with(2)
+        .says("has not ended")
+        .says("cancel");
+}

@@ -1,0 +1,352 @@
+//! A folder of its own for each test, the program in it, and ways to wait that end.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde_json::{Value, json};
+
+/// Nothing in these tests takes longer unless it hangs.
+const DEADLINE_S: i64 = 60;
+
+/// A project folder that is removed at the end.
+pub(crate) struct Lab {
+    folder: tempfile::TempDir,
+}
+
+/// A gate that scripts wait at with `read -r _ < NAME`, one script at a time.
+pub(crate) struct Gate(File);
+
+impl Gate {
+    /// Lets the script that waits, or comes next, go on.
+    pub(crate) fn open(&mut self) {
+        self.0.write_all(b"open\n").unwrap();
+    }
+}
+
+/// How a call of the program ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("the program writes UTF-8");
+        Self {
+            code: output.status.code().expect("the program was not killed"),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+}
+
+impl Ended {
+    /// Checks the exit code; shows everything where it is another.
+    #[track_caller]
+    pub(crate) fn with(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{self:#?}");
+        self
+    }
+
+    /// Checks that stderr says something.
+    #[track_caller]
+    pub(crate) fn says(self, text: &str) -> Self {
+        assert!(
+            self.stderr.contains(text),
+            "{text:?} is not said in {self:#?}"
+        );
+        self
+    }
+
+    /// Checks that stdout has something.
+    #[track_caller]
+    pub(crate) fn prints(self, text: &str) -> Self {
+        assert!(self.stdout.contains(text), "{text:?} is not in {self:#?}");
+        self
+    }
+
+    /// Standard output as JSON.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error} in {self:#?}"))
+    }
+
+    /// Standard output as lines of JSON.
+    #[track_caller]
+    pub(crate) fn json_lines(&self) -> Vec<Value> {
+        let read =
+            |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        self.stdout.lines().map(read).collect()
+    }
+}
+
+impl Lab {
+    pub(crate) fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A text that only processes of this lab have in their environment.
+    pub(crate) fn mark(&self) -> String {
+        let name = self.path().file_name().unwrap().to_str().unwrap();
+        format!("lab-{}", name.trim_start_matches('.'))
+    }
+
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path().join(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path().join(name)).unwrap_or_default()
+    }
+
+    /// Writes a workflow as `NAME.json`.
+    pub(crate) fn workflow(&self, workflow: &Value) -> String {
+        let name = format!("{}.json", workflow["id"].as_str().unwrap());
+        self.write(&name, workflow.to_string());
+        name
+    }
+
+    pub(crate) fn gate(&self, name: &str) -> Gate {
+        let path = self.path().join(name);
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).unwrap();
+        // Open for both, so that neither this nor a script waits for the other to open it.
+        Gate(File::options().read(true).write(true).open(path).unwrap())
+    }
+
+    /// The program, not started yet, in an environment of its own.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_runwright"));
+        command
+            .args(args)
+            .current_dir(self.path())
+            .env_clear()
+            .stdin(Stdio::null());
+        command
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("LANG", "C.UTF-8");
+        command
+    }
+
+    /// Calls the program and waits for its end.
+    pub(crate) fn call(&self, args: &[&str]) -> Ended {
+        self.command(args).output().unwrap().into()
+    }
+
+    /// Calls the program with something to read.
+    pub(crate) fn call_with(&self, args: &[&str], stdin: &[u8]) -> Ended {
+        let mut command = self.command(args);
+        let command = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // The program may end before it has read everything.
+        let _ = child.stdin.take().unwrap().write_all(stdin);
+        child.wait_with_output().unwrap().into()
+    }
+
+    /// Starts the program and follows the events it prints.
+    pub(crate) fn engine(&self, args: &[&str]) -> Engine {
+        let mut command = self.command(args);
+        let mut child = command
+            .arg("--json")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Engine { child, lines }
+    }
+
+    /// The events of a run, read from the store alone.
+    pub(crate) fn events(&self, run: &str) -> Vec<Value> {
+        self.call(&["events", run, "--json"]).with(0).json_lines()
+    }
+
+    /// The id of the newest run.
+    pub(crate) fn last_run(&self) -> String {
+        let listed = self
+            .call(&["runs", "list", "--limit", "1", "--json"])
+            .with(0);
+        listed.json()["runId"].as_str().unwrap().to_owned()
+    }
+
+    /// The ids of the living processes that carry this lab's mark: what attempts started.
+    pub(crate) fn attempts_alive(&self) -> Vec<i32> {
+        let variable = format!("LAB={}", self.mark());
+        alive("environ", |bytes| {
+            bytes
+                .split(|&byte| byte == 0)
+                .any(|part| part == variable.as_bytes())
+        })
+    }
+
+    /// The ids of the living supervisors of this lab.
+    pub(crate) fn supervisors_alive(&self) -> Vec<i32> {
+        let folder = self.path().to_str().unwrap().as_bytes();
+        let is_ours = |bytes: &[u8]| {
+            let mut args = bytes.split(|&byte| byte == 0).skip(1);
+            args.next() == Some(b"__exec")
+                && args
+                    .next()
+                    .is_some_and(|dir| dir.windows(folder.len()).any(|part| part == folder))
+        };
+        alive("cmdline", is_ours)
+    }
+
+    /// Waits until nothing of this lab runs any more.
+    pub(crate) fn wait_until_quiet(&self) {
+        loop {
+            let running = [self.supervisors_alive(), self.attempts_alive()].concat();
+            if running.is_empty() {
+                return;
+            }
+            running.into_iter().for_each(wait_until_gone);
+        }
+    }
+}
+
+fn alive(file: &str, is_ours: impl Fn(&[u8]) -> bool) -> Vec<i32> {
+    let pids = fs::read_dir("/proc").unwrap().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &i32| {
+        // What has ended and waits to be collected has neither file content.
+        fs::read(format!("/proc/{pid}/{file}")).is_ok_and(|bytes| is_ours(&bytes))
+    })
+    .collect()
+}
+
+/// Waits until a process is gone, without looking again and again.
+pub(crate) fn wait_until_gone(pid: i32) {
+    let Ok(handle) = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()) else {
+        return;
+    };
+    let mut set = [PollFd::new(&handle, PollFlags::IN)];
+    let timeout = Timespec {
+        tv_sec: DEADLINE_S,
+        tv_nsec: 0,
+    };
+    let ready = poll(&mut set, Some(&timeout)).unwrap();
+    assert_eq!(ready, 1, "process {pid} should be gone");
+}
+
+/// The program while it drives runs, killed at the end of the test if it still lives.
+pub(crate) struct Engine {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Engine {
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+
+    /// The next line it prints; `None` when it has ended.
+    pub(crate) fn next(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        let read = self.lines.read_line(&mut line).unwrap();
+        (read > 0).then(|| serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}")))
+    }
+
+    /// Reads until an event is one that is waited for.
+    pub(crate) fn wait_for(&mut self, what: impl Fn(&Value) -> bool) -> Value {
+        while let Some(event) = self.next() {
+            if what(&event) {
+                return event;
+            }
+        }
+        panic!("the engine ended before that came");
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Any other signal.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let pid = Pid::from_raw(self.pid()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for its end; gives the exit code and the last line it printed.
+    pub(crate) fn end(&mut self) -> (i32, Option<Value>) {
+        let mut last = None;
+        while let Some(line) = self.next() {
+            last = Some(line);
+        }
+        (
+            self.child
+                .wait()
+                .unwrap()
+                .code()
+                .expect("it was not killed"),
+            last,
+        )
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether an event is of a type.
+pub(crate) fn is(kind: &'static str) -> impl Fn(&Value) -> bool {
+    move |event| event["type"] == kind
+}
+
+/// Whether an event is of a type and about a node.
+pub(crate) fn is_of(kind: &'static str, node: &'static str) -> impl Fn(&Value) -> bool {
+    move |event| event["type"] == kind && event["nodeId"] == node
+}
+
+/// A workflow of nodes and `from -> to` edges.
+pub(crate) fn workflow(id: &str, nodes: &[Value], edges: &[(&str, &str)]) -> Value {
+    let edges = edges.iter().map(|(from, to)| {
+        json!({ "id": format!("{from}-{to}"), "sourceNodeId": from, "targetNodeId": to })
+    });
+    json!({
+        "id": id, "name": id, "version": "1.0.0",
+        "nodes": nodes, "edges": edges.collect::<Vec<_>>(),
+        "triggers": [], "variables": [], "settings": {}, "metadata": {},
+    })
+}
+
+/// A node without inputs.
+pub(crate) fn node(id: &str, type_id: &str, config: Value) -> Value {
+    json!({
+        "id": id, "typeId": type_id, "name": id, "position": { "x": 0, "y": 0 },
+        "inputs": {}, "config": config,
+    })
+}
+
+/// A node that runs a shell script.
+pub(crate) fn script(id: &str, script: &str) -> Value {
+    node(
+        id,
+        "runwright.process",
+        json!({ "argv": ["sh", "-euc", script] }),
+    )
+}
+
+/// A workflow that has one node, which runs a script.
+pub(crate) fn one_script(id: &str, text: &str) -> Value {
+    workflow(id, &[script("step", text)], &[])
+}

@@ -1,0 +1,232 @@
+//! What can be typed, and typed wrong.
+
+use crate::support::*;
+
+#[test]
+fn help_says_what_there_is_and_how_it_ends() {
+    let lab = Lab::new();
+    let help = lab.call(&["--help"]).with(0);
+    for text in [
+        "run ",
+        "resume",
+        "verify",
+        "Exit codes",
+        "RUNWRIGHT_DATA",
+        "NO_COLOR",
+    ] {
+        assert!(
+            help.stdout.contains(text),
+            "{text} is missing in {}",
+            help.stdout
+        );
+    }
+    assert!(
+        !help.stdout.contains("__exec"),
+        "the supervisor is no command for people"
+    );
+    let commands = [
+        "run",
+        "resume",
+        "events",
+        "verify",
+        "doctor",
+        "completions",
+        "runs list",
+        "runs show",
+        "runs events",
+        "runs tail",
+        "runs cancel",
+        "runs pause",
+        "runs unpause",
+        "runs signal",
+        "runs artifact",
+        "runs purge",
+        "workflow validate",
+        "workflow graph",
+        "workflow put",
+        "workflow list",
+        "workflow nodes",
+    ];
+    for command in commands {
+        let mut args: Vec<&str> = command.split(' ').collect();
+        args.push("--help");
+        lab.call(&args).with(0).prints("Usage: runwright");
+    }
+    assert!(
+        !lab.path().join(".runwright").exists(),
+        "help writes nothing"
+    );
+}
+
+#[test]
+fn nothing_typed_is_wrong_usage() {
+    let lab = Lab::new();
+    lab.call(&[]).with(2).says("Usage: runwright");
+    lab.call(&["runs"]).with(2).says("Usage: runwright");
+    lab.call(&["fly"]).with(2).says("unrecognized subcommand");
+    lab.call(&["verfy"]).with(2).says("verify");
+    lab.call(&["run"]).with(2).says("FILE");
+    lab.call(&["run", "x.json", "--input", "novalue"])
+        .with(2)
+        .says("write NAME=VALUE");
+    lab.call(&["run", "x.json", "--max-parallel", "0"]).with(2);
+    lab.call(&["run", "x.json", "--watch", "--quiet"])
+        .with(2)
+        .says("cannot be used with");
+}
+
+#[test]
+fn the_supervisor_command_says_that_it_is_not_for_people() {
+    Lab::new()
+        .call(&["__exec"])
+        .with(2)
+        .says("started by the engine only");
+}
+
+#[test]
+fn a_store_that_is_not_there_is_named_and_not_made() {
+    let lab = Lab::new();
+    for args in [
+        &["runs", "list"][..],
+        &["runs", "show", "last"],
+        &["events", "last"],
+        &["resume"],
+        &["verify"],
+        &["runs", "cancel", "last"],
+        &["workflow", "list"],
+    ] {
+        lab.call(args)
+            .with(2)
+            .says("there is no store in")
+            .says("runwright run FILE");
+    }
+    assert!(!lab.path().join(".runwright").exists());
+}
+
+#[test]
+fn a_file_that_is_no_store_is_left_alone() {
+    let lab = Lab::new();
+    std::fs::create_dir(lab.path().join(".runwright")).unwrap();
+    lab.write(".runwright/store.db", "these are not the bytes of a store");
+    lab.call(&["runs", "list"]).with(2).says("store.db");
+    let file = lab.workflow(&one_script("w", "true"));
+    lab.call(&["run", &file]).with(2).says("store.db");
+    assert_eq!(
+        lab.read(".runwright/store.db"),
+        "these are not the bytes of a store"
+    );
+    lab.call(&["doctor"]).with(1).prints("bad");
+}
+
+#[test]
+fn a_run_id_is_never_a_path() {
+    let lab = Lab::new();
+    let file = lab.workflow(&one_script("w", "true"));
+    lab.call(&["run", &file]).with(0);
+    for id in ["../../../etc/passwd", "a/b", "", "run-é", "a b", "*"] {
+        let ended = lab.call(&["runs", "show", id]).with(2);
+        assert!(!ended.stderr.contains("panicked"), "{ended:?}");
+    }
+    lab.call(&["runs", "show", "zzzzzzzz"])
+        .with(2)
+        .says("there is no run `zzzzzzzz`");
+    lab.call(&["runs", "show", "ab"])
+        .with(2)
+        .says("at least 4 characters");
+    lab.call(&["runs", "purge", "..", "--yes"]).with(2);
+}
+
+#[test]
+fn runs_are_found_by_parts_of_their_ids_and_slips_are_understood() {
+    let lab = Lab::new();
+    let file = lab.workflow(&one_script("w", "true"));
+    lab.call(&["run", &file]).with(0);
+    let run = lab.last_run();
+    let tail = &run[run.len() - 8..];
+    for part in [
+        run.as_str(),
+        tail,
+        &run[..run.len() - 2],
+        &run[4..20],
+        "last",
+    ] {
+        assert_eq!(
+            lab.call(&["runs", "show", part, "--json"]).with(0).json()["runId"],
+            run.as_str()
+        );
+    }
+    let mut slip: Vec<char> = tail.chars().collect();
+    slip.swap(2, 3);
+    let slip: String = slip.into_iter().collect();
+    if slip != tail {
+        lab.call(&["runs", "show", &slip])
+            .with(2)
+            .says(&format!("did you mean {tail}?"));
+    }
+    lab.call(&["run", &file]).with(0);
+    lab.call(&["runs", "show", "run-01"])
+        .with(2)
+        .says("fits several runs")
+        .says(&run);
+}
+
+#[test]
+fn colours_are_for_terminals_or_on_demand() {
+    let lab = Lab::new();
+    let file = lab.workflow(&one_script("w", "true"));
+    let escape = '\u{1b}';
+    for args in [
+        &["run", &file][..],
+        &["runs", "list"],
+        &["events", "last"],
+        &["doctor"],
+    ] {
+        let ended = lab.call(args).with(0);
+        assert!(
+            !ended.stdout.contains(escape) && !ended.stderr.contains(escape),
+            "{ended:?}"
+        );
+    }
+    let forced = lab.call(&["runs", "list", "--color", "always"]).with(0);
+    assert!(forced.stdout.contains(escape), "{forced:?}");
+    let mut command = lab.command(&["runs", "list"]);
+    command.env("CLICOLOR_FORCE", "1").env("NO_COLOR", "1");
+    let ended = Ended::from(command.output().unwrap());
+    assert!(
+        !ended.stdout.contains(escape),
+        "NO_COLOR is stronger: {ended:?}"
+    );
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let lab = Lab::new();
+    let file = lab.workflow(&one_script("w", "true"));
+    lab.call(&["run", &file]).with(0);
+    let mut command = lab.command(&["events", "last", "--json"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ended = Ended::from(command.stdout(writer).output().unwrap());
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+    // The run does not end with whoever watched it.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = lab.command(&["run", &file, "--json"]);
+    assert!(command.stdout(writer).status().unwrap().success());
+    assert_eq!(
+        lab.call(&["runs", "show", "last", "--json"]).json()["status"],
+        "completed"
+    );
+}
+
+#[test]
+fn completions_are_scripts_for_each_shell() {
+    let lab = Lab::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        lab.call(&["completions", shell])
+            .with(0)
+            .prints("runwright")
+            .prints("resume");
+    }
+    lab.call(&["completions", "cobol"]).with(2).says("bash");
+}
