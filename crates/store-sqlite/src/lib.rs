@@ -1,13 +1,11 @@
 //! The store over SQLite.
 //!
-//! One thread per process owns the writing connection. Whatever waits at a moment shares one
-//! transaction and one sync ([`store::group`]); a write is acknowledged only after its commit. Reads
-//! use connections of their own and see one snapshot each ([`store::readers`]). Any number of processes
-//! may open the same file: write transactions exclude each other, and the row id of an event is
-//! its position, so the feed is in commit order across all of them.
+//! One thread per process owns the writing connection; what waits at a moment shares one transaction
+//! and one sync ([`store::group`]) and is acknowledged after its commit. Reads see one snapshot each
+//! ([`store::readers`]). Any number of processes may open a file: write transactions exclude each
+//! other, and the row id of an event is its position, so the feed is in commit order across all.
 //!
 //! **Architecture invariant:** no event kind is named here; rows are bytes and columns.
-//!
 //! Reading order: `schema/`, `options`, `open`, `append`, `log`, `queue`.
 
 mod append;

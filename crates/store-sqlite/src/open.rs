@@ -20,9 +20,8 @@ const MIGRATIONS: &[&str] = &[include_str!("../schema/0001_initial.sql")];
 /// The version of the schema that this build writes and reads.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
 
-/// Settings of every connection. Page caches bound the memory of a store whatever its size, and
-/// nothing is mapped: mapped pages count as memory of the process, and a file that is cut short
-/// would kill it. Damaged pages are refused instead of followed.
+/// Settings of every connection: bounded page caches and nothing mapped (mapped pages count as
+/// memory, and a file cut short would kill the process); damaged pages are refused.
 const SETTINGS: &str = "PRAGMA cache_size = -4096; PRAGMA mmap_size = 0; \
     PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
     PRAGMA foreign_keys = ON;";
