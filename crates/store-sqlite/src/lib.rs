@@ -5,8 +5,7 @@
 //! ([`store::readers`]). Any number of processes may open a file: write transactions exclude each
 //! other, and the row id of an event is its position, so the feed is in commit order across all.
 //!
-//! **Architecture invariant:** no event kind is named here; rows are bytes and columns.
-//! Reading order: `schema/`, `options`, `open`, `append`, `log`, `queue`.
+//! **Invariant:** no event kind is named here; rows are bytes and columns. Reading order: `schema/`, `options`, `open`, `append`, `log`, `queue`.
 
 mod append;
 mod blobs;
