@@ -1,6 +1,6 @@
 //! The project's own commands. `cargo xtask ci` is the one to run before a change is done.
 //!
-//! Each command is a module: [`ci`], [`tidy`], [`direction`], [`soak`], [`bench`]. Data and
+//! Each command is a module: [`ci`], [`tidy`], [`direction`], [`soak`], [`mod@bench`]. Data and
 //! findings go to stdout, a broken call to stderr. Exit codes: 0 done, 1 something was found or
 //! failed, 2 the call was wrong.
 //!

@@ -1,7 +1,7 @@
 //! Control nodes: they change what runs next and touch nothing outside.
 //!
 //! One file each. A control node is a pure function from its config, its inputs and the scope of
-//! the run to what [`Began`] can say; adding one is a change of the event format's meaning.
+//! the run to what `Began` can say; adding one is a change of the event format's meaning.
 
 pub mod channel_write;
 pub mod conditional;
