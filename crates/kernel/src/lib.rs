@@ -9,7 +9,7 @@
 //! only way out is a [`batch::Batch`] that somebody else makes durable.
 //!
 //! Reading order: [`ids`], [`stream`], [`run`] (`event` -> `state` -> `fold` -> `decide`),
-//! [`definition`], [`batch`].
+//! [`definition`], [`batch`], [`fork`], [`replay`].
 
 pub mod batch;
 pub mod check;
@@ -17,11 +17,13 @@ pub mod control;
 pub mod definition;
 pub mod digest;
 pub mod expr;
+pub mod fork;
 pub mod ids;
 pub mod json;
 pub mod limits;
 pub mod problem;
 pub mod registry;
+pub mod replay;
 pub mod run;
 pub mod stream;
 pub mod time;

@@ -38,6 +38,10 @@ pub const MAX_RETRIES: u32 = MAX_ATTEMPTS - 1;
 pub const MAX_WAIT_MS: u64 = 10 * 366 * 24 * 3_600_000;
 /// Signals kept for a name nobody waits for yet, over all names.
 pub const MAX_INBOX: usize = 10_000;
+/// Events that a fork copies, or decides again, in one append.
+pub const MAX_COPY_EVENTS: usize = 10_000;
+/// Bytes of events that a fork copies, or decides again, in one append. One event more may go in.
+pub const MAX_COPY_BYTES: usize = 16 << 20;
 /// How deep runs may start runs.
 pub const MAX_RUN_DEPTH: u32 = 16;
 /// Tags of a run, and bytes of one.

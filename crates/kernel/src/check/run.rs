@@ -9,7 +9,6 @@ use crate::definition::NodeIx;
 use crate::limits;
 use crate::run::event::{CapKind, DrainPolicy, Ending};
 use crate::run::{CausedBy, Event, RunEvent};
-use crate::stream::ForkMode;
 use crate::time::Timestamp;
 
 /// The run so far.
@@ -245,13 +244,17 @@ impl Log<'_> {
     }
 
     fn forks(&mut self) {
-        let is_branch = self
-            .header
-            .origin
-            .as_ref()
-            .is_some_and(|origin| origin.mode == ForkMode::Branch);
-        self.require(is_branch, || "only a branch holds a fork".into());
-        self.abandon(|waits_for| !matches!(waits_for, WaitsFor::Answer { .. }));
+        let is_fork = self.header.origin.is_some();
+        self.require(is_fork, || "only a fork holds a fork".into());
+        self.abandon(|waits_for| {
+            !matches!(
+                waits_for,
+                WaitsFor::Answer {
+                    answered: false,
+                    ..
+                }
+            )
+        });
         self.run.children.retain(|_, settled| *settled);
         self.run.reserved.clear();
     }

@@ -3,6 +3,7 @@
 //! Deterministic and total: `fold(a + b) = fold(fold(a), b)`, and an event that cannot follow
 //! the state before it is an error that names its sequence, never a panic.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::definition::{NodeIx, Plan, Reducer};
 use crate::digest::Digest;
-use crate::ids::{NodeId, Seq};
+use crate::ids::{InterruptId, NodeId, Seq};
 use crate::run::budget::Budget;
 use crate::run::channel;
 use crate::run::event::{DrainPolicy, Event, RunEvent};
@@ -244,6 +245,7 @@ impl Run {
                 if *visit != node.visit {
                     *node = NodeRun {
                         visit: *visit,
+                        round: round_of(&node.status),
                         ..NodeRun::default()
                     };
                 }
@@ -570,7 +572,7 @@ impl Run {
 
     /// An immediate pause: attempts in flight and delays start over as new attempts.
     fn abandon_in_flight(&mut self) {
-        self.abandon(|status| match status {
+        self.abandon(|_, status| match status {
             NodeStatus::InFlight { attempt, .. } | NodeStatus::Delayed { attempt } => {
                 Some(*attempt)
             }
@@ -579,11 +581,27 @@ impl Run {
     }
 
     /// A branch: what is in flight belongs to the source and starts over here as new attempts,
-    /// children as other runs. Every other wait goes on as if no time had passed.
+    /// children as other runs. Every other wait goes on as if no time had passed. Where the cut
+    /// went through an interrupt, an open question stays open and an answered one is asked anew.
     fn leave_the_source_behind(&mut self, at: Timestamp) {
-        self.abandon(|status| match status {
+        let open: BTreeSet<InterruptId> = match self.facts() {
+            Some(facts) => facts
+                .interrupts
+                .iter()
+                .map(|open| open.id.clone())
+                .collect(),
+            None => BTreeSet::new(),
+        };
+        let asking: BTreeSet<u32> = match self.facts() {
+            Some(facts) => facts.interrupts.iter().map(|open| open.node).collect(),
+            None => BTreeSet::new(),
+        };
+        self.abandon(|ix, status| match status {
+            NodeStatus::InFlight { .. } if asking.contains(&ix) => None,
+            NodeStatus::Suspended { interrupt, .. } if open.contains(interrupt) => None,
             NodeStatus::InFlight { attempt, .. }
             | NodeStatus::Delayed { attempt }
+            | NodeStatus::Suspended { attempt, .. }
             | NodeStatus::Dispatched { attempt, .. } => Some(*attempt),
             _ => None,
         });
@@ -602,14 +620,14 @@ impl Run {
     }
 
     /// Makes the next attempt ready of every node whose current one is chosen.
-    fn abandon(&mut self, chosen: impl Fn(&NodeStatus) -> Option<u32>) {
+    fn abandon(&mut self, chosen: impl Fn(u32, &NodeStatus) -> Option<u32>) {
         let plan = self.plan.clone();
         let RunState::Active { facts, .. } = &mut self.state else {
             return;
         };
         for &ix in &facts.active {
             let node = &mut facts.nodes[ix as usize];
-            let Some(attempt) = chosen(&node.status) else {
+            let Some(attempt) = chosen(ix, &node.status) else {
                 continue;
             };
             let id = &plan.nodes[ix as usize].id;
@@ -694,6 +712,16 @@ fn set_timer(facts: &mut Facts, name: String, due: Option<Timestamp>) {
     match due {
         Some(due) => drop(facts.timers.insert(name, due)),
         None => drop(facts.timers.remove(&name)),
+    }
+}
+
+/// The index of the round that a loop's head has begun.
+fn round_of(status: &NodeStatus) -> Option<u64> {
+    match status {
+        NodeStatus::Completed { outputs, port, .. } if port.as_deref() == Some("body") => {
+            outputs.get("index").and_then(Value::as_u64)
+        }
+        _ => None,
     }
 }
 

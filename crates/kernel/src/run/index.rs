@@ -30,7 +30,11 @@ impl RunIndex {
             queue: header.policy.queue.clone(),
             priority: header.policy.priority,
             concurrency_key: header.policy.concurrency_key.clone(),
-            parent: header.parent.as_ref().map(|parent| parent.run.clone()),
+            // Its parent started the source, not the fork.
+            parent: match header.origin {
+                None => header.parent.as_ref().map(|parent| parent.run.clone()),
+                Some(_) => None,
+            },
             created_at: header.created_at,
             updated_at: run.head.at,
             tags: facts.map(|facts| facts.tags.clone()).unwrap_or_default(),
@@ -44,6 +48,9 @@ impl RunIndex {
 
 /// Whether a worker has something to do now, without waiting for a timer.
 fn is_runnable(run: &Run) -> bool {
+    if run.is_replay() || run.is_copying() {
+        return false;
+    }
     let RunState::Active { phase, .. } = &run.state else {
         return false;
     };

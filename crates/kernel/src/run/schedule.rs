@@ -183,7 +183,17 @@ pub fn judge_round(plan: &Plan, facts: &Facts, head: NodeIx) -> Round {
     if !over {
         return Round::Open;
     }
-    let back = body.back_edges.iter().any(|edge| {
+    match leads_back(plan, facts, head) {
+        true => Round::Again,
+        false => Round::Broken,
+    }
+}
+
+/// Whether a settled body leads back to its head.
+pub fn leads_back(plan: &Plan, facts: &Facts, head: NodeIx) -> bool {
+    let body = plan.node(head).body.as_ref();
+    let mut back_edges = body.into_iter().flat_map(|body| &body.back_edges);
+    back_edges.any(|edge| {
         let state = edge_state(plan, facts, *edge);
         let rule = plan.edge(*edge).rule;
         match state {
@@ -192,8 +202,7 @@ pub fn judge_round(plan: &Plan, facts: &Facts, head: NodeIx) -> Round {
             EdgeState::Skipped => rule == TriggerRule::AllComplete,
             EdgeState::Pending => false,
         }
-    });
-    if back { Round::Again } else { Round::Broken }
+    })
 }
 
 fn is_mid_loop(node: &NodeRun) -> bool {

@@ -11,7 +11,7 @@ use crate::digest::Digest;
 use crate::ids::{AttemptId, InterruptId, MessageId, NodeId, Seq, StreamId, WorkflowId};
 use crate::run::budget::Budget;
 use crate::run::event::{Artifact, Ending, NodeError, SkipReason, Usage};
-use crate::stream::StreamHeader;
+use crate::stream::{ForkMode, StreamHeader};
 use crate::time::Timestamp;
 
 /// A run as its log tells it, with what the log refers to.
@@ -177,6 +177,9 @@ pub struct NodeRun {
     pub settled_at: Option<Timestamp>,
     /// What its ports resolved to, while it is active.
     pub inputs: Option<Map<String, Value>>,
+    /// Of a loop's head that was entered again: the index of the round before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round: Option<u64>,
     /// Where it stands.
     pub status: NodeStatus,
 }
@@ -430,8 +433,27 @@ impl Run {
         matches!(self.state, RunState::Settled { .. })
     }
 
+    /// Whether this is a replay: it repeats what its source recorded, and nothing else.
+    pub fn is_replay(&self) -> bool {
+        let origin = self.header.origin.as_ref();
+        origin.is_some_and(|origin| origin.mode == ForkMode::Replay)
+    }
+
+    /// Whether this is a branch whose copied beginning does not end yet in `RunForked`. Nobody
+    /// drives it and nothing but its fork is decided on it.
+    pub fn is_copying(&self) -> bool {
+        let Some(origin) = &self.header.origin else {
+            return false;
+        };
+        let forked_from = self.facts().and_then(|facts| facts.forked_from.as_ref());
+        origin.mode == ForkMode::Branch && origin.seq > 0 && forked_from != Some(&origin.source)
+    }
+
     /// The run's status as the wire and the index name it.
     pub fn status(&self) -> &'static str {
+        if self.is_copying() {
+            return "pending";
+        }
         match &self.state {
             RunState::Unborn => "pending",
             RunState::Settled { end, .. } => match end {
@@ -506,8 +528,8 @@ impl Run {
     /// and a stopping run none, so that nothing is due that would be refused.
     pub fn timers(&self) -> impl Iterator<Item = (&str, Timestamp)> {
         let active = match &self.state {
-            RunState::Active { phase, facts } => Some((phase, facts)),
-            RunState::Unborn | RunState::Settled { .. } => None,
+            RunState::Active { phase, facts } if !self.is_copying() => Some((phase, facts)),
+            _ => None,
         };
         active.into_iter().flat_map(|(phase, facts)| {
             let counts = move |name: &str| match phase {

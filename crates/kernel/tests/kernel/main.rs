@@ -5,19 +5,26 @@
 //! written in the notation of [`flow`], events are compared in the notation of [`notation`].
 
 mod flow;
+mod forking;
+mod holder;
 mod laws;
 mod notation;
+mod scenes;
 mod world;
 
 mod bounds;
 mod budget;
 mod cancel;
 mod children;
+mod cuts;
 mod data;
 mod failure;
+mod forks;
+mod golden;
 mod interrupts;
 mod lifecycle;
 mod loops;
 mod pause;
+mod replays;
 mod rules;
 mod takeover;

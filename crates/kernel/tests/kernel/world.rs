@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kernel::batch::{Message, Record, TimerChange};
+use kernel::batch::{Batch, Message, Record, TimerChange};
 use kernel::definition::Plan;
 use kernel::digest::Digest;
 use kernel::ids::{AttemptId, InterruptId, Seq, StreamId};
@@ -137,10 +137,18 @@ impl World {
 
     /// Keeps a batch as a store would.
     fn accept(&mut self, decided: Decided) {
-        let batch = &decided.batch;
-        self.batches.push(batch.first_seq());
+        self.append(&decided.batch);
+        self.run = decided.run;
+    }
+
+    /// Keeps what a batch holds.
+    pub(crate) fn append(&mut self, batch: &Batch) {
         for record in batch.records() {
-            let event = serde_json::from_slice(&record.content).expect("a record is an event");
+            let event: Event =
+                serde_json::from_slice(&record.content).expect("a record is an event");
+            if event.cause.is_some() {
+                self.batches.push(event.seq);
+            }
             self.events.push(event);
             self.records.push(record.clone());
         }
@@ -156,7 +164,6 @@ impl World {
         }
         self.outbox.extend_from_slice(batch.outbox());
         self.blobs.extend_from_slice(batch.blobs());
-        self.run = decided.run;
     }
 
     /// Creates the run, driven at once.

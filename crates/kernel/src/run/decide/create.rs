@@ -1,6 +1,6 @@
 //! Creating a run.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Decision;
 use crate::limits;
@@ -17,7 +17,16 @@ impl Decision {
             .plan
             .bind_inputs(&create.inputs)
             .map_err(Rejection::InvalidInputs)?;
-        check_bounds(create)?;
+        if json_size(&create.inputs) > limits::MAX_VALUE_BYTES {
+            return Err(Rejection::TooLarge {
+                what: "the object of inputs",
+            });
+        }
+        check_bounds(
+            &create.tags,
+            Some(&create.metadata),
+            Some(&create.configurable),
+        )?;
         self.emit(RunEvent::RunStarted {
             workflow_id: self.run.plan.workflow.clone(),
             inputs: create.inputs.clone(),
@@ -36,28 +45,24 @@ impl Decision {
     }
 }
 
-fn check_bounds(create: &Create) -> Result<(), Rejection> {
+/// Refuses what a caller says about a run beside its inputs when it is too large.
+pub(super) fn check_bounds(
+    tags: &[String],
+    metadata: Option<&Map<String, Value>>,
+    configurable: Option<&Map<String, Value>>,
+) -> Result<(), Rejection> {
     let too_large = |what| Err(Rejection::TooLarge { what });
-    for (fields, what) in [
-        (&create.inputs, "the object of inputs"),
-        (&create.configurable, "the configurable overlay"),
-    ] {
-        if json_size(fields) > limits::MAX_VALUE_BYTES {
-            return too_large(what);
-        }
+    if configurable.is_some_and(|fields| json_size(fields) > limits::MAX_VALUE_BYTES) {
+        return too_large("the configurable overlay");
     }
-    if create.tags.len() > limits::MAX_TAGS {
+    if tags.len() > limits::MAX_TAGS {
         return too_large("the list of tags");
     }
-    if create
-        .tags
-        .iter()
-        .any(|tag| tag.len() > limits::MAX_TAG_BYTES)
-    {
+    if tags.iter().any(|tag| tag.len() > limits::MAX_TAG_BYTES) {
         return too_large("a tag");
     }
-    if !create.metadata.is_empty() {
-        let metadata = Value::Object(create.metadata.clone());
+    if let Some(metadata) = metadata.filter(|metadata| !metadata.is_empty()) {
+        let metadata = Value::Object(metadata.clone());
         if metadata.to_string().len() > limits::MAX_METADATA_BYTES {
             return too_large("the metadata");
         }

@@ -1,14 +1,17 @@
 //! Where a branch leaves its source.
 
 use super::Decision;
+use super::create::check_bounds;
 use crate::definition::{NodeIx, OnFailure};
 use crate::ids::{Seq, StreamId};
 use crate::run::command::Overlay;
 use crate::run::event::{Ending, RunEvent, SkipReason};
 use crate::run::rejection::Rejection;
 use crate::run::schedule;
+use crate::run::scope::Just;
 use crate::run::state::NodeStatus;
 use crate::stream::ForkMode;
+use crate::time::Timestamp;
 
 impl Decision {
     /// Marks the end of the copied prefix. Nothing starts here: the branch has no holder yet.
@@ -22,13 +25,19 @@ impl Decision {
     ) -> Result<(), Rejection> {
         let origin = self.run.header.origin.as_ref();
         let is_new = origin.is_some_and(|origin| {
-            origin.mode == ForkMode::Branch
-                && origin.source == *source
+            // A replay of a branch comes past where the branch left its own source.
+            (origin.mode == ForkMode::Replay || origin.source == *source)
                 && self.facts().forked_from.as_ref() != Some(source)
         });
         if !is_new {
             return Err(Rejection::Existing);
         }
+        check_bounds(
+            overlay.tags.as_deref().unwrap_or_default(),
+            overlay.metadata.as_ref(),
+            overlay.configurable.as_ref(),
+        )?;
+        let cut_at = self.run.head.at;
         self.emit(RunEvent::RunForked {
             source_run_id: source.clone(),
             from_sequence: at,
@@ -42,10 +51,65 @@ impl Decision {
                 self.cancel_node(NodeIx(ix), "stopped");
             }
         } else {
+            self.suspend_who_asked();
             self.settle_failures();
+            self.settle_conditions(cut_at);
+            self.take_early_answers();
         }
         self.conclude();
         Ok(())
+    }
+
+    /// Questions that were asked just before the cut.
+    fn suspend_who_asked(&mut self) {
+        for open in self.facts().interrupts.clone() {
+            let ix = NodeIx(open.node);
+            let node = &self.facts().nodes[ix.index()];
+            if !matches!(node.status, NodeStatus::Suspended { .. }) {
+                let visit = node.visit;
+                self.emit(RunEvent::NodeSuspended {
+                    node_id: self.node_id(ix),
+                    visit,
+                    interrupt_id: open.id,
+                    kind: open.kind,
+                });
+            }
+        }
+    }
+
+    /// Answers that had arrived but were not taken yet.
+    fn take_early_answers(&mut self) {
+        if self.run.phase().is_none() || self.is_stopping() {
+            return;
+        }
+        for open in self.facts().interrupts.clone() {
+            let waiting = self.facts().inbox.waiting.get(&open.key);
+            if let Some(signal) = waiting.and_then(|signals| signals.first()).cloned() {
+                self.answer(&open.id, signal.payload, None);
+            }
+        }
+    }
+
+    /// Conditions without a value at a node that settled last: the run ended for them.
+    fn settle_conditions(&mut self, cut_at: Timestamp) {
+        let plan = self.run.plan.clone();
+        for ix in plan.node_ixs() {
+            let node = &self.facts().nodes[ix.index()];
+            if node.settled_at != Some(cut_at) || self.run.phase().is_none() {
+                continue;
+            }
+            let broken = match node.status.clone() {
+                NodeStatus::Completed { outputs, port, .. } => {
+                    self.decline(ix, port.as_deref(), Just::Gave(&outputs)).1
+                }
+                NodeStatus::Failed { error, .. } => self.decline(ix, None, Just::Failed(&error)).1,
+                _ => None,
+            };
+            if let Some(error) = broken {
+                let node_id = Some(self.node_id(ix));
+                return self.stop(Ending::Failed { error, node_id });
+            }
+        }
     }
 
     /// Failures whose consequences were cut off.

@@ -104,7 +104,7 @@ impl Decision {
     }
 
     /// Takes an answer: the suspended node goes on and completes with it.
-    fn answer(&mut self, interrupt: &InterruptId, value: Value, by: Option<String>) {
+    pub(super) fn answer(&mut self, interrupt: &InterruptId, value: Value, by: Option<String>) {
         let Some(open) = self
             .facts()
             .interrupts

@@ -111,6 +111,9 @@ impl Decision {
     }
 
     fn dispatch(&mut self, envelope: &Envelope) -> Result<(), Rejection> {
+        if self.run.is_copying() && !matches!(envelope.command, Command::Fork { .. }) {
+            return Err(Rejection::Unborn);
+        }
         match (&self.run.state, &envelope.command) {
             (RunState::Unborn, Command::Create(create)) => return self.create(create),
             (RunState::Unborn, _) => return Err(Rejection::Unborn),
@@ -258,7 +261,12 @@ impl Decision {
         {
             blobs.push(definition.digest);
         }
-        let timers = timer_changes(&self.timers_before, &owned_timers(&self.run));
+        let mut timers = timer_changes(&self.timers_before, &owned_timers(&self.run));
+        if self.run.is_replay() {
+            // A replay repeats: nobody wakes it and nobody hears of it.
+            timers.clear();
+            self.outbox.clear();
+        }
         let batch = Batch {
             stream: self.run.header.stream.clone(),
             tenant: self.run.header.tenant().clone(),

@@ -16,7 +16,7 @@ use crate::run::size::{json_size, size};
 use crate::run::state::{End, NodeStatus, Phase};
 
 /// Edges of a node that are not followed, by position, and the first condition that failed.
-type Declined = (Vec<EdgeIx>, Option<NodeError>);
+pub(super) type Declined = (Vec<EdgeIx>, Option<NodeError>);
 
 impl Decision {
     pub(super) fn advance(&mut self) -> Result<(), Rejection> {
@@ -151,12 +151,17 @@ impl Decision {
         }
         let run_id = self.run.header.root().clone();
         let state = &self.facts().nodes[ix.index()];
-        let visit = if round.is_some() {
-            state.visit + 1
-        } else {
-            state.visit
-        };
-        let known = state.inputs.clone().filter(|_| round.is_none());
+        let is_next_round = state.status.is_settled();
+        let visit = state.visit + u32::from(is_next_round);
+        // A head whose start was cut off by a fork is still between the same two rounds.
+        let round = round.or_else(|| {
+            let left = match schedule::leads_back(&plan, self.facts(), ix) {
+                true => control::loop_head::Left::No,
+                false => control::loop_head::Left::ByBreak,
+            };
+            state.round.map(|previous| (Some(previous), left))
+        });
+        let known = state.inputs.clone().filter(|_| !is_next_round);
         let resolved = match &known {
             Some(inputs) => Ok(inputs.clone()),
             None => resolve_inputs(&plan, self.facts(), run_id.as_str(), ix).and_then(fitting),
@@ -342,7 +347,7 @@ impl Decision {
 
     /// Which outgoing edges are not followed. A condition that fails to evaluate declines its
     /// edge and is reported.
-    fn decline(&self, ix: NodeIx, port: Option<&str>, just: Just<'_>) -> Declined {
+    pub(super) fn decline(&self, ix: NodeIx, port: Option<&str>, just: Just<'_>) -> Declined {
         let plan = &self.run.plan;
         let node = plan.node(ix);
         let open_exits: &[EdgeIx] = match &node.body {

@@ -1,0 +1,317 @@
+//! Forks: runs that begin with a copied part of another run's log.
+//!
+//! A **branch** goes on from there by itself: what was in flight starts over, effects happen
+//! again. A **replay** decides the rest of its source's log again, with the outcomes, answers and
+//! times recorded there; it touches nothing and nobody drives it.
+//!
+//! **Where a log is cut.** Events below the cut are copied byte for byte, under the same
+//! sequences and the same hash chain. A branch is cut exactly where it was asked for, also in the
+//! middle of a batch: what was already recorded stays, and the fork decides what has to follow
+//! from it. One thing is not cut through: the ending of a run (a bound that was breached, nodes
+//! cancelled because the run ends) is left out as a whole, because half of it leads nowhere. A
+//! replay is cut at the beginning of the batch: the events of its first half are decided again
+//! to the same bytes, and a batch is the least that can be decided.
+//!
+//! **How it is written.** A fork of ordinary length is one append. A longer one takes several;
+//! until the last of a branch is durable its state says so ([`Run::is_copying`]): it is not
+//! runnable, has no timers, and takes no command. A replay is never runnable.
+
+mod chunk;
+mod repeat;
+
+use std::sync::Arc;
+
+use crate::ENGINE_VERSION;
+use crate::batch::{Batch, Record};
+use crate::definition::Plan;
+use crate::ids::{Seq, StreamId};
+use crate::replay::{self, Divergence, ReplayError};
+use crate::run::cause::Start;
+use crate::run::{BadEvent, Command, Envelope, Overlay, Rejection, Run, RunEvent, decide};
+use crate::stream::{ForkMode, Origin, StreamHeader};
+use crate::time::Timestamp;
+use chunk::Chunk;
+use repeat::Repeat;
+
+/// What is to be forked, and how.
+#[derive(Clone, Debug)]
+pub struct NewFork {
+    /// The id of the fork.
+    pub stream: StreamId,
+    /// Replay or branch.
+    pub mode: ForkMode,
+    /// Events of the source below this sequence are copied.
+    pub at: Seq,
+    /// What a branch has other than its source.
+    pub overlay: Overlay,
+}
+
+/// Why there is no fork.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ForkError {
+    /// The source has fewer events.
+    #[error("the run has {len} events")]
+    BeyondLog {
+        /// How many it has.
+        len: u64,
+    },
+    /// Nothing is left to do behind the end of a run.
+    #[error("the run ended with event {seq}; branch off at {seq} or before")]
+    Ended {
+        /// The event that ended it.
+        seq: Seq,
+    },
+    /// A replay repeats its source as it was.
+    #[error("a replay cannot have other tags, metadata or settings than its source")]
+    OverlayOnReplay,
+    /// The rules refuse it.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// The source's log is damaged.
+    #[error(transparent)]
+    Source(#[from] ReplayError),
+}
+
+impl From<BadEvent> for ForkError {
+    fn from(bad: BadEvent) -> Self {
+        Self::Source(bad.into())
+    }
+}
+
+impl ForkError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::BeyondLog { .. } => "fork_beyond_log",
+            Self::Ended { .. } => "fork_at_end",
+            Self::OverlayOnReplay => "validation_error",
+            Self::Rejected(rejection) => rejection.code(),
+            Self::Source(_) => "source_damaged",
+        }
+    }
+}
+
+/// A fork in the making: gives the batches that make it, in order. Each must be durable before
+/// the next is asked for.
+#[derive(Debug)]
+pub struct Fork {
+    source: StreamHeader,
+    records: Vec<Record>,
+    overlay: Overlay,
+    now: Timestamp,
+    /// The next record of the source.
+    next: usize,
+    stage: Stage,
+    /// `None` only within a step.
+    run: Option<Run>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Copying,
+    Repeating(Repeat),
+    Done,
+}
+
+impl Fork {
+    /// Plans a fork of a run, given its whole log. `now` is when the fork is made.
+    ///
+    /// # Errors
+    /// A cut that does not exist, or an overlay where there can be none.
+    pub fn new(
+        source: StreamHeader,
+        plan: Arc<Plan>,
+        records: Vec<Record>,
+        new: NewFork,
+        now: Timestamp,
+    ) -> Result<Self, ForkError> {
+        if new.mode == ForkMode::Replay && !new.overlay.is_empty() {
+            return Err(ForkError::OverlayOnReplay);
+        }
+        let seq = cut(&source, &records, new.mode, new.at)?;
+        let header = header(&source, &new, seq, now);
+        Ok(Self {
+            source,
+            records,
+            overlay: new.overlay,
+            now,
+            next: 0,
+            stage: Stage::Copying,
+            run: Some(Run::unborn(Arc::new(header), plan)),
+        })
+    }
+
+    /// The header of the fork.
+    pub fn header(&self) -> &Arc<StreamHeader> {
+        &self.run().header
+    }
+
+    /// The state of the fork after the batches given so far.
+    pub fn run(&self) -> &Run {
+        self.run.as_ref().expect("put back by every step")
+    }
+
+    /// Where a replay left its source, once it has.
+    pub fn divergence(&self) -> Option<&Divergence> {
+        match &self.stage {
+            Stage::Repeating(repeat) => repeat.divergence(),
+            Stage::Copying | Stage::Done => None,
+        }
+    }
+
+    /// The next batch to append; `None` when the fork is whole.
+    ///
+    /// # Errors
+    /// A damaged source, or a refused overlay. The fork cannot be finished then.
+    pub fn next_batch(&mut self) -> Result<Option<Batch>, ForkError> {
+        let mut run = self.run.take().expect("put back by every step");
+        let mut chunk = Chunk::at(&run);
+        let cut = cut_of(&run);
+        if matches!(self.stage, Stage::Copying) {
+            while self.next < cut && !chunk.is_full() {
+                let record = &self.records[self.next];
+                let event = replay::fold_record(&mut run, record)?;
+                chunk.copy(record, &event);
+                self.next += 1;
+            }
+            if self.next < cut {
+                let batch = chunk.seal(&run);
+                self.run = Some(run);
+                return Ok(Some(batch));
+            }
+            self.stage = match mode_of(&run) {
+                ForkMode::Replay => Stage::Repeating(Repeat::default()),
+                ForkMode::Branch => {
+                    run = self.leave(run, &mut chunk)?;
+                    Stage::Done
+                }
+            };
+        }
+        if let Stage::Repeating(repeat) = &mut self.stage {
+            run = repeat.fill(run, &self.source, &self.records, &mut self.next, &mut chunk)?;
+        }
+        let batch = (!chunk.is_empty()).then(|| chunk.seal(&run));
+        self.run = Some(run);
+        Ok(batch)
+    }
+
+    /// The last step of a branch: what it decides itself.
+    fn leave(&self, run: Run, chunk: &mut Chunk) -> Result<Run, ForkError> {
+        let command = match cut_of(&run) {
+            0 => self.create()?,
+            at => Command::Fork {
+                source: self.source.stream.clone(),
+                at: at as u64,
+                overlay: self.overlay.clone(),
+            },
+        };
+        let decided = decide(run, &command.into(), self.now)
+            .map_err(|refused| ForkError::Rejected(refused.rejection))?;
+        Ok(chunk.take(decided))
+    }
+
+    /// Nothing is copied: the run is asked for anew, with what its source was given.
+    fn create(&self) -> Result<Command, ForkError> {
+        let first = replay::batch_at(&self.records, 0)?;
+        let Some((
+            Envelope {
+                command: Command::Create(mut create),
+                ..
+            },
+            _,
+        )) = first.command()
+        else {
+            return Err(ForkError::Rejected(Rejection::Unborn));
+        };
+        let overlay = self.overlay.clone();
+        create.tags = overlay.tags.unwrap_or(create.tags);
+        create.metadata = overlay.metadata.unwrap_or(create.metadata);
+        create.configurable = overlay.configurable.unwrap_or(create.configurable);
+        create.engine_version = ENGINE_VERSION;
+        create.start = Start::WhenClaimed;
+        Ok(Command::Create(create))
+    }
+}
+
+fn mode_of(run: &Run) -> ForkMode {
+    match run.is_replay() {
+        true => ForkMode::Replay,
+        false => ForkMode::Branch,
+    }
+}
+
+fn cut_of(run: &Run) -> usize {
+    let origin = run.header.origin.as_ref();
+    origin.map_or(0, |origin| origin.seq as usize)
+}
+
+fn header(source: &StreamHeader, new: &NewFork, seq: Seq, now: Timestamp) -> StreamHeader {
+    let (root, parent) = match new.mode {
+        ForkMode::Replay => (source.root().clone(), source.parent.clone()),
+        ForkMode::Branch => (new.stream.clone(), None),
+    };
+    StreamHeader {
+        stream: new.stream.clone(),
+        created_at: now,
+        origin: Some(Origin {
+            source: source.stream.clone(),
+            seq,
+            mode: new.mode,
+            root,
+        }),
+        parent,
+        predecessor: None,
+        ..source.clone()
+    }
+}
+
+/// The sequence at which a fork leaves its source, given the one that was asked for.
+fn cut(
+    source: &StreamHeader,
+    records: &[Record],
+    mode: ForkMode,
+    at: Seq,
+) -> Result<Seq, ForkError> {
+    let len = records.len() as u64;
+    if at > len || len == 0 {
+        return Err(ForkError::BeyondLog { len });
+    }
+    let event = |seq: Seq| replay::read(seq, &records[seq as usize]);
+    let mut seq = at;
+    match mode {
+        ForkMode::Replay => {
+            while seq > 0 && seq < len && event(seq)?.cause.is_none() {
+                seq -= 1;
+            }
+            // What a fork copied may have been decided under another root: history here too.
+            seq = seq.max(replay::own_start(source));
+        }
+        ForkMode::Branch => {
+            if seq > 0 && ends(&event(seq - 1)?.body) {
+                return Err(ForkError::Ended { seq: seq - 1 });
+            }
+            while seq > 0 && seq < len && is_ending(&event(seq - 1)?.body) {
+                seq -= 1;
+            }
+        }
+    }
+    Ok(seq)
+}
+
+/// Whether an event ends a run.
+fn ends(event: &RunEvent) -> bool {
+    matches!(
+        event,
+        RunEvent::RunCompleted { .. } | RunEvent::RunFailed { .. } | RunEvent::RunCancelled { .. }
+    )
+}
+
+/// Whether an event only stands between the reason a run ends for and its end.
+fn is_ending(event: &RunEvent) -> bool {
+    match event {
+        RunEvent::CapBreached { .. } | RunEvent::RunDeadLettered { .. } => true,
+        // "stopped" is what was observed of an attempt while the run was stopping already.
+        RunEvent::NodeCancelled { reason, .. } => reason != "stopped",
+        _ => false,
+    }
+}

@@ -1,0 +1,115 @@
+//! A replay: its source's log, decided again.
+//!
+//! While every batch comes out as recorded, the replay's log is its source's, byte for byte. At
+//! the first batch that does not, `ReplayDiverged` is written, then what is decided now. From
+//! there on the rest of the source is only a list of observations: what still applies is decided,
+//! what does not is left out.
+//!
+//! Nothing outside is ever asked. So when the source has nothing more to say and the replay has
+//! not ended, attempts in flight fail with `replay_source_missing`, and what still waits is
+//! cancelled for the same reason.
+
+use crate::batch::Record;
+use crate::replay::{self, Again, Divergence, Recorded, ReplayError};
+use crate::run::{Command, Envelope, NodeError, Outcome, Run, decide};
+use crate::stream::StreamHeader;
+use crate::time::Timestamp;
+
+use super::chunk::Chunk;
+
+/// Why an attempt of a replay fails, or the replay is cancelled.
+const SOURCE_MISSING: &str = "replay_source_missing";
+
+/// How far a replay has come.
+#[derive(Debug, Default)]
+pub(super) struct Repeat {
+    divergence: Option<Box<Divergence>>,
+}
+
+impl Repeat {
+    pub(super) fn divergence(&self) -> Option<&Divergence> {
+        self.divergence.as_deref()
+    }
+
+    /// Decides further batches of the source again until the chunk is full or the replay ends.
+    pub(super) fn fill(
+        &mut self,
+        mut run: Run,
+        source: &StreamHeader,
+        records: &[Record],
+        next: &mut usize,
+        chunk: &mut Chunk,
+    ) -> Result<Run, ReplayError> {
+        while *next < records.len() && !run.is_settled() {
+            if chunk.is_full() {
+                return Ok(run);
+            }
+            let batch = replay::batch_at(records, *next)?;
+            run = match self.divergence {
+                Some(_) => observe(run, &batch, chunk),
+                None => {
+                    let (header, plan) = (run.header.clone(), run.plan.clone());
+                    match replay::again(run, &batch) {
+                        Again::Same(decided) => chunk.take(decided),
+                        Again::Other(divergence) => {
+                            // The decision took the state. It was the fold of the source's log.
+                            let before = replay::fold(&header, &plan, &records[..*next])?;
+                            let command = Command::Diverge {
+                                source: source.stream.clone(),
+                                at: divergence.seq,
+                                kind: divergence.kind,
+                            };
+                            self.divergence = Some(divergence);
+                            let parted = apply(before, command.into(), batch.at(), chunk);
+                            observe(parted, &batch, chunk)
+                        }
+                    }
+                }
+            };
+            *next += batch.len();
+        }
+        Ok(end(run, chunk))
+    }
+}
+
+/// Decides what the source observed, if it still applies.
+fn observe(run: Run, batch: &Recorded<'_>, chunk: &mut Chunk) -> Run {
+    match batch.command() {
+        Some((envelope, at)) => apply(run, envelope, at, chunk),
+        None => run,
+    }
+}
+
+/// The source has nothing more to say.
+fn end(mut run: Run, chunk: &mut Chunk) -> Run {
+    let at = run.head.at;
+    let live = |run: &Run| run.live_attempts().map(|live| live.id).collect::<Vec<_>>();
+    for attempt in live(&run) {
+        let error = NodeError::new(
+            SOURCE_MISSING,
+            "the source of this replay has no outcome of the attempt",
+        );
+        let outcome = Outcome::failed(error.fatal());
+        run = apply(run, Command::Finish { attempt, outcome }.into(), at, chunk);
+    }
+    if !run.is_settled() {
+        let cancel = Command::Cancel {
+            reason: Some(SOURCE_MISSING.to_owned()),
+            by: None,
+            parent: None,
+        };
+        run = apply(run, cancel.into(), at, chunk);
+    }
+    for attempt in live(&run) {
+        let outcome = Outcome::Stopped;
+        run = apply(run, Command::Finish { attempt, outcome }.into(), at, chunk);
+    }
+    run
+}
+
+fn apply(run: Run, envelope: Envelope, at: Timestamp, chunk: &mut Chunk) -> Run {
+    match decide(run, &envelope, at) {
+        Ok(decided) => chunk.take(decided),
+        Err(refused) => refused.run,
+    }
+}

@@ -1,0 +1,511 @@
+//! Runs that together show every event there is. The golden logs are made of them once, and the
+//! cut tests cut them everywhere.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kernel::digest::Digest;
+use kernel::run::event::{
+    Artifact, ChildStatus, DivergenceKind, DrainPolicy, OutputChannel, Usage,
+};
+use kernel::run::{
+    ChannelWrite, Command, Completion, Create, Envelope, Found, NodeError, Outcome, Start,
+};
+use kernel::stream::{DefinitionRef, ForkMode, Parent, Policy};
+use serde_json::{Map, Value, json};
+
+use crate::flow;
+use crate::world::{World, header, object};
+
+/// A run with the document of its workflow.
+pub(crate) struct Scene {
+    /// The name of its golden log.
+    pub(crate) name: &'static str,
+    /// The document.
+    pub(crate) document: Value,
+    /// The run.
+    pub(crate) world: World,
+}
+
+/// Every scene.
+pub(crate) fn all() -> Vec<Scene> {
+    vec![
+        scene("straight", "a -> b -> c", Policy::default(), straight),
+        scene("branches", BRANCHES, Policy::default(), branches),
+        scene("failures", FAILURES, Policy::default(), failures),
+        scene("retries", RETRIES, Policy::default(), retries),
+        scene("data", DATA, Policy::default(), data),
+        scene("output", "a -> b", Policy::default(), output),
+        scene("budget", "a -> b", limited(), budget),
+        scene("loops", LOOPS, Policy::default(), loops),
+        scene("loop-limit", LOOP_LIMIT, Policy::default(), loop_limit),
+        scene("timers", TIMERS, Policy::default(), timers),
+        scene("interrupts", INTERRUPTS, Policy::default(), interrupts),
+        scene("pauses", "a -> b -> c\nd", Policy::default(), pauses),
+        scene(
+            "cancel",
+            "a\nask: core.interrupt",
+            Policy::default(),
+            cancel,
+        ),
+        scene(
+            "take-over",
+            "a -> b\nc -> h any_failed",
+            Policy::default(),
+            take_over,
+        ),
+        scene("parent", PARENT, limited(), parent),
+        child(),
+        scene("waiting", WAITING, Policy::default(), waiting),
+        scene("slots", "a\nb\nc -> d", one_slot(), slots),
+        branched(),
+        diverged(),
+    ]
+}
+
+fn scene(name: &'static str, text: &str, policy: Policy, play: fn(&mut World)) -> Scene {
+    let document = flow::document(text);
+    let mut world = World::of(flow::compile(&document), policy);
+    play(&mut world);
+    Scene {
+        name,
+        document,
+        world,
+    }
+}
+
+fn begin(run: &mut World) {
+    run.create(Map::new()).decided();
+}
+
+fn straight(run: &mut World) {
+    let mut create = Create::new(
+        object(json!({ "k": [1, "ü", null] })),
+        "rest",
+        Start::WhenClaimed,
+    );
+    create.tags = vec!["red".into()];
+    create.metadata = object(json!({ "team": "x" }));
+    create.configurable = object(json!({ "temperature": 0.5 }));
+    run.when(Command::Create(create)).decided();
+    run.at(5).advance().decided();
+    run.at(20).gives("a", json!({ "n": 1 })).decided();
+    run.at(21).completes("b").decided();
+    run.at(40).gives("c", json!({ "text": "done" })).decided();
+}
+
+const BRANCHES: &str = r#"gate: core.conditional {"config":{"expression":"nodes.a.outputs.n > 1"}}
+    a -> gate
+    gate.true -> yes
+    gate.false -> no
+    off: {"disabled":true}
+    a -> off -> after none_failed
+    a -> small if output.n < 2
+    a -> big if output.n >= 2
+    small -> join any_success
+    big -> join any_success
+    yes -> last all_complete
+    no -> last all_complete"#;
+
+fn branches(run: &mut World) {
+    begin(run);
+    run.gives("a", json!({ "n": 2 })).decided();
+    run.completes("big").decided();
+    run.completes("yes").decided();
+    run.completes("after").decided();
+    run.completes("join").decided();
+    run.completes("last").decided();
+}
+
+const FAILURES: &str = r#"a: {"settings":{"onFailure":"skip"}}
+    a -> b none_failed
+    b -> h any_failed
+    b -> next
+    h -> c"#;
+
+fn failures(run: &mut World) {
+    begin(run);
+    run.fails("a", "boom").decided();
+    run.fails("b", "boom").decided();
+    run.completes("h").decided();
+    run.fails("c", "bang").decided();
+}
+
+const RETRIES: &str = r#"a: {"settings":{"retry":{"maxRetries":2,"initialDelayMs":100}}}
+    b
+    ask: core.interrupt"#;
+
+fn retries(run: &mut World) {
+    begin(run);
+    run.fails("a", "flaky").decided();
+    run.next_timer().decided();
+    run.fails("a", "flaky").decided();
+    run.next_timer().decided();
+    run.fails("a", "flaky").decided();
+    run.stopped("b").decided();
+}
+
+const DATA: &str = r#"s: core.setVariable {"config":{"variables":{"x":1,"y":2}}}
+    w: core.channelWrite {"config":{"channel":"log","expression":"variables.x + variables.y"}}
+    a -> s -> w -> b
+    b: {"inputs":{"p":{"type":"expression","expression":"variables.x * 2"}}}
+    workflow: {"variables":[{"name":"x","type":"number"},{"name":"y","type":"number"}],"channels":{"log":{"reducer":"append","maxSize":3},"total":{"reducer":"counter"},"last":{"reducer":"replace"}}}"#;
+
+fn data(run: &mut World) {
+    begin(run);
+    let write = |channel: &str, value| ChannelWrite {
+        channel: channel.into(),
+        value,
+    };
+    let completion = Completion {
+        outputs: object(json!({ "ok": true })),
+        variables: object(json!({ "x": 7, "free": { "deep": [1.5, 1e21] } })),
+        channel_writes: vec![
+            write("log", json!("one")),
+            write("log", json!("two")),
+            write("total", json!(3)),
+            write("last", json!({ "v": null })),
+        ],
+        ..Completion::default()
+    };
+    run.completes_with("a", completion).decided();
+    run.completes("b").decided();
+}
+
+fn output(run: &mut World) {
+    begin(run);
+    let attempt = run.attempt("a");
+    for (channel, chunk, is_last) in [
+        (OutputChannel::Stdout, "one\n", false),
+        (OutputChannel::Stderr, "warn \u{1F980}", true),
+        (OutputChannel::Text, "", true),
+    ] {
+        run.when(Command::Output {
+            attempt: attempt.clone(),
+            channel,
+            chunk: chunk.into(),
+            is_last,
+            meta: is_last.then(|| json!({ "finishReason": "stop" })),
+        })
+        .decided();
+    }
+    run.when(Command::Log {
+        attempt,
+        level: "info".into(),
+        message: "half way".into(),
+    })
+    .decided();
+    let artifact = Artifact {
+        artifact_id: "artifact-1".into(),
+        artifact_type: "process.stdout".into(),
+        media_type: "text/plain".into(),
+        size: 6,
+        digest: Digest::of(b"abcdef"),
+        parts: vec![Digest::of(b"abc"), Digest::of(b"def")],
+    };
+    let usage = Usage {
+        provider: "p".into(),
+        model: "m".into(),
+        input_tokens: 10,
+        output_tokens: 20,
+        cost_estimate_usd: Some(0.001),
+        duration_ms: Some(12),
+    };
+    run.completes_with(
+        "a",
+        Completion {
+            artifacts: vec![artifact],
+            usage: vec![usage],
+            ..Completion::default()
+        },
+    )
+    .decided();
+    run.completes("b").decided();
+}
+
+fn tokens(n: u64) -> BTreeMap<String, u64> {
+    BTreeMap::from([("tokens".to_owned(), n)])
+}
+
+fn limited() -> Policy {
+    Policy {
+        budget: tokens(100),
+        ..Policy::default()
+    }
+}
+
+fn budget(run: &mut World) {
+    begin(run);
+    for (node, amount) in [("a", 60), ("b", 30)] {
+        let attempt = run.attempt(node);
+        run.when(Command::Reserve {
+            attempt,
+            amounts: tokens(amount),
+        })
+        .decided();
+        let completion = Completion {
+            spent: tokens(amount / 2),
+            ..Completion::default()
+        };
+        run.completes_with(node, completion).decided();
+    }
+}
+
+const LOOPS: &str = r#"o: core.loop {"config":{"items":["x","y"]}}
+    o.body -> i
+    i: core.loop {"config":{"times":2}}
+    i.body -> a
+    a -> i if output.go
+    i.done -> o
+    o.done -> z"#;
+
+fn loops(run: &mut World) {
+    begin(run);
+    run.gives("a", json!({ "go": true })).decided();
+    run.gives("a", json!({ "go": true })).decided();
+    run.gives("a", json!({ "go": false })).decided();
+    run.completes("z").decided();
+}
+
+const LOOP_LIMIT: &str = r#"head: core.loop {"config":{"while":"true","maxIterations":2}}
+    head.body -> a -> head
+    wait: core.delay {"config":{"ms":5000}}"#;
+
+fn loop_limit(run: &mut World) {
+    begin(run);
+    run.completes("a").decided();
+    run.completes("a").decided();
+}
+
+const TIMERS: &str = r#"wait: core.delay {"config":{"ms":100}}
+    wait -> slow
+    slow: {"settings":{"timeout":50}}
+    slow -> late any_failed
+    workflow: {"settings":{"timeout":1000}}"#;
+
+fn timers(run: &mut World) {
+    begin(run);
+    run.next_timer().decided();
+    run.next_timer().decided();
+    run.next_timer().decided();
+    run.stopped("late").decided();
+}
+
+const INTERRUPTS: &str = r#"ask: core.interrupt {"config":{"kind":"approval","key":"go","data":{"q":1},"timeoutMs":100}}
+    a -> event
+    event: core.interrupt {"config":{"kind":"external-event","key":"news"}}
+    ask -> b
+    event -> unasked
+    unasked: core.interrupt {"config":{"timeoutMs":50},"settings":{"onFailure":"skip"}}"#;
+
+fn interrupts(run: &mut World) {
+    begin(run);
+    run.signal("news", "1", json!({ "early": true })).decided();
+    let interrupt = run.interrupt("ask");
+    run.at(10)
+        .when(Command::Resolve {
+            interrupt,
+            value: json!({ "approved": true }),
+            by: Some("user-1".into()),
+        })
+        .decided();
+    run.completes("a").decided();
+    run.completes("b").decided();
+    run.next_timer().decided();
+}
+
+fn pauses(run: &mut World) {
+    begin(run);
+    run.pause(DrainPolicy::DrainCurrentNode).decided();
+    run.completes("a").decided();
+    run.completes("d").decided();
+    run.when(Command::Resume {
+        reason: Some("lunch is over".into()),
+    })
+    .decided();
+    run.pause_and_resume(DrainPolicy::Immediate);
+    run.completes("b").decided();
+    run.completes("c").decided();
+}
+
+fn cancel(run: &mut World) {
+    begin(run);
+    run.when(Command::Cancel {
+        reason: Some("not needed".into()),
+        by: Some("user-1".into()),
+        parent: None,
+    })
+    .decided();
+    run.stopped("a").decided();
+}
+
+fn take_over(run: &mut World) {
+    begin(run);
+    let lost = run.attempt("c");
+    run.take_over(&[lost]).decided();
+    run.completes("a").decided();
+    run.take_over(&[]).decided();
+    run.completes("b").decided();
+    run.completes("h").decided();
+}
+
+const PARENT: &str = r#"s: core.subWorkflow {"config":{"workflowId":"child","budget":{"tokens":40},"inputMapping":{"p":"in"},"outputMapping":{"out":"result"}}}
+    t: core.subWorkflow {"config":{"workflowId":"gone"}}
+    s -> b
+    t -> h any_failed
+    workflow: {"variables":[{"name":"in","type":"number","defaultValue":7},{"name":"out","type":"number"}]}"#;
+
+const CHILD: &str = "x";
+
+fn child_definition() -> DefinitionRef {
+    let plan = flow::plan(CHILD);
+    DefinitionRef {
+        workflow: plan.workflow.clone(),
+        version: plan.version.clone(),
+        digest: plan.digest,
+    }
+}
+
+fn parent(run: &mut World) {
+    begin(run);
+    let attempt = run.attempt("s");
+    let found = Found::Definition(child_definition());
+    run.when(Command::Dispatch { attempt, found }).decided();
+    let attempt = run.attempt("t");
+    let found = Found::Not(NodeError::new("workflow_not_found", "put it first").fatal());
+    run.when(Command::Dispatch { attempt, found }).decided();
+    let (child, _) = run.sent().pop().expect("a message creates the child");
+    run.completes("h").decided();
+    run.when(Envelope {
+        command: Command::ChildSettled {
+            child: child.clone(),
+            status: ChildStatus::Completed,
+            variables: object(json!({ "result": 5 })),
+            outputs: object(json!({ "x": {} })),
+            error: None,
+            spent: tokens(11),
+        },
+        message: Some(format!("{child}.9.0").as_str().into()),
+    })
+    .decided();
+    run.completes("b").decided();
+}
+
+fn child() -> Scene {
+    let document = flow::document(CHILD);
+    let plan = flow::compile(&document);
+    let mut header = header(&plan, Policy::default());
+    header.parent = Some(Parent {
+        run: "run-0".into(),
+        node: "s".into(),
+        visit: 0,
+        depth: 1,
+    });
+    let mut world = World::with_header(Arc::new(header.seal_genesis()), plan);
+    let create = Create::new(object(json!({ "p": 7 })), "run", Start::WhenClaimed);
+    world
+        .when(Envelope {
+            command: Command::Create(create),
+            message: Some("run-0.3.0".into()),
+        })
+        .decided();
+    world.advance().decided();
+    world
+        .when(Envelope {
+            command: Command::Cancel {
+                reason: Some("parent-failed".into()),
+                by: None,
+                parent: Some("run-0".into()),
+            },
+            message: Some("run-0.7.0".into()),
+        })
+        .decided();
+    world.stopped("x").decided();
+    Scene {
+        name: "child",
+        document,
+        world,
+    }
+}
+
+const WAITING: &str = r#"ask: core.interrupt {"config":{"kind":"clarification"}}
+    wait: core.delay {"config":{"ms":60000}}
+    a: {"settings":{"timeout":500,"retry":{"maxRetries":3,"initialDelayMs":250}}}
+    b
+    s: core.subWorkflow {"config":{"workflowId":"child"}}"#;
+
+/// Stands where a run is when everything about it is unfinished.
+fn waiting(run: &mut World) {
+    begin(run);
+    run.fails("a", "flaky").decided();
+    let attempt = run.attempt("s");
+    let found = Found::Definition(child_definition());
+    run.when(Command::Dispatch { attempt, found }).decided();
+    run.signal("nobody", "1", json!(1)).decided();
+}
+
+fn one_slot() -> Policy {
+    Policy {
+        max_parallel: Some(1),
+        priority: 3,
+        concurrency_key: Some("one".into()),
+        max_node_executions: Some(3),
+        ..Policy::default()
+    }
+}
+
+/// Ends at the bound of node executions.
+fn slots(run: &mut World) {
+    begin(run);
+    run.completes("a").decided();
+    run.completes("b").decided();
+    run.finish("c", Outcome::completed(Map::new())).decided();
+}
+
+/// A branch of a loop cut in the middle of a batch, with another end than its source.
+fn branched() -> Scene {
+    let source = scene("loops", LOOPS, Policy::default(), loops);
+    let overlay = kernel::run::Overlay {
+        tags: Some(vec!["what-if".into()]),
+        metadata: None,
+        configurable: Some(Map::new()),
+    };
+    let forked = source.world.fork_with(ForkMode::Branch, 8, overlay);
+    let mut world = forked.expect("a branch is made").world;
+    world.drive_to_the_end();
+    Scene {
+        name: "branch",
+        document: source.document,
+        world,
+    }
+}
+
+/// A replay whose source decided otherwise: its definition had another trigger rule.
+fn diverged() -> Scene {
+    let source = scene(
+        "rules",
+        "a -> c any_success\nb -> c any_success",
+        Policy::default(),
+        |run| {
+            begin(run);
+            run.completes("a").decided();
+            run.completes("c").decided();
+            run.completes("b").decided();
+        },
+    );
+    let document = flow::document("a -> c\nb -> c");
+    let mut changed = source.world.clone();
+    let plan = flow::compile(&document);
+    let mut header = (*changed.run.header).clone();
+    header.definition.as_mut().expect("a definition").digest = plan.digest;
+    changed.run.header = Arc::new(header);
+    changed.run.plan = plan;
+    let forked = changed.replay(0);
+    let divergence = forked.fork.divergence().expect("it diverges");
+    assert_eq!(divergence.kind, DivergenceKind::Missing);
+    Scene {
+        name: "replay-diverged",
+        document,
+        world: forked.world,
+    }
+}
