@@ -95,6 +95,10 @@ id_type!(
     HolderId
 );
 id_type!(
+    /// An API key: the part of it that may be shown.
+    KeyId
+);
+id_type!(
     /// An event, derived from its stream and sequence.
     EventId
 );

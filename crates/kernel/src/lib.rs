@@ -11,6 +11,7 @@
 //! Reading order: [`ids`], [`stream`], [`run`] (`event` -> `state` -> `fold` -> `decide`),
 //! [`definition`], [`batch`], [`fork`], [`replay`].
 
+pub mod audit;
 pub mod batch;
 pub mod check;
 pub mod control;

@@ -62,3 +62,7 @@ pub const MAX_CHANNEL_ENTRIES: usize = 100_000;
 pub const MAX_COUNT: u64 = (1 << 53) - 1;
 /// Bytes of a value that comes in with a command. An event may hold it twice.
 pub const MAX_VALUE_BYTES: usize = MAX_EVENT_BYTES / 4;
+/// Keys of a tenant that work at a time.
+pub const MAX_KEYS: usize = 10_000;
+/// Scopes of one key.
+pub const MAX_SCOPES: usize = 64;

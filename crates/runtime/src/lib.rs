@@ -2,8 +2,9 @@
 //! supervisor and the work nodes.
 //!
 //! Reading order: [`door`] (load, fold, decide, append), [`engine`] (one process), `drive` (one
-//! run), [`nodes`] (one attempt).
+//! run), [`nodes`] (one attempt). [`access`] is beside them: who may do what.
 
+pub mod access;
 pub mod door;
 mod drive;
 pub mod engine;
@@ -21,6 +22,6 @@ mod sinks;
 pub mod supervisor;
 mod worker;
 
-pub use door::{Done, Door, DoorError};
+pub use door::{Done, Door, DoorError, RegistryError};
 pub use engine::{Engine, EngineOptions, NewRun, Scope};
 pub use plans::{PlanError, Prepared};

@@ -2,11 +2,22 @@
 
 use std::time::Duration;
 
+use kernel::audit::AuditMessage;
 use kernel::run::{Command, Rejection, RunMessage};
+use serde::Deserialize;
 use store::{HoldChange, Outgoing, StoreError};
 
+use crate::access::trail;
 use crate::door::DoorError;
 use crate::engine::Engine;
+
+/// What a message says, by whom it is for.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Post {
+    Audit(AuditMessage),
+    Run(Box<RunMessage>),
+}
 
 /// Messages read at a time.
 const BATCH: usize = 256;
@@ -53,7 +64,11 @@ async fn deliver_some(engine: &Engine) -> Result<usize, StoreError> {
 /// refuses for good is delivered all the same.
 async fn deliver_one(engine: &Engine, message: &Outgoing) -> Result<(), StoreError> {
     let RunMessage { header, envelope } = match serde_json::from_slice(&message.command) {
-        Ok(message) => message,
+        Ok(Post::Run(message)) => *message,
+        Ok(Post::Audit(AuditMessage { audit })) => {
+            let store = engine.inner.door.store();
+            return trail::record(&**store, &message.tenant, audit).await;
+        }
         Err(error) => {
             tracing::error!(id = %message.id, %error, "a message of another format was dropped");
             return Ok(());

@@ -126,8 +126,12 @@ impl Order {
         for (name, document) in &self.children {
             let prepared = plans.prepare(&**store, &session.tenant, document).await;
             let prepared = prepared.map_err(|error| Failure::plan(name, error))?;
-            door.put_workflow(&session.tenant, &prepared.definition)
-                .await?;
+            door.put_workflow(
+                &session.tenant,
+                &prepared.definition,
+                &kernel::audit::Actor::operator(),
+            )
+            .await?;
         }
         let prepared = plans
             .prepare(&**store, &session.tenant, &self.document)

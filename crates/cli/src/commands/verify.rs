@@ -1,11 +1,13 @@
 //! `runwright verify`: recomputes what the store says from the logs alone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use kernel::audit::{AuditEvent, AuditTrail};
 use kernel::check::check;
 use kernel::digest::{Digest, Hasher};
-use kernel::ids::{StreamId, TenantId};
+use kernel::ids::{MessageId, StreamId, TenantId};
 use kernel::registry::Registry;
 use kernel::run::{Artifact, Event, Run, RunIndex};
 use kernel::stream::{StreamHeader, StreamKind};
@@ -118,6 +120,10 @@ impl Check<'_> {
         let mut fold = match header.kind {
             StreamKind::Run => Fold::Run(Box::new(self.unborn(&header).await?)),
             StreamKind::Registry => Fold::Registry(Box::new(Registry::at_start(header.clone()))),
+            StreamKind::Audit => {
+                let trail = AuditTrail::at_start(header.clone());
+                Fold::Audit(Box::new(trail), BTreeSet::new())
+            }
             _ => Fold::None,
         };
         let mut chain = header.genesis;
@@ -203,6 +209,7 @@ impl Check<'_> {
         let expected = match fold {
             Fold::Run(run) => RunIndex::of(run),
             Fold::Registry(registry) => registry.index(),
+            Fold::Audit(trail, _) => trail.index(),
             Fold::None => return,
         };
         if expected != loaded.index {
@@ -313,6 +320,8 @@ impl Check<'_> {
 enum Fold {
     Run(Box<Run>),
     Registry(Box<Registry>),
+    /// With the messages it has kept.
+    Audit(Box<AuditTrail>, BTreeSet<MessageId>),
     /// A kind that this command checks by its chain only.
     None,
 }
@@ -329,6 +338,16 @@ impl Fold {
                 .fold_content(content)
                 .map(|()| None)
                 .ok_or_else(|| "an event of the registry does not fold".to_owned()),
+            Self::Audit(trail, kept) => {
+                let event = trail
+                    .fold_content(content)
+                    .ok_or_else(|| "an entry of the audit trail does not fold".to_owned())?;
+                let AuditEvent::Recorded(entry) = event.body;
+                match kept.insert(entry.message) {
+                    true => Ok(None),
+                    false => Err(format!("entry {} is kept twice", event.seq)),
+                }
+            }
             Self::None => Ok(None),
         }
     }

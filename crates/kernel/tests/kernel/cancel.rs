@@ -1,5 +1,6 @@
 //! Cancel, in every phase.
 
+use kernel::ids::StreamId;
 use kernel::run::event::{DrainPolicy, RunEvent};
 use kernel::run::{Command, Create, Start};
 use serde_json::Map;
@@ -79,4 +80,26 @@ fn who_and_why_stands_in_the_log() {
     assert_eq!(reason.as_deref(), Some("enough"));
     assert_eq!(cancelled_by.as_deref(), Some("alice"));
     assert_eq!(parent_run_id.as_ref().map(|id| id.as_str()), Some("run-0"));
+}
+
+#[test]
+fn the_audit_trail_hears_who_cancelled_but_not_of_runs_that_a_parent_cancels() {
+    let cancel = |by: Option<&str>, parent: Option<&str>| {
+        let mut run = started("a");
+        run.when(Command::Cancel {
+            reason: None,
+            by: by.map(str::to_owned),
+            parent: parent.map(StreamId::new),
+        })
+        .decided();
+        run.audited()
+    };
+    let told = cancel(Some("ci"), None);
+    let [(target, told)] = &told[..] else {
+        panic!("one entry");
+    };
+    assert!(target.as_str().starts_with("audit-"));
+    assert_eq!(told.audit.by.principal, "ci");
+    assert_eq!(told.audit.on.kind, "run");
+    assert!(cancel(None, Some("run-parent")).is_empty());
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kernel::audit::AuditMessage;
 use kernel::batch::{Batch, Message, Record, TimerChange};
 use kernel::definition::Plan;
 use kernel::digest::Digest;
@@ -14,6 +15,7 @@ use kernel::run::{
 };
 use kernel::stream::{DefinitionRef, FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
 use kernel::time::Timestamp;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::{flow, laws, notation};
@@ -293,14 +295,28 @@ impl World {
         })
     }
 
-    /// Takes the messages that were sent.
+    /// Takes the messages that were sent to runs.
     pub(crate) fn sent(&mut self) -> Vec<(StreamId, RunMessage)> {
+        self.take(|message| !is_audit(message))
+    }
+
+    /// Takes what was told to the audit trail.
+    pub(crate) fn audited(&mut self) -> Vec<(StreamId, AuditMessage)> {
+        self.take(is_audit)
+    }
+
+    fn take<T: DeserializeOwned>(&mut self, which: fn(&Message) -> bool) -> Vec<(StreamId, T)> {
         let read = |message: Message| {
             let command = serde_json::from_slice(&message.command).expect("a message is JSON");
             (message.target, command)
         };
-        self.outbox.drain(..).map(read).collect()
+        let taken = self.outbox.extract_if(.., |message| which(message));
+        taken.map(read).collect()
     }
+}
+
+fn is_audit(message: &Message) -> bool {
+    message.target.as_str().starts_with("audit-")
 }
 
 /// What came of a command.

@@ -5,9 +5,11 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 /// Well-known shapes. Each begins with something fixed, so that ordinary text is passed over
 /// quickly and a stream holds back little.
-pub(super) const SHAPES: [&str; 11] = [
+pub(super) const SHAPES: [&str; 12] = [
     // Private keys in PEM, also with their line breaks escaped.
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[A-Za-z0-9+/=\s\\:,.\-]*?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----",
+    // Our own API keys.
+    r"\brw_[0-9a-f]{40}_[0-9a-f]{48}",
     // OpenAI, Anthropic and others that took the prefix over.
     r"\bsk-[A-Za-z0-9_\-]{20,}",
     // Stripe.

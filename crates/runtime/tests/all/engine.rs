@@ -310,9 +310,13 @@ async fn a_parent_starts_a_child_by_outbox_and_gets_its_variables_back() {
         .prepare(&**door.store(), &tenant, &child)
         .await
         .expect("valid");
-    door.put_workflow(&tenant, &prepared.definition)
-        .await
-        .expect("put");
+    door.put_workflow(
+        &tenant,
+        &prepared.definition,
+        &kernel::audit::Actor::operator(),
+    )
+    .await
+    .expect("put");
     let parent = definition(
         json!([
             { "id": "v", "typeId": "core.setVariable", "config": { "name": "q", "value": 41 } },

@@ -1,9 +1,11 @@
 //! Tests of the runtime against real processes and sockets. One crate, a module per part.
 #![cfg(target_os = "linux")]
 
+mod access;
 mod core_nodes;
 mod engine;
 mod http;
+mod jwt;
 mod peer;
 mod process;
 mod recorder;

@@ -37,7 +37,12 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         let definition = prepared
             .map_err(|error| Failure::plan(name, error))?
             .definition;
-        door.put_workflow(&session.tenant, &definition).await?;
+        door.put_workflow(
+            &session.tenant,
+            &definition,
+            &kernel::audit::Actor::operator(),
+        )
+        .await?;
         match session.form {
             Form::Json => data.json_line(&json!({
                 "workflowId": definition.workflow,

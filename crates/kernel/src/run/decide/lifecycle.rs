@@ -1,6 +1,7 @@
 //! Timers, pause, resume, cancel.
 
 use super::Decision;
+use crate::audit::{self, Actor, AuditAction, Entry, Outcome, Subject};
 use crate::definition::NodeIx;
 use crate::ids::StreamId;
 use crate::run::event::{CapKind, DrainPolicy, Ending, NodeError, RunEvent};
@@ -70,8 +71,29 @@ impl Decision {
         if matches!(self.run.phase(), Some(Phase::Stopping { .. })) {
             return Err(Rejection::Stopping);
         }
+        // A parent's cancellation tells of its own.
+        if parent.is_none() {
+            self.audit_cancel(by.clone());
+        }
         self.stop(Ending::Cancelled { reason, by, parent });
         Ok(())
+    }
+
+    /// Tells the tenant's audit trail who cancelled the run.
+    fn audit_cancel(&mut self, by: Option<String>) {
+        let message = self.next_message();
+        let header = &self.run.header;
+        let mut on = Subject::new("run", header.stream.as_str());
+        on.workspace.clone_from(&header.owner.workspace);
+        let entry = Entry {
+            message,
+            decided_at: self.now,
+            action: AuditAction::RunCancelled,
+            by: Actor::new(by.unwrap_or_else(|| "unknown".to_owned())),
+            on,
+            outcome: Outcome::Done,
+        };
+        self.outbox.push(audit::message(header.tenant(), entry));
     }
 
     pub(super) fn pause(

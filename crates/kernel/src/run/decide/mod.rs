@@ -208,14 +208,16 @@ impl Decision {
             .expect("a run beyond its first event has facts")
     }
 
-    fn send(&mut self, target: &StreamId, header: Option<StreamHeader>, command: Command) {
+    /// The id of the next message of this batch.
+    fn next_message(&self) -> MessageId {
         // Named after the batch: a message may go out before the batch's first event.
         let first_seq = self.run.head.next_seq - self.events.len() as u64;
-        let id = MessageId::new(format!(
-            "{}.{first_seq}.{}",
-            self.run.header.stream,
-            self.outbox.len()
-        ));
+        let (stream, place) = (&self.run.header.stream, self.outbox.len());
+        MessageId::new(format!("{stream}.{first_seq}.{place}"))
+    }
+
+    fn send(&mut self, target: &StreamId, header: Option<StreamHeader>, command: Command) {
+        let id = self.next_message();
         let message = RunMessage {
             header,
             envelope: Envelope {

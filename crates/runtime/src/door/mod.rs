@@ -2,19 +2,22 @@
 //!
 //! Every write to a run goes through [`Door::transact`] (from outside) or [`Door::append`] (by
 //! the driver that holds the run and keeps its folded state). Nothing acts on a decision before
-//! the append has returned.
+//! the append has returned. The registry of a tenant has its part of the door in `registry`.
+
+mod registry;
 
 use std::sync::Arc;
 
 use kernel::batch::KeyClaim;
-use kernel::ids::{Seq, StreamId, TenantId};
-use kernel::registry::Registry as WorkflowRegistry;
+use kernel::ids::{Seq, StreamId};
 use kernel::run::{self, Command, Create, Decided, Envelope, Event, Rejection, Run};
-use kernel::stream::{DefinitionRef, StreamHeader};
+use kernel::stream::StreamHeader;
 use store::{Conflict, Guard, Hold, HoldChange, Loaded, ReadFrom, Store, StoreError};
 
 use crate::hints::Hints;
 use crate::plans::Plans;
+
+pub use registry::RegistryError;
 
 /// How often a lost race is tried again before the caller is told to come back.
 const TRIES: u32 = 100;
@@ -294,54 +297,5 @@ impl Door {
             events: decided.events,
             hold: appended.hold,
         })
-    }
-
-    /// Lets a workflow's name stand for a definition that lies in the store.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn put_workflow(
-        &self,
-        tenant: &TenantId,
-        definition: &DefinitionRef,
-    ) -> Result<(), StoreError> {
-        let mut tries = 0;
-        loop {
-            let registry = self.workflows(tenant).await?;
-            let Ok(batch) = registry.put(definition.clone(), self.store.now()) else {
-                return Ok(());
-            };
-            match self
-                .store
-                .append(batch, Guard::Outside, HoldChange::Keep)
-                .await
-            {
-                Ok(_) => return Ok(()),
-                Err(StoreError::Conflict(_)) if tries < TRIES => tries += 1,
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// The registry of a tenant; empty where nothing was put yet.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn workflows(&self, tenant: &TenantId) -> Result<WorkflowRegistry, StoreError> {
-        let stream = WorkflowRegistry::stream(tenant);
-        let loaded = match self.store.load(&stream, ReadFrom::Seq(0), usize::MAX).await {
-            Ok(loaded) => loaded,
-            Err(StoreError::Missing) => {
-                return Ok(WorkflowRegistry::unborn(tenant, self.store.now()));
-            }
-            Err(error) => return Err(error),
-        };
-        let mut registry = WorkflowRegistry::at_start(loaded.header);
-        for record in &loaded.records {
-            registry.fold_content(&record.content).ok_or_else(|| {
-                StoreError::Corrupt(format!("the registry of tenant {tenant} does not fold"))
-            })?;
-        }
-        Ok(registry)
     }
 }

@@ -1,0 +1,116 @@
+//! The events of an audit stream, as they are stored. Changing this file is a change of the event
+//! format: see `docs/event-format.md`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{MessageId, Seq};
+use crate::time::Timestamp;
+
+/// An event of an audit stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its place in the log.
+    pub seq: Seq,
+    /// When it came here. What it tells of was decided at or before this time.
+    pub at: Timestamp,
+    /// What happened.
+    #[serde(flatten)]
+    pub body: AuditEvent,
+}
+
+/// What happened to an audit stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "data")]
+pub enum AuditEvent {
+    /// Something was done to the tenant, or refused.
+    #[serde(rename = "runwright.audit.recorded")]
+    Recorded(Entry),
+}
+
+/// Who did what to what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// The message it came by. One that is here already is dropped.
+    pub message: MessageId,
+    /// When it was decided.
+    pub decided_at: Timestamp,
+    /// What was done.
+    pub action: AuditAction,
+    /// Who did it.
+    pub by: Actor,
+    /// What it was done to.
+    pub on: Subject,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What can be done that an audit trail tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AuditAction {
+    /// A workflow's name was given another definition.
+    #[serde(rename = "workflow.put")]
+    WorkflowPut,
+    /// A key was made.
+    #[serde(rename = "key.created")]
+    KeyCreated,
+    /// A key was given a successor.
+    #[serde(rename = "key.rotated")]
+    KeyRotated,
+    /// A key was taken back.
+    #[serde(rename = "key.revoked")]
+    KeyRevoked,
+    /// A run was cancelled by somebody.
+    #[serde(rename = "run.cancelled")]
+    RunCancelled,
+    /// Keys were to be read or changed.
+    #[serde(rename = "keys.manage")]
+    KeysManage,
+    /// Workflows were to be changed.
+    #[serde(rename = "workflows.write")]
+    WorkflowsWrite,
+    /// The audit trail was to be read.
+    #[serde(rename = "audit.read")]
+    AuditRead,
+}
+
+/// Somebody who acts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Actor {
+    /// Opaque, never personal data.
+    pub principal: String,
+    /// Who vouches for the principal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+    /// The request it was asked for with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
+/// Something that is acted on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Subject {
+    /// What kind of thing: `run`, `workflow`, `key`, …
+    pub kind: String,
+    /// Which one, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The part of the tenant it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "as", rename_all = "lowercase")]
+pub enum Outcome {
+    /// It was done.
+    Done,
+    /// It was refused for want of this scope.
+    Denied {
+        /// The scope.
+        needs: String,
+    },
+}

@@ -1,0 +1,266 @@
+//! Decide: from a registry and a command to a batch, or to a rejection that writes nothing.
+
+use crate::audit::{self, Actor, AuditAction, Entry, Outcome, Subject};
+use crate::batch::{Batch, Message, Record};
+use crate::digest::Digest;
+use crate::ids::{KeyId, MessageId, Seq};
+use crate::json;
+use crate::limits;
+use crate::registry::event::{Event, Grant, RegistryEvent};
+use crate::registry::key::{self, Standing};
+use crate::registry::{Key, Registry};
+use crate::stream::DefinitionRef;
+use crate::time::Timestamp;
+
+/// What a registry is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RegistryCommand {
+    /// Let a workflow's name stand for a definition.
+    PutWorkflow {
+        /// The definition; its document must lie in the store.
+        definition: DefinitionRef,
+    },
+    /// Let a key open the tenant.
+    CreateKey {
+        /// The new key's id.
+        key: KeyId,
+        /// SHA-256 of its token.
+        digest: Digest,
+        /// What it grants.
+        grant: Grant,
+    },
+    /// Refuse a key from now on.
+    RevokeKey {
+        /// The key.
+        key: KeyId,
+        /// Why; kept in the log.
+        reason: Option<String>,
+    },
+    /// Give a key a successor with the same grant, and let it end.
+    RotateKey {
+        /// The key that ends.
+        key: KeyId,
+        /// The new key's id.
+        successor: KeyId,
+        /// SHA-256 of the new token.
+        digest: Digest,
+        /// Milliseconds for which both work. Never lengthens the old key's life.
+        overlap_ms: u64,
+    },
+}
+
+/// Why a registry refuses a command. Nothing was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    /// The registry says so already.
+    #[error("the registry says so already")]
+    Unchanged,
+    /// The id is in use; draw another.
+    #[error("there is a key with this id")]
+    KeyExists,
+    /// The tenant has no such key.
+    #[error("there is no such key")]
+    UnknownKey,
+    /// The key is revoked or expired.
+    #[error("the key does not work any more")]
+    DeadKey,
+    /// The tenant has as many keys as it may.
+    #[error("the tenant has {} keys that work; revoke some", limits::MAX_KEYS)]
+    TooManyKeys,
+    /// The grant breaks a bound.
+    #[error("{0}")]
+    InvalidGrant(&'static str),
+}
+
+impl Rejection {
+    /// Stable, snake_case, for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unchanged => "unchanged",
+            Self::KeyExists => "key_exists",
+            Self::UnknownKey => "key_not_found",
+            Self::DeadKey => "key_not_live",
+            Self::TooManyKeys => "too_many_keys",
+            Self::InvalidGrant(_) => "invalid_grant",
+        }
+    }
+}
+
+impl Registry {
+    /// Decides a command. What it does is told to the tenant's audit stream by the outbox of the
+    /// same batch.
+    ///
+    /// # Errors
+    /// The rejection.
+    pub fn decide(
+        self,
+        command: RegistryCommand,
+        by: &Actor,
+        now: Timestamp,
+    ) -> Result<Batch, Rejection> {
+        let now = now.max(self.at);
+        let mut draft = Draft::new(self, now);
+        match command {
+            RegistryCommand::PutWorkflow { definition } => {
+                if draft.registry.workflow(definition.workflow.as_str()) == Some(&definition) {
+                    return Err(Rejection::Unchanged);
+                }
+                let subject = Subject::new("workflow", definition.workflow.as_str());
+                draft.audit(AuditAction::WorkflowPut, subject, by);
+                draft.blobs.push(definition.digest);
+                draft.emit(RegistryEvent::WorkflowPut { definition });
+            }
+            RegistryCommand::CreateKey { key, digest, grant } => {
+                draft.may_create(&key)?;
+                key::check(&grant, now)?;
+                draft.audit_key(AuditAction::KeyCreated, &key, &grant, by);
+                draft.emit(RegistryEvent::KeyCreated {
+                    key_id: key,
+                    digest,
+                    grant,
+                    replaces: None,
+                });
+            }
+            RegistryCommand::RevokeKey { key, reason } => {
+                let old = draft.registry.key(&key).ok_or(Rejection::UnknownKey)?;
+                if old.standing(now) == Standing::Revoked {
+                    return Err(Rejection::Unchanged);
+                }
+                let grant = old.grant.clone();
+                draft.audit_key(AuditAction::KeyRevoked, &key, &grant, by);
+                draft.emit(RegistryEvent::KeyRevoked {
+                    key_id: key,
+                    reason,
+                });
+            }
+            RegistryCommand::RotateKey {
+                key,
+                successor,
+                digest,
+                overlap_ms,
+            } => {
+                let old = draft
+                    .registry
+                    .key(&key)
+                    .ok_or(Rejection::UnknownKey)?
+                    .clone();
+                if old.standing(now) != Standing::Live {
+                    return Err(Rejection::DeadKey);
+                }
+                draft.may_create(&successor)?;
+                draft.audit_key(AuditAction::KeyRotated, &key, &old.grant, by);
+                draft.emit(RegistryEvent::KeyCreated {
+                    key_id: successor.clone(),
+                    digest,
+                    grant: renewed(&old, now),
+                    replaces: Some(key.clone()),
+                });
+                let end = now.plus_ms(overlap_ms);
+                draft.emit(RegistryEvent::KeyRotated {
+                    key_id: key,
+                    successor,
+                    expires_at: old.grant.expires_at.map_or(end, |expiry| expiry.min(end)),
+                });
+            }
+        }
+        Ok(draft.seal())
+    }
+}
+
+/// The grant of a successor: it lives as long from now on as the old key was made to.
+fn renewed(old: &Key, now: Timestamp) -> Grant {
+    let life = |expires_at: Timestamp| expires_at.ms_since(old.created_at);
+    Grant {
+        expires_at: old
+            .grant
+            .expires_at
+            .map(|expires_at| now.plus_ms(life(expires_at))),
+        ..old.grant.clone()
+    }
+}
+
+/// A batch in the making.
+struct Draft {
+    registry: Registry,
+    now: Timestamp,
+    first_seq: Seq,
+    records: Vec<Record>,
+    outbox: Vec<Message>,
+    blobs: Vec<Digest>,
+}
+
+impl Draft {
+    fn new(registry: Registry, now: Timestamp) -> Self {
+        Self {
+            first_seq: registry.next_seq,
+            registry,
+            now,
+            records: Vec::new(),
+            outbox: Vec::new(),
+            blobs: Vec::new(),
+        }
+    }
+
+    fn may_create(&self, key: &KeyId) -> Result<(), Rejection> {
+        if self.registry.key(key).is_some() {
+            return Err(Rejection::KeyExists);
+        }
+        let is_live = |key: &&Key| key.standing(self.now) == Standing::Live;
+        match self.registry.keys().filter(is_live).count() {
+            count if count >= limits::MAX_KEYS => Err(Rejection::TooManyKeys),
+            _ => Ok(()),
+        }
+    }
+
+    fn emit(&mut self, body: RegistryEvent) {
+        let event = Event {
+            seq: self.registry.next_seq,
+            at: self.now,
+            body,
+        };
+        self.registry.fold(&event);
+        let content = json::canonical(&event);
+        let chain = self.registry.chain.chain(&content);
+        self.registry.chain = chain;
+        self.records.push(Record { content, chain });
+    }
+
+    fn audit_key(&mut self, action: AuditAction, key: &KeyId, grant: &Grant, by: &Actor) {
+        let mut subject = Subject::new("key", key.as_str());
+        subject.workspace.clone_from(&grant.workspace);
+        self.audit(action, subject, by);
+    }
+
+    fn audit(&mut self, action: AuditAction, subject: Subject, by: &Actor) {
+        let header = &self.registry.header;
+        let (stream, place) = (&header.stream, self.outbox.len());
+        let message = MessageId::new(format!("{stream}.{}.{place}", self.first_seq));
+        self.outbox.push(audit::message(
+            header.tenant(),
+            Entry {
+                message,
+                decided_at: self.now,
+                action,
+                by: by.clone(),
+                on: subject,
+                outcome: Outcome::Done,
+            },
+        ));
+    }
+
+    fn seal(self) -> Batch {
+        let header = &self.registry.header;
+        Batch {
+            stream: header.stream.clone(),
+            tenant: header.tenant().clone(),
+            header: (self.first_seq == 0).then(|| header.clone()),
+            first_seq: self.first_seq,
+            records: self.records,
+            index: self.registry.index(),
+            timers: Vec::new(),
+            keys: Vec::new(),
+            outbox: self.outbox,
+            blobs: self.blobs,
+        }
+    }
+}

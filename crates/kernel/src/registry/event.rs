@@ -1,0 +1,87 @@
+//! The events of a registry stream, as they are stored. Changing this file is a change of the
+//! event format: see `docs/event-format.md`.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::ids::{KeyId, Seq};
+use crate::stream::DefinitionRef;
+use crate::time::Timestamp;
+
+/// An event of a registry stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its place in the log.
+    pub seq: Seq,
+    /// When it was decided.
+    pub at: Timestamp,
+    /// What happened.
+    #[serde(flatten)]
+    pub body: RegistryEvent,
+}
+
+/// What a key lets its bearer be and do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Grant {
+    /// Who acts with the key; opaque, never personal data.
+    pub principal: String,
+    /// The only workspace it reaches; without one it reaches the whole tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    /// Scope words. Their meaning is the runtime's.
+    pub scopes: BTreeSet<String>,
+    /// What people call the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// From when on the key is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+}
+
+/// What happened to a registry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "data")]
+pub enum RegistryEvent {
+    /// A workflow's name stands for this definition from now on.
+    #[serde(rename = "runwright.workflow.put")]
+    WorkflowPut {
+        /// The definition.
+        definition: DefinitionRef,
+    },
+    /// A key exists. Its secret was shown once and is not here.
+    #[serde(rename = "runwright.key.created", rename_all = "camelCase")]
+    KeyCreated {
+        /// The key.
+        key_id: KeyId,
+        /// SHA-256 of the whole token.
+        digest: Digest,
+        /// What it grants.
+        #[serde(flatten)]
+        grant: Grant,
+        /// The key it takes the place of.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        replaces: Option<KeyId>,
+    },
+    /// A key has a successor and ends soon. The successor's own event stands before this one.
+    #[serde(rename = "runwright.key.rotated", rename_all = "camelCase")]
+    KeyRotated {
+        /// The key that ends.
+        key_id: KeyId,
+        /// The key that takes its place.
+        successor: KeyId,
+        /// From when on the old key is refused.
+        expires_at: Timestamp,
+    },
+    /// A key is refused from now on.
+    #[serde(rename = "runwright.key.revoked", rename_all = "camelCase")]
+    KeyRevoked {
+        /// The key.
+        key_id: KeyId,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+}

@@ -1,0 +1,231 @@
+//! From a bearer token to a principal.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kernel::ids::StreamId;
+use kernel::registry::{Registry, Standing};
+use kernel::stream::StreamKind;
+use kernel::time::Timestamp;
+use parking_lot::Mutex;
+use store::{Loaded, ReadFrom, Store, StoreError};
+
+use super::jwt::JwtVerifier;
+use super::options::AuthOptions;
+use super::principal::Principal;
+use super::scopes::Scopes;
+use super::token::{self, Token};
+
+/// For how long a folded registry is believed without asking the store: a key that any process
+/// revokes is refused by every other within this time. By the store's clock.
+pub const FRESH: Duration = Duration::from_secs(1);
+/// Registries kept in memory. One is dropped and read again before there are more.
+const MAX_REGISTRIES: usize = 1024;
+/// Bytes of a bearer token that are looked at.
+const MAX_TOKEN_BYTES: usize = 16 << 10;
+
+/// Why a bearer token opens nothing. Never says what the token was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AuthError {
+    /// It has no form that is known here.
+    #[error("the bearer token is neither an API key nor a token of a configured issuer")]
+    Malformed,
+    /// Its form is right; nobody here made it, or it does not say what it must.
+    #[error("the bearer token is not valid here")]
+    Unknown,
+    /// Its time is over.
+    #[error("the bearer token has expired; ask for a new one")]
+    Expired,
+    /// Somebody took it back.
+    #[error("the API key was revoked; ask for a new one")]
+    Revoked,
+    /// It could not be checked now.
+    #[error("the bearer token cannot be checked now; try again")]
+    Unavailable,
+}
+
+impl AuthError {
+    /// Stable, snake_case, for programs: the words of OpenWOP.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Malformed => "unauthenticated",
+            Self::Unknown => "invalid_token",
+            Self::Expired => "key_expired",
+            Self::Revoked => "key_revoked",
+            Self::Unavailable => "service_unavailable",
+        }
+    }
+}
+
+/// Checks bearer tokens: API keys of the store's tenants, and JWTs of a configured issuer.
+///
+/// A key says which registry knows it. That registry is kept folded in memory; once per [`FRESH`]
+/// the store is asked for what was appended to it since, which is nearly always nothing. So a
+/// check costs a hash, and a revocation by any process reaches all.
+pub struct Authenticator {
+    store: Arc<dyn Store>,
+    jwt: Option<JwtVerifier>,
+    registries: Mutex<HashMap<StreamId, Arc<Kept>>>,
+}
+
+/// Whether something seen at a time may be believed still. Not when the clock was set back.
+pub(super) fn is_within(age: Duration, at: Timestamp, now: Timestamp) -> bool {
+    at <= now && now < at.plus(age)
+}
+
+/// A registry in memory.
+#[derive(Default)]
+struct Kept {
+    /// As it was at a time. Locked for a look only.
+    seen: Mutex<Option<(Arc<Registry>, Timestamp)>>,
+    /// Held by whoever asks the store, so that one asks and the others wait.
+    asking: tokio::sync::Mutex<()>,
+}
+
+impl Kept {
+    fn fresh(&self, now: Timestamp) -> Option<Arc<Registry>> {
+        let seen = self.seen.lock();
+        let (registry, at) = seen.as_ref()?;
+        is_within(FRESH, *at, now).then(|| registry.clone())
+    }
+}
+
+impl Authenticator {
+    /// Checks tokens against a store and what is configured.
+    pub fn new(store: Arc<dyn Store>, options: AuthOptions) -> Self {
+        let AuthOptions { jwt, outbound } = options;
+        Self {
+            store,
+            jwt: jwt.map(|jwt| JwtVerifier::new(jwt, outbound)),
+            registries: Mutex::default(),
+        }
+    }
+
+    /// Finds whose a bearer token is.
+    ///
+    /// # Errors
+    /// Why it opens nothing.
+    pub async fn authenticate(&self, bearer: &str) -> Result<Principal, AuthError> {
+        if bearer.len() > MAX_TOKEN_BYTES {
+            return Err(AuthError::Malformed);
+        }
+        if bearer.starts_with(token::PREFIX) {
+            return self.key(bearer).await;
+        }
+        match &self.jwt {
+            Some(jwt) if bearer.split('.').count() == 3 => {
+                jwt.verify(bearer, self.store.now()).await
+            }
+            _ => Err(AuthError::Malformed),
+        }
+    }
+
+    async fn key(&self, bearer: &str) -> Result<Principal, AuthError> {
+        let token = Token::parse(bearer).ok_or(AuthError::Malformed)?;
+        let stream = token.key().registry().ok_or(AuthError::Malformed)?;
+        let registry = match self.registry(&stream).await {
+            Ok(registry) => registry,
+            Err(StoreError::Missing) => return Err(AuthError::Unknown),
+            Err(error) => {
+                tracing::warn!(%error, "a key could not be checked");
+                return Err(AuthError::Unavailable);
+            }
+        };
+        // Only who knows the secret learns what became of the key.
+        let key = registry.key(token.key());
+        let key = key.filter(|key| token.has_digest(&key.digest));
+        let key = key.ok_or(AuthError::Unknown)?;
+        match key.standing(self.store.now()) {
+            Standing::Revoked => return Err(AuthError::Revoked),
+            Standing::Expired => return Err(AuthError::Expired),
+            Standing::Live => {}
+        }
+        let grant = &key.grant;
+        Ok(Principal {
+            tenant: registry.tenant().clone(),
+            workspace: grant.workspace.clone(),
+            id: grant.principal.clone(),
+            issuer: None,
+            scopes: Scopes::known(grant.scopes.iter().map(String::as_str)),
+        })
+    }
+
+    /// A registry as it was at most [`FRESH`] ago.
+    async fn registry(&self, stream: &StreamId) -> Result<Arc<Registry>, StoreError> {
+        let kept = self.registries.lock().get(stream).cloned();
+        let Some(kept) = kept else {
+            let first = Kept::default();
+            let registry = self.ask(stream, &first).await?;
+            self.keep(stream, first);
+            return Ok(registry);
+        };
+        if let Some(registry) = kept.fresh(self.store.now()) {
+            return Ok(registry);
+        }
+        let _asking = kept.asking.lock().await;
+        match kept.fresh(self.store.now()) {
+            // Somebody asked while we waited to.
+            Some(registry) => Ok(registry),
+            None => self.ask(stream, &kept).await,
+        }
+    }
+
+    /// Asks the store for what was appended to a registry since it was last seen.
+    async fn ask(&self, stream: &StreamId, kept: &Kept) -> Result<Arc<Registry>, StoreError> {
+        let asked_at = self.store.now();
+        let seen = kept.seen.lock().as_ref().map(|(seen, _)| seen.clone());
+        let from = seen.as_ref().map_or(0, |seen| seen.next_seq());
+        let loaded = self
+            .store
+            .load(stream, ReadFrom::Seq(from), usize::MAX)
+            .await;
+        let registry = match (seen, loaded) {
+            (Some(seen), Ok(loaded)) if loaded.next_seq == from => seen,
+            (Some(seen), Ok(loaded)) if loaded.next_seq > from => {
+                Arc::new(fold((*seen).clone(), &loaded)?)
+            }
+            // A copy from earlier was put in the store's place.
+            (Some(_), Ok(_)) => {
+                let whole = self.store.load(stream, ReadFrom::Seq(0), usize::MAX);
+                Arc::new(born(whole.await?)?)
+            }
+            (None, Ok(loaded)) => Arc::new(born(loaded)?),
+            (_, Err(error)) => {
+                *kept.seen.lock() = None;
+                return Err(error);
+            }
+        };
+        *kept.seen.lock() = Some((registry.clone(), asked_at));
+        Ok(registry)
+    }
+
+    fn keep(&self, stream: &StreamId, kept: Kept) {
+        let now = self.store.now();
+        let mut registries = self.registries.lock();
+        if registries.len() >= MAX_REGISTRIES {
+            registries.retain(|_, kept| kept.fresh(now).is_some());
+        }
+        if registries.len() >= MAX_REGISTRIES {
+            registries.clear();
+        }
+        registries.insert(stream.clone(), Arc::new(kept));
+    }
+}
+
+fn born(loaded: Loaded) -> Result<Registry, StoreError> {
+    if loaded.header.kind != StreamKind::Registry {
+        return Err(StoreError::Missing);
+    }
+    fold(Registry::at_start(loaded.header.clone()), &loaded)
+}
+
+fn fold(mut registry: Registry, loaded: &Loaded) -> Result<Registry, StoreError> {
+    for record in &loaded.records {
+        registry.fold_content(&record.content).ok_or_else(|| {
+            let stream = &loaded.header.stream;
+            StoreError::Corrupt(format!("the registry {stream} does not fold"))
+        })?;
+    }
+    Ok(registry)
+}

@@ -1,0 +1,270 @@
+//! The one function that decides what a principal may do.
+
+use kernel::ids::{KeyId, StreamId, TenantId, WorkflowId};
+use kernel::stream::Owner;
+
+use super::principal::Principal;
+use super::scopes::Scope;
+
+/// Something that can be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Action {
+    /// Read workflow definitions, or list them.
+    ReadWorkflows,
+    /// Register a workflow.
+    WriteWorkflows,
+    /// Create a run.
+    CreateRun,
+    /// Read a run, its events, or lists of runs.
+    ReadRun,
+    /// Cancel a run.
+    CancelRun,
+    /// Pause, resume or signal a run. OpenWOP puts these under the scope for cancelling.
+    ControlRun,
+    /// Answer what a run waits for.
+    AnswerRun,
+    /// Read an artifact of a run.
+    ReadArtifact,
+    /// Read or verify the audit trail.
+    ReadAudit,
+    /// Make, list, rotate or revoke keys.
+    ManageKeys,
+    /// Register webhooks, list and remove them.
+    ManageWebhooks,
+}
+
+impl Action {
+    /// Every action.
+    pub const ALL: [Self; 11] = [
+        Self::ReadWorkflows,
+        Self::WriteWorkflows,
+        Self::CreateRun,
+        Self::ReadRun,
+        Self::CancelRun,
+        Self::ControlRun,
+        Self::AnswerRun,
+        Self::ReadArtifact,
+        Self::ReadAudit,
+        Self::ManageKeys,
+        Self::ManageWebhooks,
+    ];
+
+    /// The scope it needs.
+    pub fn scope(self) -> Scope {
+        match self {
+            Self::ReadWorkflows => Scope::ManifestRead,
+            Self::WriteWorkflows => Scope::WorkflowsWrite,
+            Self::CreateRun => Scope::RunsCreate,
+            Self::ReadRun => Scope::RunsRead,
+            Self::CancelRun | Self::ControlRun => Scope::RunsCancel,
+            Self::AnswerRun => Scope::ApprovalsRespond,
+            Self::ReadArtifact => Scope::ArtifactsRead,
+            Self::ReadAudit => Scope::AuditRead,
+            Self::ManageKeys => Scope::KeysManage,
+            Self::ManageWebhooks => Scope::WebhooksManage,
+        }
+    }
+}
+
+/// Something that can be acted on, and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// The part of the tenant it belongs to; without one it belongs to all of it.
+    pub workspace: Option<String>,
+    /// Which thing.
+    pub what: What,
+}
+
+/// A thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The workflows of a tenant. Every workspace of it has the same.
+    Workflows,
+    /// One workflow.
+    Workflow(WorkflowId),
+    /// The runs of a tenant or workspace.
+    Runs,
+    /// One run.
+    Run(StreamId),
+    /// The keys of a tenant or workspace.
+    Keys,
+    /// One key.
+    Key(KeyId),
+    /// The audit trail of a tenant.
+    Audit,
+    /// The webhooks of a tenant.
+    Webhooks,
+}
+
+impl What {
+    /// The kind of thing, and which one where it is one.
+    pub fn named(&self) -> (&'static str, Option<&str>) {
+        match self {
+            Self::Workflows => ("workflows", None),
+            Self::Workflow(id) => ("workflow", Some(id.as_str())),
+            Self::Runs => ("runs", None),
+            Self::Run(id) => ("run", Some(id.as_str())),
+            Self::Keys => ("keys", None),
+            Self::Key(id) => ("key", Some(id.as_str())),
+            Self::Audit => ("audit", None),
+            Self::Webhooks => ("webhooks", None),
+        }
+    }
+
+    fn is_shared_by_workspaces(&self) -> bool {
+        matches!(self, Self::Workflows | Self::Workflow(_))
+    }
+}
+
+impl Resource {
+    /// A run, by the owner its header names.
+    pub fn run(owner: &Owner, run: &StreamId) -> Self {
+        Self {
+            tenant: owner.tenant.clone(),
+            workspace: owner.workspace.clone(),
+            what: What::Run(run.clone()),
+        }
+    }
+
+    /// What a principal's own tenant, and workspace where it is bound to one, has of a kind:
+    /// for creating and listing.
+    pub fn own(principal: &Principal, what: What) -> Self {
+        Self {
+            tenant: principal.tenant.clone(),
+            workspace: principal.workspace.clone(),
+            what,
+        }
+    }
+
+    /// Something that belongs to all of a tenant.
+    pub fn of_tenant(tenant: &TenantId, what: What) -> Self {
+        Self {
+            tenant: tenant.clone(),
+            workspace: None,
+            what,
+        }
+    }
+}
+
+/// Why something may not be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    /// For this principal it is not there. Answered exactly as if it were not there for anybody.
+    #[error("there is nothing of that name here")]
+    NotFound,
+    /// The principal lacks a scope.
+    #[error("this needs the scope {needs}; ask for a key that has it")]
+    Scope {
+        /// The scope.
+        needs: Scope,
+    },
+}
+
+impl Denied {
+    /// Stable, snake_case, for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::Scope { .. } => "insufficient_scope",
+        }
+    }
+}
+
+/// Decides whether a principal may do something to something.
+///
+/// Walls come first, so that a missing scope never tells that another's resource exists.
+///
+/// # Errors
+/// [`Denied::NotFound`] for what belongs to another tenant or workspace, and for what belongs to
+/// the whole tenant where the principal is bound to a workspace (workflows are shared and may be
+/// reached from each); [`Denied::Scope`] where the scope is missing.
+pub fn authorise(principal: &Principal, action: Action, resource: &Resource) -> Result<(), Denied> {
+    if principal.tenant != resource.tenant {
+        return Err(Denied::NotFound);
+    }
+    let is_within = principal.workspace.is_none()
+        || principal.workspace == resource.workspace
+        || resource.what.is_shared_by_workspaces();
+    if !is_within {
+        return Err(Denied::NotFound);
+    }
+    let needs = action.scope();
+    match principal.scopes.has(needs) {
+        true => Ok(()),
+        false => Err(Denied::Scope { needs }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::access::Scopes;
+
+    fn principal(tenant: &str, workspace: Option<&str>, scopes: Scopes) -> Principal {
+        Principal {
+            tenant: tenant.into(),
+            workspace: workspace.map(str::to_owned),
+            id: "p".into(),
+            issuer: None,
+            scopes,
+        }
+    }
+
+    fn run_of(tenant: &str, workspace: Option<&str>) -> Resource {
+        Resource {
+            tenant: tenant.into(),
+            workspace: workspace.map(str::to_owned),
+            what: What::Run("run-1".into()),
+        }
+    }
+
+    #[test]
+    fn another_tenants_resource_is_not_there_whatever_the_scopes() {
+        for scopes in [Scopes::Everything, Scopes::Only(BTreeSet::new())] {
+            for action in Action::ALL {
+                let principal = principal("a", None, scopes.clone());
+                let result = authorise(&principal, action, &run_of("b", None));
+                assert_eq!(result, Err(Denied::NotFound), "{action:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_action_needs_its_scope_and_no_other_does() {
+        for action in Action::ALL {
+            for scope in Scope::ALL {
+                let principal = principal("a", None, Scopes::Only(BTreeSet::from([scope])));
+                let result = authorise(&principal, action, &run_of("a", None));
+                let expected = match action.scope() {
+                    needs if needs == scope => Ok(()),
+                    needs => Err(Denied::Scope { needs }),
+                };
+                assert_eq!(result, expected, "{action:?} with {scope}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_principal_of_a_workspace_reaches_nothing_beside_it() {
+        let bound = principal("a", Some("w"), Scopes::Everything);
+        let may = |resource: &Resource| authorise(&bound, Action::ReadRun, resource);
+        assert_eq!(may(&run_of("a", Some("w"))), Ok(()));
+        assert_eq!(may(&run_of("a", Some("v"))), Err(Denied::NotFound));
+        assert_eq!(may(&run_of("a", None)), Err(Denied::NotFound));
+        let whole = principal("a", None, Scopes::Everything);
+        let result = authorise(&whole, Action::ReadRun, &run_of("a", Some("v")));
+        assert_eq!(result, Ok(()));
+
+        let tenant = TenantId::new("a");
+        let of_tenant = |what| Resource::of_tenant(&tenant, what);
+        let keys = authorise(&bound, Action::ManageKeys, &of_tenant(What::Keys));
+        assert_eq!(keys, Err(Denied::NotFound));
+        let workflows = authorise(&bound, Action::ReadWorkflows, &of_tenant(What::Workflows));
+        assert_eq!(workflows, Ok(()));
+        assert_eq!(may(&Resource::own(&bound, What::Runs)), Ok(()));
+    }
+}

@@ -1,0 +1,207 @@
+//! JSON Web Tokens of a configured issuer.
+//!
+//! One issuer, one algorithm, both fixed by the configuration. What a token says of its own
+//! algorithm must agree and chooses nothing: a public key is never taken for a shared secret.
+
+mod crypto;
+mod jwks;
+
+use std::fmt;
+use std::time::Duration;
+
+use jsonwebtoken::errors::ErrorKind;
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use kernel::ids::TenantId;
+use kernel::limits;
+use kernel::time::Timestamp;
+use serde_json::{Map, Value};
+
+use super::authenticator::AuthError;
+use super::principal::Principal;
+use super::scopes::Scopes;
+use crate::outbound::Outbound;
+
+pub use jwks::JwksSource;
+
+use jwks::Jwks;
+
+/// Which JWTs open what.
+#[derive(Clone, Debug)]
+pub struct JwtOptions {
+    /// The issuer, exactly as `iss` says it.
+    pub issuer: String,
+    /// What `aud` must name one of.
+    pub audience: Vec<String>,
+    /// What signatures are checked with.
+    pub keys: JwtKeys,
+    /// How far clocks may be apart, for `exp` and `nbf`.
+    pub leeway: Duration,
+    /// Which claims say what.
+    pub claims: ClaimNames,
+}
+
+/// What signatures are checked with. The kind of key fixes the kind of signature.
+#[derive(Clone)]
+pub enum JwtKeys {
+    /// HS256 with a secret that the issuer shares. At least 32 bytes.
+    Shared(Vec<u8>),
+    /// The issuer's public keys.
+    Public {
+        /// The one algorithm that counts.
+        algorithm: PublicAlgorithm,
+        /// Where the keys are.
+        source: JwksSource,
+    },
+}
+
+impl fmt::Debug for JwtKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shared(_) => f.write_str("Shared(…)"),
+            Self::Public { algorithm, source } => write!(f, "Public({algorithm:?}, {source:?})"),
+        }
+    }
+}
+
+/// A signature that public keys check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PublicAlgorithm {
+    /// RSA with PKCS #1 v1.5 and SHA-256, keys of 2048 bits and more.
+    Rs256,
+    /// ECDSA on P-256 with SHA-256.
+    Es256,
+}
+
+/// Which claims say what.
+#[derive(Clone, Debug)]
+pub struct ClaimNames {
+    /// Whose the token is.
+    pub tenant: TenantFrom,
+    /// The workspace; a token without it reaches the whole tenant.
+    pub workspace: String,
+    /// The principal.
+    pub principal: String,
+    /// The scopes: a text of words between spaces, or a list of words.
+    pub scopes: String,
+}
+
+impl Default for ClaimNames {
+    fn default() -> Self {
+        Self {
+            tenant: TenantFrom::Claim("tenant".into()),
+            workspace: "workspace".into(),
+            principal: "sub".into(),
+            scopes: "scope".into(),
+        }
+    }
+}
+
+/// Where a token's tenant comes from.
+#[derive(Clone, Debug)]
+pub enum TenantFrom {
+    /// A claim.
+    Claim(String),
+    /// Every token of the issuer is this tenant's.
+    Fixed(TenantId),
+}
+
+/// Checks JWTs.
+pub(super) struct JwtVerifier {
+    issuer: String,
+    claims: ClaimNames,
+    validation: Validation,
+    algorithm: Algorithm,
+    keys: Keys,
+}
+
+enum Keys {
+    Shared(DecodingKey),
+    Public(Box<Jwks>),
+}
+
+impl JwtVerifier {
+    pub(super) fn new(options: JwtOptions, outbound: Outbound) -> Self {
+        crypto::install();
+        let (algorithm, keys) = match options.keys {
+            JwtKeys::Shared(secret) => {
+                let key = DecodingKey::from_secret(&secret);
+                (Algorithm::HS256, Keys::Shared(key))
+            }
+            JwtKeys::Public { algorithm, source } => {
+                let algorithm = match algorithm {
+                    PublicAlgorithm::Rs256 => Algorithm::RS256,
+                    PublicAlgorithm::Es256 => Algorithm::ES256,
+                };
+                let jwks = Jwks::new(source, algorithm, outbound);
+                (algorithm, Keys::Public(Box::new(jwks)))
+            }
+        };
+        let mut validation = Validation::new(algorithm);
+        validation.set_audience(&options.audience);
+        validation.set_issuer(&[&options.issuer]);
+        validation.set_required_spec_claims(&["exp", "iss", "aud"]);
+        validation.leeway = options.leeway.as_secs();
+        validation.validate_nbf = true;
+        Self {
+            issuer: options.issuer,
+            claims: options.claims,
+            validation,
+            algorithm,
+            keys,
+        }
+    }
+
+    pub(super) async fn verify(&self, token: &str, now: Timestamp) -> Result<Principal, AuthError> {
+        let header = decode_header(token).map_err(|_| AuthError::Malformed)?;
+        if header.alg != self.algorithm {
+            return Err(AuthError::Unknown);
+        }
+        let key = match &self.keys {
+            Keys::Shared(key) => key.clone(),
+            Keys::Public(jwks) => jwks.key(header.kid.as_deref(), now).await?,
+        };
+        let claims: Map<String, Value> = match decode(token, &key, &self.validation) {
+            Ok(data) => data.claims,
+            Err(error) => {
+                tracing::debug!(kind = ?error.kind(), "a token was refused");
+                return Err(match error.kind() {
+                    ErrorKind::ExpiredSignature => AuthError::Expired,
+                    _ => AuthError::Unknown,
+                });
+            }
+        };
+        // A signed token that does not say whose it is was not made for this service.
+        self.principal(&claims).ok_or(AuthError::Unknown)
+    }
+
+    fn principal(&self, claims: &Map<String, Value>) -> Option<Principal> {
+        let names = &self.claims;
+        let workspace = match claims.get(&names.workspace) {
+            None | Some(Value::Null) => None,
+            Some(value) => Some(name(value)?),
+        };
+        Some(Principal {
+            tenant: match &names.tenant {
+                TenantFrom::Fixed(tenant) => tenant.clone(),
+                TenantFrom::Claim(claim) => TenantId::new(name(claims.get(claim)?)?),
+            },
+            workspace,
+            id: name(claims.get(&names.principal)?)?,
+            issuer: Some(self.issuer.clone()),
+            scopes: match claims.get(&names.scopes) {
+                Some(Value::String(words)) => Scopes::known(words.split_ascii_whitespace()),
+                Some(Value::Array(words)) => Scopes::known(words.iter().filter_map(Value::as_str)),
+                _ => Scopes::known([]),
+            },
+        })
+    }
+}
+
+/// A claim that can be a name.
+fn name(value: &Value) -> Option<String> {
+    let text = value.as_str()?;
+    let fits = !text.is_empty()
+        && text.len() <= limits::MAX_NAME_BYTES
+        && !text.chars().any(char::is_control);
+    fits.then(|| text.to_owned())
+}

@@ -1,0 +1,27 @@
+//! Who may do what: bearer tokens, principals, and the one function that decides.
+//!
+//! Reading order: [`Principal`] (who), [`Action`] and [`Resource`] (what), [`authorise`] (the
+//! decision), [`Authenticator`] (from a bearer token to a principal), [`ApiKeys`] (making keys
+//! and taking them back), [`trail`] (what was done, and by whom).
+//!
+//! *Invariant:* every face, the command line with a key included, asks [`authorise`] before it
+//! does anything for a principal. Nothing else compares tenants or scopes.
+
+mod authenticator;
+mod authorise;
+mod jwt;
+mod keys;
+mod options;
+mod principal;
+mod scopes;
+mod token;
+pub mod trail;
+
+pub use authenticator::{AuthError, Authenticator, FRESH};
+pub use authorise::{Action, Denied, Resource, What, authorise};
+pub use jwt::{ClaimNames, JwksSource, JwtKeys, JwtOptions, PublicAlgorithm, TenantFrom};
+pub use keys::{ApiKeys, Issued, KeyError, NewKey};
+pub use options::{AuthOptions, BadOptions};
+pub use principal::Principal;
+pub use scopes::{Scope, Scopes, UnknownScope};
+pub use token::{Entropy, OsEntropy, Token};

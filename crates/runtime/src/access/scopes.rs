@@ -1,0 +1,202 @@
+//! What a principal may do, in words.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use kernel::problem::quoted;
+
+/// The word that stands for every scope.
+const EVERYTHING: &str = "*";
+
+/// A scope. None implies another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// Read workflow definitions (OpenWOP).
+    ManifestRead,
+    /// Create runs (OpenWOP).
+    RunsCreate,
+    /// Read runs, their events and lists of them (OpenWOP).
+    RunsRead,
+    /// Cancel, pause, resume and signal runs (OpenWOP).
+    RunsCancel,
+    /// Read what nodes produced (OpenWOP).
+    ArtifactsRead,
+    /// Answer what a run waits for (OpenWOP).
+    ApprovalsRespond,
+    /// Register webhooks (OpenWOP).
+    WebhooksManage,
+    /// Read and verify the audit trail (OpenWOP).
+    AuditRead,
+    /// Register workflows. Ours: OpenWOP leaves to the host how definitions come in, and whoever
+    /// may write a definition may run any process node in it.
+    WorkflowsWrite,
+    /// Make, list and revoke keys. Ours: OpenWOP says nothing of where keys come from, and
+    /// whoever may make one may give it every scope.
+    KeysManage,
+}
+
+impl Scope {
+    /// Every scope.
+    pub const ALL: [Self; 10] = [
+        Self::ManifestRead,
+        Self::RunsCreate,
+        Self::RunsRead,
+        Self::RunsCancel,
+        Self::ArtifactsRead,
+        Self::ApprovalsRespond,
+        Self::WebhooksManage,
+        Self::AuditRead,
+        Self::WorkflowsWrite,
+        Self::KeysManage,
+    ];
+
+    /// The word on the wire and in logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ManifestRead => "manifest:read",
+            Self::RunsCreate => "runs:create",
+            Self::RunsRead => "runs:read",
+            Self::RunsCancel => "runs:cancel",
+            Self::ArtifactsRead => "artifacts:read",
+            Self::ApprovalsRespond => "approvals:respond",
+            Self::WebhooksManage => "webhooks:manage",
+            Self::AuditRead => "audit:read",
+            Self::WorkflowsWrite => "workflows:write",
+            Self::KeysManage => "keys:manage",
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A word that is no scope.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} is no scope; there are * and {}", quoted(.0), every_word())]
+pub struct UnknownScope(pub String);
+
+fn every_word() -> String {
+    Scope::ALL.map(Scope::as_str).join(", ")
+}
+
+impl FromStr for Scope {
+    type Err = UnknownScope;
+
+    fn from_str(word: &str) -> Result<Self, UnknownScope> {
+        let known = Self::ALL.into_iter().find(|scope| scope.as_str() == word);
+        known.ok_or_else(|| UnknownScope(word.to_owned()))
+    }
+}
+
+/// A set of scopes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scopes {
+    /// Every scope there is and will be: `*`.
+    Everything,
+    /// These.
+    Only(BTreeSet<Scope>),
+}
+
+impl Scopes {
+    /// Whether a scope is in it.
+    pub fn has(&self, scope: Scope) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Only(scopes) => scopes.contains(&scope),
+        }
+    }
+
+    /// Whether every scope of another set is in it: what somebody has who hands `other` on.
+    pub fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Everything, _) => true,
+            (Self::Only(_), Self::Everything) => false,
+            (Self::Only(ours), Self::Only(theirs)) => theirs.is_subset(ours),
+        }
+    }
+
+    /// Reads words that a person chose; a word that is no scope is a mistake.
+    ///
+    /// # Errors
+    /// The first word that is no scope.
+    pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self, UnknownScope> {
+        let mut scopes = BTreeSet::new();
+        for word in words {
+            match word {
+                EVERYTHING => return Ok(Self::Everything),
+                word => scopes.insert(word.parse()?),
+            };
+        }
+        Ok(Self::Only(scopes))
+    }
+
+    /// Reads words that another system wrote, which may mean something to others. What is no
+    /// scope of ours grants nothing.
+    pub fn known<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut scopes = BTreeSet::new();
+        for word in words {
+            match word {
+                EVERYTHING => return Self::Everything,
+                word => scopes.extend(word.parse::<Scope>()),
+            };
+        }
+        Self::Only(scopes)
+    }
+
+    /// The words, as logs keep them.
+    pub fn words(&self) -> BTreeSet<String> {
+        match self {
+            Self::Everything => BTreeSet::from([EVERYTHING.to_owned()]),
+            Self::Only(scopes) => scopes.iter().map(Scope::to_string).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Scopes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<_> = self.words().into_iter().collect();
+        f.write_str(&words.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_back_as_they_are_written() {
+        for scope in Scope::ALL {
+            assert_eq!(scope.as_str().parse(), Ok(scope));
+        }
+        let scopes = Scopes::parse(["runs:read", "runs:create"]).unwrap();
+        assert_eq!(scopes.to_string(), "runs:create,runs:read");
+        assert_eq!(Scopes::known(scopes.words().iter().map(|w| &**w)), scopes);
+        assert_eq!(Scopes::parse(["runs:read", "*"]), Ok(Scopes::Everything));
+    }
+
+    #[test]
+    fn a_mistake_is_told_to_people_and_grants_nothing_to_others() {
+        let wrong = Scopes::parse(["runs:rad"]).unwrap_err();
+        assert!(wrong.to_string().contains("runs:read"), "{wrong}");
+        assert_eq!(
+            Scopes::known(["openid", "runs:read", "RUNS:CANCEL"]),
+            Scopes::Only(BTreeSet::from([Scope::RunsRead]))
+        );
+    }
+
+    #[test]
+    fn no_scope_implies_another() {
+        for one in Scope::ALL {
+            let only = Scopes::Only(BTreeSet::from([one]));
+            for other in Scope::ALL {
+                assert_eq!(only.has(other), one == other);
+            }
+            assert!(!only.covers(&Scopes::Everything));
+            assert!(Scopes::Everything.covers(&only) && only.covers(&only));
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The audit trail: what was done that matters, and by whom.
+//!
+//! What is done is told by the outbox of the batch that does it; the engine delivers. What was
+//! denied has no batch and is written here.
+
+use kernel::audit::{self, AuditAction, AuditMessage, AuditTrail, Entry, Event, Outcome, Subject};
+use kernel::digest::Digest;
+use kernel::ids::{MessageId, Seq, TenantId};
+use store::{Conflict, Guard, HoldChange, ReadFrom, Store, StoreError};
+
+use super::authorise::{Action, Denied, Resource};
+use super::principal::Principal;
+
+/// How often a lost race is tried again.
+const TRIES: u32 = 100;
+/// Messages looked at to find those for trails.
+const OUTBOX: usize = 1024;
+/// The same denial is kept once in so many milliseconds, so that nobody fills a disk with them.
+const DENIAL_MS: i64 = 60_000;
+
+/// Keeps an entry on a tenant's trail. One that is there already is not kept again.
+///
+/// # Errors
+/// The store's.
+pub async fn record(store: &dyn Store, tenant: &TenantId, entry: Entry) -> Result<(), StoreError> {
+    let mut tries = 0;
+    loop {
+        let trail = end(store, tenant).await?;
+        let batch = trail.record(entry.clone(), store.now());
+        match store.append(batch, Guard::Outside, HoldChange::Keep).await {
+            Ok(_) => return Ok(()),
+            Err(StoreError::Conflict(Conflict::Key { namespace, .. }))
+                if namespace == audit::KEY_NAMESPACE =>
+            {
+                return Ok(());
+            }
+            Err(StoreError::Conflict(_)) if tries < TRIES => tries += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The end of a trail, where the next entry goes.
+async fn end(store: &dyn Store, tenant: &TenantId) -> Result<AuditTrail, StoreError> {
+    let stream = AuditTrail::stream(tenant);
+    let head = match store.load(&stream, ReadFrom::Seq(Seq::MAX), 0).await {
+        Ok(head) => head,
+        Err(StoreError::Missing) => return Ok(AuditTrail::unborn(tenant, store.now())),
+        Err(error) => return Err(error),
+    };
+    let last = head.next_seq.saturating_sub(1);
+    let loaded = store.load(&stream, ReadFrom::Seq(last), usize::MAX).await?;
+    let record = loaded.records.last();
+    record
+        .and_then(|record| AuditTrail::at_end(loaded.header, record))
+        .ok_or_else(|| {
+            StoreError::Corrupt(format!("the audit trail of tenant {tenant} does not fold"))
+        })
+}
+
+/// Delivers what waits in the outbox for trails: for commands that do something without an
+/// engine. An engine that delivers the same at the same time does no harm.
+///
+/// # Errors
+/// The store's. What was not delivered waits for the next engine.
+pub async fn deliver(store: &dyn Store) -> Result<(), StoreError> {
+    for message in store.outbox(OUTBOX).await? {
+        if let Ok(AuditMessage { audit }) = serde_json::from_slice(&message.command) {
+            record(store, &message.tenant, audit).await?;
+            store.delivered(&[message.place]).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Tells the principal's tenant that somebody tried to administer it without the right to. Other
+/// denials, and attempts on other tenants, are not for a trail: logs and metrics count them.
+///
+/// # Errors
+/// The store's.
+pub async fn record_denial(
+    store: &dyn Store,
+    principal: &Principal,
+    action: Action,
+    resource: &Resource,
+    denied: Denied,
+    request_id: Option<&str>,
+) -> Result<(), StoreError> {
+    let (Some(word), Denied::Scope { needs }) = (administers(action), denied) else {
+        return Ok(());
+    };
+    let now = store.now();
+    let (kind, id) = resource.what.named();
+    let minute = now.0.div_euclid(DENIAL_MS);
+    let who = (&principal.id, &principal.issuer, &principal.workspace);
+    let what = (word, kind, id, &resource.workspace);
+    let same = Digest::of(format!("{who:?}\0{what:?}\0{minute}").as_bytes());
+    let entry = Entry {
+        message: MessageId::new(format!("denied.{same}")),
+        decided_at: now,
+        action: word,
+        by: principal.actor(request_id),
+        on: Subject {
+            kind: kind.to_owned(),
+            id: id.map(str::to_owned),
+            workspace: resource.workspace.clone(),
+        },
+        outcome: Outcome::Denied {
+            needs: needs.to_string(),
+        },
+    };
+    record(store, &principal.tenant, entry).await
+}
+
+/// What an attempt at administering is called on a trail.
+fn administers(action: Action) -> Option<AuditAction> {
+    match action {
+        Action::ManageKeys => Some(AuditAction::KeysManage),
+        Action::WriteWorkflows => Some(AuditAction::WorkflowsWrite),
+        Action::ReadAudit => Some(AuditAction::AuditRead),
+        _ => None,
+    }
+}
+
+/// Reads a trail from an entry on, oldest first. Empty where nothing was done yet.
+///
+/// # Errors
+/// The store's; `Corrupt` when an entry cannot be read.
+pub async fn read(
+    store: &dyn Store,
+    tenant: &TenantId,
+    from: Seq,
+    limit: usize,
+) -> Result<Vec<Event>, StoreError> {
+    let stream = AuditTrail::stream(tenant);
+    let loaded = match store.load(&stream, ReadFrom::Seq(from), limit).await {
+        Ok(loaded) => loaded,
+        Err(StoreError::Missing) => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let read = |record: &kernel::batch::Record| {
+        serde_json::from_slice(&record.content).map_err(|_| {
+            StoreError::Corrupt(format!("the audit trail of tenant {tenant} cannot be read"))
+        })
+    };
+    loaded.records.iter().map(read).collect()
+}
