@@ -7,20 +7,30 @@
 #![expect(clippy::print_stdout, reason = "the results are the program's data")]
 #![expect(clippy::print_stderr, reason = "progress goes to stderr")]
 
+mod appends;
+mod at_rest;
+mod child;
+mod host;
 mod machine;
 mod raw_log;
+mod recorded;
 mod report;
 mod series;
+mod snapshot;
 
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
 use crate::machine::Machine;
 use crate::series::Series;
+
+/// The allocator of the product, so that what is measured is what runs.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Something that can be measured.
 struct Benchmark {
@@ -31,7 +41,12 @@ struct Benchmark {
     run: fn(&Settings) -> io::Result<Vec<Series>>,
 }
 
-const BENCHMARKS: &[Benchmark] = &[raw_log::BENCHMARK];
+const BENCHMARKS: &[Benchmark] = &[
+    raw_log::BENCHMARK,
+    appends::BENCHMARK,
+    snapshot::BENCHMARK,
+    at_rest::BENCHMARK,
+];
 
 /// Measures Runwright on this machine.
 #[derive(Debug, Parser)]
@@ -54,6 +69,20 @@ struct Arguments {
     /// Name the benchmarks and run none.
     #[arg(long)]
     list: bool,
+    /// How much is measured: `small` only shows that everything works.
+    #[arg(long, default_value = "full")]
+    size: Size,
+    /// What a process that a benchmark starts has to do.
+    #[arg(long, hide = true)]
+    child: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Size {
+    /// The counts the benchmarks are about.
+    Full,
+    /// A hundredth of them.
+    Small,
 }
 
 /// How every benchmark is run.
@@ -61,9 +90,26 @@ struct Settings {
     repeat: u32,
     duration: Duration,
     dir: PathBuf,
+    size: Size,
 }
 
 impl Settings {
+    /// How many writers wait at a time, case by case.
+    fn writers(&self) -> Vec<usize> {
+        match self.size {
+            Size::Full => vec![1, 16, 64, 512],
+            Size::Small => vec![1, 16],
+        }
+    }
+
+    /// A count at the chosen size.
+    fn count(&self, full: usize) -> usize {
+        match self.size {
+            Size::Full => full,
+            Size::Small => full / 100,
+        }
+    }
+
     /// Takes `repeat` samples of one measurement.
     fn sample(&self, mut once: impl FnMut() -> io::Result<f64>) -> io::Result<Vec<f64>> {
         (0..self.repeat).map(|_| once()).collect()
@@ -85,7 +131,20 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Benchmark>, String> {
 }
 
 fn main() -> ExitCode {
+    let begun = Instant::now();
     let arguments = Arguments::parse();
+    if let Some(order) = &arguments.child {
+        return match child::Child::obey(order, begun) {
+            Ok(answer) => {
+                println!("{answer}");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprintln!("bench: {error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     if arguments.list {
         for benchmark in BENCHMARKS {
             println!("{:<20} {}", benchmark.name, benchmark.about);
@@ -114,6 +173,7 @@ fn measure(arguments: &Arguments, benchmarks: &[&Benchmark]) -> io::Result<()> {
         repeat: arguments.repeat,
         duration: Duration::from_millis(arguments.millis),
         dir: arguments.dir.canonicalize()?,
+        size: arguments.size,
     };
     let machine = Machine::observe(&settings.dir);
     let mut all = Vec::new();
@@ -133,30 +193,6 @@ fn measure(arguments: &Arguments, benchmarks: &[&Benchmark]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_benchmark_runs_and_measures_something() {
-        let dir = tempfile::tempdir().unwrap();
-        let settings = Settings {
-            repeat: 2,
-            duration: Duration::from_millis(5),
-            dir: dir.path().to_owned(),
-        };
-        for benchmark in BENCHMARKS {
-            let series = (benchmark.run)(&settings).unwrap();
-            assert!(!series.is_empty(), "{}", benchmark.name);
-            for series in series {
-                assert_eq!(series.samples.len(), 2, "{}", series.name);
-                assert!(
-                    series.samples.iter().all(|sample| *sample > 0.0),
-                    "{}",
-                    series.name
-                );
-            }
-        }
-        let left = std::fs::read_dir(dir.path()).unwrap().count();
-        assert_eq!(left, 0, "benchmarks remove what they write");
-    }
 
     #[test]
     fn an_unknown_benchmark_is_refused() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use runtime::door::Door;
 use runtime::engine::{Engine, EngineOptions, Scope};
+use runtime::keyring::FileKeyring;
 use runtime::nodes::Ports;
 use runtime::supervisor::Supervisor;
 
@@ -17,6 +18,7 @@ pub(crate) fn engine(session: &Session, door: &Door, args: &DriveArgs) -> Result
         supervisor: supervisor(session)?,
         outbound: args.outbound()?,
         secrets: Arc::new(args.secrets(session)),
+        keyring: Arc::new(FileKeyring::new(session.place.keyring())),
         workdir: session.place.project.clone(),
     };
     let options = EngineOptions {

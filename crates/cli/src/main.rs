@@ -34,6 +34,11 @@ use commands::Cli;
 use exit::{Exit, Failure, io_text};
 use session::Session;
 
+/// Events are made on one thread and dropped on another, many a millisecond: what the C library's
+/// allocator is slow at.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // First of all: a supervisor waits for every child of its process and must be alone in it.
     let mut args = std::env::args_os().skip(1);

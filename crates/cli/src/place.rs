@@ -62,6 +62,11 @@ impl Place {
         self.data.join("store.db")
     }
 
+    /// The keys that sensitive values of its runs are sealed with.
+    pub(crate) fn keyring(&self) -> PathBuf {
+        self.data.join("keyring.json")
+    }
+
     /// The folder with a folder per run, with a folder per attempt.
     pub(crate) fn attempts(&self) -> PathBuf {
         self.data.join("attempts")

@@ -26,6 +26,7 @@ pub mod problem;
 pub mod registry;
 pub mod replay;
 pub mod run;
+pub mod sealed;
 pub mod stream;
 pub mod time;
 

@@ -4,8 +4,11 @@
 //! thing it asks for, and looks again; it keeps nothing that the log does not say except which
 //! tasks it has running.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use kernel::ids::AttemptId;
@@ -24,6 +27,7 @@ use crate::door::{DoorError, Turned};
 use crate::engine::Engine;
 use crate::kept_out::KeptOut;
 use crate::nodes::{HoldLost, NodeContext, Ports, Repeat, Started};
+use crate::seal::Seal;
 use crate::sinks::{Artifacts, Output};
 
 /// A checkpoint is kept after so many events since the last.
@@ -59,6 +63,10 @@ pub(crate) struct Driver {
     tasks: JoinSet<Outcome>,
     running: HashMap<AttemptId, Task>,
     by_task: HashMap<tokio::task::Id, AttemptId>,
+    /// Attempts that ended without waiting for anything and so never became a task.
+    ended_at_once: VecDeque<(AttemptId, Outcome)>,
+    /// Whether a node of this run may leave results with the supervisor.
+    leaves_results: bool,
     /// Attempts whose start or restart this driver wrote: the others were lost with their holder.
     ours: HashSet<AttemptId>,
     /// The engine's ports, with secrets this run's redactor learns.
@@ -106,7 +114,13 @@ impl Driver {
         let kept_out = KeptOut::default();
         let mut ports = Ports::clone(&engine.inner.ports);
         ports.secrets = kept_out.watching(ports.secrets);
+        let registry = &engine.inner.registry;
+        let leaves_results = run.plan.nodes.iter().any(|node| {
+            let node = registry.get(&node.type_id);
+            node.is_some_and(|node| node.leaves_results())
+        });
         Self {
+            leaves_results,
             ports: Arc::new(ports),
             kept_out,
             engine,
@@ -118,6 +132,7 @@ impl Driver {
             tasks: JoinSet::new(),
             running: HashMap::new(),
             by_task: HashMap::new(),
+            ended_at_once: VecDeque::new(),
             ours: HashSet::new(),
             checkpointed: 0,
             released: false,
@@ -152,8 +167,9 @@ impl Driver {
         }
     }
 
-    /// Drives until the run settles, parks or is lost. Every task has ended when it returns.
-    pub(crate) async fn drive(mut self) {
+    /// Drives until the run settles, parks or is lost; answers whether it settled. Every task has
+    /// ended when it returns.
+    pub(crate) async fn drive(mut self) -> bool {
         let stop = loop {
             if let Err(stop) = self.step().await {
                 break stop;
@@ -175,6 +191,7 @@ impl Driver {
                 let _ = reply.send(Err(HoldLost));
             }
         }
+        self.run.as_ref().is_some_and(Run::is_settled)
     }
 
     async fn step(&mut self) -> Result<(), Stop> {
@@ -316,6 +333,7 @@ impl Driver {
         if matches!(run.phase(), Some(Phase::Stopping { .. })) {
             return;
         }
+        let seal = self.seal();
         let mut starts = Vec::new();
         for live in run.live_attempts() {
             let waits_for_older = self.running.keys().any(|id| id.node == live.id.node);
@@ -334,9 +352,34 @@ impl Driver {
             };
             starts.push((node.type_id.clone(), started));
         }
-        for (type_id, started) in starts {
-            self.spawn(&type_id, started);
+        for (type_id, mut started) in starts {
+            let mut learn = |clear: &Value| self.kept_out.learn(clear);
+            let opened = (started.inputs.values_mut())
+                .try_for_each(|value| seal.open_all(value, &mut learn));
+            match opened {
+                Ok(()) => self.spawn(&type_id, started),
+                Err(error) => self.refuse(started, error.into()),
+            }
         }
+    }
+
+    fn seal(&self) -> Seal {
+        Seal::new(
+            self.ports.keyring.clone(),
+            self.run().header.tenant().clone(),
+        )
+    }
+
+    /// Ends an attempt that cannot be given what it needs.
+    fn refuse(&mut self, started: Started, error: NodeError) {
+        let stop = self.lost.child_token();
+        let ended = (started.attempt.clone(), Outcome::failed(error));
+        self.ended_at_once.push_back(ended);
+        let task = Task {
+            stop,
+            then_fire: None,
+        };
+        self.running.insert(started.attempt, task);
     }
 
     fn spawn(&mut self, type_id: &str, started: Started) {
@@ -362,7 +405,7 @@ impl Driver {
         let slots = inner.attempts.clone();
         let stopped = stop.clone();
         let missing = format!("this engine has no node type {type_id}");
-        let task = self.tasks.spawn(async move {
+        let mut attempt: Attempt = Box::pin(async move {
             let Some(node) = node else {
                 let error = NodeError::new("capability_not_provided", missing);
                 return Outcome::failed(error.fatal());
@@ -377,7 +420,13 @@ impl Driver {
             };
             node.run(started, cx).await
         });
-        self.by_task.insert(task.id(), id.clone());
+        match poll_once(&mut attempt) {
+            Some(outcome) => self.ended_at_once.push_back((id.clone(), outcome)),
+            None => {
+                let task = self.tasks.spawn(attempt);
+                self.by_task.insert(task.id(), id.clone());
+            }
+        }
         self.running.insert(
             id,
             Task {
@@ -388,6 +437,9 @@ impl Driver {
     }
 
     async fn wait(&mut self, at_most: Option<Duration>) -> Result<(), Stop> {
+        if let Some((attempt, outcome)) = self.ended_at_once.pop_front() {
+            return self.over(attempt, outcome).await;
+        }
         let shutdown = self.engine.inner.shutdown.clone();
         let timer = async {
             match at_most {
@@ -441,17 +493,16 @@ impl Driver {
     ) -> Result<(), Stop> {
         let (task, outcome) = match ended {
             Ok((task, outcome)) => (task, outcome),
-            Err(error) => {
-                let what = NodeError::new(
-                    "node_panicked",
-                    "the node stopped unexpectedly; this is a fault of the engine, see its log",
-                );
-                (error.id(), Outcome::failed(what))
-            }
+            Err(error) => (error.id(), panicked()),
         };
-        let Some(attempt) = self.by_task.remove(&task) else {
-            return Ok(());
-        };
+        match self.by_task.remove(&task) {
+            Some(attempt) => self.over(attempt, outcome).await,
+            None => Ok(()),
+        }
+    }
+
+    /// What an attempt came to goes through the door.
+    async fn over(&mut self, attempt: AttemptId, outcome: Outcome) -> Result<(), Stop> {
         let Some(task) = self.running.remove(&attempt) else {
             return Ok(());
         };
@@ -464,15 +515,28 @@ impl Driver {
             return Ok(());
         }
         let (id, mut outcome) = (attempt.clone(), outcome);
+        self.seal_variables(&mut outcome);
         self.kept_out.outcome(&mut outcome);
         self.decide(Command::Finish { attempt, outcome }).await?;
         self.settle(&id);
         Ok(())
     }
 
+    fn seal_variables(&self, outcome: &mut Outcome) {
+        let Outcome::Completed(completion) = outcome else {
+            return;
+        };
+        let plan = self.run().plan.clone();
+        if let Err(error) = self.seal().variables(&plan, &mut completion.variables) {
+            *outcome = Outcome::failed(error.into());
+        }
+    }
+
     /// Drops what an attempt left with its supervisor once the log knows its outcome.
     fn settle(&self, attempt: &AttemptId) {
-        let Some(run) = &self.run else { return };
+        let Some(run) = self.run.as_ref().filter(|_| self.leaves_results) else {
+            return;
+        };
         if run.live_attempts().any(|live| live.id == *attempt) {
             return;
         }
@@ -654,6 +718,7 @@ impl Driver {
                 }
             }
         }
+        self.ended_at_once.clear();
         self.running.clear();
     }
 
@@ -674,6 +739,28 @@ impl Driver {
             tracing::debug!(%error, "a checkpoint was not kept");
         }
     }
+}
+
+type Attempt = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// Runs an attempt up to its first wait. Most of what an engine starts ends before one, and a
+/// task for it would cost more than the attempt. What waits is polled again by its task, with
+/// that task's waker.
+fn poll_once(attempt: &mut Attempt) -> Option<Outcome> {
+    let mut cx = Context::from_waker(Waker::noop());
+    // As a task would: a panic is the end of the attempt, not of its driver.
+    match std::panic::catch_unwind(AssertUnwindSafe(|| attempt.as_mut().poll(&mut cx))) {
+        Ok(Poll::Ready(outcome)) => Some(outcome),
+        Ok(Poll::Pending) => None,
+        Err(_) => Some(panicked()),
+    }
+}
+
+fn panicked() -> Outcome {
+    Outcome::failed(NodeError::new(
+        "node_panicked",
+        "the node stopped unexpectedly; this is a fault of the engine, see its log",
+    ))
 }
 
 /// The command of a chunk of output.

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kernel::batch::KeyClaim;
+use kernel::definition::Plan;
 use kernel::digest::Digest;
-use kernel::ids::{HolderId, StreamId};
-use kernel::run::{Command, Create, Envelope, Event, Run};
+use kernel::ids::{HolderId, StreamId, TenantId};
+use kernel::problem::{ProblemCode, Problems, pointer};
+use kernel::run::{Command, Create, Envelope, Event, Rejection, Run};
+use kernel::sealed::has_sealed;
 use kernel::stream::{FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
 use parking_lot::Mutex;
 use store::{Hold, HoldChange, Store, StoreError};
@@ -21,6 +24,7 @@ use crate::hints::{Hints, Progress};
 use crate::nodes::{Ports, Registry};
 use crate::plans::{Plans, Prepared};
 use crate::redact::Redactor;
+use crate::seal::Seal;
 
 /// How an engine behaves.
 #[derive(Clone, Debug)]
@@ -181,6 +185,7 @@ impl Engine {
     pub async fn create(&self, new: NewRun) -> Result<Done, DoorError> {
         let now = self.inner.door.store().now();
         let stream = new.id.unwrap_or_else(new_run_id);
+        let (tenant, plan) = (new.owner.tenant.clone(), new.prepared.plan.clone());
         let header = StreamHeader {
             stream: stream.clone(),
             kind: StreamKind::Run,
@@ -205,6 +210,7 @@ impl Engine {
         };
         self.adopt(&stream);
         let mut create = new.create;
+        self.seal_inputs(&tenant, &plan, &mut create)?;
         // Credentials come by reference; one that comes by value does not reach the log.
         Redactor::default().object(&mut create.inputs);
         let envelope = Envelope::from(Command::Create(create));
@@ -218,6 +224,35 @@ impl Engine {
             done.hold = Some(hold);
         }
         Ok(done)
+    }
+
+    /// Checks inputs as they were given, and seals those the workflow calls sensitive.
+    fn seal_inputs(
+        &self,
+        tenant: &TenantId,
+        plan: &Plan,
+        create: &mut Create,
+    ) -> Result<(), DoorError> {
+        if !plan.variables.iter().any(|declared| declared.sensitive) {
+            return Ok(());
+        }
+        let invalid = |problems| DoorError::Rejected(Rejection::InvalidInputs(problems));
+        let mut problems = Problems::new();
+        for (name, value) in &create.inputs {
+            if has_sealed(value) {
+                let message = "must be the value itself, not a sealed one";
+                problems.add(
+                    pointer("", name),
+                    ProblemCode::WrongType,
+                    message.to_owned(),
+                );
+            }
+        }
+        problems.or(()).map_err(invalid)?;
+        plan.bind_inputs(&create.inputs).map_err(invalid)?;
+        let seal = Seal::new(self.inner.ports.keyring.clone(), tenant.clone());
+        seal.variables(plan, &mut create.inputs)
+            .map_err(|error| DoorError::Store(StoreError::Unavailable(error.to_string())))
     }
 
     /// Does something to a run: through whoever drives it in this process, else from outside.
@@ -327,11 +362,14 @@ impl Engine {
         driver.remember(started_by_us);
         let engine = self.clone();
         self.inner.tasks.spawn(async move {
-            driver.drive().await;
+            let settled = driver.drive().await;
             engine.inner.driven.lock().remove(&stream);
-            drop(slot);
-            // A message may have made the run due again between our last look and the release.
-            engine.inner.door.hints().queue();
+            // A run from the queue leaves room for another. One that has not settled may have been
+            // made due again, by a message between our last look and the release.
+            if slot.is_some() || !settled {
+                drop(slot);
+                engine.inner.door.hints().queue();
+            }
         });
     }
 

@@ -20,7 +20,14 @@ struct Inner {
     queue: Notify,
     outbox: Notify,
     // A std-like mutex: held for a map look-up, never across an await.
-    watched: Mutex<HashMap<StreamId, watch::Sender<Progress>>>,
+    watched: Mutex<Watched>,
+}
+
+#[derive(Default)]
+struct Watched {
+    senders: HashMap<StreamId, watch::Sender<Progress>>,
+    /// How many there were after those that nobody watches were last dropped.
+    swept: usize,
 }
 
 /// How far a run has come, as far as this process knows.
@@ -56,7 +63,7 @@ impl Hints {
     /// Something was appended to a run.
     pub(crate) fn appended(&self, run: &Run) {
         let watched = self.inner.watched.lock();
-        if let Some(sender) = watched.get(&run.header.stream) {
+        if let Some(sender) = watched.senders.get(&run.header.stream) {
             sender.send_replace(Progress {
                 next_seq: run.head.next_seq,
                 settled: run.is_settled(),
@@ -67,7 +74,13 @@ impl Hints {
     /// Follows what this process appends to a run.
     pub fn watch(&self, stream: &StreamId) -> watch::Receiver<Progress> {
         let mut watched = self.inner.watched.lock();
-        watched.retain(|_, sender| sender.receiver_count() > 0);
-        watched.entry(stream.clone()).or_default().subscribe()
+        if watched.senders.len() > 2 * watched.swept + 64 {
+            watched
+                .senders
+                .retain(|_, sender| sender.receiver_count() > 0);
+            watched.swept = watched.senders.len();
+        }
+        let sender = watched.senders.entry(stream.clone()).or_default();
+        sender.subscribe()
     }
 }

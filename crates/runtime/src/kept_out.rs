@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use kernel::ids::TenantId;
 use kernel::run::{NodeError, Outcome};
 use parking_lot::Mutex;
+use serde_json::Value;
 
 use crate::nodes::Secrets;
 use crate::redact::Redactor;
@@ -39,6 +40,22 @@ impl KeptOut {
                 }
             }
             Outcome::Stopped => {}
+        }
+    }
+
+    /// Learns a sensitive value that a node is about to be given: its texts, where they are long
+    /// enough to be told from other texts.
+    pub(crate) fn learn(&self, value: &Value) {
+        match value {
+            Value::String(text) => {
+                let mut redactor = self.0.lock();
+                if let Ok(knowing) = redactor.knowing("sensitive", text) {
+                    *redactor = knowing;
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.learn(item)),
+            Value::Object(fields) => fields.values().for_each(|field| self.learn(field)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 

@@ -5,6 +5,7 @@
 //! the group rolled back and each of its jobs tried alone.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 
@@ -20,6 +21,13 @@ const GROUP_BYTES: usize = 8 << 20;
 const QUEUE_BYTES: usize = 64 << 20;
 /// What a job weighs beside the bytes it brings.
 const JOB_BYTES: usize = 512;
+
+static COMMITS: AtomicU64 = AtomicU64::new(0);
+
+/// How many transactions this process has committed through a [`GroupCommit`], for metrics.
+pub fn commits() -> u64 {
+    COMMITS.load(Ordering::Relaxed)
+}
 
 /// A database that runs one transaction at a time.
 pub trait Transactions: Send + 'static {
@@ -194,8 +202,11 @@ fn run<D: Transactions>(
     let done = run_jobs(database, group, arrivals)
         .map_err(Broken::Job)
         .and_then(|()| database.commit().map_err(Broken::Transaction));
-    if done.is_err() {
-        database.rollback();
+    match done {
+        Ok(()) => {
+            COMMITS.fetch_add(1, Ordering::Relaxed);
+        }
+        Err(_) => database.rollback(),
     }
     done
 }

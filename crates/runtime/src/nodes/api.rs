@@ -54,6 +54,12 @@ pub trait WorkNode: Send + Sync + 'static {
         false
     }
 
+    /// Whether attempts leave something with the supervisor that has to be dropped once the log
+    /// knows their outcome.
+    fn leaves_results(&self) -> bool {
+        false
+    }
+
     /// Runs one attempt to its end. Watches `cx.stop`: when it fires, everything the attempt
     /// started is stopped before this returns (with [`Outcome::Stopped`]).
     async fn run(&self, started: Started, cx: NodeContext) -> Outcome;
@@ -207,6 +213,8 @@ pub struct Ports {
     pub outbound: crate::outbound::Outbound,
     /// Resolves secrets by reference.
     pub secrets: Arc<dyn Secrets>,
+    /// Keys that sensitive values are sealed with.
+    pub keyring: Arc<dyn crate::keyring::Keyring>,
     /// The folder relative paths of process nodes start from.
     pub workdir: PathBuf,
 }

@@ -74,6 +74,10 @@ impl WorkNode for Process {
         ports.supervisor.record(run, key).is_some()
     }
 
+    fn leaves_results(&self) -> bool {
+        true
+    }
+
     async fn run(&self, started: Started, cx: NodeContext) -> Outcome {
         match self.attempt(&started, &cx).await {
             Ok(outcome) => outcome,

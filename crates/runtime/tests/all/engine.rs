@@ -27,6 +27,7 @@ fn engine_on(store: Arc<dyn Store>, holder: &str, lab: &Lab) -> Engine {
         supervisor: lab.supervisor.clone(),
         outbound: Outbound::default(),
         secrets: Arc::new(OneSecret),
+        keyring: Arc::new(lab.keyring()),
         workdir: lab.work(),
     };
     Engine::new(store, Arc::new(Registry::standard()), ports, options)

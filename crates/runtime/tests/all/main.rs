@@ -9,5 +9,6 @@ mod jwt;
 mod peer;
 mod process;
 mod recorder;
+mod sensitive;
 mod supervisor;
 mod support;

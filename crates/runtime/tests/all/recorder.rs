@@ -78,6 +78,7 @@ impl Recorder {
             supervisor: lab.supervisor.clone(),
             outbound: lab.outbound.clone(),
             secrets: Arc::new(OneSecret),
+            keyring: Arc::new(lab.keyring()),
             workdir: lab.work(),
         };
         NodeContext {
@@ -151,7 +152,7 @@ impl ArtifactSink for Recorder {
 }
 
 /// Knows `env:TOKEN`.
-struct OneSecret;
+pub(crate) struct OneSecret;
 
 #[async_trait]
 impl Secrets for OneSecret {

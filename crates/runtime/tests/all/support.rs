@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use kernel::ids::{AttemptKey, StreamId};
+use runtime::keyring::FileKeyring;
 use runtime::outbound::Outbound;
 use runtime::supervisor::{DEFAULT_OUTPUT_LIMIT, Finish, Running, Seen, Spec, Stream, Supervisor};
 use serde_json::json;
@@ -41,6 +42,14 @@ impl Lab {
 
     pub(crate) fn work(&self) -> PathBuf {
         self.folder.path().join("work")
+    }
+
+    pub(crate) fn keyring(&self) -> FileKeyring {
+        FileKeyring::new(self.keyring_path())
+    }
+
+    pub(crate) fn keyring_path(&self) -> PathBuf {
+        self.folder.path().join("keyring.json")
     }
 
     pub(crate) fn run(&self) -> StreamId {

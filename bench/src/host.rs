@@ -1,0 +1,142 @@
+//! What the benchmarks of the engine stand on: a store in a folder, an engine over it, workflows.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use kernel::ids::{StreamId, TenantId};
+use kernel::run::{Create, Start};
+use kernel::stream::{Owner, Policy};
+use runtime::engine::{Engine, EngineOptions, NewRun, new_run_id};
+use runtime::keyring::FileKeyring;
+use runtime::nodes::{Ports, Registry};
+use runtime::outbound::Outbound;
+use runtime::plans::Prepared;
+use runtime::secrets::{AllowedNames, EnvSecrets};
+use runtime::supervisor::Supervisor;
+use serde_json::{Map, Value};
+use store::Store;
+use store_sqlite::{Access, Options, SqliteStore};
+
+/// Whose runs the benchmarks make.
+pub(crate) fn tenant() -> TenantId {
+    TenantId::new("bench")
+}
+
+/// Any error, as the benchmarks report it.
+pub(crate) fn failed(error: impl std::fmt::Display) -> io::Error {
+    io::Error::other(error.to_string())
+}
+
+/// The store of the product with its default durability: `synchronous=FULL`.
+pub(crate) fn sqlite(dir: &Path, access: Access) -> io::Result<Arc<dyn Store>> {
+    let options = Options {
+        access,
+        ..Options::default()
+    };
+    let store = SqliteStore::open(dir.join("bench.db"), options).map_err(failed)?;
+    Ok(Arc::new(store))
+}
+
+/// An engine with the product's nodes and no run at all yet.
+pub(crate) fn engine(store: Arc<dyn Store>, dir: &Path, options: EngineOptions) -> Engine {
+    let ports = Ports {
+        // No benchmark here starts a process.
+        supervisor: Supervisor {
+            program: "/bin/false".into(),
+            dir: dir.join("attempts"),
+        },
+        outbound: Outbound::default(),
+        secrets: Arc::new(EnvSecrets::new(
+            tenant(),
+            AllowedNames::Listed([].into_iter().collect()),
+        )),
+        keyring: Arc::new(FileKeyring::new(dir.join("keyring.json"))),
+        workdir: dir.to_owned(),
+    };
+    Engine::new(store, Arc::new(Registry::standard()), ports, options)
+}
+
+/// Checks a definition and puts it into the engine's store.
+pub(crate) async fn prepare(engine: &Engine, definition: &Value) -> io::Result<Prepared> {
+    let door = engine.door();
+    door.plans()
+        .prepare(
+            &**door.store(),
+            &tenant(),
+            definition.to_string().as_bytes(),
+        )
+        .await
+        .map_err(|error| match error {
+            runtime::plans::PlanError::Invalid(problems) => failed(problems),
+            runtime::plans::PlanError::Store(error) => failed(error),
+        })
+}
+
+/// A run of a prepared definition, driven at once by its creator.
+pub(crate) fn new_run(prepared: &Prepared) -> (StreamId, NewRun) {
+    let id = new_run_id();
+    let new = NewRun {
+        owner: Owner::tenant(tenant()),
+        prepared: prepared.clone(),
+        create: Create {
+            inputs: Map::new(),
+            transport: "bench".into(),
+            engine_version: 1,
+            tags: Vec::new(),
+            metadata: Map::new(),
+            configurable: Map::new(),
+            start: Start::Now,
+        },
+        policy: Policy::default(),
+        id: Some(id.clone()),
+        keys: Vec::new(),
+    };
+    (id, new)
+}
+
+/// Creates a run and waits until it has settled, by hints alone: no read of the store.
+pub(crate) async fn run_to_end(engine: &Engine, prepared: &Prepared) -> io::Result<StreamId> {
+    let (id, new) = new_run(prepared);
+    let mut progress = engine.door().hints().watch(&id);
+    engine.create(new).await.map_err(failed)?;
+    progress
+        .wait_for(|progress| progress.settled)
+        .await
+        .map_err(failed)?;
+    Ok(id)
+}
+
+/// Does something `total` times by `workers` tasks at once.
+pub(crate) async fn concurrently<F, Fut>(workers: usize, total: usize, each: F) -> io::Result<()>
+where
+    F: Fn(usize) -> Fut + Clone + Send + 'static,
+    Fut: Future<Output = io::Result<()>> + Send + 'static,
+{
+    let next = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let mut tasks = tokio::task::JoinSet::<io::Result<()>>::new();
+    for _ in 0..workers {
+        let (next, each) = (Arc::clone(&next), each.clone());
+        tasks.spawn(async move {
+            loop {
+                let turn = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                if turn >= total {
+                    return Ok(());
+                }
+                each(turn).await?;
+            }
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.map_err(failed)??;
+    }
+    Ok(())
+}
+
+/// The runtime of the product: one worker per core.
+pub(crate) fn block_on<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(work)
+}

@@ -1,0 +1,124 @@
+//! A store that notes every append, so that the same batches can be given to a bare store.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use kernel::batch::Batch;
+use kernel::digest::Digest;
+use kernel::ids::{HolderId, StreamId, TenantId};
+use kernel::time::Timestamp;
+use parking_lot::Mutex;
+use store::*;
+
+type Answer<T> = Result<T, StoreError>;
+
+/// An append as it was asked for.
+pub(crate) type Append = (Batch, Guard, HoldChange);
+
+/// Notes every append that its inner store acknowledges.
+pub(crate) struct Recorded {
+    inner: Arc<dyn Store>,
+    appends: Mutex<BTreeMap<StreamId, Vec<Append>>>,
+}
+
+impl Recorded {
+    pub(crate) fn over(inner: Arc<dyn Store>) -> Self {
+        Self {
+            inner,
+            appends: Mutex::default(),
+        }
+    }
+
+    /// The appends so far, stream by stream, each stream's in their order.
+    pub(crate) fn take(&self) -> Vec<Vec<Append>> {
+        std::mem::take(&mut *self.appends.lock())
+            .into_values()
+            .collect()
+    }
+}
+
+#[async_trait]
+impl Store for Recorded {
+    async fn append(&self, batch: Batch, guard: Guard, hold: HoldChange) -> Answer<Appended> {
+        let note = (batch.clone(), guard, hold.clone());
+        let appended = self.inner.append(batch, guard, hold).await?;
+        let mut appends = self.appends.lock();
+        let stream = note.0.stream().clone();
+        appends.entry(stream).or_default().push(note);
+        Ok(appended)
+    }
+
+    async fn load(&self, stream: &StreamId, from: ReadFrom, limit: usize) -> Answer<Loaded> {
+        self.inner.load(stream, from, limit).await
+    }
+
+    async fn claim(&self, stream: &StreamId, holder: &HolderId, ttl: Duration) -> Answer<Hold> {
+        self.inner.claim(stream, holder, ttl).await
+    }
+
+    async fn renew(&self, holds: &[Hold], ttl: Duration) -> Answer<Vec<Answer<Hold>>> {
+        self.inner.renew(holds, ttl).await
+    }
+
+    async fn release(&self, hold: &Hold) -> Answer<()> {
+        self.inner.release(hold).await
+    }
+
+    async fn due(&self, query: DueQuery) -> Answer<DueAnswer> {
+        self.inner.due(query).await
+    }
+
+    async fn key(&self, tenant: &TenantId, namespace: &str, key: &str) -> Answer<Option<KeyRow>> {
+        self.inner.key(tenant, namespace, key).await
+    }
+
+    async fn put_checkpoint(&self, stream: &StreamId, checkpoint: Checkpoint) -> Answer<()> {
+        self.inner.put_checkpoint(stream, checkpoint).await
+    }
+
+    async fn put_blob(&self, tenant: &TenantId, bytes: Vec<u8>) -> Answer<Digest> {
+        self.inner.put_blob(tenant, bytes).await
+    }
+
+    async fn blob(&self, tenant: &TenantId, digest: &Digest) -> Answer<Vec<u8>> {
+        self.inner.blob(tenant, digest).await
+    }
+
+    async fn list(&self, query: ListQuery) -> Answer<Vec<Listed>> {
+        self.inner.list(query).await
+    }
+
+    async fn feed(&self, after: Position, limit: usize) -> Answer<Vec<FeedEvent>> {
+        self.inner.feed(after, limit).await
+    }
+
+    async fn outbox(&self, limit: usize) -> Answer<Vec<Outgoing>> {
+        self.inner.outbox(limit).await
+    }
+
+    async fn delivered(&self, places: &[u64]) -> Answer<()> {
+        self.inner.delivered(places).await
+    }
+
+    async fn purge(&self, stream: &StreamId, reason: &str) -> Answer<Tombstone> {
+        self.inner.purge(stream, reason).await
+    }
+
+    async fn tombstone(&self, stream: &StreamId) -> Answer<Option<Tombstone>> {
+        self.inner.tombstone(stream).await
+    }
+
+    async fn maintain(&self) -> Answer<bool> {
+        self.inner.maintain().await
+    }
+
+    async fn inspect(&self) -> Answer<Vec<Finding>> {
+        self.inner.inspect().await
+    }
+
+    fn now(&self) -> Timestamp {
+        self.inner.now()
+    }
+}

@@ -1,0 +1,75 @@
+//! Sealed values: what stands in a log where a sensitive value would.
+//!
+//! The kernel only knows what one looks like. It is made when a value comes in and opened when a
+//! node is given it, both in the runtime, which has the keys.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The only key of the object that a sealed value is.
+pub const SEALED: &str = "$sealed";
+
+/// A sensitive value, encrypted: `{"$sealed":{"key":…,"nonce":…,"body":…}}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sealed {
+    /// The id of the key it is sealed with.
+    pub key: String,
+    /// The nonce, base64.
+    pub nonce: String,
+    /// The ciphertext of the value's JSON with its tag, base64.
+    pub body: String,
+}
+
+impl Sealed {
+    /// As it stands in the log.
+    pub fn into_value(self) -> Value {
+        serde_json::json!({ SEALED: self })
+    }
+
+    /// Reads one; `None` for any other value.
+    pub fn of(value: &Value) -> Option<Self> {
+        let fields = value.as_object()?;
+        if fields.len() != 1 {
+            return None;
+        }
+        Self::deserialize(fields.get(SEALED)?).ok()
+    }
+}
+
+/// Whether a value, or anything in it, claims to be sealed.
+pub fn has_sealed(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.contains_key(SEALED) || fields.values().any(has_sealed),
+        Value::Array(items) => items.iter().any(has_sealed),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_sealed_value_is_told_from_its_likes() {
+        let sealed = Sealed {
+            key: "k".into(),
+            nonce: "bg==".into(),
+            body: "Yg==".into(),
+        };
+        let value = sealed.clone().into_value();
+        assert_eq!(Sealed::of(&value), Some(sealed));
+        for other in [
+            json!({ "$sealed": 1 }),
+            json!({ "$sealed": { "key": "k", "nonce": "n" } }),
+            json!({ "$sealed": { "key": "k", "nonce": "n", "body": "b" }, "more": 1 }),
+            json!("$sealed"),
+        ] {
+            assert_eq!(Sealed::of(&other), None, "{other}");
+        }
+        assert!(has_sealed(&json!([{ "deep": { "$sealed": 1 } }])));
+        assert!(!has_sealed(&json!({ "a": ["$sealed"] })));
+    }
+}

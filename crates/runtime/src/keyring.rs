@@ -1,0 +1,194 @@
+//! The keys of an instance: a port, and the file that a single machine keeps them in.
+//!
+//! Whatever is made with a key carries the key's id, so that keys can be replaced while older
+//! things stay readable.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a key.
+pub const KEY_BYTES: usize = 32;
+/// Bytes of a file of keys at most.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// A key and the id that names it.
+#[derive(Clone)]
+pub struct Key {
+    /// Its id; no secret.
+    pub id: String,
+    /// The key.
+    pub bytes: [u8; KEY_BYTES],
+}
+
+/// Why there is no key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyringError {
+    /// Nobody has this key any more, or it belongs to another instance.
+    #[error("there is no key of this id; the keyring it was made with is needed")]
+    Unknown,
+    /// The keyring cannot be read or written.
+    #[error("the keyring cannot be used: {0}")]
+    Unavailable(String),
+}
+
+/// Where sealing keys come from.
+pub trait Keyring: Send + Sync + 'static {
+    /// The key that new values are sealed with. Makes one where there is none yet.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    fn current(&self) -> Result<Key, KeyringError>;
+
+    /// A key by its id.
+    ///
+    /// # Errors
+    /// `Unknown` or `Unavailable`.
+    fn key(&self, id: &str) -> Result<Key, KeyringError>;
+}
+
+/// Keys in a file that only its owner can read, `keyring.json` of the data folder. The first
+/// one is made when it is first needed; the key to seal with is the one that `current` names.
+#[derive(Clone, Debug)]
+pub struct FileKeyring {
+    path: PathBuf,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Content {
+    current: String,
+    /// Base64 by id.
+    keys: BTreeMap<String, String>,
+}
+
+impl FileKeyring {
+    /// The keyring at `path`; nothing is read or made yet.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    fn read(&self) -> Result<Option<Content>, KeyringError> {
+        let text = match fs::metadata(&self.path) {
+            Ok(facts) if facts.len() > MAX_FILE_BYTES => {
+                return Err(unavailable("its file is too large"));
+            }
+            Ok(_) => fs::read(&self.path).map_err(unavailable)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(unavailable(error)),
+        };
+        let content = serde_json::from_slice(&text);
+        content
+            .map(Some)
+            .map_err(|_| unavailable("its file is not a keyring"))
+    }
+
+    /// Makes the file with one key, unless another process was faster.
+    fn make(&self) -> Result<(), KeyringError> {
+        let random = SystemRandom::new();
+        let (mut key, mut id) = ([0; KEY_BYTES], [0; 6]);
+        let draw = |bytes: &mut [u8]| {
+            random
+                .fill(bytes)
+                .map_err(|_| unavailable("the system gives no randomness"))
+        };
+        draw(&mut key)?;
+        draw(&mut id)?;
+        let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let content = Content {
+            keys: BTreeMap::from([(id.clone(), STANDARD.encode(key))]),
+            current: id,
+        };
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        let text = serde_json::to_vec_pretty(&content).map_err(unavailable)?;
+        // Whole or not at all, and never in the place of one that is there.
+        let mut file = tempfile::Builder::new()
+            .make_in(folder, |path| {
+                let mut options = fs::OpenOptions::new();
+                options.write(true).create_new(true).mode(0o600).open(path)
+            })
+            .map_err(unavailable)?;
+        file.write_all(&text).map_err(unavailable)?;
+        file.as_file().sync_all().map_err(unavailable)?;
+        match file.persist_noclobber(&self.path) {
+            Ok(_) => {}
+            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(unavailable(error.error)),
+        }
+        let folder = fs::File::open(folder).and_then(|folder| folder.sync_all());
+        folder.map_err(unavailable)
+    }
+}
+
+impl Keyring for FileKeyring {
+    fn current(&self) -> Result<Key, KeyringError> {
+        let content = match self.read()? {
+            Some(content) => content,
+            None => {
+                self.make()?;
+                self.read()?
+                    .ok_or_else(|| unavailable("its file is gone"))?
+            }
+        };
+        named(&content, &content.current)
+    }
+
+    fn key(&self, id: &str) -> Result<Key, KeyringError> {
+        let content = self.read()?.ok_or(KeyringError::Unknown)?;
+        named(&content, id)
+    }
+}
+
+fn named(content: &Content, id: &str) -> Result<Key, KeyringError> {
+    let text = content.keys.get(id).ok_or(KeyringError::Unknown)?;
+    let bytes = STANDARD.decode(text).ok();
+    let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
+    Ok(Key {
+        id: id.to_owned(),
+        bytes: bytes.ok_or_else(|| unavailable("a key in its file is not a key"))?,
+    })
+}
+
+fn unavailable(what: impl ToString) -> KeyringError {
+    KeyringError::Unavailable(what.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn the_first_need_makes_a_key_that_stays_and_that_only_its_owner_reads() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("keyring.json");
+        let first = FileKeyring::new(&path).current().expect("a key");
+        let again = FileKeyring::new(&path).current().expect("the same");
+        assert_eq!((&first.id, first.bytes), (&again.id, again.bytes));
+        assert_ne!(first.bytes, [0; KEY_BYTES]);
+        let mode = fs::metadata(&path).expect("the file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let found = FileKeyring::new(&path).key(&first.id).expect("by its id");
+        assert_eq!(found.bytes, first.bytes);
+    }
+
+    #[test]
+    fn keys_that_are_not_there_and_files_that_are_no_keyring_are_told_apart() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("keyring.json");
+        let keyring = FileKeyring::new(&path);
+        assert_eq!(keyring.key("k").err(), Some(KeyringError::Unknown));
+        fs::write(&path, "{}").expect("written");
+        assert!(matches!(
+            keyring.current(),
+            Err(KeyringError::Unavailable(_))
+        ));
+    }
+}
