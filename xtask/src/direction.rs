@@ -93,6 +93,8 @@ const ALLOWED: &[Allowed] = &[
             "store-postgres",
             "kernel",
             "sim",
+            "faces",
+            "server",
         ],
         dev: &[],
     },
