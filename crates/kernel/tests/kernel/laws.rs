@@ -138,7 +138,8 @@ pub(crate) fn fold(mut run: Run, records: &[Record]) -> (Run, Vec<Event>) {
     (run, events)
 }
 
-fn through_a_checkpoint(run: &Run) -> Run {
+/// The state as it is after a checkpoint was kept and read.
+pub(crate) fn through_a_checkpoint(run: &Run) -> Run {
     Run::from_checkpoint(
         run.header.clone(),
         run.plan.clone(),
