@@ -8,22 +8,32 @@ use runtime::keyring::FileKeyring;
 use runtime::nodes::Ports;
 use runtime::supervisor::Supervisor;
 
-use crate::commands::DriveArgs;
+use crate::commands::PortArgs;
 use crate::exit::{Failure, io_text};
 use crate::session::Session;
 
 /// An engine that drives only the runs it is told of.
-pub(crate) fn engine(session: &Session, door: &Door, args: &DriveArgs) -> Result<Engine, Failure> {
+pub(crate) fn engine(session: &Session, door: &Door, args: &PortArgs) -> Result<Engine, Failure> {
+    let options = EngineOptions {
+        scope: Scope::Adopted,
+        ..EngineOptions::default()
+    };
+    engine_with(session, door, args, options)
+}
+
+/// An engine.
+pub(crate) fn engine_with(
+    session: &Session,
+    door: &Door,
+    args: &PortArgs,
+    options: EngineOptions,
+) -> Result<Engine, Failure> {
     let ports = Ports {
         supervisor: supervisor(session)?,
         outbound: args.outbound()?,
         secrets: Arc::new(args.secrets(session)),
         keyring: Arc::new(FileKeyring::new(session.place.keyring())),
         workdir: session.place.project.clone(),
-    };
-    let options = EngineOptions {
-        scope: Scope::Adopted,
-        ..EngineOptions::default()
     };
     Ok(Engine::new(
         door.store().clone(),

@@ -21,6 +21,12 @@ pub(crate) const SECRETS: &str = "RUNWRIGHT_SECRETS";
 /// How the names of variables begin that nodes may use as secrets where none are listed.
 pub(crate) const SECRET_PREFIX: &str = "RUNWRIGHT_SECRET_";
 
+/// How `serve` checks JWTs, as `--auth`.
+pub(crate) const AUTH: &str = "RUNWRIGHT_AUTH";
+
+/// Where `serve` listens, as `--listen`.
+pub(crate) const LISTEN: &str = "RUNWRIGHT_LISTEN";
+
 /// What the engine reports of itself on stderr: a filter such as `info` or `runtime=debug`.
 pub(crate) const LOG: &str = "RUNWRIGHT_LOG";
 
@@ -37,6 +43,8 @@ Environment:
   RUNWRIGHT_SECRET_ENV  variables nodes may use as secrets, as --secret-env
   RUNWRIGHT_SECRET_…    secrets for nodes, where --secret-env lists none
   RUNWRIGHT_SECRETS     folder of secret files, as --secrets
+  RUNWRIGHT_LISTEN      where `serve` listens, as --listen
+  RUNWRIGHT_AUTH        how `serve` checks JWTs, as --auth
   RUNWRIGHT_LOG         what the engine reports of itself, such as info or runtime=debug
   NO_COLOR              no colours, as --color never
 

@@ -13,6 +13,7 @@ mod driving;
 mod env;
 mod exit;
 mod faces_json;
+mod folders;
 mod follow;
 mod inputs;
 mod live;

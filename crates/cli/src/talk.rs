@@ -71,22 +71,33 @@ pub(crate) fn has_symbols() -> bool {
 
 /// Lets the engine report of itself, as far as `RUNWRIGHT_LOG` asks for it; warnings otherwise.
 pub(crate) fn listen_to_engine() {
+    let reports = tracing_subscriber::fmt().with_env_filter(filter("error"));
+    // A second subscriber is refused; the first one stays.
+    let _ = reports.with_writer(Lines).try_init();
+}
+
+/// Lets a server report of itself, one JSON object a line.
+pub(crate) fn listen_to_server() {
+    let reports = tracing_subscriber::fmt().with_env_filter(filter("info"));
+    let reports = reports.json().flatten_event(true).with_current_span(false);
+    let _ = reports.with_writer(Lines).try_init();
+}
+
+/// What `RUNWRIGHT_LOG` asks for.
+fn filter(otherwise: &str) -> EnvFilter {
     let filter = std::env::var(env::LOG)
         .ok()
         .filter(|filter| !filter.is_empty());
-    let filter = match EnvFilter::try_new(filter.as_deref().unwrap_or("error")) {
+    match EnvFilter::try_new(filter.as_deref().unwrap_or(otherwise)) {
         Ok(filter) => filter,
         Err(_) => {
             say(format!(
                 "{} is not a filter and is not used; write info, say",
                 env::LOG
             ));
-            EnvFilter::new("error")
+            EnvFilter::new(otherwise)
         }
-    };
-    let reports = tracing_subscriber::fmt().with_env_filter(filter);
-    // A second subscriber is refused; the first one stays.
-    let _ = reports.with_writer(Lines).try_init();
+    }
 }
 
 /// Hands each report to [`say`].

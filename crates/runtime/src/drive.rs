@@ -684,10 +684,10 @@ impl Driver {
         let tenant = self.run().header.tenant().clone();
         let mut wait = Duration::from_millis(10);
         loop {
-            match self.engine.door().workflows(&tenant).await {
-                Ok(registry) => {
-                    return Ok(match registry.workflow(&workflow) {
-                        Some(definition) => kernel::run::Found::Definition(definition.clone()),
+            match self.engine.door().usable_workflow(&tenant, &workflow).await {
+                Ok(named) => {
+                    return Ok(match named {
+                        Some(definition) => kernel::run::Found::Definition(definition),
                         None => not(
                             "workflow_not_found",
                             format!("there is no workflow {workflow}; put it into the store first"),

@@ -14,7 +14,7 @@ use kernel::sealed::has_sealed;
 use kernel::stream::{FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
 use parking_lot::Mutex;
 use store::{Hold, HoldChange, Store, StoreError};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -183,6 +183,20 @@ impl Engine {
     /// # Errors
     /// The rejection of its inputs or bounds, a taken key, or the store's error.
     pub async fn create(&self, new: NewRun) -> Result<Done, DoorError> {
+        self.create_in(new, None).await
+    }
+
+    /// A place to drive one more run in, if there is one.
+    pub(crate) fn slot(&self) -> Option<OwnedSemaphorePermit> {
+        self.inner.runs.clone().try_acquire_owned().ok()
+    }
+
+    /// As [`Engine::create`]; a run that starts at once occupies `slot` while it is driven.
+    pub(crate) async fn create_in(
+        &self,
+        new: NewRun,
+        slot: Option<OwnedSemaphorePermit>,
+    ) -> Result<Done, DoorError> {
         let now = self.inner.door.store().now();
         let stream = new.id.unwrap_or_else(new_run_id);
         let (tenant, plan) = (new.owner.tenant.clone(), new.prepared.plan.clone());
@@ -220,7 +234,7 @@ impl Engine {
             .create(header, &envelope, new.keys, hold)
             .await?;
         if let Some(hold) = done.hold.take() {
-            self.drive(done.run.clone(), hold.clone(), &done.events, None);
+            self.drive(done.run.clone(), hold.clone(), &done.events, slot);
             done.hold = Some(hold);
         }
         Ok(done)
@@ -347,7 +361,7 @@ impl Engine {
         run: Run,
         hold: Hold,
         started_by_us: &[Event],
-        slot: Option<tokio::sync::OwnedSemaphorePermit>,
+        slot: Option<OwnedSemaphorePermit>,
     ) {
         let (mailbox, asks) = mpsc::channel(64);
         let lost = CancellationToken::new();
@@ -371,6 +385,11 @@ impl Engine {
                 engine.inner.door.hints().queue();
             }
         });
+    }
+
+    /// How many runs this engine drives now.
+    pub fn driving(&self) -> usize {
+        self.inner.driven.lock().len()
     }
 
     pub(crate) fn is_driven(&self, stream: &StreamId) -> bool {

@@ -5,6 +5,8 @@
 //! run), [`nodes`] (one attempt). [`access`] is beside them: who may do what.
 
 pub mod access;
+pub mod api;
+pub mod definitions;
 pub mod door;
 mod drive;
 pub mod engine;

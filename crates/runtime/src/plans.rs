@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kernel::definition::{Plan, UnknownTypes};
+use kernel::definition::{NodeKind, NodeTypes, Plan, PlanNode, UnknownTypes};
 use kernel::digest::Digest;
 use kernel::ids::TenantId;
 use kernel::json::{self, Limits};
@@ -71,6 +71,24 @@ impl Plans {
         let value = json::parse(document, limits)?;
         let plan = Plan::from_json(&value, &*self.registry, UnknownTypes::Refuse)?;
         Ok((Arc::new(plan), json::canonical(&value)))
+    }
+
+    /// As [`Plans::compile`], for a document that is kept and not run: node types this engine
+    /// does not have are warnings of the plan, and [`Plans::unknown_type`] names the first.
+    ///
+    /// # Errors
+    /// Every other problem of the document at once.
+    pub fn compile_lenient(&self, document: &[u8]) -> Result<(Plan, Vec<u8>), Problems> {
+        let value = json::parse(document, Limits::DEFINITION)?;
+        let plan = Plan::from_json(&value, &*self.registry, UnknownTypes::Warn)?;
+        Ok((plan, json::canonical(&value)))
+    }
+
+    /// The first node of a plan whose type this engine does not have.
+    pub fn unknown_type<'a>(&self, plan: &'a Plan) -> Option<&'a PlanNode> {
+        plan.nodes
+            .iter()
+            .find(|node| node.kind == NodeKind::Work && self.registry.kind(&node.type_id).is_none())
     }
 
     /// Checks a document and puts it into the store under its digest.

@@ -22,6 +22,13 @@ pub(crate) struct DriveArgs {
     #[arg(short, long)]
     quiet: bool,
 
+    #[command(flatten)]
+    pub(crate) ports: PortArgs,
+}
+
+/// What nodes may reach, as typed.
+#[derive(clap::Args, Debug)]
+pub(crate) struct PortArgs {
     /// Let HTTP nodes reach an address that is not public: HOST:PORT, or a network as 10.1.0.0/16
     #[arg(long, value_name = "WHERE", env = env::ALLOW_HTTP, hide_env = true, value_delimiter = ',')]
     allow_http: Vec<String>,
@@ -51,7 +58,9 @@ impl DriveArgs {
             (Form::Text, ..) => Live::for_people(Detail::Nodes),
         }
     }
+}
 
+impl PortArgs {
     /// Where HTTP nodes may go.
     pub(crate) fn outbound(&self) -> Result<Outbound, Failure> {
         let entries = self.allow_http.iter().map(String::as_str);

@@ -6,6 +6,7 @@ mod drive_args;
 mod resume;
 mod run;
 mod runs;
+mod serve;
 mod verify;
 mod workflow;
 
@@ -15,7 +16,7 @@ use crate::env;
 use crate::exit::{Exit, Failure};
 use crate::session::{Session, Typed};
 
-pub(crate) use drive_args::DriveArgs;
+pub(crate) use drive_args::{DriveArgs, PortArgs};
 
 /// Runs workflows of real processes that survive every crash, and shows what happened.
 ///
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Run(run::Args),
     /// Go on with runs that an engine left unfinished
     Resume(resume::Args),
+    /// Serve the OpenWOP protocol over HTTP
+    Serve(serve::Args),
     /// List, show, steer and remove runs
     #[command(subcommand)]
     Runs(runs::Command),
@@ -59,6 +62,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
     match command {
         Command::Run(args) => run::run(args, session).await,
         Command::Resume(args) => resume::run(args, session).await,
+        Command::Serve(args) => serve::run(args, session).await,
         Command::Runs(command) => runs::dispatch(command, session).await,
         Command::Events(args) => runs::events::run(args, session).await,
         Command::Workflow(command) => workflow::dispatch(command, session).await,

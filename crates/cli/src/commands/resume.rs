@@ -39,7 +39,7 @@ pub(crate) struct Args {
 /// Goes on with runs.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let door = session.write()?;
-    let engine = compose::engine(session, &door, &args.drive)?;
+    let engine = compose::engine(session, &door, &args.drive.ports)?;
     let (runs, until) = match &args.run {
         Some(name) => {
             let run = lookup::find(session, engine.door(), name).await?;

@@ -157,7 +157,7 @@ impl Order {
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let order = Order::of(&args, session)?;
     let door = session.create()?;
-    let engine = compose::engine(session, &door, &args.drive)?;
+    let engine = compose::engine(session, &door, &args.drive.ports)?;
     let prepared = order.prepare(session, engine.door()).await?;
     if args.detach {
         let new = order.new_run(session, prepared, Start::WhenClaimed);

@@ -14,6 +14,7 @@ use kernel::run::{self, Command, Create, Decided, Envelope, Event, Rejection, Ru
 use kernel::stream::StreamHeader;
 use store::{Conflict, Guard, Hold, HoldChange, Loaded, ReadFrom, Store, StoreError};
 
+use crate::definitions::Definitions;
 use crate::hints::Hints;
 use crate::plans::Plans;
 
@@ -78,6 +79,7 @@ pub struct Door {
     store: Arc<dyn Store>,
     plans: Arc<Plans>,
     hints: Hints,
+    pub(crate) definitions: Arc<Definitions>,
 }
 
 impl Door {
@@ -87,6 +89,7 @@ impl Door {
             store,
             plans,
             hints,
+            definitions: Arc::default(),
         }
     }
 

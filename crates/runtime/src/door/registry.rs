@@ -62,6 +62,7 @@ impl Door {
                 Ok(_) => {
                     // Each of its batches tells the audit trail.
                     self.hints.outbox();
+                    self.definitions.changed(tenant);
                     return Ok(());
                 }
                 Err(StoreError::Conflict(_)) if tries < TRIES => tries += 1,

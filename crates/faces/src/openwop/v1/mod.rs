@@ -8,6 +8,8 @@ mod event;
 mod fields;
 mod payload;
 mod snapshot;
+mod stream;
 
 pub use event::{EVENT_TYPES, event, event_caused_by, events};
 pub use snapshot::snapshot;
+pub use stream::{Frame, StreamMode, StreamModes, UnsupportedModes, frame, is_urgent, state_frame};

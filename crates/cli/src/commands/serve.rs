@@ -1,0 +1,245 @@
+//! `runwright serve`: the OpenWOP protocol over HTTP.
+
+use std::fs::{File, TryLockError};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use kernel::ids::TenantId;
+use kernel::stream::StreamKind;
+use runtime::access::{AuthOptions, Authenticator};
+use runtime::api::Api;
+use runtime::door::Door;
+use runtime::engine::{Engine, EngineOptions, Scope};
+use runtime::holder;
+use server::{App, Gate, Limits};
+use store::ListQuery;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::PortArgs;
+use crate::data::Data;
+use crate::exit::{Exit, Failure, io_text};
+use crate::folders;
+use crate::session::{Form, Session};
+use crate::{compose, env, lookup, talk};
+
+/// Runs driven at a time; more wait in the queue.
+const MAX_RUNS: usize = 2_048;
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  runwright serve --data ./data --workflows ./workflows
+  runwright serve --data ./data --workflows ./workflows --dev --listen 127.0.0.1:0
+
+Prints its address on stdout once it answers, and reports of itself on stderr, one JSON object a
+line. It is ready when GET /readyz is 200. Everybody needs a key; `runwright keys create` makes
+one, also while a server runs. Every workflow of the folders may be run by every
+tenant. SIGTERM lets requests and runs end in order; what is left goes on with the next start.")]
+pub(crate) struct Args {
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "HOST:PORT", env = env::LISTEN, hide_env = true,
+          default_value = "127.0.0.1:8080")]
+    listen: String,
+
+    /// A folder of workflow definitions to register; may be given several times
+    #[arg(long, value_name = "DIR")]
+    workflows: Vec<PathBuf>,
+
+    /// Ask nobody for a key. Only for a server that nobody else can reach
+    #[arg(long)]
+    dev: bool,
+
+    /// Whose runs those of --dev are
+    #[arg(long, value_name = "TENANT", default_value = "local")]
+    tenant: String,
+
+    /// How JWTs are checked, as a TOML file; API keys need none
+    #[arg(long, value_name = "FILE", env = env::AUTH, hide_env = true)]
+    auth: Option<PathBuf>,
+
+    /// Serve a store that another server serves already
+    #[arg(long)]
+    join: bool,
+
+    #[command(flatten)]
+    ports: PortArgs,
+}
+
+/// Serves until a signal comes.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let addresses = resolve(&args.listen).await?;
+    check_dev(&args, &addresses)?;
+    let door = session.create()?;
+    let gate = gate(&args, &door)?;
+    let _lock = lock(session, &args)?;
+    talk::listen_to_server();
+    folders::register(&door, &args.workflows).await?;
+    let options = EngineOptions {
+        scope: Scope::Everything,
+        max_runs: MAX_RUNS,
+        ..EngineOptions::default()
+    };
+    let engine = compose::engine_with(session, &door, &args.ports, options)?;
+    let app = App::new(Api::new(engine.clone()), gate, Limits::default());
+    let listening = listen(&addresses, &app, &args.listen).await?;
+    let address = listening
+        .address()
+        .map_err(|error| Failure::new(io_text(&error)))?;
+    let mut signals = [
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ]
+    .into_iter()
+    .collect::<Result<Vec<_>, _>>()
+    .map_err(|error| Failure::new(io_text(&error)))?;
+    engine.start();
+    tokio::spawn(free_the_lost(engine.clone()));
+    let serving = tokio::spawn(listening.serve());
+    app.ready();
+    say_address(session, address)?;
+    tracing::info!(%address, "ready");
+
+    let [terminate, interrupt] = &mut signals[..] else {
+        return Err(Failure::new("signals cannot be listened to"));
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::info!("draining");
+    app.drain();
+    let grace = app.limits().grace;
+    let orderly = async {
+        let (served, ()) = tokio::join!(serving, engine.drain(grace));
+        served
+    };
+    tokio::select! {
+        _ = orderly => tracing::info!("stopped"),
+        // Whoever asks twice does not want to wait.
+        _ = terminate.recv() => tracing::warn!("stopped at once"),
+        _ = interrupt.recv() => tracing::warn!("stopped at once"),
+    }
+    Ok(Exit::Done)
+}
+
+async fn resolve(listen: &str) -> Result<Vec<SocketAddr>, Failure> {
+    let typed = kernel::problem::quoted(listen);
+    let addresses: Vec<SocketAddr> = tokio::net::lookup_host(listen)
+        .await
+        .map_err(|error| {
+            Failure::new(format!(
+                "--listen {typed} is no address: {}",
+                io_text(&error)
+            ))
+            .hint("write HOST:PORT, as 127.0.0.1:8080")
+        })?
+        .collect();
+    match addresses.is_empty() {
+        false => Ok(addresses),
+        true => Err(Failure::new(format!("--listen {typed} names no address"))),
+    }
+}
+
+async fn listen(
+    addresses: &[SocketAddr],
+    app: &App,
+    typed: &str,
+) -> Result<server::listen::Listening, Failure> {
+    let mut last = None;
+    for address in addresses {
+        match server::listen::Listening::at(*address, app.clone()).await {
+            Ok(listening) => return Ok(listening),
+            Err(error) => last = Some(error),
+        }
+    }
+    let why = last.map_or_else(String::new, |error| io_text(&error));
+    let typed = kernel::problem::quoted(typed);
+    Err(
+        Failure::new(format!("{typed} cannot be listened at: {why}"))
+            .hint("choose another port with --listen, or 0 for a free one"),
+    )
+}
+
+/// A server that others can reach asks everybody for a key.
+fn check_dev(args: &Args, addresses: &[SocketAddr]) -> Result<(), Failure> {
+    let is_loopback = addresses.iter().all(|address| address.ip().is_loopback());
+    if args.dev && !is_loopback {
+        let what = "--dev asks nobody for a key and serves only this machine";
+        return Err(Failure::new(what).hint("listen at 127.0.0.1, or leave --dev out"));
+    }
+    Ok(())
+}
+
+/// Who gets in.
+fn gate(args: &Args, door: &Door) -> Result<Gate, Failure> {
+    if args.dev {
+        return Ok(Gate::open_to(TenantId::new(&args.tenant)));
+    }
+    let outbound = args.ports.outbound()?;
+    let options = match &args.auth {
+        Some(file) => AuthOptions::read(file, outbound),
+        None => Ok(AuthOptions::default()),
+    };
+    let options = options.map_err(|error| Failure::new(error.to_string()))?;
+    let authenticator = Authenticator::new(door.store().clone(), options);
+    Ok(Gate::Bearer(Arc::new(authenticator)))
+}
+
+/// Keeps a second server from the same store unless it is meant.
+fn lock(session: &Session, args: &Args) -> Result<Option<File>, Failure> {
+    let path = session.place.data.join("server.lock");
+    let file = File::create(&path).map_err(|error| Failure::file(&path, &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) if args.join => Ok(None),
+        Err(TryLockError::WouldBlock) => {
+            let data = session.place.data.display();
+            Err(
+                Failure::new(format!("another server serves the store in {data}"))
+                    .hint("stop it first, or serve beside it with --join"),
+            )
+        }
+        Err(TryLockError::Error(error)) => Err(Failure::file(&path, &error)),
+    }
+}
+
+fn say_address(session: &Session, address: SocketAddr) -> Result<(), Failure> {
+    let url = format!("http://{address}");
+    let mut data = Data::new();
+    match session.form {
+        Form::Text => data.line(&url)?,
+        Form::Json => data.json_line(&serde_json::json!({ "url": url }))?,
+    }
+    match data.done() {
+        // Nobody has to read it.
+        Ok(()) | Err(Failure::Unread) => Ok(()),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Gives up the holds of processes of this machine that are gone, so that their runs need not
+/// wait for them to expire.
+async fn free_the_lost(engine: Engine) {
+    let query = ListQuery {
+        kind: Some(StreamKind::Run),
+        statuses: ["pending", "running", "cancelling"]
+            .map(str::to_owned)
+            .into(),
+        ..ListQuery::default()
+    };
+    let rows = match lookup::pages(engine.door(), query, usize::MAX).await {
+        Ok(rows) => rows,
+        Err(failure) => {
+            tracing::warn!(%failure, "runs of lost servers wait until their holds expire");
+            return;
+        }
+    };
+    for row in rows {
+        let freed = holder::release_if_dead(&**engine.door().store(), &row.stream).await;
+        if let Err(error) = freed {
+            tracing::debug!(%error, "a hold was not given up; it expires");
+        }
+    }
+    engine.door().hints().queue();
+}

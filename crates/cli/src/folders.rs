@@ -1,0 +1,65 @@
+//! Workflow definitions in folders, registered for every tenant.
+
+use std::path::{Path, PathBuf};
+
+use kernel::audit::Actor;
+use runtime::api::Registered;
+use runtime::definitions::shared_tenant;
+use runtime::door::Door;
+
+use crate::document::Source;
+use crate::exit::Failure;
+
+/// Registers every `*.json` of some folders, in the order of their names. A file that cannot be
+/// registered is told of and does not stop the others; a folder that cannot be read does.
+pub(crate) async fn register(door: &Door, folders: &[PathBuf]) -> Result<(), Failure> {
+    let mut count = 0;
+    for folder in folders {
+        for file in files(folder)? {
+            match register_file(door, &file).await {
+                Ok(()) => count += 1,
+                Err(failure) => {
+                    tracing::warn!(file = %file.display(), problem = %failure, "not registered");
+                }
+            }
+        }
+    }
+    if !folders.is_empty() {
+        tracing::info!(workflows = count, "registered");
+    }
+    Ok(())
+}
+
+fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let fail = |error| Failure::file(folder, &error);
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "json")
+            && path.is_file()
+        {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+async fn register_file(door: &Door, file: &Path) -> Result<(), Failure> {
+    let source = Source::File(file.to_owned());
+    let document = source.read()?;
+    let Registered {
+        definition,
+        warnings,
+    } = door
+        .register(&shared_tenant(), &document, &Actor::operator())
+        .await
+        .map_err(|error| Failure::plan(&source.name(), error))?;
+    for warning in warnings {
+        let workflow = &definition.workflow;
+        tracing::warn!(%workflow, file = %file.display(), %warning, "registered with a warning");
+    }
+    Ok(())
+}

@@ -1,0 +1,228 @@
+//! What a subscriber to a run's events is sent, by stream mode.
+//!
+//! | Mode | Frames |
+//! |---|---|
+//! | `updates` | what changed for somebody who follows the run, without its inner workings |
+//! | `values` | the whole snapshot after each step |
+//! | `messages` | only the text that models stream |
+//! | `debug` | every event of the log |
+//!
+//! `updates`, `messages` and `debug` may be combined: the union, each event once. `values`
+//! stands alone.
+
+use kernel::ids::Seq;
+use kernel::run::event::OutputChannel;
+use kernel::run::{Event, Run, RunEvent};
+use kernel::stream::StreamHeader;
+use serde_json::{Value, json};
+
+use super::event::event_caused_by;
+use super::snapshot::snapshot;
+use crate::record;
+
+/// How much of a log a subscriber wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamMode {
+    /// What changed.
+    Updates,
+    /// Whole snapshots.
+    Values,
+    /// Streamed text.
+    Messages,
+    /// Everything.
+    Debug,
+}
+
+impl StreamMode {
+    /// Every mode by name.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("updates", Self::Updates),
+        ("values", Self::Values),
+        ("messages", Self::Messages),
+        ("debug", Self::Debug),
+    ];
+
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Updates => "updates",
+            Self::Values => "values",
+            Self::Messages => "messages",
+            Self::Debug => "debug",
+        }
+    }
+
+    fn admits(self, event: &RunEvent) -> bool {
+        match self {
+            Self::Debug => true,
+            Self::Messages => is_message(event),
+            Self::Updates => is_update(event),
+            Self::Values => is_update(event) || matches!(event, RunEvent::NodeStarted { .. }),
+        }
+    }
+}
+
+/// The modes of a subscription, at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamModes(Vec<StreamMode>);
+
+/// A list of modes that cannot be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnsupportedModes {
+    /// A name that is no mode.
+    Unknown,
+    /// `values` with another.
+    ValuesCombined,
+}
+
+impl StreamModes {
+    /// Reads a comma-separated list.
+    ///
+    /// # Errors
+    /// An unknown name anywhere in it, or `values` beside another.
+    pub fn parse(text: &str) -> Result<Self, UnsupportedModes> {
+        let mut modes = Vec::new();
+        for name in text.split(',') {
+            let known = StreamMode::ALL
+                .iter()
+                .find(|(known, _)| *known == name.trim());
+            let (_, mode) = known.ok_or(UnsupportedModes::Unknown)?;
+            if !modes.contains(mode) {
+                modes.push(*mode);
+            }
+        }
+        if modes.len() > 1 && modes.contains(&StreamMode::Values) {
+            return Err(UnsupportedModes::ValuesCombined);
+        }
+        Ok(Self(modes))
+    }
+
+    /// Whether frames are snapshots, which takes the folded run ([`state_frame`]).
+    pub fn are_values(&self) -> bool {
+        self.0 == [StreamMode::Values]
+    }
+
+    /// The first listed mode that admits an event.
+    pub fn admitting(&self, event: &RunEvent) -> Option<StreamMode> {
+        self.0.iter().copied().find(|mode| mode.admits(event))
+    }
+
+    fn name(&self, mode: StreamMode, kind: &'static str) -> &'static str {
+        match self.0.len() {
+            1 => kind,
+            _ => mode.as_str(),
+        }
+    }
+}
+
+impl Default for StreamModes {
+    fn default() -> Self {
+        Self(vec![StreamMode::Updates])
+    }
+}
+
+/// One frame of a subscription.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Frame {
+    /// The sequence a subscriber resumes behind.
+    pub id: Seq,
+    /// The name of the frame.
+    pub event: &'static str,
+    /// A `RunEventDoc`.
+    pub data: Value,
+    /// It is not to wait in a buffer for others.
+    pub urgent: bool,
+}
+
+/// The frame of an event, in modes other than `values`.
+pub fn frame(
+    modes: &StreamModes,
+    header: &StreamHeader,
+    event: &Event,
+    cause: Option<Seq>,
+) -> Option<Frame> {
+    let mode = modes.admitting(&event.body)?;
+    let mut data = event_caused_by(header, event, cause);
+    let mut kind = record::kind(&event.body);
+    if mode == StreamMode::Messages {
+        kind = MESSAGE;
+        data["type"] = json!(MESSAGE);
+    }
+    Some(Frame {
+        id: event.seq,
+        event: modes.name(mode, kind),
+        data,
+        urgent: is_urgent(&event.body),
+    })
+}
+
+/// The frame of a state, in mode `values`: the run as it is right after the last event folded
+/// into it. `None` for a run without events.
+pub fn state_frame(run: &Run, urgent: bool) -> Option<Frame> {
+    let at = run.head.next_seq.checked_sub(1)?;
+    let stream = &run.header.stream;
+    let mut payload = snapshot(run);
+    payload["atSeq"] = json!(at);
+    Some(Frame {
+        id: at,
+        event: STATE,
+        data: json!({
+            "eventId": format!("{}.state", stream.event(at)),
+            "runId": stream,
+            "type": STATE,
+            "payload": payload,
+            "timestamp": run.head.at.to_string(),
+            "sequence": at,
+            "schemaVersion": 1,
+        }),
+        urgent,
+    })
+}
+
+const MESSAGE: &str = "ai.message.chunk";
+const STATE: &str = "state.snapshot";
+
+/// What is shown at once, however long a subscriber lets frames gather.
+pub fn is_urgent(event: &RunEvent) -> bool {
+    matches!(
+        event,
+        RunEvent::RunCompleted { .. }
+            | RunEvent::RunFailed { .. }
+            | RunEvent::RunCancelled { .. }
+            | RunEvent::NodeSuspended { .. }
+    )
+}
+
+/// What a process writes is no message: only text that a model streams is.
+fn is_message(event: &RunEvent) -> bool {
+    matches!(
+        event,
+        RunEvent::OutputChunk {
+            channel: OutputChannel::Text,
+            ..
+        }
+    )
+}
+
+fn is_update(event: &RunEvent) -> bool {
+    use RunEvent as E;
+    matches!(
+        event,
+        E::RunStarted { .. }
+            | E::RunCompleted { .. }
+            | E::RunFailed { .. }
+            | E::RunCancelled { .. }
+            | E::RunPaused { .. }
+            | E::RunResumed { .. }
+            | E::NodeCompleted { .. }
+            | E::NodeFailed { .. }
+            | E::NodeSkipped { .. }
+            | E::NodeCancelled { .. }
+            | E::NodeSuspended { .. }
+            | E::NodeResumed { .. }
+            | E::NodeDispatched { .. }
+            | E::InterruptRequested { .. }
+            | E::InterruptResolved { .. }
+            | E::ArtifactCreated { .. }
+    )
+}

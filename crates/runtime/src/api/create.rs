@@ -1,0 +1,279 @@
+//! Creating runs.
+
+use kernel::definition::Plan;
+use kernel::ids::StreamId;
+use kernel::problem::{ProblemCode, Problems};
+use kernel::run::{Create, Run, Start};
+use kernel::stream::{DefinitionRef, Owner};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use store::{ListQuery, StoreError};
+
+use super::error::Thing;
+use super::idempotency::{KeyedBy, Replayed};
+use super::{Api, ApiError, options};
+use crate::access::{Action, Principal, Resource, What, authorise};
+use crate::door::DoorError;
+use crate::engine::{NewRun, new_run_id};
+use crate::plans::Prepared;
+
+/// A run somebody asks for.
+#[derive(Clone, Debug)]
+pub struct RunOrder {
+    /// The workflow, by name.
+    pub workflow: String,
+    /// What it is given.
+    pub inputs: Map<String, Value>,
+    /// The tenant the caller believes to act for.
+    pub tenant: Option<String>,
+    /// The part of the tenant it is for.
+    pub scope: Option<String>,
+    /// Tags.
+    pub tags: Vec<String>,
+    /// Metadata.
+    pub metadata: Map<String, Value>,
+    /// Overlay of settings.
+    pub configurable: Map<String, Value>,
+    /// The way it came in by, as events say it.
+    pub transport: &'static str,
+    /// Whether another active run of the same workflow and scope stands in the way.
+    pub twins: Twins,
+    /// What the request is recognised by when it comes again.
+    pub keyed: Option<KeyedBy>,
+}
+
+/// Whether runs of one workflow and scope may be active side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Twins {
+    /// They may.
+    Allowed,
+    /// This one is refused while another is active.
+    Refused,
+}
+
+/// A created run.
+#[derive(Clone, Debug)]
+pub enum Created {
+    /// By this request.
+    Fresh {
+        /// The run.
+        run: StreamId,
+        /// Its status as answered.
+        status: &'static str,
+    },
+    /// By an equal request before.
+    Again(Replayed),
+}
+
+impl Api {
+    /// Creates a run and drives it at once while there is room, else lets it wait in the queue.
+    ///
+    /// # Errors
+    /// See [`ApiError`]; nothing is created then.
+    pub async fn create_run(&self, who: &Principal, order: RunOrder) -> Result<Created, ApiError> {
+        authorise(who, Action::CreateRun, &Resource::own(who, What::Runs))
+            .map_err(|denied| ApiError::denied(denied, Thing::Run))?;
+        let owner = owner(who, &order)?;
+        if let Some(keyed) = &order.keyed
+            && let Some(again) = self.replayed(&owner.tenant, keyed).await?
+        {
+            return Ok(Created::Again(again));
+        }
+        let mut problems = Problems::new();
+        let policy = options::policy(&order.configurable, &mut problems);
+        options::check_tags(&order.tags, &mut problems);
+        let named = self
+            .door()
+            .usable_workflow(&owner.tenant, &order.workflow)
+            .await?;
+        let definition = match named {
+            Some(definition) => definition,
+            None if problems.is_empty() => return Err(ApiError::NotFound(Thing::Workflow)),
+            None => return Err(invalid("request", problems)),
+        };
+        let plan = self.plan(&owner, &definition).await?;
+        self.schemas
+            .check(&plan, &order.configurable, &mut problems);
+        problems.or(()).map_err(|p| invalid("request", p))?;
+
+        let _alone = match order.twins {
+            Twins::Allowed => None,
+            Twins::Refused => Some(self.twins.lock().await),
+        };
+        let mut keys = Vec::new();
+        if order.twins == Twins::Refused {
+            keys.push(self.only_one(&owner, &order.workflow).await?);
+        }
+        let slot = self.engine.slot();
+        let (start, status) = match slot {
+            Some(_) => (Start::Now, "running"),
+            None => (Start::WhenClaimed, "pending"),
+        };
+        let now = self.door().store().now();
+        keys.extend(
+            order
+                .keyed
+                .iter()
+                .map(|keyed| keyed.claim(&owner.tenant, status, now)),
+        );
+        let mut create = Create::new(order.inputs, order.transport, start);
+        create.tags = order.tags;
+        create.metadata = order.metadata;
+        create.configurable = order.configurable;
+        let run = new_run_id();
+        let new = NewRun {
+            owner: owner.clone(),
+            prepared: Prepared {
+                definition: definition.clone(),
+                plan,
+            },
+            create,
+            policy,
+            id: Some(run.clone()),
+            keys,
+        };
+        match self.engine.create_in(new.clone(), slot).await {
+            Ok(_) => Ok(Created::Fresh { run, status }),
+            Err(DoorError::Store(StoreError::Missing)) => {
+                // The copy of a shared definition was collected: no run referred to it any more.
+                self.door().copy_again(&owner.tenant, &definition);
+                self.door()
+                    .usable_workflow(&owner.tenant, &order.workflow)
+                    .await?;
+                let slot = self.engine.slot();
+                self.engine.create_in(new, slot).await?;
+                Ok(Created::Fresh { run, status })
+            }
+            Err(DoorError::KeyTaken { .. }) => {
+                // An equal request was faster by a moment.
+                if let Some(keyed) = &order.keyed
+                    && let Some(again) = self.replayed(&owner.tenant, keyed).await?
+                {
+                    return Ok(Created::Again(again));
+                }
+                match self.active(&owner, &order.workflow).await? {
+                    Some(run) => Err(ApiError::Active { run }),
+                    None => Err(ApiError::KeyInFlight),
+                }
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn plan(&self, owner: &Owner, definition: &DefinitionRef) -> Result<Arc<Plan>, ApiError> {
+        let (plans, store) = (self.door().plans(), self.door().store());
+        let corrupt = match plans.load(&**store, &owner.tenant, definition).await {
+            Ok(plan) => return Ok(plan),
+            Err(StoreError::Corrupt(what)) => StoreError::Corrupt(what),
+            Err(error) => return Err(error.into()),
+        };
+        let document = store.blob(&owner.tenant, &definition.digest).await?;
+        let Ok((plan, _)) = plans.compile_lenient(&document) else {
+            return Err(corrupt.into());
+        };
+        match plans.unknown_type(&plan) {
+            Some(node) => Err(ApiError::UnknownType {
+                node: node.id.to_string(),
+                type_id: node.type_id.clone(),
+            }),
+            None => Err(corrupt.into()),
+        }
+    }
+
+    /// A key that only one of two racing creations gets: both name the run they saw last.
+    async fn only_one(
+        &self,
+        owner: &Owner,
+        workflow: &str,
+    ) -> Result<kernel::batch::KeyClaim, ApiError> {
+        if let Some(run) = self.active(owner, workflow).await? {
+            return Err(ApiError::Active { run });
+        }
+        let last = self.runs_of(owner, workflow, &[], 1).await?.pop();
+        let last = last.map_or_else(String::new, |run| run.to_string());
+        let scope = owner.workspace.as_deref().unwrap_or_default();
+        let text = format!("{workflow}\0{scope}\0{last}");
+        Ok(kernel::batch::KeyClaim {
+            namespace: "dedup".into(),
+            key: kernel::digest::Digest::of(text.as_bytes()).to_string(),
+            digest: None,
+            answer: None,
+            expires_at: Some(self.door().store().now().plus_ms(24 * 3_600_000)),
+        })
+    }
+
+    async fn active(&self, owner: &Owner, workflow: &str) -> Result<Option<StreamId>, ApiError> {
+        let active = [
+            "pending",
+            "running",
+            "paused",
+            "waiting-approval",
+            "waiting-input",
+            "waiting-external",
+            "cancelling",
+        ];
+        Ok(self.runs_of(owner, workflow, &active, 1).await?.pop())
+    }
+
+    /// The newest runs of a workflow in exactly the owner's workspace.
+    async fn runs_of(
+        &self,
+        owner: &Owner,
+        workflow: &str,
+        statuses: &[&str],
+        limit: usize,
+    ) -> Result<Vec<StreamId>, ApiError> {
+        const SEEN: usize = 256;
+        let query = ListQuery {
+            tenant: Some(owner.tenant.clone()),
+            workspace: owner.workspace.clone(),
+            kind: Some(kernel::stream::StreamKind::Run),
+            subject: Some(workflow.to_owned()),
+            statuses: statuses.iter().map(|&status| status.to_owned()).collect(),
+            limit: SEEN,
+            ..ListQuery::default()
+        };
+        let rows = self.door().store().list(query).await?;
+        let own = rows
+            .into_iter()
+            .filter(|row| row.index.workspace == owner.workspace);
+        Ok(own.take(limit).map(|row| row.stream).collect())
+    }
+}
+
+fn invalid(what: &'static str, problems: Problems) -> ApiError {
+    ApiError::Invalid { what, problems }
+}
+
+/// Who will own the run: the caller, who may narrow it to a part of their tenant.
+fn owner(who: &Principal, order: &RunOrder) -> Result<Owner, ApiError> {
+    let mut owner = who.owner();
+    if order
+        .tenant
+        .as_deref()
+        .is_some_and(|tenant| tenant != owner.tenant.as_str())
+    {
+        return Err(ApiError::NotTheirs);
+    }
+    match (&owner.workspace, &order.scope) {
+        (_, None) => {}
+        (Some(workspace), Some(scope)) if workspace == scope => {}
+        (Some(_), Some(_)) => return Err(ApiError::NotTheirs),
+        (None, Some(scope)) => {
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
+            if scope.is_empty() || scope.len() > 128 || !scope.chars().all(is_plain) {
+                let mut problems = Problems::new();
+                let what = "has 1 to 128 letters, digits and -_.:/";
+                problems.add("/scopeId", ProblemCode::InvalidValue, what);
+                return Err(invalid("request", problems));
+            }
+            owner.workspace = Some(scope.clone());
+        }
+    }
+    Ok(owner)
+}
+
+/// The status of a run as the wire names it.
+pub(super) fn status_of(run: &Run) -> &'static str {
+    run.status()
+}

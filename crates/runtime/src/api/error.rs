@@ -1,0 +1,127 @@
+//! Why the API did not do what was asked.
+
+use kernel::ids::StreamId;
+use kernel::problem::Problems;
+use kernel::run::Rejection;
+use kernel::time::Timestamp;
+use store::StoreError;
+
+use crate::access::{Denied, Scope};
+use crate::door::DoorError;
+use crate::plans::PlanError;
+
+/// What somebody asked for that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thing {
+    /// A run.
+    Run,
+    /// A workflow.
+    Workflow,
+}
+
+/// Why the API did not do what was asked. Nothing was written, except where a store error says
+/// that nobody knows.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ApiError {
+    /// The caller's credential does not reach so far.
+    #[error("the credential lacks the scope {needs}")]
+    Scope {
+        /// The scope that is missing.
+        needs: Scope,
+    },
+    /// The caller named a tenant or workspace that is not theirs.
+    #[error("the tenant or scope is not that of the credential")]
+    NotTheirs,
+    /// Not there, or behind a wall: both look the same.
+    #[error("there is no such {}", match .0 { Thing::Run => "run", Thing::Workflow => "workflow" })]
+    NotFound(Thing),
+    /// It was there and has been erased.
+    #[error("the run was erased")]
+    Erased {
+        /// When.
+        at: Timestamp,
+    },
+    /// What was given does not fit.
+    #[error("{what} cannot be used")]
+    Invalid {
+        /// What.
+        what: &'static str,
+        /// Everything that is wrong with it.
+        problems: Problems,
+    },
+    /// The workflow needs a node type this engine does not have.
+    #[error("the workflow needs a node type that this engine does not have")]
+    UnknownType {
+        /// The node.
+        node: String,
+        /// Its type.
+        type_id: String,
+    },
+    /// A part of the protocol that this engine does not have.
+    #[error("this engine does not provide {capability}")]
+    NotProvided {
+        /// The capability.
+        capability: &'static str,
+    },
+    /// Another run of the same workflow is active.
+    #[error("a run of this workflow is active")]
+    Active {
+        /// The run.
+        run: StreamId,
+    },
+    /// The idempotency key came with another request before.
+    #[error("the idempotency key was used for another request")]
+    KeyMismatch,
+    /// The request with the same idempotency key is not done yet.
+    #[error("the first request with this idempotency key is still under way")]
+    KeyInFlight,
+    /// The rules refuse it.
+    #[error(transparent)]
+    Rejected(Rejection),
+    /// The store.
+    #[error(transparent)]
+    Store(StoreError),
+}
+
+impl ApiError {
+    /// What a wall or a missing scope looks like to somebody who asked for a thing.
+    pub(super) fn denied(denied: Denied, thing: Thing) -> Self {
+        match denied {
+            Denied::NotFound => Self::NotFound(thing),
+            Denied::Scope { needs } => Self::Scope { needs },
+        }
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<DoorError> for ApiError {
+    fn from(error: DoorError) -> Self {
+        match error {
+            DoorError::Rejected(Rejection::InvalidInputs(problems)) => Self::Invalid {
+                what: "inputs",
+                problems,
+            },
+            DoorError::Rejected(rejection) => Self::Rejected(rejection),
+            // Keys are claimed by creations and commands that look at them first.
+            DoorError::KeyTaken { .. } => Self::KeyInFlight,
+            DoorError::Store(error) => Self::Store(error),
+        }
+    }
+}
+
+impl From<PlanError> for ApiError {
+    fn from(error: PlanError) -> Self {
+        match error {
+            PlanError::Invalid(problems) => Self::Invalid {
+                what: "workflow",
+                problems,
+            },
+            PlanError::Store(error) => Self::Store(error),
+        }
+    }
+}

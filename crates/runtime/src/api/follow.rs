@@ -1,0 +1,169 @@
+//! Following a run's log: what is there, then what comes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kernel::ids::{Seq, StreamId};
+use kernel::run::{Event, Run};
+use kernel::stream::StreamHeader;
+use store::{Loaded, ReadFrom, StoreError};
+use tokio::sync::watch;
+
+use super::{Api, ApiError, read};
+use crate::access::{Action, Principal};
+use crate::door::Door;
+use crate::hints::Progress;
+
+/// How often a log is looked at without a hint: other processes' hints do not reach us.
+const LOOK: Duration = Duration::from_secs(1);
+/// How far is looked back for the beginning of a batch at a time.
+const BACK: u64 = 64;
+
+/// A stretch of a log, and how the run stood when it was read.
+#[derive(Clone, Debug)]
+pub struct LogPage {
+    /// Events, each with the first one of its batch.
+    pub events: Vec<(Event, Option<Seq>)>,
+    /// The sequence behind the last of them.
+    pub next: Seq,
+    /// How many events the whole log holds.
+    pub end: Seq,
+    /// The run's status.
+    pub status: String,
+    /// Nothing will be appended any more.
+    pub settled: bool,
+}
+
+impl LogPage {
+    /// Whether nothing follows this page, ever.
+    pub fn is_last(&self) -> bool {
+        self.settled && self.next >= self.end
+    }
+}
+
+/// Reads a log onwards from a place, in bounded pages and at the reader's own pace: a slow
+/// reader is late, never cut short, and holds nothing in memory that it has not asked for.
+pub struct Tail {
+    door: Door,
+    header: Arc<StreamHeader>,
+    next: Seq,
+    cause: Option<Seq>,
+    /// How long the log was when following began.
+    end: Seq,
+    hint: watch::Receiver<Progress>,
+}
+
+impl Api {
+    /// Follows a run behind `after`, or from its first event on.
+    ///
+    /// # Errors
+    /// As [`Api::version`].
+    pub async fn follow(
+        &self,
+        who: &Principal,
+        run: &StreamId,
+        after: Option<Seq>,
+    ) -> Result<Tail, ApiError> {
+        let Loaded {
+            header, next_seq, ..
+        } = self.head(who, Action::ReadRun, run).await?;
+        read::permit(who, Action::ReadRun, &header)?;
+        let next = after.map_or(0, |after| after.saturating_add(1));
+        let mut tail = Tail {
+            door: self.door().clone(),
+            hint: self.door().hints().watch(run),
+            header: Arc::new(header),
+            next,
+            cause: None,
+            end: next_seq,
+        };
+        tail.find_cause().await?;
+        Ok(tail)
+    }
+}
+
+impl Tail {
+    /// The header of the log.
+    pub fn header(&self) -> &Arc<StreamHeader> {
+        &self.header
+    }
+
+    /// Goes on at the end of the log where the place asked for lies beyond it.
+    pub fn not_beyond_end(&mut self) {
+        self.next = self.next.min(self.end);
+    }
+
+    /// The run before the next event, to fold what comes into.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn state(&self) -> Result<Run, StoreError> {
+        self.door.load_prefix(&self.header.stream, self.next).await
+    }
+
+    /// At most `limit` events that are there, possibly none.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn page(&mut self, limit: usize) -> Result<LogPage, StoreError> {
+        // Marked before reading: what is appended from here on is a change.
+        self.hint.mark_unchanged();
+        let from = ReadFrom::Seq(self.next);
+        let stream = &self.header.stream;
+        let loaded = self.door.store().load(stream, from, limit).await?;
+        let mut events = Vec::with_capacity(loaded.records.len());
+        for record in &loaded.records {
+            let event = read_event(stream, self.next, &record.content)?;
+            if event.cause.is_some() {
+                self.cause = Some(event.seq);
+            }
+            self.next += 1;
+            events.push((event, self.cause));
+        }
+        Ok(LogPage {
+            events,
+            next: self.next,
+            end: loaded.next_seq,
+            status: loaded.index.status,
+            settled: loaded.index.settled,
+        })
+    }
+
+    /// Waits until there may be more. Returns early rather than late.
+    pub async fn changed(&mut self) {
+        let changed = tokio::time::timeout(LOOK, self.hint.changed());
+        if let Ok(Err(_)) = changed.await {
+            // Nobody hints any more: the slow look is all there is.
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Where the batch begins that the next event belongs to, so that every reader is told the
+    /// same cause of an event wherever it began to read.
+    async fn find_cause(&mut self) -> Result<(), StoreError> {
+        let mut to = self.next;
+        while to > 0 && self.cause.is_none() {
+            let from = to.saturating_sub(BACK);
+            let limit = usize::try_from(to - from).unwrap_or(usize::MAX);
+            let stream: &StreamId = &self.header.stream;
+            let page = self.door.store();
+            let page = page.load(stream, ReadFrom::Seq(from), limit).await?;
+            for (record, seq) in page.records.iter().zip(from..) {
+                if read_event(stream, seq, &record.content)?.cause.is_some() {
+                    self.cause = Some(seq);
+                }
+            }
+            // A place behind the end of the log has nothing before it to look through twice.
+            to = from.min(page.next_seq);
+        }
+        Ok(())
+    }
+}
+
+fn read_event(stream: &StreamId, seq: Seq, content: &[u8]) -> Result<Event, StoreError> {
+    serde_json::from_slice(content).map_err(|error| {
+        StoreError::Corrupt(format!(
+            "event {seq} of run {stream} cannot be read: {error}"
+        ))
+    })
+}

@@ -1,0 +1,60 @@
+//! The command API: what may be asked of runs and workflows, by whom.
+//!
+//! Every face (HTTP, command line, console) calls these methods and nothing below them, so that
+//! who may do what is decided once: each method begins with [`authorise`](crate::access::authorise).
+//!
+//! **Architecture invariant:** nothing here knows of a wire. What comes in is checked for its
+//! meaning, and what goes out is the kernel's own.
+
+mod cancel;
+mod create;
+mod error;
+mod follow;
+mod idempotency;
+mod list;
+mod options;
+mod read;
+mod workflows;
+
+pub use create::{Created, RunOrder, Twins};
+pub use error::{ApiError, Thing};
+pub use follow::{LogPage, Tail};
+pub use idempotency::{KeyedBy, Replayed};
+pub use list::{RunFilter, RunPage};
+pub use read::Version;
+pub use workflows::{Described, Registered};
+
+use std::sync::Arc;
+
+use crate::door::Door;
+use crate::engine::Engine;
+use options::Schemas;
+
+/// The command API over the engine of this process.
+#[derive(Clone)]
+pub struct Api {
+    engine: Engine,
+    schemas: Arc<Schemas>,
+    /// Held from the look for a run of the same kind to the creation of this one.
+    twins: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Api {
+    /// The API of an engine. It need not be started to read.
+    pub fn new(engine: Engine) -> Self {
+        Self {
+            engine,
+            schemas: Arc::default(),
+            twins: Arc::default(),
+        }
+    }
+
+    /// The engine behind it.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    fn door(&self) -> &Door {
+        self.engine.door()
+    }
+}

@@ -1,0 +1,195 @@
+//! What a run's creator may settle about it: `configurable`, tags, metadata.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use jsonschema::Validator;
+use kernel::definition::Plan;
+use kernel::digest::Digest;
+use kernel::limits::{
+    MAX_LOOP_ITERATIONS, MAX_NODE_EXECUTIONS, MAX_TAG_BYTES, MAX_TAGS, MAX_WAIT_MS,
+};
+use kernel::problem::{ProblemCode, Problems};
+use kernel::stream::Policy;
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
+
+/// Compiled schemas kept; when there are more, all are compiled again.
+const KEPT: usize = 256;
+
+/// Compiled `configurableSchema`s, by the digest of their workflow.
+#[derive(Default)]
+pub(super) struct Schemas {
+    kept: Mutex<HashMap<Digest, Arc<Validator>>>,
+}
+
+impl Schemas {
+    /// Checks what the workflow itself allows.
+    pub(super) fn check(
+        &self,
+        plan: &Plan,
+        configurable: &Map<String, Value>,
+        problems: &mut Problems,
+    ) {
+        let Some(schema) = &plan.configurable_schema else {
+            return;
+        };
+        let kept = self.kept.lock().get(&plan.digest).cloned();
+        let validator = match kept {
+            Some(validator) => validator,
+            None => {
+                let Ok(validator) = jsonschema::draft202012::new(schema) else {
+                    let what = "the workflow's configurableSchema is not a JSON Schema";
+                    problems.add("/configurable", ProblemCode::InvalidValue, what);
+                    return;
+                };
+                let validator = Arc::new(validator);
+                let mut kept = self.kept.lock();
+                if kept.len() >= KEPT {
+                    kept.clear();
+                }
+                kept.insert(plan.digest, validator.clone());
+                validator
+            }
+        };
+        let value = Value::Object(configurable.clone());
+        for error in validator.iter_errors(&value) {
+            // The keyword only: the rest of the message would repeat what was given.
+            let keyword = error.kind().keyword().to_owned();
+            problems.add(
+                "/configurable",
+                ProblemCode::InvalidValue,
+                format!("the workflow's configurableSchema refuses it ({keyword})"),
+            );
+        }
+    }
+}
+
+/// What `configurable` says about how the run is driven. Unknown keys are the workflow's affair.
+pub(super) fn policy(configurable: &Map<String, Value>, problems: &mut Problems) -> Policy {
+    let mut reader = Reader {
+        configurable,
+        problems,
+    };
+    let recursion = reader.count("recursionLimit");
+    if recursion.is_some_and(|limit| limit > MAX_NODE_EXECUTIONS) {
+        reader.wrong(
+            "recursionLimit",
+            &format!("must not be above {MAX_NODE_EXECUTIONS}"),
+        );
+    }
+    let loops = reader.count("maxLoopIterations");
+    let policy = Policy {
+        max_node_executions: recursion.map(|limit| limit.min(MAX_NODE_EXECUTIONS)),
+        run_timeout_ms: reader.count("runTimeoutMs").map(|ms| ms.min(MAX_WAIT_MS)),
+        max_loop_iterations: loops
+            .map(|limit| u32::try_from(limit).map_or(MAX_LOOP_ITERATIONS, |limit| limit))
+            .map(|limit| limit.min(MAX_LOOP_ITERATIONS)),
+        budget: reader.budget(),
+        ..Policy::default()
+    };
+    reader.count("maxTokens");
+    reader.within("temperature", 0.0..=2.0);
+    reader.within("escalationThreshold", 0.0..=1.0);
+    for name in ["model", "ai.provider", "ai.model", "ai.credentialRef"] {
+        reader.text(name);
+    }
+    policy
+}
+
+struct Reader<'a> {
+    configurable: &'a Map<String, Value>,
+    problems: &'a mut Problems,
+}
+
+impl Reader<'_> {
+    fn wrong(&mut self, name: &str, what: &str) {
+        let path = format!("/configurable/{name}");
+        self.problems.add(path, ProblemCode::InvalidValue, what);
+    }
+
+    /// A whole number from 1 on.
+    fn count(&mut self, name: &str) -> Option<u64> {
+        let value = self.configurable.get(name)?;
+        // 3.0 is a whole number to JSON.
+        let float = value.as_f64().filter(|n| n.fract() == 0.0 && *n < 9e15);
+        let count = value
+            .as_u64()
+            .or(float.filter(|n| *n >= 1.0).map(|n| n as u64));
+        match count {
+            Some(0) | None => {
+                self.wrong(name, "must be a whole number from 1 on");
+                None
+            }
+            count => count,
+        }
+    }
+
+    fn within(&mut self, name: &str, range: std::ops::RangeInclusive<f64>) {
+        let Some(value) = self.configurable.get(name) else {
+            return;
+        };
+        if !value.as_f64().is_some_and(|n| range.contains(&n)) {
+            let (from, to) = range.into_inner();
+            self.wrong(name, &format!("must be a number from {from} to {to}"));
+        }
+    }
+
+    fn text(&mut self, name: &str) {
+        if self
+            .configurable
+            .get(name)
+            .is_some_and(|value| !value.is_string())
+        {
+            self.wrong(name, "must be a text");
+        }
+    }
+
+    /// The dimensions the kernel counts.
+    fn budget(&mut self) -> BTreeMap<String, u64> {
+        let Some(budget) = self.configurable.get("budget") else {
+            return BTreeMap::new();
+        };
+        let Some(budget) = budget.as_object() else {
+            self.wrong("budget", "must be an object");
+            return BTreeMap::new();
+        };
+        let mut limits = BTreeMap::new();
+        for (field, dimension) in [
+            ("maxTokens", "tokens"),
+            ("maxToolCalls", "toolCalls"),
+            ("maxRetries", "retries"),
+        ] {
+            match budget.get(field).map(Value::as_u64) {
+                Some(Some(limit)) => {
+                    limits.insert(dimension.to_owned(), limit);
+                }
+                Some(None) => self.wrong("budget", "holds whole numbers from 0 on"),
+                None => {}
+            }
+        }
+        match budget.get("maxCostUsd").map(Value::as_f64) {
+            Some(Some(usd)) if usd >= 0.0 => {
+                limits.insert("costMicroUsd".into(), (usd * 1e6).min(9e15) as u64);
+            }
+            Some(_) => self.wrong("budget", "has a maxCostUsd from 0 on"),
+            None => {}
+        }
+        limits
+    }
+}
+
+/// Checks tags as the protocol bounds them; the kernel checks the rest.
+pub(super) fn check_tags(tags: &[String], problems: &mut Problems) {
+    if tags.len() > MAX_TAGS {
+        let what = format!("at most {MAX_TAGS} tags are allowed");
+        problems.add("/tags", ProblemCode::TooLarge, what);
+    }
+    if tags
+        .iter()
+        .any(|tag| tag.is_empty() || tag.len() > MAX_TAG_BYTES)
+    {
+        let what = format!("a tag has 1 to {MAX_TAG_BYTES} bytes");
+        problems.add("/tags", ProblemCode::InvalidValue, what);
+    }
+}

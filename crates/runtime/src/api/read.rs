@@ -1,0 +1,94 @@
+//! Reading runs.
+
+use kernel::ids::StreamId;
+use kernel::run::Run;
+use kernel::stream::{StreamHeader, StreamKind};
+use store::{Loaded, ReadFrom, StoreError};
+
+use super::error::Thing;
+use super::{Api, ApiError};
+use crate::access::{Action, Principal, Resource, What, authorise};
+
+/// How far a run has come: the same version means the same snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version(pub u64);
+
+impl Api {
+    /// How far a run has come, without reading its log.
+    ///
+    /// # Errors
+    /// `NotFound` for what is not there or behind a wall, `Erased` for what was purged.
+    pub async fn version(&self, who: &Principal, run: &StreamId) -> Result<Version, ApiError> {
+        let loaded = self.head(who, Action::ReadRun, run).await?;
+        Ok(Version(loaded.next_seq))
+    }
+
+    /// A run as it stands.
+    ///
+    /// # Errors
+    /// As [`Api::version`].
+    pub async fn run(&self, who: &Principal, run: &StreamId) -> Result<Run, ApiError> {
+        match self.door().load(run).await {
+            Ok(read) => {
+                permit(who, Action::ReadRun, &read.header)?;
+                Ok(read)
+            }
+            Err(StoreError::Missing) => Err(self.missing(who, Action::ReadRun, run).await),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The end of a run's log, for a caller who may do something to it.
+    pub(super) async fn head(
+        &self,
+        who: &Principal,
+        action: Action,
+        run: &StreamId,
+    ) -> Result<Loaded, ApiError> {
+        let end = ReadFrom::Seq(u64::MAX);
+        match self.door().store().load(run, end, 0).await {
+            Ok(loaded) => {
+                permit(who, action, &loaded.header)?;
+                Ok(loaded)
+            }
+            Err(StoreError::Missing) => Err(self.missing(who, action, run).await),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Why a run is not there. Scope is looked at first: whoever lacks it learns nothing else.
+    pub(super) async fn missing(
+        &self,
+        who: &Principal,
+        action: Action,
+        run: &StreamId,
+    ) -> ApiError {
+        if let Err(denied) = authorise(who, action, &Resource::own(who, What::Runs)) {
+            return ApiError::denied(denied, Thing::Run);
+        }
+        match self.door().store().tombstone(run).await {
+            // A tombstone does not say which workspace it was in: only a whole tenant sees it.
+            Ok(Some(grave)) if grave.tenant == who.tenant && who.workspace.is_none() => {
+                ApiError::Erased {
+                    at: grave.purged_at,
+                }
+            }
+            Ok(_) => ApiError::NotFound(Thing::Run),
+            Err(error) => error.into(),
+        }
+    }
+}
+
+/// Whether the caller may do something to a run.
+pub(super) fn permit(
+    who: &Principal,
+    action: Action,
+    header: &StreamHeader,
+) -> Result<(), ApiError> {
+    authorise(who, action, &Resource::run(&header.owner, &header.stream))
+        .map_err(|denied| ApiError::denied(denied, Thing::Run))?;
+    match header.kind {
+        StreamKind::Run => Ok(()),
+        _ => Err(ApiError::NotFound(Thing::Run)),
+    }
+}

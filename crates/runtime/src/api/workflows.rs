@@ -1,0 +1,117 @@
+//! Workflows: what there is, and putting them.
+
+use kernel::audit::Actor;
+use kernel::problem::Problem;
+use kernel::stream::DefinitionRef;
+use serde_json::Value;
+use store::StoreError;
+
+use super::error::Thing;
+use super::{Api, ApiError};
+use crate::access::{Action, Principal, Resource, What, authorise};
+use crate::definitions::Named;
+use crate::door::Door;
+use crate::plans::PlanError;
+
+/// A registered definition.
+#[derive(Clone, Debug)]
+pub struct Registered {
+    /// The definition.
+    pub definition: DefinitionRef,
+    /// What is odd about it but does not keep it from being registered.
+    pub warnings: Vec<Problem>,
+}
+
+/// A workflow as lists show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// The definition.
+    pub definition: DefinitionRef,
+    /// Whether every tenant has it.
+    pub shared: bool,
+}
+
+impl Api {
+    /// The document a workflow's name stands for.
+    ///
+    /// # Errors
+    /// `NotFound` where the caller may run none of that name.
+    pub async fn workflow(&self, who: &Principal, name: &str) -> Result<Value, ApiError> {
+        self.permit_workflows(who, Action::ReadWorkflows)?;
+        let named = self.door().named_workflow(&who.tenant, name).await?;
+        let Some(Named { definition, from }) = named else {
+            return Err(ApiError::NotFound(Thing::Workflow));
+        };
+        let document = self.door().store().blob(&from, &definition.digest).await?;
+        serde_json::from_slice(&document).map_err(|error| {
+            StoreError::Corrupt(format!("workflow {name} is not JSON: {error}")).into()
+        })
+    }
+
+    /// Every workflow the caller may run, by name.
+    ///
+    /// # Errors
+    /// A missing scope, or the store's.
+    pub async fn workflows(&self, who: &Principal) -> Result<Vec<Described>, ApiError> {
+        self.permit_workflows(who, Action::ReadWorkflows)?;
+        let named = self.door().named_workflows(&who.tenant).await?;
+        let described = named
+            .into_iter()
+            .map(|Named { definition, from }| Described {
+                definition,
+                shared: from != who.tenant,
+            });
+        Ok(described.collect())
+    }
+
+    /// Lets a workflow's name stand for a document, for the caller's tenant.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the document, except node types this engine does not have:
+    /// those are warnings, and its runs are refused.
+    pub async fn put_workflow(
+        &self,
+        who: &Principal,
+        document: &[u8],
+        request_id: Option<&str>,
+    ) -> Result<Registered, ApiError> {
+        self.permit_workflows(who, Action::WriteWorkflows)?;
+        let by = who.actor(request_id);
+        Ok(self.door().register(&who.tenant, document, &by).await?)
+    }
+
+    fn permit_workflows(&self, who: &Principal, action: Action) -> Result<(), ApiError> {
+        authorise(who, action, &Resource::own(who, What::Workflows))
+            .map_err(|denied| ApiError::denied(denied, Thing::Workflow))
+    }
+}
+
+impl Door {
+    /// Puts a document into the store and lets its name stand for it. With the
+    /// [shared tenant](crate::definitions::shared_tenant) every tenant may run it.
+    ///
+    /// # Errors
+    /// As [`Api::put_workflow`].
+    pub async fn register(
+        &self,
+        tenant: &kernel::ids::TenantId,
+        document: &[u8],
+        by: &Actor,
+    ) -> Result<Registered, PlanError> {
+        let (plan, canonical) = self
+            .plans()
+            .compile_lenient(document)
+            .map_err(PlanError::Invalid)?;
+        let digest = self.store().put_blob(tenant, canonical).await?;
+        let definition = DefinitionRef {
+            workflow: plan.workflow,
+            version: plan.version,
+            digest,
+        };
+        self.put_workflow(tenant, &definition, by).await?;
+        Ok(Registered {
+            definition,
+            warnings: plan.warnings,
+        })
+    }
+}

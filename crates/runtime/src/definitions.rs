@@ -1,0 +1,153 @@
+//! Which definition a workflow's name stands for, tenant by tenant.
+//!
+//! A tenant has its own registry. Behind it stands the registry of [`shared_tenant`], which every
+//! tenant may run from: what a host registers from its folders. A tenant's own name is stronger.
+//! A shared definition is copied under the tenant when it is first used, because a run refers to
+//! blobs of its own tenant only.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use kernel::digest::Digest;
+use kernel::ids::TenantId;
+use kernel::registry::Registry;
+use kernel::stream::DefinitionRef;
+use parking_lot::Mutex;
+use store::StoreError;
+use tokio::time::Instant;
+
+use crate::door::Door;
+
+/// How long another process's change of a registry may go unnoticed.
+const FRESH: Duration = Duration::from_secs(1);
+/// Registries kept in memory; when there are more, all are read again.
+const KEPT: usize = 1_024;
+/// Copies remembered; when there are more, each is made sure of once more.
+const COPIES: usize = 16_384;
+
+/// Whose registry every tenant may run from. No credential names this tenant: tenant names of
+/// credentials have no asterisk.
+pub fn shared_tenant() -> TenantId {
+    TenantId::new("*")
+}
+
+/// What this process remembers of registries.
+#[derive(Default)]
+pub(crate) struct Definitions {
+    registries: Mutex<HashMap<TenantId, (Instant, Arc<Registry>)>>,
+    /// Grows with every put of this process: a registry read before it is not kept.
+    puts: AtomicU64,
+    copied: Mutex<HashSet<(TenantId, Digest)>>,
+}
+
+impl Definitions {
+    /// A registry was changed by this process.
+    pub(crate) fn changed(&self, tenant: &TenantId) {
+        self.puts.fetch_add(1, Ordering::AcqRel);
+        self.registries.lock().remove(tenant);
+    }
+}
+
+/// A definition by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The definition.
+    pub definition: DefinitionRef,
+    /// Whose registry named it.
+    pub from: TenantId,
+}
+
+impl Door {
+    /// The definition a name stands for, the tenant's own or a shared one. May be a moment old
+    /// where another process changed it.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn named_workflow(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+    ) -> Result<Option<Named>, StoreError> {
+        for from in [tenant.clone(), shared_tenant()] {
+            let registry = self.fresh_registry(&from).await?;
+            if let Some(definition) = registry.workflow(name) {
+                let definition = definition.clone();
+                return Ok(Some(Named { definition, from }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Every name a tenant may run, the tenant's own before a shared one of the same name.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn named_workflows(&self, tenant: &TenantId) -> Result<Vec<Named>, StoreError> {
+        let mut all = std::collections::BTreeMap::new();
+        for from in [shared_tenant(), tenant.clone()] {
+            let registry = self.fresh_registry(&from).await?;
+            all.extend(registry.workflows().map(|definition| {
+                let named = Named {
+                    definition: definition.clone(),
+                    from: from.clone(),
+                };
+                (definition.workflow.clone(), named)
+            }));
+        }
+        Ok(all.into_values().collect())
+    }
+
+    /// As [`Door::named_workflow`], with the document under the tenant, so that a run of this
+    /// tenant may refer to it.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn usable_workflow(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+    ) -> Result<Option<DefinitionRef>, StoreError> {
+        let Some(Named { definition, from }) = self.named_workflow(tenant, name).await? else {
+            return Ok(None);
+        };
+        let copy = (tenant.clone(), definition.digest);
+        if from != *tenant && !self.definitions.copied.lock().contains(&copy) {
+            let document = self.store().blob(&from, &definition.digest).await?;
+            self.store().put_blob(tenant, document).await?;
+            let mut copied = self.definitions.copied.lock();
+            if copied.len() >= COPIES {
+                copied.clear();
+            }
+            copied.insert(copy);
+        }
+        Ok(Some(definition))
+    }
+
+    /// Forgets that a definition was copied: a blob that no run refers to is collected one day.
+    pub(crate) fn copy_again(&self, tenant: &TenantId, definition: &DefinitionRef) {
+        let copy = (tenant.clone(), definition.digest);
+        self.definitions.copied.lock().remove(&copy);
+    }
+
+    async fn fresh_registry(&self, tenant: &TenantId) -> Result<Arc<Registry>, StoreError> {
+        let now = Instant::now();
+        if let Some((read, registry)) = self.definitions.registries.lock().get(tenant)
+            && now.duration_since(*read) < FRESH
+        {
+            return Ok(registry.clone());
+        }
+        let puts = self.definitions.puts.load(Ordering::Acquire);
+        let registry = Arc::new(self.workflows(tenant).await?);
+        let mut kept = self.definitions.registries.lock();
+        if self.definitions.puts.load(Ordering::Acquire) != puts {
+            return Ok(registry);
+        }
+        if kept.len() >= KEPT {
+            kept.clear();
+        }
+        kept.insert(tenant.clone(), (now, registry.clone()));
+        Ok(registry)
+    }
+}

@@ -1,0 +1,144 @@
+//! The application: what every handler has at hand, and the router.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use axum::Router;
+use axum::extract::{RawPathParams, Request};
+use axum::routing::any;
+use bytes::Bytes;
+use runtime::api::Api;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::auth::Gate;
+use crate::limits::Limits;
+use crate::metrics::Metrics;
+use crate::pipeline;
+use crate::route::Table;
+use crate::{discovery, openapi, routes};
+
+/// The part of its life a server is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Not everything is there yet.
+    Starting,
+    /// Runs are taken and driven.
+    Ready,
+    /// Nothing new is taken.
+    Draining,
+}
+
+/// What every handler has at hand. Cheap to clone.
+#[derive(Clone)]
+pub struct App(Arc<Inner>);
+
+struct Inner {
+    api: Api,
+    gate: Gate,
+    limits: Limits,
+    metrics: Metrics,
+    phase: AtomicU8,
+    draining: CancellationToken,
+    streams: Arc<Semaphore>,
+    discovery: Bytes,
+    openapi: Bytes,
+}
+
+impl App {
+    /// An application that is starting.
+    pub fn new(api: Api, gate: Gate, limits: Limits) -> Self {
+        Self(Arc::new(Inner {
+            discovery: discovery::document(&limits).to_string().into(),
+            openapi: openapi::document(&routes::all()).to_string().into(),
+            streams: Arc::new(Semaphore::new(limits.streams)),
+            metrics: Metrics::default(),
+            phase: AtomicU8::new(Phase::Starting as u8),
+            draining: CancellationToken::new(),
+            api,
+            gate,
+            limits,
+        }))
+    }
+
+    /// The command API.
+    pub fn api(&self) -> &Api {
+        &self.0.api
+    }
+
+    /// The bounds.
+    pub fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    /// What is counted.
+    pub fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    /// The part of its life it is in.
+    pub fn phase(&self) -> Phase {
+        match self.0.phase.load(Ordering::Acquire) {
+            0 => Phase::Starting,
+            1 => Phase::Ready,
+            _ => Phase::Draining,
+        }
+    }
+
+    /// From now on it is ready.
+    pub fn ready(&self) {
+        let (from, to) = (Phase::Starting as u8, Phase::Ready as u8);
+        let _ = self
+            .0
+            .phase
+            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// From now on nothing new is taken: streams end, and what would change something is told to
+    /// come back.
+    pub fn drain(&self) {
+        self.0.phase.store(Phase::Draining as u8, Ordering::Release);
+        self.0.draining.cancel();
+    }
+
+    /// Cancelled by [`App::drain`].
+    pub fn draining(&self) -> &CancellationToken {
+        &self.0.draining
+    }
+
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.0.gate
+    }
+
+    pub(crate) fn streams(&self) -> &Arc<Semaphore> {
+        &self.0.streams
+    }
+
+    pub(crate) fn discovery(&self) -> Bytes {
+        self.0.discovery.clone()
+    }
+
+    pub(crate) fn openapi(&self) -> Bytes {
+        self.0.openapi.clone()
+    }
+}
+
+/// The router of an application.
+pub fn app(app: App) -> Router {
+    let mut tables: BTreeMap<String, Table> = BTreeMap::new();
+    for route in routes::all() {
+        for path in route.mounted_at() {
+            tables.entry(path).or_default().add(route.clone());
+        }
+    }
+    let mut router = Router::new();
+    for (path, table) in tables {
+        let (app, table) = (app.clone(), Arc::new(table));
+        let handler = move |params: Result<RawPathParams, _>, request: Request| {
+            pipeline::answer(app.clone(), Some(table.clone()), params.ok(), request)
+        };
+        router = router.route(&path, any(handler));
+    }
+    router.fallback(move |request: Request| pipeline::answer(app.clone(), None, None, request))
+}

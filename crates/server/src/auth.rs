@@ -1,0 +1,74 @@
+//! From a bearer token to a principal.
+
+use std::sync::Arc;
+
+use hyper::HeaderMap;
+use hyper::header::AUTHORIZATION;
+use kernel::ids::TenantId;
+use runtime::access::{AuthError, Authenticator, Principal, Scopes};
+use runtime::definitions::shared_tenant;
+
+use crate::problem::Problem;
+
+/// Who gets in.
+#[derive(Clone)]
+pub enum Gate {
+    /// Everybody, as this principal. For a server nobody else can reach.
+    Open(Arc<Principal>),
+    /// Whoever has a token.
+    Bearer(Arc<Authenticator>),
+}
+
+impl Gate {
+    /// Everybody, as somebody who may do everything in one tenant.
+    pub fn open_to(tenant: TenantId) -> Self {
+        Self::Open(Arc::new(Principal {
+            tenant,
+            workspace: None,
+            id: "dev".into(),
+            issuer: None,
+            scopes: Scopes::Everything,
+        }))
+    }
+
+    /// Who asks.
+    pub(crate) async fn caller(&self, headers: &HeaderMap) -> Result<Arc<Principal>, Problem> {
+        let bearer = match self {
+            Self::Open(principal) => return Ok(principal.clone()),
+            Self::Bearer(bearer) => bearer,
+        };
+        let token = token(headers)?;
+        match bearer.authenticate(token).await {
+            // What every tenant may use belongs to nobody who could be asked for it.
+            Ok(principal) if principal.tenant == shared_tenant() => Err(Problem::invalid_token()),
+            Ok(principal) => Ok(Arc::new(principal)),
+            Err(AuthError::Malformed | AuthError::Unknown) => Err(Problem::invalid_token()),
+            Err(error @ (AuthError::Expired | AuthError::Revoked)) => {
+                Err(Problem::unauthenticated(error.code(), &error.to_string()))
+            }
+            Err(AuthError::Unavailable) => Err(Problem::unavailable(
+                "credentials cannot be checked now; try again",
+            )),
+        }
+    }
+}
+
+fn token(headers: &HeaderMap) -> Result<&str, Problem> {
+    let mut given = headers.get_all(AUTHORIZATION).iter();
+    let missing = "send a key or token: Authorization: Bearer …";
+    let Some(value) = given.next() else {
+        return Err(Problem::unauthenticated("unauthenticated", missing));
+    };
+    if given.next().is_some() {
+        return Err(Problem::invalid_token());
+    }
+    let text = value.to_str().map_err(|_| Problem::invalid_token())?;
+    let (scheme, token) = text.split_once(' ').unwrap_or((text, ""));
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(Problem::unauthenticated("unauthenticated", missing));
+    }
+    match token.trim() {
+        "" => Err(Problem::invalid_token()),
+        token => Ok(token),
+    }
+}

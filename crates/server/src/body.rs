@@ -1,0 +1,81 @@
+//! Bodies of requests, read within bounds of size and time.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use hyper::{HeaderMap, StatusCode};
+use kernel::json::{self, Limits};
+use kernel::limits::MAX_JSON_DEPTH;
+use serde_json::{Map, Value};
+
+use crate::problem::Problem;
+
+/// Reads a body.
+pub(crate) async fn read(
+    headers: &HeaderMap,
+    body: Body,
+    limit: usize,
+    time: Duration,
+) -> Result<Vec<u8>, Problem> {
+    let length = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if length.is_some_and(|length| length > limit as u64) {
+        return Err(Problem::too_large(limit));
+    }
+    let collected = tokio::time::timeout(time, Limited::new(body, limit).collect()).await;
+    match collected {
+        Ok(Ok(body)) => Ok(body.to_bytes().into()),
+        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
+            Err(Problem::too_large(limit))
+        }
+        Ok(Err(_)) => Err(Problem::invalid("the body ended before it was complete")),
+        Err(_) => Err(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "request_timeout",
+            "the body took too long to arrive",
+        )),
+    }
+}
+
+/// Refuses a body that says it is something else than JSON as it is.
+pub(crate) fn check_media(headers: &HeaderMap) -> Result<(), Problem> {
+    let unsupported = |what: &str| {
+        Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            what,
+        ))
+    };
+    if let Some(media) = headers.get(CONTENT_TYPE) {
+        let media = media.to_str().unwrap_or_default();
+        let media = media.split(';').next().unwrap_or_default().trim();
+        let media = media.to_ascii_lowercase();
+        let is_json = media == "application/json"
+            || (media.starts_with("application/") && media.ends_with("+json"));
+        if !is_json {
+            return unsupported("send JSON: Content-Type: application/json");
+        }
+    }
+    match headers.get(CONTENT_ENCODING).map(|value| value.as_bytes()) {
+        None | Some(b"identity") => Ok(()),
+        Some(_) => unsupported("send the body without a content encoding"),
+    }
+}
+
+/// Reads a JSON object.
+pub(crate) fn object(bytes: &[u8]) -> Result<Map<String, Value>, Problem> {
+    let limits = Limits {
+        max_bytes: usize::MAX,
+        max_depth: MAX_JSON_DEPTH,
+    };
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Err(Problem::invalid("send a JSON object as the body"));
+    }
+    match json::parse(bytes, limits)? {
+        Value::Object(object) => Ok(object),
+        _ => Err(Problem::invalid("the body must be a JSON object")),
+    }
+}

@@ -1,0 +1,79 @@
+//! The capabilities document: what this server does, and nothing it does not.
+
+use kernel::ENGINE_VERSION;
+use kernel::limits::{MAX_LOOP_ITERATIONS, MAX_NODE_EXECUTIONS, MAX_WAIT_MS};
+use serde_json::{Map, Value, json};
+
+use crate::encode::ENCODINGS;
+use crate::limits::Limits;
+
+/// The version of the protocol's major 1 that is spoken.
+const PROTOCOL_VERSION: &str = "1.0";
+/// The version of the contract between log and reader.
+const EVENT_LOG_SCHEMA_VERSION: u32 = 2;
+
+/// The document. Families stand at the root; `capabilities` mirrors them for older readers.
+pub(crate) fn document(limits: &Limits) -> Value {
+    let mut families = families(limits);
+    let mirror = families.clone();
+    families.insert("protocolVersion".into(), json!(PROTOCOL_VERSION));
+    families.insert("protocolVersions".into(), json!(["1.x"]));
+    families.insert("preferredVersion".into(), json!("1.x"));
+    families.insert("capabilities".into(), Value::Object(mirror));
+    Value::Object(families)
+}
+
+fn families(limits: &Limits) -> Map<String, Value> {
+    let document = json!({
+        "supportedEnvelopes": [],
+        "schemaVersions": {},
+        "limits": {
+            // The protocol wants these positive even of an engine that asks nobody.
+            "clarificationRounds": 3,
+            "schemaRounds": 3,
+            "envelopesPerTurn": 10,
+            "maxNodeExecutions": MAX_NODE_EXECUTIONS,
+            "maxRunDurationMs": MAX_WAIT_MS,
+            "maxLoopIterations": MAX_LOOP_ITERATIONS,
+            "maxRequestBodyBytes": limits.body_bytes,
+        },
+        "implementation": {
+            "name": "runwright",
+            "version": env!("CARGO_PKG_VERSION"),
+            "vendor": "runwright",
+        },
+        "engineVersion": ENGINE_VERSION,
+        "eventLogSchemaVersion": EVENT_LOG_SCHEMA_VERSION,
+        "supportedTransports": ["rest"],
+        "configurable": {
+            "recursionLimit": { "type": "integer", "minimum": 1, "maximum": MAX_NODE_EXECUTIONS },
+            "runTimeoutMs": { "type": "integer", "minimum": 1, "maximum": MAX_WAIT_MS },
+            "maxLoopIterations": { "type": "integer", "minimum": 1, "maximum": MAX_LOOP_ITERATIONS },
+        },
+        "restTransport": {
+            "conditionalRunGet": true,
+            "contentEncodings": ENCODINGS,
+        },
+        "subWorkflow": { "inputMapping": true },
+        "idempotency": { "crossRegion": "single-region" },
+    });
+    match document {
+        Value::Object(families) => families,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mirror_says_what_the_root_says() {
+        let document = document(&Limits::default());
+        let mirror = document["capabilities"].as_object().unwrap();
+        assert!(mirror.contains_key("limits"));
+        for (family, value) in mirror {
+            assert_eq!(&document[family], value, "{family}");
+        }
+    }
+}

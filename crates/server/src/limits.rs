@@ -1,0 +1,53 @@
+//! How much one server takes on.
+
+use std::time::Duration;
+
+use kernel::limits::MAX_VALUE_BYTES;
+
+/// The bounds of a server. Every one can be met by anybody; what is refused is said so.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections at a time. A connection beyond is answered with 503 and closed.
+    pub connections: usize,
+    /// Streams of events at a time. One more is answered with 503.
+    pub streams: usize,
+    /// Bytes of a request's body.
+    pub body_bytes: usize,
+    /// Bytes of a workflow definition.
+    pub definition_bytes: usize,
+    /// Bytes of a request's line and headers together.
+    pub head_bytes: usize,
+    /// Headers of a request.
+    pub headers: usize,
+    /// How long a request's line and headers may take, and how long a connection may idle.
+    pub head_time: Duration,
+    /// How long a request's body may take.
+    pub body_time: Duration,
+    /// How long an answer may take to begin, long polls included.
+    pub answer_time: Duration,
+    /// How long a peer may take nothing of what is written to it.
+    pub stall_time: Duration,
+    /// How often a stream says that it is alive while it has nothing else to say.
+    pub heartbeat: Duration,
+    /// How long requests and runs may take to end when the server is told to.
+    pub grace: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 8_192,
+            streams: 4_096,
+            body_bytes: MAX_VALUE_BYTES,
+            definition_bytes: 4 << 20,
+            head_bytes: 64 << 10,
+            headers: 100,
+            head_time: Duration::from_secs(30),
+            body_time: Duration::from_secs(30),
+            answer_time: Duration::from_secs(75),
+            stall_time: Duration::from_secs(60),
+            heartbeat: Duration::from_secs(15),
+            grace: Duration::from_secs(10),
+        }
+    }
+}

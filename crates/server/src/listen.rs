@@ -1,0 +1,126 @@
+//! Connections: taken, bounded, and ended in order.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
+
+use crate::app::{App, app};
+use crate::metrics::Counted;
+
+/// A server that listens and has not begun to answer.
+pub struct Listening {
+    listener: TcpListener,
+    app: App,
+}
+
+impl Listening {
+    /// Listens at an address; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// The system's.
+    pub async fn at(address: SocketAddr, app: App) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        Ok(Self { listener, app })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers until the application drains, then lets what is under way end within its grace.
+    pub async fn serve(self) {
+        let Self {
+            listener,
+            app: state,
+        } = self;
+        let router = app(state.clone());
+        let slots = Arc::new(Semaphore::new(state.limits().connections));
+        let connections = TaskTracker::new();
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = state.draining().cancelled() => break,
+            };
+            let stream = match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // Out of files, mostly: connections that end give some back.
+                    tracing::warn!(%error, "a connection could not be taken");
+                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            let Ok(slot) = slots.clone().try_acquire_owned() else {
+                connections.spawn(turn_away(stream));
+                continue;
+            };
+            let counted = Counted::new(state.clone(), |metrics| &metrics.connections);
+            let connection = connection(stream, router.clone(), state.clone());
+            connections.spawn(async move {
+                connection.await;
+                drop((slot, counted));
+            });
+        }
+        drop(listener);
+        connections.close();
+        if tokio::time::timeout(state.limits().grace, connections.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!("some connections did not end in time");
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, router: Router, state: App) {
+    let _ = stream.set_nodelay(true);
+    let limits = state.limits();
+    let service = router.map_request(|request: Request<Incoming>| request.map(Body::new));
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head_time)
+        .max_headers(limits.headers)
+        .max_buf_size(limits.head_bytes.max(8_192));
+    let connection =
+        builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    let mut connection = std::pin::pin!(connection);
+    let mut is_told = false;
+    loop {
+        tokio::select! {
+            // Errors are the peer's: it left, or sent what is no HTTP.
+            _ = connection.as_mut() => return,
+            () = state.draining().cancelled(), if !is_told => {
+                is_told = true;
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+    }
+}
+
+/// Tells a peer that there are enough connections.
+async fn turn_away(mut stream: TcpStream) {
+    const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
+        content-type: application/json; charset=utf-8\r\n\
+        content-length: 131\r\nretry-after: 1\r\nconnection: close\r\n\r\n\
+        {\"error\":\"service_unavailable\",\"message\":\"as many connections are open as this server takes; try again\",\"details\":{\"retryAfter\":1}}";
+    let _ = stream.write_all(ANSWER).await;
+    let _ = stream.shutdown().await;
+}

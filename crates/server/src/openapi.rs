@@ -1,0 +1,187 @@
+//! The OpenAPI document, made of the table of routes.
+
+use runtime::access::Action;
+use serde_json::{Map, Value, json};
+
+use crate::route::{Access, Route};
+
+/// The document of these routes.
+pub(crate) fn document(routes: &[Route]) -> Value {
+    let mut paths = Map::new();
+    for route in routes {
+        let path = paths.entry(route.path).or_insert_with(|| json!({}));
+        let method = route.method.as_str().to_ascii_lowercase();
+        path[method] = operation(route);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Runwright",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Runs of workflows over OpenWOP v1. Operations marked \
+                            x-runwright-extension go beyond the protocol.",
+        },
+        "paths": paths,
+        "components": {
+            "securitySchemes": { "bearer": { "type": "http", "scheme": "bearer" } },
+            "schemas": schemas(),
+        },
+    })
+}
+
+fn operation(route: &Route) -> Value {
+    let doc = &route.doc;
+    let in_path = route.path.split('{').skip(1).map(|part| {
+        let name = part.split('}').next().unwrap_or_default();
+        json!({ "in": "path", "name": name, "required": true, "schema": { "type": "string" } })
+    });
+    let others = doc.parameters.iter().map(|(place, name, what)| {
+        json!({ "in": place, "name": name, "description": what, "schema": { "type": "string" } })
+    });
+    let parameters: Vec<Value> = in_path.chain(others).collect();
+    let mut responses = Map::new();
+    for (status, schema) in doc.responses {
+        let response = match *schema {
+            "" => json!({ "description": "no body" }),
+            "text" => json!({
+                "description": "text",
+                "content": { "text/plain": { "schema": { "type": "string" } } },
+            }),
+            "stream" => json!({
+                "description": "frames of events",
+                "content": { "text/event-stream": { "schema": { "type": "string" } } },
+            }),
+            schema => json!({
+                "description": schema,
+                "content": { "application/json": { "schema": reference(schema) } },
+            }),
+        };
+        responses.insert(status.to_string(), response);
+    }
+    let error = json!({
+        "description": "refused",
+        "content": { "application/json": { "schema": reference("Error") } },
+    });
+    responses.insert("default".into(), error);
+    let mut operation = json!({
+        "operationId": doc.operation,
+        "summary": doc.summary,
+        "parameters": parameters,
+        "responses": responses,
+    });
+    if let Some(request) = doc.request {
+        operation["requestBody"] = json!({
+            "content": { "application/json": { "schema": reference(request) } },
+        });
+    }
+    match route.access {
+        Access::Anyone => operation["security"] = json!([]),
+        Access::May(action) => {
+            operation["security"] = json!([{ "bearer": [] }]);
+            operation["x-runwright-scope"] = json!(scope(action));
+        }
+    }
+    operation
+}
+
+fn scope(action: Action) -> String {
+    action.scope().to_string()
+}
+
+fn reference(schema: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{schema}") })
+}
+
+fn schemas() -> Value {
+    let text = json!({ "type": "string" });
+    let object = json!({ "type": "object" });
+    let run = json!({ "type": "string", "minLength": 1, "maxLength": 128 });
+    let status = json!({ "type": "string", "enum": [
+        "pending", "running", "paused", "waiting-approval", "waiting-input", "waiting-external",
+        "completed", "failed", "cancelling", "cancelled",
+    ] });
+    json!({
+        "Error": {
+            "type": "object", "required": ["error", "message"], "additionalProperties": false,
+            "properties": { "error": text, "message": text, "details": object },
+        },
+        "Capabilities": {
+            "type": "object",
+            "required": ["protocolVersion", "supportedEnvelopes", "schemaVersions", "limits"],
+            "properties": { "protocolVersion": text, "limits": object },
+        },
+        "OpenApi": { "type": "object", "required": ["openapi", "info", "paths"] },
+        "Health": { "type": "object", "required": ["status"], "properties": { "status": text } },
+        "RunOrder": {
+            "type": "object", "required": ["workflowId"], "additionalProperties": false,
+            "properties": {
+                "workflowId": text, "inputs": object, "tenantId": text, "scopeId": text,
+                "callbackUrl": { "type": "string", "format": "uri" },
+                "configurable": object,
+                "tags": {
+                    "type": "array", "maxItems": 100,
+                    "items": { "type": "string", "minLength": 1, "maxLength": 256 },
+                },
+                "metadata": object, "mode": { "const": "eval" },
+                "evalSuiteRef": text, "agentId": text,
+            },
+        },
+        "CreatedRun": {
+            "type": "object", "required": ["runId", "status", "eventsUrl"],
+            "properties": {
+                "runId": run, "status": status, "eventsUrl": text, "statusUrl": text,
+            },
+        },
+        "RunSnapshot": {
+            "type": "object", "required": ["runId", "workflowId", "status"],
+            "properties": { "runId": run, "workflowId": text, "status": status },
+        },
+        "RunStatus": {
+            "type": "object", "required": ["runId", "status"],
+            "properties": { "runId": run, "status": status },
+        },
+        "RunList": {
+            "type": "object", "required": ["runs"],
+            "properties": {
+                "runs": { "type": "array", "items": object }, "nextCursor": text,
+            },
+        },
+        "CancelOrder": {
+            "type": "object", "additionalProperties": true, "properties": { "reason": text },
+        },
+        "EventPage": {
+            "type": "object", "required": ["events", "isComplete"],
+            "properties": {
+                "runId": run,
+                "events": { "type": "array", "items": reference("RunEvent") },
+                "isComplete": { "type": "boolean" },
+                "lastEventSeq": { "type": "integer" },
+                "runStatus": status,
+                "isTerminal": { "type": "boolean" },
+            },
+        },
+        "RunEvent": {
+            "type": "object",
+            "required": ["eventId", "runId", "type", "payload", "timestamp", "sequence"],
+            "properties": {
+                "eventId": text, "runId": run, "type": text, "payload": {},
+                "timestamp": { "type": "string", "format": "date-time" },
+                "sequence": { "type": "integer", "minimum": 0 },
+            },
+        },
+        "Workflow": {
+            "type": "object",
+            "required": ["id", "name", "version", "nodes", "edges"],
+            "properties": { "id": text, "name": text, "version": text },
+        },
+        "WorkflowList": {
+            "type": "object", "required": ["workflows"],
+            "properties": { "workflows": { "type": "array", "items": object } },
+        },
+        "RegisteredWorkflow": {
+            "type": "object", "required": ["id", "workflowId", "version", "digest"],
+            "properties": { "id": text, "workflowId": text, "version": text, "digest": text,
+                            "warnings": { "type": "array", "items": object } },
+        },
+    })
+}

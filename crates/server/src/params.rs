@@ -1,0 +1,74 @@
+//! What the address of a request says, checked.
+
+use hyper::Uri;
+use kernel::ids::{Seq, StreamId};
+use url::form_urlencoded;
+
+use crate::problem::Problem;
+
+/// The query of a request.
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Reads it. Unknown names are ignored, as the protocol asks.
+    pub(crate) fn of(uri: &Uri) -> Self {
+        let pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+        Self(pairs.into_owned().collect())
+    }
+
+    /// The first value of a name.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.all(name).next()
+    }
+
+    /// Every value of a name.
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        let found = self.0.iter().filter(move |(key, _)| key == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// A whole number within a range.
+    pub(crate) fn number(
+        &self,
+        name: &'static str,
+        range: std::ops::RangeInclusive<u64>,
+    ) -> Result<Option<u64>, Problem> {
+        let Some(text) = self.get(name) else {
+            return Ok(None);
+        };
+        let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = is_plain.then(|| text.parse::<u64>().ok()).flatten();
+        match number.filter(|number| range.contains(number)) {
+            Some(number) => Ok(Some(number)),
+            None => {
+                let (from, to) = range.into_inner();
+                let range = match to {
+                    u64::MAX => format!("from {from} on"),
+                    to => format!("from {from} to {to}"),
+                };
+                Err(Problem::invalid(format!(
+                    "{name} must be a whole number {range}"
+                )))
+            }
+        }
+    }
+
+    /// A sequence already seen.
+    pub(crate) fn seq(&self, name: &'static str) -> Result<Option<Seq>, Problem> {
+        // Beyond what any log holds is no mistake: there is just nothing behind it.
+        self.number(name, 0..=u64::MAX)
+    }
+}
+
+/// A run id, or none that could name a run.
+pub(crate) fn run_id(text: &str) -> Option<StreamId> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let fits = !text.is_empty() && text.len() <= 128 && text.chars().all(is_plain);
+    fits.then(|| StreamId::new(text))
+}
+
+/// A workflow id, or none that could name a workflow.
+pub(crate) fn workflow_id(text: &str) -> Option<&str> {
+    let fits = !text.is_empty() && text.len() <= 256 && !text.chars().any(char::is_control);
+    fits.then_some(text)
+}

@@ -1,0 +1,262 @@
+//! What every request passes, in the order the protocol asks for: identity of the request,
+//! credentials (401), admission (503), scope (403), then the handler: ownership (404), the
+//! request itself (400), its state (409). Whatever happens, the answer is an envelope.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::{RawPathParams, Request};
+use axum::response::Response;
+use futures_util::FutureExt;
+use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue, VARY};
+use hyper::{HeaderMap, Method, StatusCode};
+use runtime::access::{Action, Denied, Principal, Resource, What, authorise, trail};
+
+use crate::app::{App, Phase};
+use crate::encode::Encoding;
+use crate::problem::Problem;
+use crate::reply::{Reply, refusal};
+use crate::route::{Access, Cx, Route, Table};
+use crate::trace::{REQUEST_ID, TRACEPARENT, Trace};
+
+/// Answers a request.
+pub(crate) async fn answer(
+    app: App,
+    table: Option<Arc<Table>>,
+    params: Option<RawPathParams>,
+    request: Request,
+) -> Response {
+    let began = Instant::now();
+    let trace = Trace::of(request.headers());
+    let method = request.method().clone();
+    let encoding = Encoding::of(request.headers());
+    let found = find(table.as_deref(), params, &request);
+    let (route, result, tenant) = match found {
+        Ok((route, params)) => {
+            let (result, tenant) = handle(&app, &route, params, request, &trace).await;
+            (Some(route), result, tenant)
+        }
+        Err(problem) => (None, unrouted(&request, problem), None),
+    };
+    let mut response = match result {
+        Ok(reply) => whole(reply, &method, encoding),
+        Err(mut problem) => {
+            if problem.status.is_server_error() {
+                problem = problem.with("correlationId", trace.id());
+            }
+            refusal(&problem)
+        }
+    };
+    let headers = response.headers_mut();
+    headers.insert(REQUEST_ID, trace.id.clone());
+    if let Some(parent) = &trace.parent {
+        headers.insert(TRACEPARENT, parent.clone());
+    }
+    headers.insert(
+        HeaderName::from_static("x-content-type-options"),
+        HeaderValue::from_static("nosniff"),
+    );
+    let path = route.as_ref().map_or("none", |route| route.path);
+    let status = response.status();
+    let took = began.elapsed();
+    app.metrics().answered(path, &method, status, took);
+    log(&trace, &method, path, status, tenant.as_deref(), took);
+    response
+}
+
+/// The address as it was sent is not logged: it may hold anything.
+fn log(
+    trace: &Trace,
+    method: &Method,
+    route: &str,
+    status: StatusCode,
+    tenant: Option<&str>,
+    took: std::time::Duration,
+) {
+    macro_rules! answered {
+        ($level:expr) => {
+            tracing::event!(
+                target: "server::request",
+                $level,
+                request_id = trace.id(),
+                traceparent = trace.parent(),
+                method = method.as_str(),
+                route,
+                status = status.as_u16(),
+                tenant,
+                micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+                "answered"
+            )
+        };
+    }
+    match status.is_server_error() {
+        true => answered!(tracing::Level::WARN),
+        false => answered!(tracing::Level::DEBUG),
+    }
+}
+
+type Params = Vec<(String, String)>;
+
+fn find(
+    table: Option<&Table>,
+    params: Option<RawPathParams>,
+    request: &Request,
+) -> Result<(Arc<Route>, Params), Problem> {
+    let table = table.ok_or_else(Problem::no_route)?;
+    // Parameters that are not UTF-8 name nothing.
+    let params = params.ok_or_else(Problem::no_route)?;
+    let mut params: Params = params
+        .iter()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    let last = params.last().map(|(_, value)| value.as_str());
+    let (route, without_verb) = table.find(request.method(), last)?;
+    let without_verb = without_verb.map(str::to_owned);
+    if let (Some((_, value)), Some(without)) = (params.last_mut(), without_verb) {
+        *value = without;
+    }
+    Ok((route, params))
+}
+
+/// What is answered where nothing is routed.
+fn unrouted(request: &Request, problem: Problem) -> Result<Reply, Problem> {
+    let path = request.uri().path();
+    if problem.status != StatusCode::NOT_FOUND {
+        return Err(problem);
+    }
+    // A host without a pack registry says so in plain text, which clients take as "none here".
+    if path.starts_with("/v1/packs") {
+        let text = HeaderValue::from_static("text/plain; charset=utf-8");
+        return Ok(Reply::bytes(
+            StatusCode::NOT_FOUND,
+            text,
+            "there is no pack registry here\n".into(),
+        ));
+    }
+    let root = path.trim_start_matches('/').split(['/', ':']).next();
+    if matches!(
+        root,
+        Some("runs" | "workflows" | "interrupts" | "webhooks" | "audit")
+    ) {
+        return Err(Problem::invalid(
+            "addresses begin with the protocol's version: put /v1 in front",
+        ));
+    }
+    Err(problem)
+}
+
+async fn handle(
+    app: &App,
+    route: &Arc<Route>,
+    params: Params,
+    request: Request,
+    trace: &Trace,
+) -> (Result<Reply, Problem>, Option<String>) {
+    let who = match route.access {
+        Access::Anyone => None,
+        Access::May(_) => match app.gate().caller(request.headers()).await {
+            Ok(who) => Some(who),
+            Err(problem) => return (Err(problem), None),
+        },
+    };
+    let tenant = who.as_ref().map(|who| who.tenant.to_string());
+    let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
+    if changes && app.phase() == Phase::Draining {
+        let problem = Problem::unavailable("the server is being stopped; try again");
+        return (Err(problem), tenant);
+    }
+    if let (Access::May(action), Some(who)) = (route.access, &who)
+        && let Err(problem) = permit(app, who, action, trace).await
+    {
+        return (Err(problem), tenant);
+    }
+    let (parts, body) = request.into_parts();
+    let cx = Cx {
+        app: app.clone(),
+        who,
+        uri: parts.uri,
+        headers: parts.headers,
+        params,
+        body,
+        trace: trace.clone(),
+    };
+    let call = AssertUnwindSafe(async { route.call(cx).await }).catch_unwind();
+    let result = match tokio::time::timeout(app.limits().answer_time, call).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => {
+            tracing::error!(
+                request_id = trace.id(),
+                route = route.path,
+                "a handler panicked"
+            );
+            Err(Problem::internal())
+        }
+        Err(_) => {
+            tracing::warn!(
+                request_id = trace.id(),
+                route = route.path,
+                "an answer took too long"
+            );
+            Err(Problem::unavailable("the answer took too long; try again"))
+        }
+    };
+    (result, tenant)
+}
+
+/// Whether the caller's credential allows the route at all. Attempts at administering without
+/// the right to are kept on the tenant's trail.
+async fn permit(app: &App, who: &Principal, action: Action, trace: &Trace) -> Result<(), Problem> {
+    let what = match action {
+        Action::ReadWorkflows | Action::WriteWorkflows => What::Workflows,
+        _ => What::Runs,
+    };
+    let resource = Resource::own(who, what);
+    let Err(denied) = authorise(who, action, &resource) else {
+        return Ok(());
+    };
+    let store = app.api().engine().door().store();
+    let id = Some(trace.id());
+    if let Err(error) = trail::record_denial(&**store, who, action, &resource, denied, id).await {
+        tracing::warn!(%error, "a denial was not kept on the trail");
+    }
+    Err(match denied {
+        Denied::Scope { needs } => Problem::scope(needs.as_str()),
+        Denied::NotFound => Problem::no_route(),
+    })
+}
+
+/// A reply as bytes, encoded where the client asks for it.
+fn whole(reply: Reply, method: &Method, encoding: Option<Encoding>) -> Response {
+    let (status, mut headers, mut body) = match reply {
+        Reply::Ready(response) => return response,
+        Reply::Whole {
+            status,
+            headers,
+            body,
+        } => (status, headers, body),
+    };
+    let may_encode = status == StatusCode::OK && matches!(*method, Method::GET | Method::HEAD);
+    if may_encode {
+        headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+        if let Some(encoding) = encoding
+            && let Some(encoded) = encoding.encode(&body)
+        {
+            headers.insert(CONTENT_ENCODING, encoding.header());
+            body = encoded;
+        }
+    }
+    respond(status, headers, body)
+}
+
+fn respond(status: StatusCode, headers: HeaderMap, body: bytes::Bytes) -> Response {
+    let length = HeaderValue::from(body.len());
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    if status != StatusCode::NOT_MODIFIED && status != StatusCode::NO_CONTENT {
+        response.headers_mut().insert(CONTENT_LENGTH, length);
+    }
+    response
+}

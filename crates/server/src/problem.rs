@@ -1,0 +1,426 @@
+//! The one table from a refusal to a status and an envelope.
+//!
+//! The envelope is `{error, message, details?}` and nothing else. Messages are ours: nothing of
+//! what a request said is repeated in them, except node types and ids that the tenant's own
+//! definitions hold.
+
+use hyper::StatusCode;
+use kernel::problem::{ProblemCode, Problems};
+use kernel::run::Rejection;
+use runtime::api::{ApiError, Thing};
+use serde_json::{Map, Value, json};
+use store::StoreError;
+
+/// Why a request was not answered as asked.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// The status.
+    pub status: StatusCode,
+    /// Stable, snake_case, for programs.
+    pub code: &'static str,
+    /// For people: what is wrong and what to do.
+    pub message: String,
+    /// More, for programs.
+    pub details: Map<String, Value>,
+    /// Seconds after which to try again.
+    pub retry_after: Option<u64>,
+    /// The methods there are, where the one asked for is not.
+    pub allow: Option<String>,
+}
+
+impl Problem {
+    /// A problem without details.
+    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            code,
+            message: message.into(),
+            details: Map::new(),
+            retry_after: None,
+            allow: None,
+        }
+    }
+
+    /// The same problem with a detail.
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.details.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The same problem with the time to try again.
+    pub fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after = Some(seconds);
+        self.with("retryAfter", seconds)
+    }
+
+    /// The envelope.
+    pub fn envelope(&self) -> Value {
+        match self.details.is_empty() {
+            true => json!({ "error": self.code, "message": self.message }),
+            false => {
+                json!({ "error": self.code, "message": self.message, "details": self.details })
+            }
+        }
+    }
+
+    /// 400: the request cannot be understood.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "validation_error", message)
+    }
+
+    /// 401 by a code.
+    pub fn unauthenticated(code: &'static str, message: &str) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, code, message)
+    }
+
+    /// 401: nobody knows the token.
+    pub fn invalid_token() -> Self {
+        Self::unauthenticated(
+            "invalid_token",
+            "the credential is not known here; check that it is complete and of this server",
+        )
+    }
+
+    /// 403: the credential lacks a scope.
+    pub fn scope(needs: &str) -> Self {
+        Self::new(
+            StatusCode::FORBIDDEN,
+            "insufficient_scope",
+            format!("this needs the scope {needs}; ask for a key that has it"),
+        )
+        .with("requiredScope", needs)
+    }
+
+    /// 404: no such route.
+    pub fn no_route() -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            "there is nothing at this address; GET /v1/openapi.json lists what there is",
+        )
+    }
+
+    /// 405, with the methods there are.
+    pub fn method(allow: &str) -> Self {
+        let mut problem = Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method_not_allowed",
+            format!("this address answers {allow}"),
+        );
+        problem.allow = Some(allow.to_owned());
+        problem
+    }
+
+    /// 413 with the bound.
+    pub fn too_large(limit: usize) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "payload_too_large",
+            format!("the body has more than the {limit} bytes that are allowed"),
+        )
+        .with("limit", limit)
+    }
+
+    /// 503: not now.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "service_unavailable",
+            message,
+        )
+        .retry_after(1)
+    }
+
+    /// 500: a fault of ours.
+    pub fn internal() -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal_error",
+            "the server failed; its log says why under this request's id",
+        )
+    }
+}
+
+/// A problem of a request's JSON, without anything the request said: the place in the text, the
+/// kind, and the path as far as it names what the protocol names.
+fn listed(problems: &Problems) -> Value {
+    let errors = problems.listed.iter().map(|problem| {
+        let mut error = Map::new();
+        error.insert("path".into(), json!(known_path(&problem.path)));
+        error.insert("code".into(), json!(problem.code.as_str()));
+        error.insert("message".into(), json!(unquoted(&problem.message)));
+        if let Some(at) = problem.at {
+            error.insert("line".into(), json!(at.line));
+            error.insert("column".into(), json!(at.column));
+        }
+        Value::Object(error)
+    });
+    errors.collect()
+}
+
+/// A JSON pointer whose parts are numbers or words of the protocol; others become `…`.
+fn known_path(path: &str) -> String {
+    const WORDS: &[&str] = &[
+        "acceptsInheritedArtifacts",
+        "access",
+        "agent",
+        "backoff",
+        "channels",
+        "condition",
+        "config",
+        "configurable",
+        "configurableSchema",
+        "credentialsRef",
+        "default",
+        "defaultValue",
+        "description",
+        "disabled",
+        "edges",
+        "enabled",
+        "expression",
+        "groups",
+        "id",
+        "initialMs",
+        "inputs",
+        "kind",
+        "label",
+        "left",
+        "maxLoopbackIterations",
+        "maxMs",
+        "maxRetries",
+        "maxSize",
+        "metadata",
+        "mode",
+        "name",
+        "nodeId",
+        "nodes",
+        "onFailure",
+        "operation",
+        "options",
+        "outputKey",
+        "outputSensitivity",
+        "position",
+        "reducer",
+        "required",
+        "retry",
+        "right",
+        "schema",
+        "scopeId",
+        "sensitive",
+        "settings",
+        "sourceNodeId",
+        "sourceOutput",
+        "tags",
+        "targetInput",
+        "targetNodeId",
+        "tenantId",
+        "timeout",
+        "timeoutMs",
+        "triggerRule",
+        "triggers",
+        "ttlMs",
+        "type",
+        "typeId",
+        "value",
+        "variableName",
+        "variables",
+        "version",
+        "workflowId",
+        "x",
+        "y",
+        "recursionLimit",
+        "runTimeoutMs",
+        "maxLoopIterations",
+        "maxTokens",
+        "temperature",
+        "escalationThreshold",
+        "model",
+        "ai.provider",
+        "ai.model",
+        "ai.credentialRef",
+        "budget",
+        "callbackUrl",
+        "reason",
+    ];
+    let known = |part: &str| WORDS.contains(&part) || part.parse::<u32>().is_ok();
+    path.split('/')
+        .map(|part| {
+            if part.is_empty() || known(part) {
+                part
+            } else {
+                "…"
+            }
+        })
+        .collect::<Vec<_>>()
+        .join("/")
+}
+
+/// A message without what it quotes from the document.
+fn unquoted(message: &str) -> String {
+    let mut out = String::with_capacity(message.len());
+    for (n, part) in message.split('`').enumerate() {
+        out.push_str(if n % 2 == 0 { part } else { "…" });
+    }
+    out
+}
+
+/// A body that is not the JSON it should be.
+impl From<Problems> for Problem {
+    fn from(problems: Problems) -> Self {
+        let is_too_large = problems
+            .listed
+            .iter()
+            .any(|problem| problem.code == ProblemCode::TooLarge && problem.path.is_empty());
+        let message = match problems.listed.first() {
+            Some(first) if is_too_large => unquoted(&first.message),
+            Some(_) => "the request has problems; details.errors lists them".into(),
+            None => "the request has problems".into(),
+        };
+        let problem = Self::invalid(message).with("errors", listed(&problems));
+        match problems.more {
+            0 => problem,
+            more => problem.with("more", more),
+        }
+    }
+}
+
+impl From<ApiError> for Problem {
+    fn from(error: ApiError) -> Self {
+        match error {
+            ApiError::Scope { needs } => Self::scope(needs.as_str()),
+            ApiError::NotTheirs => Self::new(
+                StatusCode::FORBIDDEN,
+                "forbidden",
+                "tenantId and scopeId are those of the credential, or are left out",
+            ),
+            ApiError::NotFound(Thing::Run) => Self::new(
+                StatusCode::NOT_FOUND,
+                "run_not_found",
+                "there is no run of this id",
+            ),
+            ApiError::NotFound(Thing::Workflow) => Self::new(
+                StatusCode::NOT_FOUND,
+                "workflow_not_found",
+                "there is no workflow of this id; GET /v1/workflows lists those there are",
+            ),
+            ApiError::Erased { at } => Self::new(
+                StatusCode::GONE,
+                "run_expired",
+                "the run's history was erased",
+            )
+            .with("expiredAt", at.to_string()),
+            ApiError::Invalid { what, problems } => {
+                let mut problem = Self::from(problems);
+                if !problem.details.is_empty() && what != "request" {
+                    problem.message = format!("the {what} cannot be used; details.errors says why");
+                }
+                problem
+            }
+            ApiError::UnknownType { node, type_id } => Self::new(
+                StatusCode::BAD_REQUEST,
+                "capability_required",
+                "the workflow uses a node type that this server does not have",
+            )
+            .with("requiredCapability", type_id.clone())
+            .with("offendingTypeId", type_id)
+            .with("nodeId", node),
+            ApiError::NotProvided { capability } => Self::new(
+                StatusCode::NOT_IMPLEMENTED,
+                "capability_not_provided",
+                format!("this server does not provide {capability}"),
+            )
+            .with("capability", capability),
+            ApiError::Active { run } => Self::new(
+                StatusCode::CONFLICT,
+                "run_already_active",
+                "a run of this workflow is active; wait for it, or create without X-Dedup",
+            )
+            .with("activeRunId", run.as_str())
+            .with("activeHost", "cloud")
+            .retry_after(5),
+            ApiError::KeyMismatch => Self::new(
+                StatusCode::CONFLICT,
+                "idempotency_key_mismatch",
+                "this Idempotency-Key came with another request before; choose a new one",
+            ),
+            ApiError::KeyInFlight => Self::new(
+                StatusCode::CONFLICT,
+                "idempotency_in_flight",
+                "the first request with this Idempotency-Key is still under way",
+            )
+            .retry_after(1),
+            ApiError::Rejected(rejection) => Self::from(rejection),
+            ApiError::Store(error) => Self::from(error),
+        }
+    }
+}
+
+impl From<Rejection> for Problem {
+    fn from(rejection: Rejection) -> Self {
+        let status = match &rejection {
+            Rejection::InvalidInputs(problems) => return Self::from(problems.clone()),
+            Rejection::Unborn => StatusCode::NOT_FOUND,
+            Rejection::TooLarge { .. } => {
+                return Self::invalid(rejection.to_string());
+            }
+            Rejection::NoInterrupt | Rejection::NoChild => StatusCode::NOT_FOUND,
+            Rejection::InboxFull => StatusCode::TOO_MANY_REQUESTS,
+            Rejection::Existing
+            | Rejection::Settled { .. }
+            | Rejection::StaleAttempt
+            | Rejection::Idle
+            | Rejection::NotDue
+            | Rejection::AlreadyPaused
+            | Rejection::NotPaused
+            | Rejection::Stopping
+            | Rejection::Duplicate
+            | Rejection::BudgetExhausted { .. } => StatusCode::CONFLICT,
+        };
+        let problem = Self::new(status, rejection.code(), rejection.to_string());
+        match rejection {
+            Rejection::Settled { status } => problem.with("runStatus", status),
+            Rejection::AlreadyPaused => problem.with("runStatus", "paused"),
+            Rejection::Stopping => problem.with("runStatus", "cancelling"),
+            _ => problem,
+        }
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Missing => Self::no_route(),
+            StoreError::Corrupt(what) => {
+                tracing::error!(%what, "the store is damaged");
+                Self::internal()
+            }
+            StoreError::Unavailable(what) => {
+                tracing::warn!(%what, "the store is unavailable");
+                Self::unavailable("the store cannot do it now; try again")
+            }
+            StoreError::Conflict(_) | StoreError::Fenced => {
+                Self::unavailable("other writers kept changing this; try again")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernel::problem::{Problem as Found, Problems};
+
+    #[test]
+    fn nothing_a_request_said_is_repeated() {
+        let mut problems = Problems::new();
+        let message = "there is no node type `sk-secret`";
+        problems.push(Found::new(
+            "/nodes/0/sk-secret",
+            ProblemCode::UnknownType,
+            message,
+        ));
+        let envelope = Problem::from(problems).envelope().to_string();
+        assert!(!envelope.contains("sk-secret"), "{envelope}");
+        assert!(envelope.contains("/nodes/0/…"), "{envelope}");
+    }
+}

@@ -1,0 +1,226 @@
+//! The table of routes: method, address, who may call it, what it does, and what documents it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::body::Body;
+use hyper::{HeaderMap, Method, StatusCode, Uri};
+use runtime::access::{Action, Principal};
+use serde_json::{Map, Value};
+
+use crate::app::App;
+use crate::body;
+use crate::params::Query;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::trace::Trace;
+
+/// Who may call a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Anybody, without a credential.
+    Anyone,
+    /// Whoever's credential allows the action. What it is done to is decided by the command API.
+    May(Action),
+}
+
+/// What the OpenAPI document says of a route.
+#[derive(Clone, Debug)]
+pub struct Doc {
+    /// The operation id.
+    pub operation: &'static str,
+    /// What it is for, in a sentence.
+    pub summary: &'static str,
+    /// Query parameters and headers: (in, name, what it is).
+    pub parameters: &'static [(&'static str, &'static str, &'static str)],
+    /// The component that describes the request's body.
+    pub request: Option<&'static str>,
+    /// Statuses and the components that describe their bodies; empty for none.
+    pub responses: &'static [(u16, &'static str)],
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<Reply, Problem>> + Send>>;
+type Handler = Arc<dyn Fn(Cx) -> Answer + Send + Sync>;
+
+/// A route. There is no way to make one that does not say who may call it.
+#[derive(Clone)]
+pub struct Route {
+    /// The method.
+    pub method: Method,
+    /// The address as OpenAPI writes it, with parameters in braces. A last segment may end in a
+    /// verb: `{runId}:cancel`.
+    pub path: &'static str,
+    /// Who may call it.
+    pub access: Access,
+    /// What documents it.
+    pub doc: Doc,
+    handler: Handler,
+}
+
+impl Route {
+    /// A route.
+    pub(crate) fn new<F, A>(
+        method: Method,
+        path: &'static str,
+        access: Access,
+        handler: F,
+        doc: Doc,
+    ) -> Self
+    where
+        F: Fn(Cx) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<Reply, Problem>> + Send + 'static,
+    {
+        Self {
+            method,
+            path,
+            access,
+            doc,
+            handler: Arc::new(move |cx| Box::pin(handler(cx))),
+        }
+    }
+
+    pub(crate) fn call(&self, cx: Cx) -> Answer {
+        (self.handler)(cx)
+    }
+
+    /// The verb behind the last parameter, if there is one.
+    fn verb(&self) -> Option<&'static str> {
+        let (_, verb) = self.path.rsplit_once("}:")?;
+        Some(verb)
+    }
+
+    /// Where the router mounts it. A verb behind a parameter is told apart by the table, as
+    /// routers match whole segments; one behind a word is mounted as it is written, plain or
+    /// percent-encoded.
+    pub(crate) fn mounted_at(&self) -> Vec<String> {
+        match (self.path.rsplit_once("}:"), self.path.rsplit_once(':')) {
+            (Some((base, _)), _) => vec![format!("{base}}}")],
+            (None, Some((base, verb))) => [":", "%3A", "%3a"]
+                .map(|colon| format!("{base}{colon}{verb}"))
+                .into(),
+            (None, None) => vec![self.path.to_owned()],
+        }
+    }
+}
+
+/// The routes at one address.
+#[derive(Default)]
+pub(crate) struct Table {
+    plain: Vec<Arc<Route>>,
+    verbs: Vec<(&'static str, Arc<Route>)>,
+}
+
+impl Table {
+    pub(crate) fn add(&mut self, route: Route) {
+        match route.verb() {
+            Some(verb) => self.verbs.push((verb, Arc::new(route))),
+            None => self.plain.push(Arc::new(route)),
+        }
+    }
+
+    /// The route of a method, and the last parameter without its verb.
+    pub(crate) fn find<'a>(
+        &self,
+        method: &Method,
+        last: Option<&'a str>,
+    ) -> Result<(Arc<Route>, Option<&'a str>), Problem> {
+        let wanted = match *method {
+            Method::HEAD => Method::GET,
+            ref method => method.clone(),
+        };
+        let fits = |route: &&Arc<Route>| route.method == wanted;
+        if let Some((before, verb)) = last.and_then(|last| last.rsplit_once(':')) {
+            let of_verb: Vec<_> = self.verbs.iter().filter(|(v, _)| *v == verb).collect();
+            if let Some(route) = of_verb.iter().map(|(_, route)| route).find(fits) {
+                return Ok((route.clone(), Some(before)));
+            }
+            if !of_verb.is_empty() {
+                return Err(Problem::method(&methods(of_verb.iter().map(|(_, r)| r))));
+            }
+        }
+        match self.plain.iter().find(fits) {
+            Some(route) => Ok((route.clone(), last)),
+            None if self.plain.is_empty() => Err(Problem::no_route()),
+            None => Err(Problem::method(&methods(self.plain.iter()))),
+        }
+    }
+}
+
+fn methods<'a>(routes: impl Iterator<Item = &'a Arc<Route>>) -> String {
+    let mut names: Vec<&str> = routes.map(|route| route.method.as_str()).collect();
+    if names.contains(&"GET") {
+        names.push("HEAD");
+    }
+    names.join(", ")
+}
+
+/// A request on its way to a handler.
+pub(crate) struct Cx {
+    pub(crate) app: App,
+    /// Who asks; nobody where anybody may.
+    pub(crate) who: Option<Arc<Principal>>,
+    pub(crate) uri: Uri,
+    pub(crate) headers: HeaderMap,
+    /// The parameters of the address, decoded.
+    pub(crate) params: Vec<(String, String)>,
+    pub(crate) body: Body,
+    pub(crate) trace: Trace,
+}
+
+impl Cx {
+    /// Who asks.
+    pub(crate) fn who(&self) -> Result<Arc<Principal>, Problem> {
+        self.who.clone().ok_or_else(Problem::internal)
+    }
+
+    /// A parameter of the address.
+    pub(crate) fn param(&self, name: &str) -> &str {
+        let found = self.params.iter().find(|(key, _)| key == name);
+        found.map_or("", |(_, value)| value)
+    }
+
+    /// The query.
+    pub(crate) fn query(&self) -> Query {
+        Query::of(&self.uri)
+    }
+
+    /// A header that is text and there once.
+    pub(crate) fn header(&self, name: &str) -> Result<Option<&str>, Problem> {
+        let mut values = self.headers.get_all(name).iter();
+        let Some(value) = values.next() else {
+            return Ok(None);
+        };
+        match (value.to_str(), values.next()) {
+            (Ok(text), None) => Ok(Some(text)),
+            _ => Err(Problem::new(
+                StatusCode::BAD_REQUEST,
+                "validation_error",
+                "a header that is read once must be there once, as plain text",
+            )),
+        }
+    }
+
+    /// The body as it is.
+    pub(crate) async fn bytes(&mut self, limit: usize) -> Result<Vec<u8>, Problem> {
+        body::check_media(&self.headers)?;
+        let body = std::mem::take(&mut self.body);
+        body::read(&self.headers, body, limit, self.app.limits().body_time).await
+    }
+
+    /// The body as a JSON object.
+    pub(crate) async fn object(&mut self) -> Result<Map<String, Value>, Problem> {
+        let limit = self.app.limits().body_bytes;
+        body::object(&self.bytes(limit).await?)
+    }
+
+    /// The body as a JSON object, or an empty one where there is no body.
+    pub(crate) async fn object_or_nothing(&mut self) -> Result<Map<String, Value>, Problem> {
+        let limit = self.app.limits().body_bytes;
+        let bytes = self.bytes(limit).await?;
+        match bytes.is_empty() {
+            true => Ok(Map::new()),
+            false => body::object(&bytes),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Creating runs.
+
+use hyper::header::HeaderName;
+use hyper::{Method, StatusCode};
+use kernel::digest::Digest;
+use kernel::problem::{ProblemCode, Problems};
+use runtime::access::Action;
+use runtime::api::{ApiError, Created, KeyedBy, RunOrder, Twins};
+use serde_json::{Map, Value, json};
+
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::route::{Access, Cx, Doc, Route};
+
+/// Says whether an answer was given before.
+const REPLAYED: HeaderName = HeaderName::from_static("openwop-idempotent-replay");
+
+/// The routes of this group.
+pub(super) fn routes() -> Vec<Route> {
+    vec![Route::new(
+        Method::POST,
+        "/v1/runs",
+        Access::May(Action::CreateRun),
+        create,
+        Doc {
+            operation: "createRun",
+            summary: "Creates a run and drives it",
+            parameters: &[
+                (
+                    "header",
+                    "Idempotency-Key",
+                    "1 to 255 characters; the same key and body create one run",
+                ),
+                (
+                    "header",
+                    "X-Dedup",
+                    "enforce: refuse while a run of the same workflow and scope is active",
+                ),
+            ],
+            request: Some("RunOrder"),
+            responses: &[(201, "CreatedRun")],
+        },
+    )]
+}
+
+async fn create(mut cx: Cx) -> Result<Reply, Problem> {
+    let who = cx.who()?;
+    let key = idempotency_key(&cx)?;
+    let twins = match cx.header("x-dedup")? {
+        Some(value) if value.eq_ignore_ascii_case("enforce") => Twins::Refused,
+        Some(_) => return Err(Problem::invalid("X-Dedup is enforce or left out")),
+        None => Twins::Allowed,
+    };
+    if cx.headers.contains_key("x-force-engine-version") {
+        return Err(Problem::new(
+            StatusCode::FORBIDDEN,
+            "force_engine_version_forbidden",
+            "the engine's version is chosen with test keys only, and this server has none",
+        ));
+    }
+    let body = cx.object().await?;
+    let request = Digest::of(&kernel::json::canonical(&Value::Object(body.clone())));
+    let mut order = read(body)?;
+    order.twins = twins;
+    let is_keyed = key.is_some();
+    order.keyed = key.map(|key| KeyedBy {
+        key,
+        operation: "POST /v1/runs".into(),
+        request,
+    });
+    let (run, status, replayed) = match cx.app.api().create_run(&who, order).await? {
+        Created::Fresh { run, status } => (run, status.to_owned(), "false"),
+        Created::Again(first) => (first.run, first.status, "true"),
+    };
+    let reply = Reply::json(
+        StatusCode::CREATED,
+        &json!({
+            "runId": run,
+            "status": status,
+            "eventsUrl": format!("/v1/runs/{run}/events"),
+            "statusUrl": format!("/v1/runs/{run}"),
+        }),
+    );
+    Ok(match is_keyed {
+        true => reply.with(REPLAYED, replayed),
+        false => reply,
+    })
+}
+
+fn idempotency_key(cx: &Cx) -> Result<Option<String>, Problem> {
+    match cx.header("idempotency-key")? {
+        Some(key) if (1..=255).contains(&key.trim().len()) => Ok(Some(key.trim().to_owned())),
+        Some(_) => Err(Problem::invalid("Idempotency-Key has 1 to 255 characters")),
+        None => Ok(None),
+    }
+}
+
+/// Reads the closed body of a creation, listing everything that is wrong with it.
+fn read(mut body: Map<String, Value>) -> Result<RunOrder, Problem> {
+    let mut problems = Problems::new();
+    let mut text = |body: &mut Map<String, Value>, name: &'static str| match body.remove(name) {
+        None => None,
+        Some(Value::String(text)) if !text.is_empty() && text.len() <= 2_048 => Some(text),
+        Some(_) => {
+            let what = "must be a text of at most 2048 bytes";
+            problems.add(format!("/{name}"), ProblemCode::WrongType, what);
+            None
+        }
+    };
+    let workflow = text(&mut body, "workflowId");
+    let tenant = text(&mut body, "tenantId");
+    let scope = text(&mut body, "scopeId");
+    let callback = text(&mut body, "callbackUrl");
+    let mode = text(&mut body, "mode");
+    let suite = text(&mut body, "evalSuiteRef");
+    let agent = text(&mut body, "agentId");
+    let mut object = |body: &mut Map<String, Value>, name: &'static str| match body.remove(name) {
+        None => Map::new(),
+        Some(Value::Object(object)) => object,
+        Some(_) => {
+            problems.add(
+                format!("/{name}"),
+                ProblemCode::WrongType,
+                "must be an object",
+            );
+            Map::new()
+        }
+    };
+    let inputs = object(&mut body, "inputs");
+    let metadata = object(&mut body, "metadata");
+    let configurable = object(&mut body, "configurable");
+    let tags = match body
+        .remove("tags")
+        .map(serde_json::from_value::<Vec<String>>)
+    {
+        None => Vec::new(),
+        Some(Ok(tags)) => tags,
+        Some(Err(_)) => {
+            problems.add("/tags", ProblemCode::WrongType, "must be an array of texts");
+            Vec::new()
+        }
+    };
+    if !body.is_empty() {
+        let what = "the body has fields that creating a run does not know";
+        problems.add("", ProblemCode::UnknownField, what);
+    }
+    if mode.as_deref().is_some_and(|mode| mode != "eval") {
+        problems.add("/mode", ProblemCode::InvalidValue, "is eval or left out");
+    }
+    let is_missing = workflow.is_none() && mode.is_none();
+    if is_missing && problems.listed.iter().all(|p| p.path != "/workflowId") {
+        let what = "workflowId is required: the id of the workflow to run";
+        problems.add("/workflowId", ProblemCode::MissingField, what);
+    }
+    problems.or(())?;
+    if mode.is_some() || suite.is_some() || agent.is_some() {
+        let capability = "agents.evalSuite";
+        return Err(ApiError::NotProvided { capability }.into());
+    }
+    if callback.is_some() {
+        let capability = "webhooks";
+        return Err(ApiError::NotProvided { capability }.into());
+    }
+    if configurable.contains_key("mockProvider") {
+        return Err(Problem::new(
+            StatusCode::FORBIDDEN,
+            "mock_provider_forbidden",
+            "mock providers are for test keys only, and this server has none",
+        ));
+    }
+    Ok(RunOrder {
+        workflow: workflow.unwrap_or_default(),
+        inputs,
+        tenant,
+        scope,
+        tags,
+        metadata,
+        configurable,
+        transport: "rest",
+        twins: Twins::Allowed,
+        keyed: None,
+    })
+}

@@ -1,0 +1,243 @@
+//! Events of a run: by polling, and as a stream.
+
+use axum::body::Body;
+use axum::response::Response;
+use faces::openwop::v1::{self, StreamMode, StreamModes, UnsupportedModes};
+use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method, StatusCode};
+use kernel::ids::Seq;
+use runtime::access::Action;
+use runtime::api::{LogPage, Tail};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::Instant;
+
+use super::runs::named;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::route::{Access, Cx, Doc, Route};
+use crate::sse::{self, Subscription};
+
+/// Events of a poll's answer at most.
+const POLL_EVENTS: usize = 1_000;
+/// Bytes of a poll's answer at most, but for one event.
+const POLL_BYTES: usize = 4 << 20;
+/// Events read at a time.
+const PAGE: usize = 64;
+/// How long a poll is held where the client does not say, in seconds.
+const HOLD: u64 = 30;
+
+/// The routes of this group.
+pub(super) fn routes() -> Vec<Route> {
+    let reads = Access::May(Action::ReadRun);
+    vec![
+        Route::new(
+            Method::GET,
+            "/v1/runs/{runId}/events/poll",
+            reads,
+            poll,
+            Doc {
+                operation: "pollEvents",
+                summary: "Events behind a sequence; held until there is one",
+                parameters: &[
+                    ("query", "lastSequence", "the highest sequence already seen"),
+                    ("query", "since", "another name of lastSequence"),
+                    ("query", "timeout", "seconds to hold, 1 to 60"),
+                ],
+                request: None,
+                responses: &[(200, "EventPage")],
+            },
+        ),
+        Route::new(
+            Method::GET,
+            "/v1/runs/{runId}/events",
+            reads,
+            stream,
+            Doc {
+                operation: "streamEvents",
+                summary: "Events as they come, as server-sent events",
+                parameters: &[
+                    (
+                        "query",
+                        "streamMode",
+                        "updates, values, messages, debug, or some joined by commas",
+                    ),
+                    ("query", "bufferMs", "gather frames for so long, 0 to 5000"),
+                    ("header", "Last-Event-ID", "the id of the last frame seen"),
+                ],
+                request: None,
+                responses: &[(200, "stream")],
+            },
+        ),
+    ]
+}
+
+async fn poll(cx: Cx) -> Result<Reply, Problem> {
+    let (who, run) = (cx.who()?, named(&cx)?);
+    let query = cx.query();
+    // Whose run it is comes before what the query says.
+    let api = cx.app.api();
+    let after = query.seq("lastSequence").and_then(|seq| match seq {
+        Some(seq) => Ok(Some(seq)),
+        None => query.seq("since"),
+    });
+    let hold = query.number("timeout", 0..=60);
+    let mut tail = api
+        .follow(&who, &run, after.as_ref().copied().unwrap_or_default())
+        .await?;
+    let after = after?;
+    let until = Instant::now() + Duration::from_secs(hold?.unwrap_or(HOLD));
+    let (events, page) = loop {
+        let (events, page) = gather(&mut tail).await?;
+        let is_over = Instant::now() >= until || cx.app.draining().is_cancelled();
+        if !events.is_empty() || page.settled || is_over {
+            break (events, page);
+        }
+        tokio::select! {
+            () = tail.changed() => {}
+            () = tokio::time::sleep_until(until) => {}
+            () = cx.app.draining().cancelled() => {}
+        }
+    };
+    let last = match page.next.min(page.end) {
+        // Before the first event of a run nobody can ask.
+        0 => after.unwrap_or_default(),
+        next => next - 1,
+    };
+    Ok(Reply::ok(&json!({
+        "runId": run,
+        "events": events,
+        "isComplete": page.is_last(),
+        "lastEventSeq": last,
+        "runStatus": page.status,
+        "isTerminal": page.settled,
+    })))
+}
+
+/// What is there, within the bounds of one answer.
+async fn gather(tail: &mut Tail) -> Result<(Vec<Value>, LogPage), Problem> {
+    let mut docs = Vec::new();
+    let mut bytes = 0;
+    loop {
+        let page = tail.page(PAGE).await?;
+        for (event, cause) in &page.events {
+            let doc = v1::event_caused_by(tail.header(), event, *cause);
+            bytes += doc.to_string().len();
+            docs.push(doc);
+        }
+        let is_full = docs.len() >= POLL_EVENTS || bytes >= POLL_BYTES;
+        if is_full || page.next >= page.end || page.events.is_empty() {
+            return Ok((docs, page));
+        }
+    }
+}
+
+async fn stream(cx: Cx) -> Result<Reply, Problem> {
+    let (who, run) = (cx.who()?, named(&cx)?);
+    let after = last_event_id(&cx.headers);
+    let tail = cx.app.api().follow(&who, &run, after).await?;
+    let query = cx.query();
+    let modes = modes(query.get("streamMode"))?;
+    let buffer = query.number("bufferMs", 0..=5_000)?;
+    let buffer = buffer.filter(|ms| *ms > 0).map(Duration::from_millis);
+    match wanted(&cx.headers) {
+        Wanted::Stream => {}
+        Wanted::Json => return whole_log(tail, &modes).await,
+        Wanted::Other => {
+            return Err(Problem::new(
+                StatusCode::NOT_ACCEPTABLE,
+                "not_acceptable",
+                "events come as text/event-stream, or as application/json",
+            ));
+        }
+    }
+    let Ok(slot) = cx.app.streams().clone().try_acquire_owned() else {
+        return Err(Problem::unavailable(
+            "as many streams are open as this server serves; try again, or poll",
+        )
+        .retry_after(5));
+    };
+    let subscription = Subscription::new(cx.app.clone(), tail, modes, buffer, slot).await?;
+    let mut response = Response::new(Body::from_stream(sse::frames(subscription)));
+    let headers = response.headers_mut();
+    let text = HeaderValue::from_static;
+    headers.insert(CONTENT_TYPE, text("text/event-stream"));
+    headers.insert(CACHE_CONTROL, text("no-cache"));
+    headers.insert(HeaderName::from_static("x-accel-buffering"), text("no"));
+    Ok(Reply::Ready(response))
+}
+
+/// What is there of a log, for a client that wants JSON instead of a stream.
+async fn whole_log(mut tail: Tail, modes: &StreamModes) -> Result<Reply, Problem> {
+    let (mut events, mut bytes) = (Vec::new(), 0);
+    loop {
+        let page = tail.page(PAGE).await?;
+        for (event, cause) in &page.events {
+            if modes.admitting(&event.body).is_some() {
+                let doc = v1::event_caused_by(tail.header(), event, *cause);
+                bytes += doc.to_string().len();
+                events.push(doc);
+            }
+        }
+        if page.next >= page.end || page.events.is_empty() || bytes >= POLL_BYTES {
+            return Ok(Reply::ok(&json!({
+                "runId": tail.header().stream,
+                "events": events,
+                "isComplete": page.is_last(),
+            })));
+        }
+    }
+}
+
+/// Where to go on. What is no sequence counts as not given.
+fn last_event_id(headers: &HeaderMap) -> Option<Seq> {
+    let text = headers.get("last-event-id")?.to_str().ok()?;
+    text.trim().parse().ok()
+}
+
+fn modes(text: Option<&str>) -> Result<StreamModes, Problem> {
+    let Some(text) = text else {
+        return Ok(StreamModes::default());
+    };
+    StreamModes::parse(text).map_err(|unsupported| {
+        let message = match unsupported {
+            UnsupportedModes::Unknown => "streamMode lists names of details.supported",
+            UnsupportedModes::ValuesCombined => {
+                "the stream mode values cannot be combined with another"
+            }
+        };
+        let supported: Vec<&str> = StreamMode::ALL.iter().map(|(name, _)| *name).collect();
+        Problem::new(StatusCode::BAD_REQUEST, "unsupported_stream_mode", message)
+            .with("supported", json!(supported))
+    })
+}
+
+enum Wanted {
+    Stream,
+    Json,
+    Other,
+}
+
+/// What the client takes: a stream wherever it may be one.
+fn wanted(headers: &HeaderMap) -> Wanted {
+    let given = headers.get_all(ACCEPT).iter();
+    let types: Vec<String> = given
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|text| text.split(','))
+        .map(|part| {
+            part.split(';')
+                .next()
+                .unwrap_or_default()
+                .trim()
+                .to_ascii_lowercase()
+        })
+        .collect();
+    let takes = |names: &[&str]| types.iter().any(|given| names.contains(&given.as_str()));
+    if types.is_empty() || takes(&["text/event-stream", "text/*", "*/*"]) {
+        Wanted::Stream
+    } else if takes(&["application/json", "application/*"]) {
+        Wanted::Json
+    } else {
+        Wanted::Other
+    }
+}

@@ -1,0 +1,25 @@
+//! The routes, one file per group.
+
+mod create;
+mod events;
+mod health;
+mod host;
+mod runs;
+mod workflows;
+
+use crate::route::Route;
+
+/// Every route there is.
+pub fn all() -> Vec<Route> {
+    [
+        host::routes(),
+        health::routes(),
+        workflows::routes(),
+        create::routes(),
+        runs::routes(),
+        events::routes(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

@@ -1,0 +1,227 @@
+//! Reading, listing and cancelling runs.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use faces::openwop::v1;
+use hyper::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH};
+use hyper::{HeaderMap, Method, StatusCode};
+use kernel::ids::StreamId;
+use runtime::access::Action;
+use runtime::api::{ApiError, RunFilter, RunPage, Thing};
+use serde_json::{Value, json};
+use store::ListCursor;
+
+use crate::params::run_id;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::route::{Access, Cx, Doc, Route};
+
+/// Rows of a page where the client does not say.
+const PAGE: u64 = 50;
+/// Rows of a page at most.
+const MAX_PAGE: u64 = 500;
+
+/// The routes of this group.
+pub(super) fn routes() -> Vec<Route> {
+    let cancels = |path, operation, summary| {
+        Route::new(
+            Method::POST,
+            path,
+            Access::May(Action::CancelRun),
+            cancel,
+            Doc {
+                operation,
+                summary,
+                parameters: &[],
+                request: Some("CancelOrder"),
+                responses: &[(200, "RunStatus")],
+            },
+        )
+    };
+    vec![
+        Route::new(
+            Method::GET,
+            "/v1/runs",
+            Access::May(Action::ReadRun),
+            list,
+            Doc {
+                operation: "listRuns",
+                summary: "Runs, newest first (extension)",
+                parameters: &[
+                    ("query", "workflowId", "only runs of this workflow"),
+                    (
+                        "query",
+                        "status",
+                        "only this status; may be given several times",
+                    ),
+                    ("query", "tag", "only runs with this tag"),
+                    ("query", "parentRunId", "only children of this run"),
+                    ("query", "limit", "rows of a page, 1 to 500"),
+                    ("query", "cursor", "nextCursor of the page before"),
+                ],
+                request: None,
+                responses: &[(200, "RunList")],
+            },
+        ),
+        Route::new(
+            Method::GET,
+            "/v1/runs/{runId}",
+            Access::May(Action::ReadRun),
+            get,
+            Doc {
+                operation: "getRun",
+                summary: "How a run stands",
+                parameters: &[(
+                    "header",
+                    "If-None-Match",
+                    "the ETag of the snapshot at hand",
+                )],
+                request: None,
+                responses: &[(200, "RunSnapshot"), (304, "")],
+            },
+        ),
+        cancels("/v1/runs/{runId}/cancel", "cancelRun", "Cancels a run"),
+        cancels(
+            "/v1/runs/{runId}:cancel",
+            "cancelRunByVerb",
+            "Cancels a run; another spelling of the same",
+        ),
+    ]
+}
+
+/// The run an address names.
+pub(super) fn named(cx: &Cx) -> Result<StreamId, Problem> {
+    let id = run_id(cx.param("runId"));
+    id.ok_or_else(|| ApiError::NotFound(Thing::Run).into())
+}
+
+async fn get(cx: Cx) -> Result<Reply, Problem> {
+    let (who, run) = (cx.who()?, named(&cx)?);
+    if cx.headers.contains_key(IF_NONE_MATCH) {
+        let version = cx.app.api().version(&who, &run).await?;
+        let tag = etag(&run, version.0);
+        if is_known(&cx.headers, &tag) {
+            return Ok(Reply::Whole {
+                status: StatusCode::NOT_MODIFIED,
+                headers: HeaderMap::new(),
+                body: Bytes::new(),
+            }
+            .with(ETAG, tag));
+        }
+    }
+    let read = cx.app.api().run(&who, &run).await?;
+    let tag = etag(&run, read.head.next_seq);
+    Ok(Reply::ok(&v1::snapshot(&read))
+        .with(ETAG, tag)
+        .with(CACHE_CONTROL, "no-cache"))
+}
+
+/// The tag of a snapshot: the newest event's sequence says everything it depends on.
+fn etag(run: &StreamId, next_seq: u64) -> String {
+    format!("\"{run}-{}\"", next_seq.saturating_sub(1))
+}
+
+fn is_known(headers: &HeaderMap, tag: &str) -> bool {
+    let given = headers.get_all(IF_NONE_MATCH).iter();
+    let mut tags = given
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|text| text.split(','))
+        .map(|known| known.trim());
+    tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
+}
+
+async fn list(cx: Cx) -> Result<Reply, Problem> {
+    let who = cx.who()?;
+    let query = cx.query();
+    let bounded = |name: &'static str| match query.get(name) {
+        Some(text) if text.len() > 256 || text.contains('\0') => Err(Problem::invalid(format!(
+            "{name} has at most 256 characters"
+        ))),
+        text => Ok(text.map(str::to_owned)),
+    };
+    let statuses: Vec<String> = query.all("status").map(str::to_owned).collect();
+    if statuses.len() > 16 || statuses.iter().any(|s| s.len() > 64 || s.contains('\0')) {
+        return Err(Problem::invalid("status is given at most 16 times"));
+    }
+    let parent = match bounded("parentRunId")? {
+        Some(parent) => {
+            Some(run_id(&parent).ok_or_else(|| Problem::invalid("parentRunId must be a run id"))?)
+        }
+        None => None,
+    };
+    let after = match query.get("cursor") {
+        Some(text) => Some(read_cursor(text)?),
+        None => None,
+    };
+    let limit = query.number("limit", 1..=MAX_PAGE)?.unwrap_or(PAGE);
+    let filter = RunFilter {
+        workflow: bounded("workflowId")?,
+        statuses,
+        tag: bounded("tag")?,
+        parent,
+        after,
+        limit: limit as usize,
+    };
+    let RunPage { runs, next } = cx.app.api().runs(&who, filter).await?;
+    let rows: Vec<Value> = runs.iter().map(row).collect();
+    let mut page = json!({ "runs": rows });
+    if let Some(next) = next {
+        page["nextCursor"] = json!(write_cursor(&next));
+    }
+    Ok(Reply::ok(&page))
+}
+
+fn row(listed: &store::Listed) -> Value {
+    let index = &listed.index;
+    let mut row = json!({
+        "runId": listed.stream,
+        "workflowId": index.subject,
+        "status": index.status,
+        "createdAt": index.created_at.to_string(),
+        "updatedAt": index.updated_at.to_string(),
+        "settled": index.settled,
+        "events": listed.next_seq,
+        "tags": index.tags,
+    });
+    if let Some(parent) = &index.parent {
+        row["parentRunId"] = json!(parent);
+    }
+    if let Some(code) = index.summary.get("error") {
+        row["error"] = json!({ "code": code });
+    }
+    if let Some(workspace) = &index.workspace {
+        row["workspace"] = json!(workspace);
+    }
+    row
+}
+
+fn write_cursor(cursor: &ListCursor) -> String {
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(cursor).unwrap_or_default())
+}
+
+fn read_cursor(text: &str) -> Result<ListCursor, Problem> {
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok();
+    let cursor = bytes.and_then(|bytes| serde_json::from_slice::<ListCursor>(&bytes).ok());
+    cursor
+        .filter(|cursor| run_id(cursor.stream.as_str()).is_some())
+        .ok_or_else(|| Problem::invalid("cursor must be the nextCursor of another page"))
+}
+
+async fn cancel(mut cx: Cx) -> Result<Reply, Problem> {
+    let (who, run) = (cx.who()?, named(&cx)?);
+    // Whose run it is comes before what the request says.
+    cx.app.api().may_cancel(&who, &run).await?;
+    let mut body = cx.object_or_nothing().await?;
+    let reason = match body.remove("reason") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(reason)) if reason.len() <= 4_096 => Some(reason),
+        Some(_) => {
+            return Err(Problem::invalid(
+                "reason must be a text of at most 4096 bytes",
+            ));
+        }
+    };
+    let status = cx.app.api().cancel_run(&who, &run, reason).await?;
+    Ok(Reply::ok(&json!({ "runId": run, "status": status })))
+}

@@ -1,0 +1,204 @@
+//! Server-sent events: frames of a log, for as long as somebody reads them.
+//!
+//! A subscription reads the log when its subscriber has taken what came before: a slow
+//! subscriber is late and costs one page of memory. Hints of this process wake it; as hints may
+//! be lost and other processes write too, it also looks by itself.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::Bytes;
+use faces::openwop::v1::{self, Frame, StreamModes};
+use futures_util::stream::{self, Stream};
+use kernel::run::Run;
+use runtime::api::{LogPage, Tail};
+use serde_json::Value;
+use store::StoreError;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+
+use crate::app::App;
+use crate::metrics::{Counted, Metrics};
+use crate::problem::Problem;
+
+/// Events read at a time.
+const PAGE: usize = 64;
+/// Documents of a batch at most.
+const BATCH: usize = 500;
+
+/// A subscriber's place in a log.
+pub(crate) struct Subscription {
+    app: App,
+    tail: Tail,
+    modes: StreamModes,
+    /// The run up to the tail, for frames that are snapshots.
+    run: Option<Run>,
+    batch: Option<Batch>,
+    /// A state to show before any event.
+    first: Option<Frame>,
+    is_over: bool,
+    spoke: Instant,
+    _slot: OwnedSemaphorePermit,
+    _counted: Counted<fn(&Metrics) -> &std::sync::atomic::AtomicI64>,
+}
+
+/// Frames that wait for others.
+struct Batch {
+    time: Duration,
+    due: Option<Instant>,
+    last: u64,
+    docs: Vec<Value>,
+}
+
+impl Subscription {
+    /// A subscription behind the tail's place.
+    pub(crate) async fn new(
+        app: App,
+        mut tail: Tail,
+        modes: StreamModes,
+        buffer: Option<Duration>,
+        slot: OwnedSemaphorePermit,
+    ) -> Result<Self, Problem> {
+        let run = match modes.are_values() {
+            true => {
+                tail.not_beyond_end();
+                Some(tail.state().await?)
+            }
+            false => None,
+        };
+        // Whoever resumes knows an older state: this is where the next ones go on from.
+        let first = run
+            .as_ref()
+            .and_then(|run| v1::state_frame(run, run.is_settled()));
+        let counted: fn(&Metrics) -> &std::sync::atomic::AtomicI64 = |metrics| &metrics.streams;
+        Ok(Self {
+            _counted: Counted::new(app.clone(), counted),
+            _slot: slot,
+            app,
+            tail,
+            modes,
+            run,
+            batch: buffer.map(|time| Batch {
+                time,
+                due: None,
+                last: 0,
+                docs: Vec::new(),
+            }),
+            first,
+            is_over: false,
+            spoke: Instant::now(),
+        })
+    }
+
+    /// The next bytes to send; `None` at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.is_over {
+            return None;
+        }
+        let mut out = Vec::new();
+        loop {
+            match self.read(&mut out).await {
+                Ok(page) if page.is_last() => {
+                    self.flush(&mut out);
+                    self.is_over = true;
+                }
+                Ok(page) if page.next < page.end && out.is_empty() => continue,
+                Ok(_) => {}
+                Err(error) => {
+                    // The subscriber comes back with the last id it saw.
+                    tracing::warn!(run = %self.tail.header().stream, %error, "a stream ended early");
+                    self.is_over = true;
+                }
+            }
+            if !out.is_empty() {
+                self.spoke = Instant::now();
+                return Some(out.into());
+            }
+            if self.is_over {
+                return None;
+            }
+            let beat = self.spoke + self.app.limits().heartbeat;
+            let due = self.batch.as_ref().and_then(|batch| batch.due);
+            let draining = self.app.draining().clone();
+            tokio::select! {
+                () = self.tail.changed() => {}
+                () = tokio::time::sleep_until(beat) => {
+                    self.spoke = Instant::now();
+                    return Some(Bytes::from_static(b":keepalive\n\n"));
+                }
+                () = tokio::time::sleep_until(due.unwrap_or(beat)), if due.is_some() => {
+                    self.flush(&mut out);
+                }
+                () = draining.cancelled() => {
+                    self.flush(&mut out);
+                    self.is_over = true;
+                }
+            }
+        }
+    }
+
+    /// Reads what is there into frames.
+    async fn read(&mut self, out: &mut Vec<u8>) -> Result<LogPage, StoreError> {
+        if let Some(first) = self.first.take() {
+            self.put(first, out);
+        }
+        let page = self.tail.page(PAGE).await?;
+        for (event, cause) in &page.events {
+            let frame = match &mut self.run {
+                Some(run) => {
+                    run.fold(event).map_err(|bad| {
+                        StoreError::Corrupt(format!("run {}: {bad}", run.header.stream))
+                    })?;
+                    let is_admitted = self.modes.admitting(&event.body).is_some();
+                    is_admitted
+                        .then(|| v1::state_frame(run, v1::is_urgent(&event.body)))
+                        .flatten()
+                }
+                None => v1::frame(&self.modes, self.tail.header(), event, *cause),
+            };
+            if let Some(frame) = frame {
+                self.put(frame, out);
+            }
+        }
+        Ok(page)
+    }
+
+    fn put(&mut self, frame: Frame, out: &mut Vec<u8>) {
+        let Some(batch) = &mut self.batch else {
+            return write(out, frame.id, frame.event, &frame.data);
+        };
+        batch.due.get_or_insert_with(|| Instant::now() + batch.time);
+        batch.last = frame.id;
+        batch.docs.push(frame.data);
+        if frame.urgent || batch.docs.len() >= BATCH {
+            self.flush(out);
+        }
+    }
+
+    fn flush(&mut self, out: &mut Vec<u8>) {
+        if let Some(batch) = &mut self.batch
+            && !batch.docs.is_empty()
+        {
+            let docs = Value::Array(std::mem::take(&mut batch.docs));
+            batch.due = None;
+            write(out, batch.last, "batch", &docs);
+        }
+    }
+}
+
+fn write(out: &mut Vec<u8>, id: u64, event: &str, data: &Value) {
+    out.extend_from_slice(format!("id: {id}\nevent: {event}\ndata: ").as_bytes());
+    // JSON has no line breaks outside of texts, where they are escaped.
+    let _ = serde_json::to_writer(&mut *out, data);
+    out.extend_from_slice(b"\n\n");
+}
+
+/// The frames of a subscription as a body.
+pub(crate) fn frames(
+    subscription: Subscription,
+) -> impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static {
+    stream::unfold(subscription, |mut subscription| async move {
+        let bytes = subscription.next().await?;
+        Some((Ok(bytes), subscription))
+    })
+}
