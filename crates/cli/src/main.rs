@@ -20,6 +20,7 @@ mod live;
 mod lookup;
 mod place;
 mod session;
+mod span;
 mod style;
 mod summary;
 mod talk;

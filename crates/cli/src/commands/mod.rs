@@ -1,8 +1,10 @@
 //! The commands, one file each. A file holds what can be typed and what is done about it.
 
+mod audit;
 mod completions;
 mod doctor;
 mod drive_args;
+mod keys;
 mod resume;
 mod run;
 mod runs;
@@ -49,6 +51,12 @@ pub(crate) enum Command {
     /// Check, draw and register workflows
     #[command(subcommand)]
     Workflow(workflow::Command),
+    /// Make and take back the keys that open a server
+    #[command(subcommand)]
+    Keys(keys::Command),
+    /// Show what was done that matters, and by whom
+    #[command(subcommand)]
+    Audit(audit::Command),
     /// Check every log, state and index of the store
     Verify(verify::Args),
     /// Check the surroundings: store, disk, leftovers
@@ -66,9 +74,19 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
         Command::Runs(command) => runs::dispatch(command, session).await,
         Command::Events(args) => runs::events::run(args, session).await,
         Command::Workflow(command) => workflow::dispatch(command, session).await,
+        Command::Keys(command) => keys::dispatch(command, session).await,
+        Command::Audit(command) => audit::dispatch(command, session).await,
         Command::Verify(args) => verify::run(args, session).await,
         Command::Doctor(args) => doctor::run(args, session).await,
         Command::Completions(args) => completions::run(args),
+    }
+}
+
+/// What was done goes to the audit trail at once, as no engine may be running.
+pub(crate) async fn tell_trail(door: &runtime::door::Door) {
+    if let Err(error) = runtime::access::trail::deliver(&**door.store()).await {
+        // It waits in the outbox for the next engine.
+        crate::talk::say(format!("the audit trail is told later: {error}"));
     }
 }
 

@@ -159,7 +159,7 @@ fn workflows_are_registered_and_listed() {
         .says("the field `id` is missing");
     lab.call(&["verify"])
         .with(0)
-        .prints("1 log, 2 events: all is well");
+        .prints("2 logs, 4 events: all is well");
 }
 
 #[test]

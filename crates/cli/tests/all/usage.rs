@@ -46,6 +46,11 @@ fn help_says_what_there_is_and_how_it_ends() {
         "workflow put",
         "workflow list",
         "workflow nodes",
+        "keys create",
+        "keys list",
+        "keys revoke",
+        "keys rotate",
+        "audit list",
     ];
     for command in commands {
         let mut args: Vec<&str> = command.split(' ').collect();

@@ -30,6 +30,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         parent: None,
     };
     let state = tell(&door, &run, command).await?;
+    crate::commands::tell_trail(&door).await;
     let id = short(&run);
     match state.is_settled() {
         true => talk::say(format!("run {id} is cancelled")),

@@ -1,5 +1,6 @@
 //! `runwright workflow put`.
 
+use kernel::audit::Actor;
 use serde_json::json;
 
 use crate::data::Data;
@@ -37,12 +38,8 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         let definition = prepared
             .map_err(|error| Failure::plan(name, error))?
             .definition;
-        door.put_workflow(
-            &session.tenant,
-            &definition,
-            &kernel::audit::Actor::operator(),
-        )
-        .await?;
+        door.put_workflow(&session.tenant, &definition, &Actor::operator())
+            .await?;
         match session.form {
             Form::Json => data.json_line(&json!({
                 "workflowId": definition.workflow,
@@ -56,6 +53,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             ))?,
         }
     }
+    crate::commands::tell_trail(&door).await;
     data.done()?;
     Ok(Exit::Done)
 }

@@ -1,0 +1,70 @@
+//! `runwright keys create`.
+
+use kernel::audit::Actor;
+use runtime::access::{ApiKeys, NewKey, Scopes, UnknownScope};
+
+use super::{Whose, print};
+use crate::commands::tell_trail;
+use crate::exit::{Exit, Failure};
+use crate::session::Session;
+use crate::span::Span;
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Scopes: manifest:read (workflow definitions), runs:create, runs:read, \
+runs:cancel (also pause, resume, signal), artifacts:read, approvals:respond, webhooks:manage, \
+audit:read, workflows:write, keys:manage; * for all. None implies another.
+
+The key is printed alone on stdout, so that a script can keep it:
+  KEY=$(runwright keys create --data ./data --tenant acme --scopes runs:create,runs:read)
+
+It works at once, also on a store that a server has open."
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    whose: Whose,
+
+    /// The only workspace the key reaches [default: all of the tenant]
+    #[arg(long, value_name = "WORKSPACE")]
+    workspace: Option<String>,
+
+    /// Who acts with it, as runs and the audit trail name them [default: the key's id]
+    #[arg(long, value_name = "PRINCIPAL")]
+    principal: Option<String>,
+
+    /// What it may do, separated by commas
+    #[arg(long, value_name = "SCOPES", default_value = "*", value_parser = scopes)]
+    scopes: Scopes,
+
+    /// For how long it works, such as 12h or 30d [default: until it is revoked]
+    #[arg(long, value_name = "SPAN")]
+    expires: Option<Span>,
+
+    /// What you call it
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+}
+
+fn scopes(text: &str) -> Result<Scopes, UnknownScope> {
+    Scopes::parse(text.split(',').map(str::trim))
+}
+
+/// Makes a key.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let door = session.create()?;
+    let now = door.store().now();
+    let new = NewKey {
+        principal: args.principal,
+        workspace: args.workspace,
+        scopes: args.scopes,
+        name: args.name,
+        expires_at: args.expires.map(|Span(life)| now.plus(life)),
+    };
+    let tenant = &args.whose.tenant;
+    let keys = ApiKeys::new(door.clone());
+    let issued = keys.create(tenant, new, &Actor::operator()).await?;
+    tell_trail(&door).await;
+    print(session, tenant, &issued)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,138 @@
+//! `runwright keys`: who may come in over HTTP.
+
+mod create;
+mod list;
+mod revoke;
+mod rotate;
+
+use clap::Subcommand;
+use kernel::ids::{KeyId, TenantId};
+use kernel::problem::quoted;
+use kernel::registry::{Grant, Key};
+use runtime::access::{ApiKeys, Issued, KeyError};
+use runtime::door::Door;
+use serde_json::{Value, json};
+
+use crate::data::Data;
+use crate::exit::{Exit, Failure};
+use crate::session::{Form, Session};
+use crate::{style, talk};
+
+/// Characters of a key id that tell keys of a tenant apart: its end.
+const SHORT: usize = 8;
+/// Characters of the end of a key id that are enough to name a key.
+const SHORTEST: usize = 4;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a key and print it; this is the only time it is shown
+    Create(create::Args),
+    /// List keys, newest first; never their secrets
+    List(list::Args),
+    /// Take a key back; every server on the store refuses it within a second
+    Revoke(revoke::Args),
+    /// Make a successor of a key and let the key end
+    Rotate(rotate::Args),
+}
+
+/// Does what was asked.
+pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
+    match command {
+        Command::Create(args) => create::run(args, session).await,
+        Command::List(args) => list::run(args, session).await,
+        Command::Revoke(args) => revoke::run(args, session).await,
+        Command::Rotate(args) => rotate::run(args, session).await,
+    }
+}
+
+/// Whose keys, as typed.
+#[derive(clap::Args, Debug)]
+struct Whose {
+    /// The tenant
+    #[arg(long, value_name = "TENANT", default_value = "local", value_parser = tenant)]
+    tenant: TenantId,
+}
+
+fn tenant(text: &str) -> Result<TenantId, String> {
+    let fits = !text.is_empty()
+        && text.len() <= kernel::limits::MAX_NAME_BYTES
+        && !text.chars().any(char::is_control);
+    match fits {
+        true => Ok(TenantId::new(text)),
+        false => Err("a tenant is 1 to 256 bytes of text".into()),
+    }
+}
+
+/// Finds a key by its id, by the end of its id, by its name, or by the whole token.
+async fn find(door: &Door, tenant: &TenantId, typed: &str) -> Result<KeyId, Failure> {
+    let keys = ApiKeys::new(door.clone()).list(tenant).await?;
+    // Somebody who found a token somewhere need not pick it apart.
+    let wanted = typed.strip_prefix("rw_").unwrap_or(typed);
+    let wanted = wanted.split('_').next().unwrap_or(wanted);
+    let is_meant = |key: &&Key| {
+        let id = key.id.as_str();
+        id == wanted
+            || (wanted.len() >= SHORTEST && id.ends_with(wanted))
+            || key.grant.name.as_deref() == Some(typed)
+    };
+    let meant: Vec<&Key> = keys.iter().filter(is_meant).collect();
+    match meant[..] {
+        [key] => Ok(key.id.clone()),
+        [] => Err(Failure::new(format!(
+            "tenant {} has no such key",
+            quoted(tenant.as_str())
+        ))
+        .hint("`runwright keys list` shows the keys there are; give the end of an id")),
+        [..] => Err(Failure::new("several keys fit")
+            .hint("give more of the id; `runwright keys list --json` shows all of it")),
+    }
+}
+
+/// The end of a key id, which tells it from others of its tenant.
+fn short(key: &KeyId) -> &str {
+    let id = key.as_str();
+    id.get(id.len().saturating_sub(SHORT)..).unwrap_or(id)
+}
+
+/// Prints a token: on stdout it alone, so that `KEY=$(runwright keys create)` works.
+fn print(session: &Session, tenant: &TenantId, issued: &Issued) -> Result<(), Failure> {
+    let mut data = Data::new();
+    let token = issued.token.reveal();
+    match session.form {
+        Form::Text => data.line(token)?,
+        Form::Json => {
+            let mut shown = described(issued.token.key(), &issued.grant);
+            shown["tenant"] = tenant.as_str().into();
+            shown["key"] = token.into();
+            data.json(&shown)?;
+        }
+    }
+    data.done()?;
+    let id = short(issued.token.key());
+    talk::say(style::dim(format!(
+        "key {id} of tenant {}; it is shown this once",
+        quoted(tenant.as_str())
+    )));
+    Ok(())
+}
+
+/// What a key is, without its secret.
+fn described(id: &KeyId, grant: &Grant) -> Value {
+    json!({
+        "keyId": id,
+        "principal": grant.principal,
+        "workspace": grant.workspace,
+        "scopes": grant.scopes,
+        "name": grant.name,
+        "expiresAt": grant.expires_at.map(|at| at.to_string()),
+    })
+}
+
+impl From<KeyError> for Failure {
+    fn from(error: KeyError) -> Self {
+        match error {
+            KeyError::Store(error) => error.into(),
+            other => Self::new(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! `runwright keys rotate`.
+
+use kernel::audit::Actor;
+use runtime::access::ApiKeys;
+
+use super::{Whose, find, print, short};
+use crate::commands::tell_trail;
+use crate::exit::{Exit, Failure};
+use crate::session::Session;
+use crate::span::Span;
+use crate::{talk, text};
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "The successor may do what the key may, and lives as long from now as the key \
+was made to. Give it to whoever uses the key; the key ends after the overlap."
+)]
+pub(crate) struct Args {
+    /// The key: its id, the end of it, or its name
+    #[arg(value_name = "ID")]
+    key: String,
+
+    #[command(flatten)]
+    whose: Whose,
+
+    /// For how long both work
+    #[arg(long, value_name = "SPAN", default_value = "24h")]
+    overlap: Span,
+}
+
+/// Gives a key a successor.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let door = session.write()?;
+    let tenant = &args.whose.tenant;
+    let key = find(&door, tenant, &args.key).await?;
+    let Span(overlap) = args.overlap;
+    let issued = ApiKeys::new(door.clone())
+        .rotate(tenant, &key, overlap, &Actor::operator())
+        .await?;
+    tell_trail(&door).await;
+    print(session, tenant, &issued)?;
+    talk::say(format!(
+        "key {} ends in {} at the latest",
+        short(&key),
+        text::duration(overlap)
+    ));
+    Ok(Exit::Done)
+}
