@@ -4,6 +4,8 @@
 
 mod crash;
 mod documents;
+mod examples;
+mod keys;
 mod reading;
 mod running;
 mod steering;

@@ -1,0 +1,248 @@
+//! Each example does what its description says.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+
+use serde_json::Value;
+
+use crate::support::*;
+
+fn root() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize().unwrap()
+}
+
+/// Runs an example as a newcomer would, with the store in the lab.
+fn run(lab: &Lab, example: &str, more: &[&str]) -> Ended {
+    let mut command = lab.command(&["run"]);
+    command
+        .arg(root().join("examples").join(example))
+        .args(more);
+    command
+        .arg("--project")
+        .arg(root())
+        .arg("--data")
+        .arg(lab.path().join("store"));
+    // Cargo finds its toolchain by these.
+    for name in ["HOME", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command.output().unwrap().into()
+}
+
+fn events(lab: &Lab) -> Vec<Value> {
+    let args = ["events", "last", "--json", "--data", "store"];
+    lab.call(&args).with(0).json_lines()
+}
+
+/// Whether these nodes were all running at one moment.
+fn are_parallel(events: &[Value], nodes: &[&str]) -> bool {
+    let at = |kind: &str, node: &str| {
+        let found = |event: &Value| event["type"] == kind && event["nodeId"] == node;
+        events.iter().position(found).unwrap()
+    };
+    let last_start = nodes.iter().map(|node| at("node.started", node)).max();
+    let first_end = nodes.iter().map(|node| at("node.completed", node)).min();
+    last_start < first_end
+}
+
+#[test]
+fn every_example_is_valid_described_and_can_be_drawn() {
+    let lab = Lab::new();
+    let readme = std::fs::read_to_string(root().join("examples/README.md")).unwrap();
+    let mut seen = 0;
+    for entry in std::fs::read_dir(root().join("examples"))
+        .unwrap()
+        .flatten()
+    {
+        let path = entry.path();
+        if path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        let file = path.to_str().unwrap();
+        lab.call(&["workflow", "validate", file]).with(0);
+        lab.call(&["workflow", "graph", file, "-f", "svg"])
+            .with(0)
+            .prints("<svg");
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(
+            readme.contains(&format!("`{name}`")),
+            "{name} is not described"
+        );
+        seen += 1;
+    }
+    assert!(seen >= 5, "{seen}");
+}
+
+#[test]
+fn word_count_counts_every_file_once_by_four_processes() {
+    let lab = Lab::new();
+    std::fs::create_dir_all(lab.path().join("texts/deep")).unwrap();
+    for number in 0..10 {
+        let name = match number % 2 {
+            0 => format!("texts/{number}.md"),
+            _ => format!("texts/deep/a file {number}.md"),
+        };
+        lab.write(&name, "word ".repeat(number + 1));
+    }
+    lab.write("texts/other.txt", "not counted");
+    let mut command = lab.command(&["run"]);
+    command.arg(root().join("examples/word-count.json"));
+    let ended: Ended = command
+        .args(["-i", "folder=texts"])
+        .output()
+        .unwrap()
+        .into();
+    ended
+        .with(0)
+        .prints("55 words in 10 files")
+        .prints("10 texts/deep/a file 9.md");
+    let events = lab.events("last");
+    let nodes = ["count-0", "count-1", "count-2", "count-3"];
+    assert!(
+        nodes
+            .iter()
+            .all(|node| events.iter().any(is_of("node.completed", node)))
+    );
+}
+
+#[test]
+fn build_and_test_builds_and_tests_at_the_same_time_and_leaves_nothing() {
+    let lab = Lab::new();
+    let ended = run(&lab, "build-and-test.json", &[]).with(0);
+    ended.prints("test result: ok. 2 passed").prints("docs/doc");
+    let events = events(&lab);
+    assert!(are_parallel(&events, &["build", "test", "docs"]));
+    let folder = events
+        .iter()
+        .find(|event| event["type"] == "node.completed" && event["nodeId"] == "folder");
+    let folder = &folder.unwrap()["payload"]["outputs"]["lines"][0];
+    assert!(!Path::new(folder.as_str().unwrap()).exists(), "{folder}");
+    assert!(!root().join("examples/shop/target").exists());
+}
+
+#[test]
+fn data_check_ends_a_file_that_is_cut_off_as_a_dead_letter_and_accepts_a_whole_one() {
+    let lab = Lab::new();
+    let cut_off = run(&lab, "data-check.json", &[]).with(1);
+    cut_off.says("does not end with the line END");
+    let log = events(&lab);
+    let of = |kind: &str| log.iter().filter(|event| event["type"] == kind).count();
+    assert_eq!(of("node.retried"), 3);
+    assert_eq!(of("run.dead_lettered"), 1);
+    let letter = log
+        .iter()
+        .find(|event| event["type"] == "run.dead_lettered");
+    assert_eq!(letter.unwrap()["payload"]["attempts"], 4);
+
+    let whole = ["-i", "file=examples/data/orders-complete.csv"];
+    run(&lab, "data-check.json", &whole)
+        .with(0)
+        .prints("4 orders, 71.70 in all");
+
+    // What is wrong in the middle of a file is found by the checks.
+    let bad = lab.write(
+        "bad.csv",
+        "number,item,pieces,cents\n1,tea,2,900\n1,cups,6,x\nEND\n",
+    );
+    let bad = format!("file={}", bad.display());
+    let ended = run(&lab, "data-check.json", &["-i", &bad]).with(1);
+    assert!(
+        ended.stderr.contains("is there twice") || ended.stderr.contains("has no amount"),
+        "{ended:#?}"
+    );
+}
+
+/// Answers as the shop does. Each request it gets comes out of the channel.
+fn shop() -> (u16, mpsc::Receiver<(String, String)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (told, got) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut is_first = true;
+        for stream in listener.incoming().flatten() {
+            let (line, body) = request(&stream);
+            let (status, answer) = match line.as_str() {
+                // Away at first; the workflow asks again.
+                _ if is_first => ("503 Service Unavailable", "{}"),
+                "GET /orders" => (
+                    "200 OK",
+                    r#"[{"number":7,"item":"tea","cents":2000},{"number":8,"item":"jam","cents":10}]"#,
+                ),
+                "GET /stock" => ("200 OK", r#"{"tea":0,"jam":4}"#),
+                "POST /reports" => ("201 Created", "{}"),
+                _ => ("404 Not Found", "{}"),
+            };
+            is_first = false;
+            let length = answer.len();
+            let head = format!(
+                "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n\
+                 content-length: {length}\r\nconnection: close\r\n\r\n"
+            );
+            let _ = (&stream).write_all(format!("{head}{answer}").as_bytes());
+            if told.send((line, body)).is_err() {
+                return;
+            }
+        }
+    });
+    (port, got)
+}
+
+fn request(stream: &TcpStream) -> (String, String) {
+    let mut stream = BufReader::new(stream);
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).unwrap();
+        match line.trim_end() {
+            "" => break,
+            line => lines.push(line.to_ascii_lowercase()),
+        }
+    }
+    let length = lines
+        .iter()
+        .find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    stream.read_exact(&mut body).unwrap();
+    let words: Vec<&str> = lines[0].split(' ').collect();
+    let line = format!("{} {}", words[0].to_uppercase(), words[1]);
+    (line, String::from_utf8(body).unwrap())
+}
+
+#[test]
+fn shop_report_fetches_computes_and_reports_past_a_service_that_was_away() {
+    let lab = Lab::new();
+    let (port, got) = shop();
+    let url = format!("shop=http://localhost:{port}");
+    let allow = format!("localhost:{port}");
+    let ended = run(
+        &lab,
+        "shop-report.json",
+        &["-i", &url, "--allow-http", &allow],
+    );
+    ended
+        .with(0)
+        .prints("2 orders; large: 7; out of stock: tea");
+    let requests: Vec<_> = got.try_iter().collect();
+    let asked = |line: &str| requests.iter().filter(|(l, _)| l == line).count();
+    assert_eq!(
+        asked("GET /orders") + asked("GET /stock"),
+        3,
+        "one was asked twice"
+    );
+    let reports: Vec<_> = requests
+        .iter()
+        .filter(|(l, _)| l == "POST /reports")
+        .collect();
+    assert_eq!(reports.len(), 1);
+    let report: Value = serde_json::from_str(&reports[0].1).unwrap();
+    assert_eq!(report["missing"], "tea");
+
+    // Without leave it goes nowhere.
+    let refused = run(&lab, "shop-report.json", &["-i", &url]).with(1);
+    refused.says("refused");
+}
