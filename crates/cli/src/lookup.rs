@@ -113,10 +113,11 @@ fn tail_of(typed: &str) -> impl Fn(&str) -> &str {
 fn unknown(typed: &str, meant: Option<&str>) -> Failure {
     let failure = Failure::new(format!("there is no run {} in this store", quoted(typed)));
     match meant {
-        Some(meant) => failure.hint(format!("did you mean {meant}?")),
-        None if typed.len() < SHORTEST => failure.hint(format!(
+        // Of two characters one is always like those of some id.
+        _ if typed.len() < SHORTEST => failure.hint(format!(
             "give at least {SHORTEST} characters of its id, or `last`"
         )),
+        Some(meant) => failure.hint(format!("did you mean {meant}?")),
         None => failure.hint("`runwright runs list` shows the runs there are"),
     }
 }
