@@ -6,18 +6,22 @@
 //! engine's side includes everything a run costs in one process: ids, folding, deciding, holds,
 //! tasks. Each sample begins with an empty store in a new folder.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use kernel::batch::Batch;
+use kernel::ids::StreamId;
+use parking_lot::Mutex;
 use runtime::engine::EngineOptions;
 use serde_json::{Value, json};
 use store::memory::MemoryStore;
-use store::{SystemClock, group};
+use store::{Guard, HoldChange, SystemClock, group};
 use store_sqlite::Access;
 
+use crate::observed::Observed;
 use crate::raw_log::RawLog;
-use crate::recorded::{Append, Recorded};
 use crate::series::Series;
 use crate::{Benchmark, Settings, host};
 
@@ -26,6 +30,9 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     about: "three-step runs: engine, bare store and raw log, by waiting writers",
     run,
 };
+
+/// An append as it was asked for.
+type Append = (Batch, Guard, HoldChange);
 
 /// Batches of a three-step run that nothing was collapsed in.
 const BATCHES: usize = 4;
@@ -99,7 +106,7 @@ fn with_writers(settings: &Settings, writers: usize) -> io::Result<Vec<Series>> 
     ])
 }
 
-fn three_steps() -> Value {
+pub(crate) fn three_steps() -> Value {
     let node = |id| {
         json!({ "id": id, "typeId": "core.noop", "name": id, "position": { "x": 0, "y": 0 },
             "config": {}, "inputs": {} })
@@ -123,10 +130,18 @@ fn options(writers: usize) -> EngineOptions {
 
 /// What an engine appends for so many runs.
 async fn record(settings: &Settings, runs: usize) -> io::Result<Vec<Vec<Append>>> {
-    let store = Arc::new(Recorded::over(Arc::new(MemoryStore::new(Arc::new(
-        SystemClock,
-    )))));
-    let engine = host::engine(store.clone(), &settings.dir, options(64));
+    let appends = Arc::new(Mutex::new(BTreeMap::<StreamId, Vec<Append>>::new()));
+    let noted = Arc::clone(&appends);
+    let memory = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+    let store = Observed::new(memory, move |batch, guard, hold| {
+        let append = (batch.clone(), guard, hold.clone());
+        let mut noted = noted.lock();
+        noted
+            .entry(batch.stream().clone())
+            .or_default()
+            .push(append);
+    });
+    let engine = host::engine(Arc::new(store), &settings.dir, options(64));
     let prepared = host::prepare(&engine, &three_steps()).await?;
     let driver = engine.clone();
     host::concurrently(64, runs, move |_| {
@@ -135,7 +150,7 @@ async fn record(settings: &Settings, runs: usize) -> io::Result<Vec<Vec<Append>>
     })
     .await?;
     engine.drain(std::time::Duration::from_secs(10)).await;
-    let recorded = store.take();
+    let recorded: Vec<_> = std::mem::take(&mut *appends.lock()).into_values().collect();
     if recorded.len() != runs || recorded.iter().any(|batches| batches.len() != BATCHES) {
         return Err(host::failed(
             "a three-step run is no longer four batches: the benchmark no longer measures what it says",

@@ -152,18 +152,7 @@ pub(crate) fn child(ask: &Ask, begun: Instant) -> io::Result<Found> {
         Ok(Found {
             open_ms,
             driven_ms,
-            peak_mib: peak_mib()?,
+            peak_mib: host::peak_mib()?,
         })
     })
-}
-
-/// The most memory this process ever had resident.
-fn peak_mib() -> io::Result<f64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let kib = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"))
-        .and_then(|text| text.trim().parse::<f64>().ok())
-        .ok_or_else(|| host::failed("the system does not say how much memory a process had"))?;
-    Ok(kib / 1_024.0)
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{at_rest, host, snapshot};
+use crate::{at_rest, host, http, snapshot};
 
 /// What a child is asked, as the value of the hidden option `--child`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -16,6 +16,8 @@ pub(crate) enum Order {
     Snapshot(snapshot::Ask),
     /// Open a large store and drive what is due.
     AtRest(at_rest::Ask),
+    /// Serve until there is no more input.
+    Serve(http::serving::Ask),
 }
 
 /// A child process.
@@ -38,6 +40,7 @@ impl Child {
     pub(crate) fn obey(order: &str, begun: Instant) -> io::Result<String> {
         let answer = match serde_json::from_str(order)? {
             Order::Snapshot(ask) => serde_json::to_string(&snapshot::child(&ask, begun)?)?,
+            Order::Serve(ask) => serde_json::to_string(&http::serving::child(&ask)?)?,
             Order::AtRest(ask) => serde_json::to_string(&at_rest::child(&ask, begun)?)?,
         };
         Ok(answer)

@@ -140,3 +140,14 @@ pub(crate) fn block_on<T>(work: impl Future<Output = io::Result<T>>) -> io::Resu
         .build()?
         .block_on(work)
 }
+
+/// The most memory this process ever had resident.
+pub(crate) fn peak_mib() -> io::Result<f64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let kib = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"))
+        .and_then(|text| text.trim().parse::<f64>().ok())
+        .ok_or_else(|| failed("the system does not say how much memory a process had"))?;
+    Ok(kib / 1_024.0)
+}

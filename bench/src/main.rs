@@ -11,9 +11,10 @@ mod appends;
 mod at_rest;
 mod child;
 mod host;
+mod http;
 mod machine;
+mod observed;
 mod raw_log;
-mod recorded;
 mod report;
 mod series;
 mod snapshot;
@@ -46,6 +47,7 @@ const BENCHMARKS: &[Benchmark] = &[
     appends::BENCHMARK,
     snapshot::BENCHMARK,
     at_rest::BENCHMARK,
+    http::BENCHMARK,
 ];
 
 /// Measures Runwright on this machine.
@@ -99,6 +101,22 @@ impl Settings {
         match self.size {
             Size::Full => vec![1, 16, 64, 512],
             Size::Small => vec![1, 16],
+        }
+    }
+
+    /// How many clients ask at a time, case by case.
+    fn clients(&self) -> Vec<usize> {
+        match self.size {
+            Size::Full => vec![1, 16, 64],
+            Size::Small => vec![1, 4],
+        }
+    }
+
+    /// How many follow one stream at a time, case by case.
+    fn subscribers(&self) -> Vec<usize> {
+        match self.size {
+            Size::Full => vec![1, 200],
+            Size::Small => vec![1, 4],
         }
     }
 

@@ -1,6 +1,5 @@
-//! A store that notes every append, so that the same batches can be given to a bare store.
+//! A store that tells of every append, as soon as it is acknowledged.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,44 +8,36 @@ use kernel::batch::Batch;
 use kernel::digest::Digest;
 use kernel::ids::{HolderId, StreamId, TenantId};
 use kernel::time::Timestamp;
-use parking_lot::Mutex;
 use store::*;
 
 type Answer<T> = Result<T, StoreError>;
 
-/// An append as it was asked for.
-pub(crate) type Append = (Batch, Guard, HoldChange);
+type Tell = dyn Fn(&Batch, Guard, &HoldChange) + Send + Sync;
 
-/// Notes every append that its inner store acknowledges.
-pub(crate) struct Recorded {
+/// Tells of every append that its inner store acknowledges.
+pub(crate) struct Observed {
     inner: Arc<dyn Store>,
-    appends: Mutex<BTreeMap<StreamId, Vec<Append>>>,
+    tell: Box<Tell>,
 }
 
-impl Recorded {
-    pub(crate) fn over(inner: Arc<dyn Store>) -> Self {
+impl Observed {
+    pub(crate) fn new(
+        inner: Arc<dyn Store>,
+        tell: impl Fn(&Batch, Guard, &HoldChange) + Send + Sync + 'static,
+    ) -> Self {
         Self {
             inner,
-            appends: Mutex::default(),
+            tell: Box::new(tell),
         }
-    }
-
-    /// The appends so far, stream by stream, each stream's in their order.
-    pub(crate) fn take(&self) -> Vec<Vec<Append>> {
-        std::mem::take(&mut *self.appends.lock())
-            .into_values()
-            .collect()
     }
 }
 
 #[async_trait]
-impl Store for Recorded {
+impl Store for Observed {
     async fn append(&self, batch: Batch, guard: Guard, hold: HoldChange) -> Answer<Appended> {
-        let note = (batch.clone(), guard, hold.clone());
+        let copy = (batch.clone(), hold.clone());
         let appended = self.inner.append(batch, guard, hold).await?;
-        let mut appends = self.appends.lock();
-        let stream = note.0.stream().clone();
-        appends.entry(stream).or_default().push(note);
+        (self.tell)(&copy.0, guard, &copy.1);
         Ok(appended)
     }
 
