@@ -100,10 +100,7 @@ pub(crate) async fn run_to_end(engine: &Engine, prepared: &Prepared) -> io::Resu
     let (id, new) = new_run(prepared);
     let mut progress = engine.door().hints().watch(&id);
     engine.create(new).await.map_err(failed)?;
-    progress
-        .wait_for(|progress| progress.settled)
-        .await
-        .map_err(failed)?;
+    progress.settled().await;
     Ok(id)
 }
 

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child as Process, Command, Stdio};
+use std::process::{Child as Process, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
 use kernel::audit::Actor;
@@ -41,6 +41,7 @@ pub(crate) struct Spent {
 /// A server process. It is killed where it is not stopped.
 pub(crate) struct Server {
     process: Process,
+    says: BufReader<ChildStdout>,
     pub(crate) address: SocketAddr,
     pub(crate) key: String,
 }
@@ -57,18 +58,14 @@ impl Server {
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()?;
+        let stdout = process.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let mut says = BufReader::new(stdout);
         let mut line = String::new();
-        let stdout = process.stdout.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
-        // One byte at a time, so that nothing behind the line is taken.
-        for byte in stdout.bytes() {
-            match byte? {
-                b'\n' => break,
-                byte => line.push(char::from(byte)),
-            }
-        }
+        says.read_line(&mut line)?;
         let Address { address, key } = serde_json::from_str(&line)?;
         Ok(Self {
             process,
+            says,
             address,
             key,
         })
@@ -77,9 +74,8 @@ impl Server {
     /// Stops it in order and asks what it took.
     pub(crate) fn stop(mut self) -> io::Result<Spent> {
         drop(self.process.stdin.take());
-        let stdout = self.process.stdout.take();
         let mut line = String::new();
-        BufReader::new(stdout.ok_or(io::ErrorKind::BrokenPipe)?).read_line(&mut line)?;
+        self.says.read_line(&mut line)?;
         self.process.wait()?;
         Ok(serde_json::from_str(&line)?)
     }

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use kernel::ids::{NodeId, Seq, StreamId};
 use kernel::run::{Event, Run, RunEvent};
 use runtime::door::Door;
-use runtime::hints::Progress;
+use runtime::hints::Watch;
 use store::{ReadFrom, StoreError};
-use tokio::sync::watch;
 
 /// Events read of a run at a time.
 const PAGE: usize = 1_000;
@@ -29,7 +28,7 @@ pub(crate) struct Followed {
     pub parent: Option<Parent>,
     /// The first event of the batch read last.
     pub cause: Option<Seq>,
-    hint: watch::Receiver<Progress>,
+    hint: Watch,
 }
 
 /// The node that started a run.
@@ -183,11 +182,11 @@ impl Follower {
     ) -> Result<(), StoreError> {
         let followed = &mut self.runs[of];
         let is_new = followed.run.head.next_seq == 0;
-        let is_hinted = followed.hint.has_changed().unwrap_or(false);
+        let is_hinted = followed.hint.has_changed();
         if followed.run.is_settled() || !(is_new || is_hinted || look == Look::Everywhere) {
             return Ok(());
         }
-        followed.hint.mark_unchanged();
+        followed.hint.look();
         loop {
             let from = ReadFrom::Seq(followed.run.head.next_seq);
             let stream = &followed.run.header.stream;

@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::door::{Done, Door, DoorError};
 use crate::drive::{Ask, Driver};
-use crate::hints::{Hints, Progress};
+use crate::hints::Hints;
 use crate::nodes::{Ports, Registry};
 use crate::plans::{Plans, Prepared};
 use crate::redact::Redactor;
@@ -349,9 +349,8 @@ impl Engine {
                 return Ok(run);
             }
             let poll = self.inner.options.poll;
-            let settled = progress.wait_for(|progress: &Progress| progress.settled);
             // Either way the store is asked again: the hint may be another process's to give.
-            let _ = tokio::time::timeout(poll, settled).await;
+            let _ = tokio::time::timeout(poll, progress.settled()).await;
         }
     }
 

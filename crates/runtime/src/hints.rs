@@ -1,13 +1,19 @@
 //! Hints a process gives itself: there may be something to do. They may be lost, doubled or
 //! late; whoever waits on one looks at the store again before it acts.
+//!
+//! Of a run that somebody watches, the last events this process appended come along, so that
+//! those who follow it need not read the store for what was durable a moment ago.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use kernel::ids::{Seq, StreamId};
-use kernel::run::Run;
+use kernel::run::{Event, Run};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
+
+/// Bytes of events kept of a watched run. An event more may be kept.
+const RECENT_BYTES: usize = 64 << 10;
 
 /// The hints of one process.
 #[derive(Clone, Default)]
@@ -19,15 +25,28 @@ pub struct Hints {
 struct Inner {
     queue: Notify,
     outbox: Notify,
-    // A std-like mutex: held for a map look-up, never across an await.
+    // Held for a map look-up, never across an await.
     watched: Mutex<Watched>,
 }
 
 #[derive(Default)]
 struct Watched {
-    senders: HashMap<StreamId, watch::Sender<Progress>>,
+    runs: HashMap<StreamId, Arc<WatchedRun>>,
     /// How many there were after those that nobody watches were last dropped.
     swept: usize,
+}
+
+#[derive(Default)]
+struct WatchedRun {
+    progress: watch::Sender<Progress>,
+    recent: Mutex<Recent>,
+}
+
+/// The last events of a run, without a gap.
+#[derive(Default)]
+struct Recent {
+    events: VecDeque<(Arc<Event>, usize)>,
+    bytes: usize,
 }
 
 /// How far a run has come, as far as this process knows.
@@ -37,6 +56,14 @@ pub struct Progress {
     pub next_seq: Seq,
     /// Whether it has settled.
     pub settled: bool,
+    /// Its status; empty before anything is known.
+    pub status: &'static str,
+}
+
+/// Follows what this process appends to a run.
+pub struct Watch {
+    run: Arc<WatchedRun>,
+    progress: watch::Receiver<Progress>,
 }
 
 impl Hints {
@@ -60,27 +87,183 @@ impl Hints {
         self.inner.outbox.notified().await;
     }
 
-    /// Something was appended to a run.
-    pub(crate) fn appended(&self, run: &Run) {
-        let watched = self.inner.watched.lock();
-        if let Some(sender) = watched.senders.get(&run.header.stream) {
-            sender.send_replace(Progress {
-                next_seq: run.head.next_seq,
-                settled: run.is_settled(),
-            });
+    /// Events of a run, so many bytes together, are durable.
+    pub(crate) fn appended(&self, run: &Run, events: &[Event], bytes: usize) {
+        let watched = self
+            .inner
+            .watched
+            .lock()
+            .runs
+            .get(&run.header.stream)
+            .cloned();
+        let Some(watched) = watched else { return };
+        watched.recent.lock().push(events, bytes);
+        let progress = Progress {
+            next_seq: run.head.next_seq,
+            settled: run.is_settled(),
+            status: run.status(),
+        };
+        // Two appends may tell of themselves in the other order; what is further stands.
+        watched.progress.send_if_modified(|known| {
+            let is_further = known.next_seq < progress.next_seq;
+            if is_further {
+                *known = progress;
+            }
+            is_further
+        });
+    }
+
+    /// Follows what this process appends to a run from now on.
+    pub fn watch(&self, stream: &StreamId) -> Watch {
+        let mut watched = self.inner.watched.lock();
+        if watched.runs.len() > 2 * watched.swept + 64 {
+            watched
+                .runs
+                .retain(|_, run| run.progress.receiver_count() > 0);
+            watched.swept = watched.runs.len();
+        }
+        let run = watched.runs.entry(stream.clone()).or_default().clone();
+        Watch {
+            progress: run.progress.subscribe(),
+            run,
+        }
+    }
+}
+
+impl Watch {
+    /// Waits until more is known of the run than was looked at. `false` when nobody can tell any
+    /// more.
+    pub async fn changed(&mut self) -> bool {
+        self.progress.changed().await.is_ok()
+    }
+
+    /// Waits until this process knows that the run has settled.
+    pub async fn settled(&mut self) {
+        // The sender lives as long as this watch.
+        let _ = self.progress.wait_for(|progress| progress.settled).await;
+    }
+
+    /// Whether more is known than was looked at.
+    pub fn has_changed(&self) -> bool {
+        self.progress.has_changed().unwrap_or(false)
+    }
+
+    /// What is known now; it counts as looked at.
+    pub fn look(&mut self) -> Progress {
+        *self.progress.borrow_and_update()
+    }
+
+    /// At most `limit` events from `next` on, and how far the run had come, where this process
+    /// has appended that part itself and still keeps it. Empty where the store has to be asked.
+    pub(crate) fn recent(&mut self, next: Seq, limit: usize) -> (Vec<Arc<Event>>, Progress) {
+        let progress = self.look();
+        let recent = self.run.recent.lock();
+        (recent.from(next, progress.next_seq, limit), progress)
+    }
+}
+
+impl Recent {
+    fn push(&mut self, events: &[Event], bytes: usize) {
+        let (Some(first), end) = (events.first(), self.end()) else {
+            return;
+        };
+        if end.is_some_and(|end| end > first.seq) {
+            // Told of late: the store has it.
+            return;
+        }
+        if end != Some(first.seq) {
+            *self = Self::default();
+        }
+        // About: no reader is told sizes.
+        let size = bytes.div_ceil(events.len());
+        for event in events {
+            self.events.push_back((Arc::new(event.clone()), size));
+            self.bytes += size;
+        }
+        while self.bytes > RECENT_BYTES && self.events.len() > 1 {
+            if let Some((_, size)) = self.events.pop_front() {
+                self.bytes -= size;
+            }
         }
     }
 
-    /// Follows what this process appends to a run.
-    pub fn watch(&self, stream: &StreamId) -> watch::Receiver<Progress> {
-        let mut watched = self.inner.watched.lock();
-        if watched.senders.len() > 2 * watched.swept + 64 {
-            watched
-                .senders
-                .retain(|_, sender| sender.receiver_count() > 0);
-            watched.swept = watched.senders.len();
+    /// The sequence behind the last event.
+    fn end(&self) -> Option<Seq> {
+        self.events.back().map(|(last, _)| last.seq + 1)
+    }
+
+    fn from(&self, next: Seq, end: Seq, limit: usize) -> Vec<Arc<Event>> {
+        let first = self.events.front().map(|(first, _)| first.seq);
+        let (Some(first), true) = (first, self.end() == Some(end)) else {
+            return Vec::new();
+        };
+        match next.checked_sub(first) {
+            Some(skip) => {
+                let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+                let events = self.events.iter().skip(skip).take(limit);
+                events.map(|(event, _)| event.clone()).collect()
+            }
+            None => Vec::new(),
         }
-        let sender = watched.senders.entry(stream.clone()).or_default();
-        sender.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kernel::run::RunEvent;
+    use kernel::time::Timestamp;
+
+    use super::*;
+
+    fn events(seqs: std::ops::Range<Seq>) -> Vec<Event> {
+        let event = |seq| Event {
+            seq,
+            at: Timestamp(0),
+            cause: None,
+            body: RunEvent::RunResumed { reason: None },
+        };
+        seqs.map(event).collect()
+    }
+
+    fn push(recent: &mut Recent, seqs: std::ops::Range<Seq>, size: usize) {
+        let events = events(seqs);
+        recent.push(&events, size * events.len());
+    }
+
+    fn seqs(recent: &Recent, next: Seq, end: Seq) -> Vec<Seq> {
+        let found = recent.from(next, end, 100);
+        found.iter().map(|event| event.seq).collect()
+    }
+
+    #[test]
+    fn what_was_appended_in_order_is_given_from_any_place_in_it() {
+        let mut recent = Recent::default();
+        push(&mut recent, 0..2, 10);
+        push(&mut recent, 2..5, 10);
+        assert_eq!(seqs(&recent, 0, 5), [0, 1, 2, 3, 4]);
+        assert_eq!(seqs(&recent, 3, 5), [3, 4]);
+        assert!(seqs(&recent, 5, 5).is_empty());
+        assert_eq!(recent.from(1, 5, 2).len(), 2);
+    }
+
+    #[test]
+    fn over_a_gap_only_what_lies_behind_it_is_kept_and_nothing_comes_late() {
+        let mut recent = Recent::default();
+        push(&mut recent, 0..2, 10);
+        push(&mut recent, 4..6, 10);
+        push(&mut recent, 2..4, 10);
+        assert!(seqs(&recent, 0, 6).is_empty());
+        assert_eq!(seqs(&recent, 4, 6), [4, 5]);
+        assert!(seqs(&recent, 4, 7).is_empty(), "more is known than is kept");
+    }
+
+    #[test]
+    fn no_more_is_kept_than_the_bound_and_one_event() {
+        let mut recent = Recent::default();
+        push(&mut recent, 0..100, RECENT_BYTES / 10);
+        assert_eq!(seqs(&recent, 90, 100).len(), 10);
+        assert!(seqs(&recent, 89, 100).is_empty());
+        push(&mut recent, 100..101, 10 * RECENT_BYTES);
+        assert_eq!(seqs(&recent, 100, 101), [100]);
     }
 }

@@ -7,12 +7,11 @@ use kernel::ids::{Seq, StreamId};
 use kernel::run::{Event, Run};
 use kernel::stream::StreamHeader;
 use store::{Loaded, ReadFrom, StoreError};
-use tokio::sync::watch;
 
 use super::{Api, ApiError, read};
 use crate::access::{Action, Principal};
 use crate::door::Door;
-use crate::hints::Progress;
+use crate::hints::Watch;
 
 /// How often a log is looked at without a hint: other processes' hints do not reach us.
 const LOOK: Duration = Duration::from_secs(1);
@@ -50,7 +49,7 @@ pub struct Tail {
     cause: Option<Seq>,
     /// How long the log was when following began.
     end: Seq,
-    hint: watch::Receiver<Progress>,
+    hint: Watch,
 }
 
 impl Api {
@@ -106,19 +105,25 @@ impl Tail {
     /// # Errors
     /// The store's.
     pub async fn page(&mut self, limit: usize) -> Result<LogPage, StoreError> {
-        // Marked before reading: what is appended from here on is a change.
-        self.hint.mark_unchanged();
+        let (recent, progress) = self.hint.recent(self.next, limit);
+        if !recent.is_empty() {
+            let events = recent.iter().map(|event| self.step(Event::clone(event)));
+            return Ok(LogPage {
+                events: events.collect(),
+                next: self.next,
+                end: progress.next_seq,
+                status: progress.status.to_owned(),
+                settled: progress.settled,
+            });
+        }
+        // What is appended from here on is a change: the hint was looked at before the store.
         let from = ReadFrom::Seq(self.next);
-        let stream = &self.header.stream;
-        let loaded = self.door.store().load(stream, from, limit).await?;
+        let stream = self.header.stream.clone();
+        let loaded = self.door.store().load(&stream, from, limit).await?;
         let mut events = Vec::with_capacity(loaded.records.len());
         for record in &loaded.records {
-            let event = read_event(stream, self.next, &record.content)?;
-            if event.cause.is_some() {
-                self.cause = Some(event.seq);
-            }
-            self.next += 1;
-            events.push((event, self.cause));
+            let event = read_event(&stream, self.next, &record.content)?;
+            events.push(self.step(event));
         }
         Ok(LogPage {
             events,
@@ -129,10 +134,19 @@ impl Tail {
         })
     }
 
+    /// Goes past an event.
+    fn step(&mut self, event: Event) -> (Event, Option<Seq>) {
+        if event.cause.is_some() {
+            self.cause = Some(event.seq);
+        }
+        self.next = event.seq + 1;
+        (event, self.cause)
+    }
+
     /// Waits until there may be more. Returns early rather than late.
     pub async fn changed(&mut self) {
         let changed = tokio::time::timeout(LOOK, self.hint.changed());
-        if let Ok(Err(_)) = changed.await {
+        if let Ok(false) = changed.await {
             // Nobody hints any more: the slow look is all there is.
             tokio::time::sleep(LOOK).await;
         }

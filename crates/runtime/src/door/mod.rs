@@ -280,6 +280,8 @@ impl Door {
         let has_messages = !decided.batch.outbox().is_empty();
         let is_runnable = decided.batch.index().runnable || !decided.batch.timers().is_empty();
         let batch = decided.batch.claiming(keys);
+        let bytes = batch.records().iter().map(|record| record.content.len());
+        let bytes = bytes.sum();
         let appended = self
             .store
             .append(batch, guard, hold)
@@ -288,7 +290,7 @@ impl Door {
                 error: error.into(),
                 run: None,
             })?;
-        self.hints.appended(&decided.run);
+        self.hints.appended(&decided.run, &decided.events, bytes);
         if has_messages {
             self.hints.outbox();
         }
