@@ -1,8 +1,13 @@
 //! Keeping holds alive, and saying when one is lost.
 
+use std::time::Duration;
+
 use store::StoreError;
 
 use crate::engine::Engine;
+
+/// How often is looked, while the engine stops, whether any hold is left.
+const LAST_LOOK: Duration = Duration::from_millis(20);
 
 /// Renews every hold of the engine three times per life. A hold that has passed on, or that
 /// could not be renewed in time, is lost: its driver stops what it runs before another process
@@ -14,15 +19,18 @@ pub(crate) async fn renew(engine: Engine) {
     let stop = engine.inner.shutdown.stop.clone();
     let drain = engine.inner.shutdown.drain.clone();
     loop {
-        tokio::select! {
-            _ = tick.tick() => {}
+        let draining = drain.is_cancelled();
+        let renews = tokio::select! {
+            _ = tick.tick() => true,
             () = stop.cancelled() => return,
-        }
+            () = drain.cancelled(), if !draining => false,
+            () = tokio::time::sleep(LAST_LOOK), if draining => false,
+        };
         let holds = engine.holds();
-        if holds.is_empty() {
-            if drain.is_cancelled() {
-                return;
-            }
+        if holds.is_empty() && drain.is_cancelled() {
+            return;
+        }
+        if holds.is_empty() || !renews {
             continue;
         }
         let store = engine.inner.door.store();

@@ -26,6 +26,7 @@ pub mod route;
 pub mod routes;
 mod sse;
 mod trace;
+mod wire;
 
 pub use app::{App, Phase, app};
 pub use auth::Gate;

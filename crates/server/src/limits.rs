@@ -17,6 +17,8 @@ pub struct Limits {
     pub definition_bytes: usize,
     /// Bytes of a request's line and headers together.
     pub head_bytes: usize,
+    /// Bytes of a request's address.
+    pub address_bytes: usize,
     /// Headers of a request.
     pub headers: usize,
     /// How long a request's line and headers may take, and how long a connection may idle.
@@ -41,6 +43,7 @@ impl Default for Limits {
             body_bytes: MAX_VALUE_BYTES,
             definition_bytes: 4 << 20,
             head_bytes: 64 << 10,
+            address_bytes: 16 << 10,
             headers: 100,
             head_time: Duration::from_secs(30),
             body_time: Duration::from_secs(30),

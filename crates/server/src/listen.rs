@@ -19,6 +19,7 @@ use tower::ServiceExt;
 
 use crate::app::{App, app};
 use crate::metrics::Counted;
+use crate::wire::Wire;
 
 /// A server that listens and has not begun to answer.
 pub struct Listening {
@@ -99,8 +100,10 @@ async fn connection(stream: TcpStream, router: Router, state: App) {
         .header_read_timeout(limits.head_time)
         .max_headers(limits.headers)
         .max_buf_size(limits.head_bytes.max(8_192));
-    let connection =
-        builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    let connection = builder.serve_connection(
+        TokioIo::new(Wire::new(stream, limits.stall_time)),
+        TowerToHyperService::new(service),
+    );
     let mut connection = std::pin::pin!(connection);
     let mut is_told = false;
     loop {

@@ -32,7 +32,7 @@ pub(crate) async fn answer(
     let trace = Trace::of(request.headers());
     let method = request.method().clone();
     let encoding = Encoding::of(request.headers());
-    let found = find(table.as_deref(), params, &request);
+    let found = check_head(&app, &request).and_then(|()| find(table.as_deref(), params, &request));
     let (route, result, tenant) = match found {
         Ok((route, params)) => {
             let (result, tenant) = handle(&app, &route, params, request, &trace).await;
@@ -94,6 +94,26 @@ fn log(
     match status.is_server_error() {
         true => answered!(tracing::Level::WARN),
         false => answered!(tracing::Level::DEBUG),
+    }
+}
+
+/// The connection reads a little more than it is allowed to: here the bounds are exact.
+fn check_head(app: &App, request: &Request) -> Result<(), Problem> {
+    let limits = app.limits();
+    let address = request
+        .uri()
+        .path_and_query()
+        .map_or(0, |it| it.as_str().len());
+    if address > limits.address_bytes {
+        return Err(Problem::address_too_long());
+    }
+    let sizes = request.headers().iter();
+    let bytes: usize = sizes
+        .map(|(name, value)| name.as_str().len() + value.len())
+        .sum();
+    match bytes > limits.head_bytes {
+        true => Err(Problem::headers_too_large()),
+        false => Ok(()),
     }
 }
 

@@ -121,6 +121,24 @@ impl Problem {
         .with("limit", limit)
     }
 
+    /// 414 for the address.
+    pub fn address_too_long() -> Self {
+        Self::new(
+            StatusCode::URI_TOO_LONG,
+            "uri_too_long",
+            "the address is longer than allowed",
+        )
+    }
+
+    /// 431 for the headers.
+    pub fn headers_too_large() -> Self {
+        Self::new(
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            "headers_too_large",
+            "the headers are more or larger than allowed",
+        )
+    }
+
     /// 503: not now.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(

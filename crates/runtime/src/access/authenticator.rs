@@ -132,6 +132,11 @@ impl Authenticator {
                 return Err(AuthError::Unavailable);
             }
         };
+        // A key made a moment ago works at once: it is asked for before it is refused.
+        let registry = match registry.key(token.key()) {
+            Some(_) => registry,
+            None => self.registry_now(&stream, &registry).await,
+        };
         // Only who knows the secret learns what became of the key.
         let key = registry.key(token.key());
         let key = key.filter(|key| token.has_digest(&key.digest));
@@ -169,6 +174,16 @@ impl Authenticator {
             Some(registry) => Ok(registry),
             None => self.ask(stream, &kept).await,
         }
+    }
+
+    /// A registry as it is now, or as it was seen where the store cannot tell.
+    async fn registry_now(&self, stream: &StreamId, seen: &Arc<Registry>) -> Arc<Registry> {
+        let Some(kept) = self.registries.lock().get(stream).cloned() else {
+            return seen.clone();
+        };
+        let _asking = kept.asking.lock().await;
+        let asked = self.ask(stream, &kept).await;
+        asked.unwrap_or_else(|_| seen.clone())
     }
 
     /// Asks the store for what was appended to a registry since it was last seen.

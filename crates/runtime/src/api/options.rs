@@ -108,9 +108,14 @@ impl Reader<'_> {
         self.problems.add(path, ProblemCode::InvalidValue, what);
     }
 
+    /// A value that is there; a client may write null for one that is not.
+    fn get(&self, name: &str) -> Option<&Value> {
+        self.configurable.get(name).filter(|value| !value.is_null())
+    }
+
     /// A whole number from 1 on.
     fn count(&mut self, name: &str) -> Option<u64> {
-        let value = self.configurable.get(name)?;
+        let value = self.get(name)?;
         // 3.0 is a whole number to JSON.
         let float = value.as_f64().filter(|n| n.fract() == 0.0 && *n < 9e15);
         let count = value
@@ -126,7 +131,7 @@ impl Reader<'_> {
     }
 
     fn within(&mut self, name: &str, range: std::ops::RangeInclusive<f64>) {
-        let Some(value) = self.configurable.get(name) else {
+        let Some(value) = self.get(name) else {
             return;
         };
         if !value.as_f64().is_some_and(|n| range.contains(&n)) {
@@ -136,18 +141,18 @@ impl Reader<'_> {
     }
 
     fn text(&mut self, name: &str) {
-        if self
-            .configurable
-            .get(name)
-            .is_some_and(|value| !value.is_string())
-        {
+        if self.get(name).is_some_and(|value| !value.is_string()) {
             self.wrong(name, "must be a text");
         }
     }
 
     /// The dimensions the kernel counts.
     fn budget(&mut self) -> BTreeMap<String, u64> {
-        let Some(budget) = self.configurable.get("budget") else {
+        let Some(budget) = self
+            .configurable
+            .get("budget")
+            .filter(|budget| !budget.is_null())
+        else {
             return BTreeMap::new();
         };
         let Some(budget) = budget.as_object() else {

@@ -97,6 +97,8 @@ fn idempotency_key(cx: &Cx) -> Result<Option<String>, Problem> {
 
 /// Reads the closed body of a creation, listing everything that is wrong with it.
 fn read(mut body: Map<String, Value>) -> Result<RunOrder, Problem> {
+    // A client may write null for what it leaves out.
+    body.retain(|_, value| !value.is_null());
     let mut problems = Problems::new();
     let mut text = |body: &mut Map<String, Value>, name: &'static str| match body.remove(name) {
         None => None,
@@ -161,7 +163,10 @@ fn read(mut body: Map<String, Value>) -> Result<RunOrder, Problem> {
         let capability = "webhooks";
         return Err(ApiError::NotProvided { capability }.into());
     }
-    if configurable.contains_key("mockProvider") {
+    if configurable
+        .get("mockProvider")
+        .is_some_and(|mock| !mock.is_null())
+    {
         return Err(Problem::new(
             StatusCode::FORBIDDEN,
             "mock_provider_forbidden",

@@ -1,0 +1,134 @@
+//! Every route as nobody, as another tenant and without the scope.
+
+use std::collections::BTreeSet;
+
+use runtime::access::{Scope, Scopes};
+use serde_json::json;
+use server::route::{Access, Route};
+
+use crate::client::Request;
+use crate::host::Host;
+
+/// How to call a route for a run, and what another tenant is answered. A route that is not here
+/// fails the tests below.
+fn call(route: &Route, run: &str) -> (Request, u16) {
+    let path = route.path.replace("{runId}", run);
+    let (path, body, other_tenant) = match (route.method.as_str(), route.path) {
+        ("GET", "/.well-known/openwop" | "/v1/openapi.json") => (path, None, 200),
+        ("GET", "/healthz" | "/readyz" | "/metrics") => (path, None, 200),
+        // Shared with every tenant.
+        ("GET", "/v1/workflows/{workflowId}") => (path.replace("{workflowId}", "three"), None, 200),
+        ("GET", "/v1/workflows") => (path, None, 200),
+        ("POST", "/v1/workflows") => (path, Some(crate::host::chain("mine", &[])), 400),
+        ("PUT", "/v1/workflows/{workflowId}") => {
+            let path = path.replace("{workflowId}", "mine");
+            (path, Some(crate::host::chain("mine", &[])), 400)
+        }
+        ("POST", "/v1/runs") => {
+            let body = json!({ "workflowId": "three", "tenantId": "acme" });
+            (path, Some(body), 403)
+        }
+        ("GET", "/v1/runs") => (path, None, 200),
+        ("GET", "/v1/runs/{runId}") => (path, None, 404),
+        ("GET", "/v1/runs/{runId}/events" | "/v1/runs/{runId}/events/poll") => (path, None, 404),
+        ("POST", "/v1/runs/{runId}/cancel" | "/v1/runs/{runId}:cancel") => {
+            (path, Some(json!({})), 404)
+        }
+        (method, path) => panic!("say here who may call {method} {path}, and what others see"),
+    };
+    let request = Request::new(route.method.as_str(), &path);
+    match body {
+        Some(body) => (request.json(&body), other_tenant),
+        None => (request, other_tenant),
+    }
+}
+
+#[tokio::test]
+async fn every_route_refuses_nobody_and_who_lacks_the_scope() {
+    let host = Host::new().await;
+    let run = host.completed(&json!({ "workflowId": "three" })).await;
+    for route in server::routes::all() {
+        let (request, _) = call(&route, &run);
+        let Access::May(action) = route.access else {
+            let answer = request.send(host.address).await;
+            assert_eq!(answer.status, 200, "{}", route.path);
+            continue;
+        };
+        let what = format!("{} {}", route.method, route.path);
+        let nobody = request.clone().send(host.address).await;
+        assert_eq!(nobody.refusal(401), "unauthenticated", "{what}");
+
+        let others = Scope::ALL
+            .into_iter()
+            .filter(|scope| *scope != action.scope());
+        let others = Scopes::Only(others.collect::<BTreeSet<_>>());
+        let key = host.key_of("acme", None, others).await;
+        let answer = request.clone().key(&key).send(host.address).await;
+        assert_eq!(answer.refusal(403), "insufficient_scope", "{what}");
+        let needs = &answer.json()["details"]["requiredScope"];
+        assert_eq!(needs, action.scope().as_str(), "{what}");
+
+        let only = Scopes::Only(BTreeSet::from([action.scope()]));
+        let key = host.key_of("acme", None, only).await;
+        let answer = request.key(&key).send(host.address).await;
+        assert!(
+            ![401, 403].contains(&answer.status),
+            "{what}: {}",
+            answer.status
+        );
+    }
+}
+
+#[tokio::test]
+async fn another_tenant_and_another_workspace_see_nothing() {
+    let host = Host::new().await;
+    let run = host
+        .completed(&json!({ "workflowId": "three", "scopeId": "red" }))
+        .await;
+    let stranger = host.key_of("umbrella", None, Scopes::Everything).await;
+    let neighbour = host.key_of("acme", Some("blue"), Scopes::Everything).await;
+    let member = host.key_of("acme", Some("red"), Scopes::Everything).await;
+    for route in server::routes::all() {
+        let (request, expected) = call(&route, &run);
+        for key in [&stranger, &neighbour] {
+            let answer = request.clone().key(key).send(host.address).await;
+            let is_own_tenant = key == &neighbour && route.path == "/v1/runs";
+            if !is_own_tenant {
+                assert_eq!(answer.status, expected, "{} {}", route.method, route.path);
+            }
+            let text = String::from_utf8_lossy(&answer.body);
+            assert!(!text.contains(&run), "{}: {text}", route.path);
+        }
+    }
+    let answer = Request::new("GET", &format!("/v1/runs/{run}")).key(&member);
+    let answer = answer.send(host.address).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.json()["owner"]["workspace"], "red");
+}
+
+#[tokio::test]
+async fn credentials_that_open_nothing_say_so_and_are_not_repeated() {
+    let host = Host::new().await;
+    let canary = "canary-0123456789";
+    for (value, code) in [
+        (format!("Bearer {canary}"), "invalid_token"),
+        (format!("Bearer rw_{canary}"), "invalid_token"),
+        (format!("Bearer {}x", host.key), "invalid_token"),
+        (format!("Bearer eyJ{canary}.e30.x"), "invalid_token"),
+        (format!("Basic {canary}"), "unauthenticated"),
+        ("Bearer".to_owned(), "unauthenticated"),
+        ("Bearer ".to_owned(), "unauthenticated"),
+    ] {
+        let request = Request::new("GET", "/v1/runs").header("authorization", &value);
+        let answer = request.send(host.address).await;
+        let told = answer.refusal(401);
+        assert!(told == code || told == "invalid_token", "{value}: {told}");
+        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        assert!(!text.contains(canary), "{text}");
+        assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
+    }
+    let twice = Request::new("GET", "/v1/runs")
+        .key(&host.key)
+        .key(&host.key);
+    assert_eq!(twice.send(host.address).await.refusal(401), "invalid_token");
+}

@@ -1,0 +1,214 @@
+//! A server on a store of its own.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kernel::audit::Actor;
+use kernel::ids::TenantId;
+use runtime::access::{ApiKeys, AuthOptions, Authenticator, NewKey, Scopes};
+use runtime::api::Api;
+use runtime::definitions::shared_tenant;
+use runtime::keyring::FileKeyring;
+use runtime::nodes::{Ports, Registry};
+use runtime::outbound::Outbound;
+use runtime::secrets::SecretSources;
+use runtime::supervisor::Supervisor;
+use runtime::{Engine, EngineOptions};
+use serde_json::{Value, json};
+use server::listen::Listening;
+use server::{App, Gate, Limits};
+use store::Store;
+use store_sqlite::{Access, Options, SqliteStore};
+use tokio::task::JoinHandle;
+
+use crate::client::{Answer, Request};
+
+/// A server that answers, and what stands behind it.
+pub(crate) struct Host {
+    pub(crate) address: SocketAddr,
+    pub(crate) app: App,
+    pub(crate) engine: Engine,
+    /// A key of tenant `acme` that may do everything.
+    pub(crate) key: String,
+    serving: JoinHandle<()>,
+    _folder: tempfile::TempDir,
+}
+
+impl Host {
+    pub(crate) async fn new() -> Self {
+        Self::with(Limits::default()).await
+    }
+
+    pub(crate) async fn with(limits: Limits) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options {
+            access: Access::Create,
+            ..Options::default()
+        };
+        let store = SqliteStore::open(&folder.path().join("store.db"), options).unwrap();
+        let store: Arc<dyn Store> = Arc::new(store);
+        let ports = Ports {
+            supervisor: Supervisor {
+                program: std::env::current_exe().unwrap(),
+                dir: folder.path().join("attempts"),
+            },
+            outbound: Outbound::default(),
+            secrets: Arc::new(SecretSources::none()),
+            keyring: Arc::new(FileKeyring::new(folder.path().join("keyring.json"))),
+            workdir: folder.path().to_owned(),
+        };
+        let options = EngineOptions {
+            poll: Duration::from_millis(50),
+            ..EngineOptions::default()
+        };
+        let engine = Engine::new(
+            store.clone(),
+            Arc::new(Registry::standard()),
+            ports,
+            options,
+        );
+        for definition in definitions() {
+            let document = definition.to_string();
+            let by = Actor::operator();
+            let door = engine.door();
+            let registered = door
+                .register(&shared_tenant(), document.as_bytes(), &by)
+                .await;
+            registered.expect("a definition");
+        }
+        let key = create_key(&engine, "acme", None, Scopes::Everything).await;
+        let gate = Gate::Bearer(Arc::new(Authenticator::new(store, AuthOptions::default())));
+        let app = App::new(Api::new(engine.clone()), gate, limits);
+        let listening = Listening::at(([127, 0, 0, 1], 0).into(), app.clone());
+        let listening = listening.await.unwrap();
+        let address = listening.address().unwrap();
+        engine.start();
+        app.ready();
+        Self {
+            address,
+            app,
+            engine,
+            key,
+            serving: tokio::spawn(listening.serve()),
+            _folder: folder,
+        }
+    }
+
+    /// A key of a tenant.
+    pub(crate) async fn key_of(
+        &self,
+        tenant: &str,
+        workspace: Option<&str>,
+        scopes: Scopes,
+    ) -> String {
+        create_key(&self.engine, tenant, workspace, scopes).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        let request = Request::new("GET", path).key(&self.key);
+        request.send(self.address).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        let request = Request::new("POST", path).key(&self.key).json(body);
+        request.send(self.address).await
+    }
+
+    /// Creates a run and answers its id.
+    pub(crate) async fn create(&self, body: &Value) -> String {
+        let answer = self.post("/v1/runs", body).await;
+        assert_eq!(answer.status, 201, "{}", answer.json());
+        answer.json()["runId"].as_str().unwrap().to_owned()
+    }
+
+    /// Creates a run and waits for its end.
+    pub(crate) async fn completed(&self, body: &Value) -> String {
+        let run = self.create(body).await;
+        self.engine.settled(&run.as_str().into()).await.unwrap();
+        run
+    }
+
+    /// Drains, and waits until nothing is served any more.
+    pub(crate) async fn stop(self) {
+        self.app.drain();
+        self.serving.await.unwrap();
+        self.engine.drain(Duration::from_secs(5)).await;
+    }
+}
+
+async fn create_key(
+    engine: &Engine,
+    tenant: &str,
+    workspace: Option<&str>,
+    scopes: Scopes,
+) -> String {
+    let new = NewKey {
+        principal: Some("somebody".into()),
+        workspace: workspace.map(str::to_owned),
+        scopes,
+        name: None,
+        expires_at: None,
+    };
+    let keys = ApiKeys::new(engine.door().clone());
+    let by = Actor::operator();
+    let issued = keys.create(&TenantId::new(tenant), new, &by).await;
+    issued.expect("a key").token.reveal().to_owned()
+}
+
+fn node(id: &str, type_id: &str, config: Value) -> Value {
+    json!({
+        "id": id, "typeId": type_id, "name": id, "position": { "x": 0, "y": 0 },
+        "config": config, "inputs": {},
+    })
+}
+
+/// A definition of nodes one after another.
+pub(crate) fn chain(id: &str, nodes: &[Value]) -> Value {
+    let pairs = nodes.windows(2).enumerate().map(|(n, pair)| {
+        json!({
+            "id": format!("e{n}"),
+            "sourceNodeId": pair[0]["id"], "targetNodeId": pair[1]["id"],
+        })
+    });
+    json!({
+        "id": id, "name": id, "version": "1.0.0", "nodes": nodes,
+        "edges": pairs.collect::<Vec<_>>(),
+        "triggers": [{ "id": "t", "type": "manual", "name": "t", "config": {}, "enabled": true }],
+        "variables": [], "metadata": {}, "settings": {},
+    })
+}
+
+/// What the tests run.
+fn definitions() -> Vec<Value> {
+    let three = [
+        node("a", "core.noop", json!({})),
+        node("b", "core.noop", json!({})),
+        node("c", "core.noop", json!({})),
+    ];
+    let mut greets = chain("greets", &three[..1]);
+    greets["variables"] = json!([{ "name": "who", "type": "string", "required": true }]);
+    let mut closed = chain("closed", &three[..1]);
+    closed["configurableSchema"] = json!({
+        "type": "object", "additionalProperties": false,
+        "properties": { "recursionLimit": { "type": "integer", "minimum": 1 } },
+    });
+    vec![
+        chain("three", &three),
+        chain(
+            "waits",
+            &[node("wait", "core.delay", json!({ "delayMs": 3_600_000 }))],
+        ),
+        chain(
+            "fails",
+            &[node(
+                "fail",
+                "core.fail",
+                json!({ "message": "as it should" }),
+            )],
+        ),
+        chain("unknown", &[node("odd", "acme.unheard-of", json!({}))]),
+        greets,
+        closed,
+    ]
+}

@@ -1,0 +1,252 @@
+//! Input that means harm, over every route: a closed envelope, never a fault of ours, and
+//! nothing of it in the answer.
+
+use std::time::Duration;
+
+use serde_json::json;
+use server::Limits;
+
+use crate::client::{Conn, Request};
+use crate::host::Host;
+
+const CANARY: &str = "canary7f3a";
+
+/// Every route with a run and a workflow in its address.
+fn addresses(run: &str) -> Vec<(String, String)> {
+    let routes = server::routes::all();
+    let address = |route: &server::route::Route| {
+        let path = route
+            .path
+            .replace("{runId}", run)
+            .replace("{workflowId}", "three");
+        (route.method.to_string(), path)
+    };
+    routes.iter().map(address).collect()
+}
+
+#[tokio::test]
+async fn bodies_of_every_kind_are_refused_or_taken_but_never_repeated() {
+    let host = Host::new().await;
+    let run = host.completed(&json!({ "workflowId": "three" })).await;
+    let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
+    let wide = format!("{{{}\"a\":1}}", format!("\"{CANARY}\":1,").repeat(2_000));
+    let bodies: Vec<Vec<u8>> = vec![
+        b"".to_vec(),
+        b"{".to_vec(),
+        b"null".to_vec(),
+        b"[]".to_vec(),
+        b"\"\"".to_vec(),
+        b"{}{}".to_vec(),
+        b"\xff\xfe\x00".to_vec(),
+        b"\xef\xbb\xbf{}".to_vec(),
+        b"{\"a\":1e999}".to_vec(),
+        b"{\"\\ud800\":1}".to_vec(),
+        deep.into_bytes(),
+        wide.into_bytes(),
+        format!("{{\"{CANARY}\":\"{CANARY}\"}}").into_bytes(),
+        format!("{{\"workflowId\":\"{CANARY}\"}}").into_bytes(),
+        format!("{{\"workflowId\":\"three\",\"tenantId\":\"{CANARY}\"}}").into_bytes(),
+        format!("{{\"workflowId\":\"three\",\"tags\":[{{\"{CANARY}\":1}}]}}").into_bytes(),
+        format!("{{\"workflowId\":\"three\",\"inputs\":\"{CANARY}\"}}").into_bytes(),
+        format!("{{\"workflowId\":\"\\u0000{CANARY}\"}}").into_bytes(),
+        format!("{{\"reason\":{{\"{CANARY}\":1}}}}").into_bytes(),
+        format!("{{\"id\":\"{CANARY}\",\"nodes\":[{{\"{CANARY}\":1}}],\"edges\":\"{CANARY}\"}}")
+            .into_bytes(),
+    ];
+    for (method, path) in addresses(&run) {
+        if method == "GET" {
+            continue;
+        }
+        for body in &bodies {
+            for media in ["application/json", "text/plain", CANARY] {
+                let request = Request::new(&method, &path).key(&host.key);
+                let answer = request.body(media, body.clone()).send(host.address).await;
+                let text = String::from_utf8_lossy(&answer.body).into_owned();
+                let what = format!(
+                    "{method} {path} {}",
+                    String::from_utf8_lossy(&body[..body.len().min(60)])
+                );
+                assert!(answer.status < 500, "{what}: {text}");
+                if answer.status >= 400 {
+                    answer.envelope();
+                }
+                assert!(!text.contains(CANARY), "{what}: {text}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn addresses_of_every_kind_are_answered_with_an_envelope() {
+    let host = Host::new().await;
+    let tricks = [
+        "..",
+        "%2e%2e",
+        "..%2f..%2fetc%2fpasswd",
+        "%00",
+        "run-%00",
+        "%ff",
+        "%",
+        "%zz",
+        "a%2Fb",
+        ":",
+        ":cancel",
+        "%3Acancel",
+        "x:y:z",
+        "run-1:nope",
+        ";",
+        "'; drop table runs --",
+        "{runId}",
+        "run-1%0d%0aSet-Cookie:x",
+        CANARY,
+        &"a".repeat(5_000),
+        "%F0%9F%92%A9",
+        "run-1?x=%00",
+        "run-1?lastSequence=%00&streamMode=%ff",
+    ];
+    for before in [
+        "/v1/runs/",
+        "/v1/workflows/",
+        "/v1/",
+        "/",
+        "/v1/runs/run-1/events/",
+        "//v1/runs/",
+        "/v1//runs/",
+    ] {
+        for after in ["", "/", "/events", "/events/poll", "/cancel", ":cancel"] {
+            for trick in &tricks {
+                let path = format!("{before}{trick}{after}").replace(' ', "%20");
+                for method in ["GET", "POST", "DELETE"] {
+                    let request = Request::new(method, &path).key(&host.key);
+                    let answer = request.send(host.address).await;
+                    let text = String::from_utf8_lossy(&answer.body).into_owned();
+                    assert!(
+                        (400..500).contains(&answer.status),
+                        "{method} {path}: {} {text}",
+                        answer.status
+                    );
+                    answer.envelope();
+                    assert!(!text.contains(CANARY), "{path}: {text}");
+                }
+            }
+        }
+    }
+    let text = host.get("/v1/packs/-/search").await;
+    assert_eq!(text.status, 404);
+    assert!(
+        text.header("content-type")
+            .unwrap()
+            .starts_with("text/plain")
+    );
+    assert_eq!(host.get("/runs").await.refusal(400), "validation_error");
+}
+
+#[tokio::test]
+async fn what_is_no_http_gets_an_envelope_too() {
+    let host = Host::new().await;
+    let flood: String = (0..200).map(|n| format!("x-{n}: {CANARY}\r\n")).collect();
+    let long = "y".repeat(100_000);
+    let texts: Vec<(String, u16)> = vec![
+        (format!("{CANARY}\r\n\r\n"), 400),
+        ("GET\r\n\r\n".into(), 400),
+        ("GET / HTTP/9.9\r\n\r\n".into(), 400),
+        ("GET / HTTP/1.1\r\nno colon\r\n\r\n".into(), 400),
+        (
+            "GET / HTTP/1.1\r\nhost: a\r\ncontent-length: x\r\n\r\n".into(),
+            400,
+        ),
+        (
+            "GET / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab".into(),
+            400,
+        ),
+        ("GET / HTTP/1.1\r\nx\0y: 1\r\n\r\n".into(), 400),
+        (format!("GET / HTTP/1.1\r\nhost: a\r\n{flood}\r\n"), 431),
+        (
+            format!("GET / HTTP/1.1\r\nhost: a\r\nx: {long}\r\n\r\n"),
+            431,
+        ),
+        (format!("GET /{long} HTTP/1.1\r\nhost: a\r\n\r\n"), 414),
+        ("\x16\x03\x01\x02\x00\x01\x00\x01\r\n\r\n".into(), 400),
+    ];
+    for (text, status) in texts {
+        let mut conn = Conn::to(host.address).await;
+        conn.send(text.as_bytes()).await;
+        let what = &text[..text.len().min(60)];
+        let answer = conn
+            .answer()
+            .await
+            .unwrap_or_else(|| panic!("no answer to {what:?}"));
+        let is_expected = answer.status == status || (status == 414 && answer.status == 431);
+        assert!(is_expected, "{what:?}: {}", answer.status);
+        answer.envelope();
+        assert!(!String::from_utf8_lossy(&answer.body).contains(CANARY));
+    }
+    assert_eq!(host.get("/healthz").await.status, 200);
+}
+
+#[tokio::test]
+async fn what_is_too_much_or_too_slow_is_told_so() {
+    let limits = Limits {
+        body_bytes: 10_000,
+        body_time: Duration::from_millis(200),
+        head_time: Duration::from_millis(400),
+        streams: 1,
+        ..Limits::default()
+    };
+    let host = Host::with(limits).await;
+    let create = |body: Vec<u8>| {
+        Request::new("POST", "/v1/runs")
+            .key(&host.key)
+            .body("application/json", body)
+    };
+    let answer = create(vec![b' '; 20_000]).send(host.address).await;
+    assert_eq!(answer.refusal(413), "payload_too_large");
+    // The same without saying how long it will be.
+    let mut conn = Conn::to(host.address).await;
+    let head = Request::new("POST", "/v1/runs")
+        .key(&host.key)
+        .header("content-type", "application/json");
+    conn.send(&head.clone().header("transfer-encoding", "chunked").bytes())
+        .await;
+    conn.send(format!("4e20\r\n{}\r\n", " ".repeat(20_000)).as_bytes())
+        .await;
+    assert_eq!(
+        conn.answer().await.unwrap().refusal(413),
+        "payload_too_large"
+    );
+    // A body that never comes.
+    let mut conn = Conn::to(host.address).await;
+    conn.send(&head.clone().header("content-length", "100").bytes())
+        .await;
+    assert_eq!(conn.answer().await.unwrap().refusal(408), "request_timeout");
+    // A body that ends early.
+    let mut conn = Conn::to(host.address).await;
+    conn.send(&head.header("content-length", "100").bytes())
+        .await;
+    conn.send(b"{").await;
+    conn.finish().await;
+    if let Some(answer) = conn.answer().await {
+        assert!((400..500).contains(&answer.status));
+        answer.envelope();
+    }
+    // A head that never ends: the connection does, with or without a word.
+    let mut conn = Conn::to(host.address).await;
+    conn.send(b"GET / HTTP/1.1\r\nx: ").await;
+    if let Some(answer) = conn.answer().await {
+        answer.envelope();
+    }
+    let answer = create(b"{}".to_vec())
+        .header("content-encoding", "gzip")
+        .send(host.address)
+        .await;
+    assert_eq!(answer.refusal(415), "unsupported_media_type");
+
+    let run = host.create(&json!({ "workflowId": "waits" })).await;
+    let events = Request::new("GET", &format!("/v1/runs/{run}/events")).key(&host.key);
+    let mut open = Conn::to(host.address).await;
+    open.send(&events.bytes()).await;
+    assert_eq!(open.head().await.unwrap().0, 200);
+    let answer = events.send(host.address).await;
+    assert_eq!(answer.refusal(503), "service_unavailable");
+    assert_eq!(answer.header("retry-after"), Some("5"));
+}

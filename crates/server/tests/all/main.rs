@@ -1,0 +1,12 @@
+//! Tests of the server over TCP on loopback, on a real store.
+
+mod access;
+mod client;
+mod creating;
+mod events;
+mod host;
+mod hostile;
+mod load;
+mod reading;
+mod schemas;
+mod workflows;

@@ -1,0 +1,88 @@
+//! Answers against the protocol's own schemas, where they are at hand.
+
+use std::path::PathBuf;
+
+use jsonschema::{Registry, Validator};
+use serde_json::{Value, json};
+
+use crate::host::Host;
+
+const BASE: &str = "https://openwop.dev/spec/v1/";
+
+/// The folder of outside data: not part of the project, for checking only.
+fn folder() -> Option<PathBuf> {
+    let folder = match std::env::var_os("RUNWRIGHT_SHARED") {
+        Some(folder) => PathBuf::from(folder),
+        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
+    };
+    let folder = folder.join("schemas/openwop");
+    folder.is_dir().then_some(folder)
+}
+
+fn registry(folder: &PathBuf) -> Registry<'static> {
+    let mut registry = Registry::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name.ends_with(".schema.json") {
+            let schema: Value =
+                serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+            registry = registry.add(format!("{BASE}{name}"), schema).unwrap();
+        }
+    }
+    registry.prepare().unwrap()
+}
+
+fn check(registry: &Registry<'static>, schema: &str, value: &Value) {
+    let validator: Validator = jsonschema::options()
+        .with_registry(registry)
+        .should_validate_formats(true)
+        .build(&json!({ "$ref": format!("{BASE}{schema}") }))
+        .unwrap();
+    let problems: Vec<String> = validator
+        .iter_errors(value)
+        .map(|problem| format!("{}: {problem}", problem.instance_path()))
+        .collect();
+    assert_eq!(problems, Vec::<String>::new(), "{schema}: {value:#}");
+}
+
+#[tokio::test]
+async fn answers_are_valid_by_the_protocols_schemas() {
+    let Some(folder) = folder() else {
+        let reason = "there is no folder of OpenWOP schemas";
+        return testkit::skip("answers_are_valid_by_the_protocols_schemas", reason);
+    };
+    let registry = registry(&folder);
+    let host = Host::new().await;
+    check(
+        &registry,
+        "capabilities.schema.json",
+        &host.get("/.well-known/openwop").await.json(),
+    );
+    for order in [
+        json!({ "workflowId": "three", "tags": ["t"], "metadata": { "a": 1 } }),
+        json!({ "workflowId": "fails" }),
+        json!({ "workflowId": "three", "configurable": { "recursionLimit": 1 } }),
+    ] {
+        let run = host.completed(&order).await;
+        let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
+        check(&registry, "run-snapshot.schema.json", &snapshot);
+        let page = host
+            .get(&format!("/v1/runs/{run}/events/poll"))
+            .await
+            .json();
+        for event in page["events"].as_array().unwrap() {
+            check(&registry, "run-event.schema.json", event);
+            let kind = event["type"].as_str().unwrap();
+            if !kind.starts_with("runwright.") {
+                let payload =
+                    format!("run-event-payloads.schema.json#/$defs/_typeIndex/properties/{kind}");
+                check(&registry, &payload, &event["payload"]);
+            }
+        }
+    }
+    let refused = host.get("/v1/runs/run-0").await.json();
+    if folder.join("error-envelope.schema.json").is_file() {
+        check(&registry, "error-envelope.schema.json", &refused);
+    }
+}

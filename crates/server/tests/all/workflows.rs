@@ -1,0 +1,89 @@
+//! Workflows: shared ones, a tenant's own, registering.
+
+use runtime::access::Scopes;
+use serde_json::{Value, json};
+
+use crate::client::Request;
+use crate::host::{Host, chain};
+
+#[tokio::test]
+async fn shared_workflows_may_be_run_by_every_tenant_and_own_ones_are_stronger() {
+    let host = Host::new().await;
+    let theirs = host.key_of("umbrella", None, Scopes::Everything).await;
+    let as_them = |method: &str, path: &str| Request::new(method, path).key(&theirs);
+
+    let node = host.get("/v1/workflows/three").await.json()["nodes"][0].clone();
+    let own = chain("three", &[node]);
+    let put = as_them("PUT", "/v1/workflows/three").json(&own);
+    let put = put.send(host.address).await;
+    assert_eq!(put.status, 200, "{}", put.json());
+    let shown = as_them("GET", "/v1/workflows/three")
+        .send(host.address)
+        .await
+        .json();
+    assert_eq!(shown, own);
+    let ours = host.get("/v1/workflows/three").await.json();
+    assert_eq!(
+        ours["nodes"].as_array().unwrap().len(),
+        3,
+        "nobody else's has changed"
+    );
+
+    let listed = as_them("GET", "/v1/workflows")
+        .send(host.address)
+        .await
+        .json();
+    let row = |id: &str| -> Value {
+        let rows = listed["workflows"].as_array().unwrap();
+        rows.iter()
+            .find(|row| row["id"] == id)
+            .cloned()
+            .unwrap_or_default()
+    };
+    assert_eq!(row("three")["shared"], false);
+    assert_eq!(row("waits")["shared"], true);
+
+    for (workflow, nodes) in [("three", 1), ("waits", 1)] {
+        let create = as_them("POST", "/v1/runs").json(&json!({ "workflowId": workflow }));
+        let created = create.send(host.address).await;
+        assert_eq!(created.status, 201, "{}", created.json());
+        let run = created.json()["runId"].as_str().unwrap().to_owned();
+        let snapshot = as_them("GET", &format!("/v1/runs/{run}"))
+            .send(host.address)
+            .await;
+        let states = snapshot.json()["nodeStates"].as_object().unwrap().len();
+        assert_eq!(states, nodes, "{workflow}");
+    }
+}
+
+#[tokio::test]
+async fn registering_tells_what_is_wrong_without_repeating_it() {
+    let host = Host::new().await;
+    let mut bad = host.get("/v1/workflows/three").await.json();
+    bad["nodes"][1]["typeId"] = json!(7);
+    bad["canary-field"] = json!("canary-value");
+    let answer = host.post("/v1/workflows", &bad).await;
+    assert_eq!(answer.refusal(400), "validation_error");
+    let text = answer.json().to_string();
+    assert!(text.contains("/nodes/1/typeId"), "{text}");
+    assert!(!text.contains("canary"), "{text}");
+
+    let mut odd = host.get("/v1/workflows/three").await.json();
+    odd["id"] = json!("odd");
+    odd["nodes"][1]["typeId"] = json!("acme.unheard-of");
+    let answer = host.post("/v1/workflows", &odd).await;
+    assert_eq!(answer.status, 201, "{}", answer.json());
+    assert_eq!(answer.json()["warnings"][0]["code"], "unknown_type");
+    let create = host.post("/v1/runs", &json!({ "workflowId": "odd" })).await;
+    assert_eq!(create.refusal(400), "capability_required");
+
+    let put = Request::new("PUT", "/v1/workflows/other")
+        .key(&host.key)
+        .json(&odd);
+    assert_eq!(
+        put.send(host.address).await.refusal(400),
+        "validation_error"
+    );
+    let gone = host.get("/v1/workflows/nowhere").await;
+    assert_eq!(gone.refusal(404), "workflow_not_found");
+}
