@@ -46,7 +46,7 @@ impl Host {
             access: Access::Create,
             ..Options::default()
         };
-        let store = SqliteStore::open(&folder.path().join("store.db"), options).unwrap();
+        let store = SqliteStore::open(folder.path().join("store.db"), options).unwrap();
         let store: Arc<dyn Store> = Arc::new(store);
         let ports = Ports {
             supervisor: Supervisor {
