@@ -2,6 +2,7 @@
 
 mod audit;
 mod completions;
+mod demo;
 mod doctor;
 mod drive_args;
 mod keys;
@@ -37,6 +38,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// See it all in half a minute: a server, a run, a kill -9, and the run going on
+    Demo(demo::Args),
     /// Run a workflow to its end
     Run(run::Args),
     /// Go on with runs that an engine left unfinished
@@ -68,6 +71,7 @@ pub(crate) enum Command {
 /// Does what was asked.
 pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
     match command {
+        Command::Demo(args) => demo::run(args, session).await,
         Command::Run(args) => run::run(args, session).await,
         Command::Resume(args) => resume::run(args, session).await,
         Command::Serve(args) => serve::run(args, session).await,

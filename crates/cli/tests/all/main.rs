@@ -3,6 +3,7 @@
 //! them, `steering` for what is done to them, `crash` for what a kill leaves.
 
 mod crash;
+mod demo;
 mod documents;
 mod examples;
 mod keys;

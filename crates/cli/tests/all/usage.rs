@@ -25,6 +25,7 @@ fn help_says_what_there_is_and_how_it_ends() {
         "the supervisor is no command for people"
     );
     let commands = [
+        "demo",
         "run",
         "resume",
         "events",

@@ -1,0 +1,212 @@
+//! Where the demo plays: a temporary folder, and the server as a process of its own.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::env;
+use crate::exit::{Failure, io_text};
+
+/// How long a server may take until it answers.
+const START: Duration = Duration::from_secs(30);
+/// How long a server may take to end in order.
+const STOP: Duration = Duration::from_secs(10);
+/// How often, and how many times, the folder is tried to be removed: processes of the run may
+/// need a moment to notice that their server is gone.
+const CLEAR: (Duration, u32) = (Duration::from_millis(50), 100);
+
+/// The folder and the server.
+pub(super) struct Stage {
+    folder: TempDir,
+    server: Option<Server>,
+}
+
+/// A server that answers.
+pub(super) struct Server {
+    child: Child,
+    pid: u32,
+    url: String,
+}
+
+impl Server {
+    pub(super) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl Stage {
+    /// Makes the folder.
+    pub(super) fn build() -> Result<Self, Failure> {
+        let folder = tempfile::Builder::new().prefix("runwright-demo-").tempdir();
+        let fail = |error: std::io::Error| {
+            Failure::new(format!(
+                "no temporary folder can be made: {}",
+                io_text(&error)
+            ))
+        };
+        let folder = folder.map_err(fail)?;
+        for part in ["project", "tmp"] {
+            std::fs::create_dir(folder.path().join(part)).map_err(fail)?;
+        }
+        Ok(Self {
+            folder,
+            server: None,
+        })
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// This program with the folder as its world.
+    fn program(&self, args: &[&str]) -> Result<Command, Failure> {
+        let program = std::env::current_exe().map_err(|error| {
+            Failure::new(format!(
+                "this program's own file cannot be found: {}",
+                io_text(&error)
+            ))
+        })?;
+        let mut command = Command::new(program);
+        // What is set for other servers is not meant for this one.
+        for (name, _) in std::env::vars_os() {
+            let is_ours = |name: &OsStr| name.to_string_lossy().starts_with("RUNWRIGHT_");
+            if is_ours(&name) && name != env::LOG {
+                command.env_remove(name);
+            }
+        }
+        command
+            .args(args)
+            .arg("--data")
+            .arg(self.folder().join("data"))
+            .arg("--project")
+            .arg(self.folder().join("project"))
+            .current_dir(self.folder().join("project"))
+            // What the run's processes leave goes with the folder.
+            .env("TMPDIR", self.folder().join("tmp"))
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        Ok(command)
+    }
+
+    /// Makes a key as anybody would.
+    pub(super) async fn key(&self) -> Result<String, Failure> {
+        let mut command = self.program(&["keys", "create", "--principal", "demo"])?;
+        let output = command
+            .output()
+            .await
+            .map_err(|error| cannot_start(&error))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(Failure::new(format!(
+                "no key could be made: {}",
+                said.trim()
+            )));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// Starts the server and waits until it answers.
+    pub(super) async fn serve(&mut self) -> Result<&Server, Failure> {
+        let log = self.folder().join("server.log");
+        let file = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(&log);
+        let file = file.map_err(|error| Failure::file(&log, &error))?;
+        let mut command = self.program(&["serve", "--listen", "127.0.0.1:0"])?;
+        // A group of its own: Ctrl-C is for this program, which ends the server itself.
+        command.stdout(Stdio::piped()).stderr(file).process_group(0);
+        let mut child = command.spawn().map_err(|error| cannot_start(&error))?;
+        let silent = || Failure::new("the server ended before it answered").hint(said_in(&log));
+        let pid = child.id().ok_or_else(silent)?;
+        let stdout = child.stdout.take().ok_or_else(silent)?;
+        let mut lines = BufReader::new(stdout).lines();
+        // It prints its address once it answers.
+        let url = match tokio::time::timeout(START, lines.next_line()).await {
+            Ok(Ok(Some(url))) => url,
+            Ok(_) => return Err(silent()),
+            Err(_) => return Err(Failure::new("the server does not answer").hint(said_in(&log))),
+        };
+        Ok(self.server.insert(Server { child, pid, url }))
+    }
+
+    /// SIGKILL: no goodbye, no flush, no hook.
+    pub(super) async fn kill(&mut self) -> Result<(), Failure> {
+        let Some(mut server) = self.server.take() else {
+            return Ok(());
+        };
+        let killed = server.child.kill().await;
+        killed.map_err(|error| {
+            Failure::new(format!("the server cannot be killed: {}", io_text(&error)))
+        })
+    }
+
+    /// Lets the server end in order.
+    pub(super) async fn stop(&mut self) -> Result<(), Failure> {
+        let Some(server) = &mut self.server else {
+            return Ok(());
+        };
+        let pid = i32::try_from(server.pid).ok();
+        if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
+            // One that has ended already needs no signal.
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        match tokio::time::timeout(STOP, server.child.wait()).await {
+            Ok(_) => {
+                self.server = None;
+                Ok(())
+            }
+            Err(_) => self.kill().await,
+        }
+    }
+
+    /// Ends what runs still and removes the folder, or keeps it.
+    pub(super) async fn clear(mut self, keep: bool) {
+        // Its processes end with it.
+        let _ = self.kill().await;
+        if keep {
+            let _ = self.folder.keep();
+            return;
+        }
+        let (pause, times) = CLEAR;
+        for _ in 0..times {
+            match std::fs::remove_dir_all(self.folder.path()) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    tokio::time::sleep(pause).await;
+                }
+                // A process that was still there may have made it again.
+                _ if !self.folder.path().exists() => return,
+                _ => {}
+            }
+        }
+    }
+}
+
+fn cannot_start(error: &std::io::Error) -> Failure {
+    Failure::new(format!(
+        "this program cannot be started again: {}",
+        io_text(error)
+    ))
+}
+
+/// The last thing the server said.
+fn said_in(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let last = text.lines().last().unwrap_or("nothing");
+    format!("it said: {}", crate::text::one_line(last, 300))
+}
+
+/// A key as it may be shown.
+pub(super) fn shown(key: &str) -> String {
+    let head: String = key.chars().take(11).collect();
+    format!("{head}…")
+}
