@@ -70,7 +70,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "soak",
-        arguments: "[NAME] [--cases N] [--seed N]",
+        arguments: "[NAME] [--cases N] [--seed N] [--dev]",
         about: "the long runs: every test named soak_NAME with its full count",
         run: soak::run,
     },

@@ -3,45 +3,95 @@
 //! A soak is no test of its own: it is a test named `soak_…` that `ci` runs with a small sample.
 //! How many cases each mode means stands in the test, beside what it proves.
 
-use crate::Failure;
-use crate::project::{Project, succeed};
+use std::time::Instant;
 
-const USAGE: &str = "cargo xtask soak [NAME] [--cases N] [--seed N]
+use crate::Failure;
+use crate::project::{Project, output, succeed};
+
+const USAGE: &str = "cargo xtask soak [NAME] [--cases N] [--seed N] [--dev]
 
   NAME       only tests whose name contains soak_NAME
   --cases N  so many cases instead of the test's full count
-  --seed N   only the case of this seed, to replay a failure";
+  --seed N   only the case of this seed, to replay a failure
+  --dev      as the tests of `ci` are built, not in release mode";
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Call {
     name: String,
     cases: Option<u64>,
     seed: Option<u64>,
+    build: Build,
 }
 
-/// Runs the soaks one after the other, in release mode, and shows what they print.
+/// How the tests are built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Build {
+    #[default]
+    Release,
+    Dev,
+}
+
+/// Runs the soaks one after the other and shows what they print. A soak that fails does not keep
+/// the next one from running.
 pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure> {
     let call = parse(arguments)?;
-    let filter = format!("soak_{}", call.name);
-    let mut command = project.cargo(&[
-        "test",
-        "--release",
-        "--locked",
-        "--workspace",
-        "--all-features",
-        "--lib",
-        "--bins",
-        "--tests",
-        "--no-fail-fast",
-    ]);
-    // One at a time: a soak's figures must not be those of its neighbour.
-    command.args([&filter, "--", "--nocapture", "--test-threads=1"]);
-    let cases = call.cases.map_or("full".to_owned(), |n| n.to_string());
-    command.env("RUNWRIGHT_CASES", cases);
-    if let Some(seed) = call.seed {
-        command.env("RUNWRIGHT_SEED", seed.to_string());
+    let listed = output(tests(project, &call).args(["--", "--list", &call.filter()]))?;
+    let soaks = soaks(&listed, &call.filter());
+    if soaks.is_empty() {
+        return Err(Failure::Found(format!(
+            "no test is named {}",
+            call.filter()
+        )));
     }
-    Ok(succeed(&mut command)?)
+    let mut failed = Vec::new();
+    for (nth, soak) in soaks.iter().enumerate() {
+        println!("soak {} of {}: {soak}", nth + 1, soaks.len());
+        let started = Instant::now();
+        let mut command = tests(project, &call);
+        // Nothing beside it: a soak's figures must not be those of its neighbour.
+        command.args(["--", "--exact", soak, "--nocapture", "--test-threads=1"]);
+        let cases = call.cases.map_or("full".to_owned(), |n| n.to_string());
+        command.env("RUNWRIGHT_CASES", cases);
+        if let Some(seed) = call.seed {
+            command.env("RUNWRIGHT_SEED", seed.to_string());
+        }
+        let passed = succeed(&mut command).is_ok();
+        let word = if passed { "passed" } else { "FAILED" };
+        println!("{word} after {} s: {soak}", started.elapsed().as_secs());
+        if !passed {
+            failed.push(soak.as_str());
+        }
+    }
+    match failed.as_slice() {
+        [] => Ok(()),
+        failed => Err(Failure::Found(format!("failed: {}", failed.join(", ")))),
+    }
+}
+
+/// `cargo test` over everything that has tests.
+fn tests(project: &Project, call: &Call) -> std::process::Command {
+    let mut command = project.cargo(&["test", "--quiet", "--locked", "--workspace"]);
+    if call.build == Build::Release {
+        command.arg("--release");
+    }
+    command.args(["--all-features", "--lib", "--bins", "--tests"]);
+    command.arg("--no-fail-fast");
+    command
+}
+
+/// The soaks in what the test binaries list, each by its whole name.
+fn soaks(listed: &str, filter: &str) -> Vec<String> {
+    let names = listed
+        .lines()
+        .filter_map(|line| line.strip_suffix(": test"));
+    let is_soak = |name: &&str| {
+        let own = name.rsplit("::").next().unwrap_or(name);
+        own.starts_with("soak_") && own.contains(filter)
+    };
+    let mut soaks: Vec<String> = names.filter(is_soak).map(str::to_owned).collect();
+    soaks.sort();
+    soaks.dedup();
+    soaks
 }
 
 fn parse(arguments: &[String]) -> Result<Call, Failure> {
@@ -58,6 +108,7 @@ fn parse(arguments: &[String]) -> Result<Call, Failure> {
         match argument.as_str() {
             "--cases" => call.cases = Some(number()?),
             "--seed" => call.seed = Some(number()?),
+            "--dev" => call.build = Build::Dev,
             name if !name.starts_with('-') && call.name.is_empty() => {
                 call.name = name.trim_start_matches("soak_").to_owned();
             }
@@ -65,6 +116,12 @@ fn parse(arguments: &[String]) -> Result<Call, Failure> {
         }
     }
     Ok(call)
+}
+
+impl Call {
+    fn filter(&self) -> String {
+        format!("soak_{}", self.name)
+    }
 }
 
 #[cfg(test)]
@@ -84,10 +141,19 @@ mod tests {
             Some(Call {
                 name: "kills".to_owned(),
                 cases: Some(200),
-                seed: Some(7)
+                seed: Some(7),
+                build: Build::Release,
             })
         );
+        assert_eq!(call("--dev").map(|call| call.build), Some(Build::Dev));
         assert_eq!(call("kills --cases many"), None);
         assert_eq!(call("kills cuts"), None);
+    }
+
+    #[test]
+    fn soaks_are_found_by_their_own_name() {
+        let listed = "crash::soak_kills: test\nsoak_cuts: test\nkills::other: test\n\n2 tests";
+        assert_eq!(soaks(listed, "soak_"), ["crash::soak_kills", "soak_cuts"]);
+        assert_eq!(soaks(listed, "soak_kills"), ["crash::soak_kills"]);
     }
 }

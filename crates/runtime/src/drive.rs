@@ -4,7 +4,10 @@
 //! thing it asks for, and looks again; it keeps nothing that the log does not say except which
 //! tasks it has running.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+mod append;
+mod look_up;
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,16 +17,14 @@ use std::time::Duration;
 use kernel::ids::AttemptId;
 use kernel::run::event::OutputChannel;
 use kernel::run::state::{LiveAttempt, Phase, timer};
-use kernel::run::{
-    Command, Envelope, Event, NodeError, Outcome, Rejection, Run, RunEvent, schedule,
-};
+use kernel::run::{Command, Envelope, Event, NodeError, Outcome, Run, RunEvent, schedule};
 use serde_json::Value;
-use store::{Checkpoint, Guard, Hold, HoldChange, ReadFrom, StoreError};
+use store::{Checkpoint, Guard, Hold, ReadFrom, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::door::{DoorError, Turned};
+use crate::door::DoorError;
 use crate::engine::Engine;
 use crate::kept_out::KeptOut;
 use crate::nodes::{HoldLost, NodeContext, Ports, Repeat, Started};
@@ -61,7 +62,8 @@ pub(crate) struct Driver {
     mailbox: mpsc::Sender<Ask>,
     asks: mpsc::Receiver<Ask>,
     tasks: JoinSet<Outcome>,
-    running: HashMap<AttemptId, Task>,
+    /// In the order of ids, so that tasks are stopped in the same order in every replay.
+    running: BTreeMap<AttemptId, Task>,
     by_task: HashMap<tokio::task::Id, AttemptId>,
     /// Attempts that ended without waiting for anything and so never became a task.
     ended_at_once: VecDeque<(AttemptId, Outcome)>,
@@ -74,6 +76,8 @@ pub(crate) struct Driver {
     kept_out: KeptOut,
     checkpointed: u64,
     released: bool,
+    /// The log was read again: somebody else's batch may have left nodes to start.
+    was_read: bool,
 }
 
 struct Task {
@@ -130,12 +134,13 @@ impl Driver {
             mailbox,
             asks,
             tasks: JoinSet::new(),
-            running: HashMap::new(),
+            running: BTreeMap::new(),
             by_task: HashMap::new(),
             ended_at_once: VecDeque::new(),
             ours: HashSet::new(),
             checkpointed: 0,
             released: false,
+            was_read: true,
         }
     }
 
@@ -204,12 +209,20 @@ impl Driver {
             self.spawn_wanted();
         }
         match self.next() {
-            Next::Decide(command) => self.decide(command).await,
+            Next::Decide(command) => {
+                if command == Command::Advance {
+                    self.was_read = false;
+                }
+                self.decide(command).await
+            }
             Next::LookUp(attempt, workflow) => {
                 let found = self.look_up(workflow).await?;
                 self.decide(Command::Dispatch { attempt, found }).await
             }
-            Next::Wait(at_most) => self.wait(at_most).await,
+            Next::Wait(at_most) => {
+                self.was_read = false;
+                self.wait(at_most).await
+            }
             Next::Park => Err(Stop::Done),
         }
     }
@@ -272,12 +285,18 @@ impl Driver {
 
     fn wait_or_park(&self, timer: Option<Duration>) -> Next {
         let run = self.run();
-        if !self.running.is_empty() || run.has_live_work() {
-            return Next::Wait(timer);
-        }
-        let may_start = matches!(run.phase(), Some(Phase::Pending | Phase::Running));
-        if may_start && (run.phase() == Some(&Phase::Pending) || schedule::has_startable(run)) {
+        let is_busy = !self.running.is_empty() || run.has_live_work();
+        let may_start = match run.phase() {
+            Some(Phase::Pending) => !is_busy,
+            // To look at every node at each step would cost as much as the run is large.
+            Some(Phase::Running) if self.was_read || !is_busy => schedule::has_startable(run),
+            _ => false,
+        };
+        if may_start {
             return Next::Decide(Command::Advance);
+        }
+        if is_busy {
+            return Next::Wait(timer);
         }
         match timer {
             Some(wait) if wait <= SHORT_WAIT => Next::Wait(timer),
@@ -384,7 +403,8 @@ impl Driver {
 
     fn spawn(&mut self, type_id: &str, started: Started) {
         let id = started.attempt.clone();
-        let stop = CancellationToken::new();
+        // With the hold the right to run this is lost, whatever the driver waits for then.
+        let stop = self.lost.child_token();
         let inner = &self.engine.inner;
         let node = inner.registry.get(type_id);
         let cx = NodeContext {
@@ -595,113 +615,6 @@ impl Driver {
         Ok(())
     }
 
-    /// Through the door with the state at hand; what won a race is read and decided upon again.
-    async fn append(
-        &mut self,
-        envelope: &Envelope,
-        guard: Guard,
-    ) -> Result<Result<(), Rejection>, Stop> {
-        let mut wait = Duration::from_millis(10);
-        loop {
-            self.reload_if_needed().await?;
-            let run = self.run.take().expect("loaded just above");
-            let hold = if self.running.is_empty() && guard != Guard::Outside {
-                HoldChange::Release
-            } else {
-                HoldChange::Keep
-            };
-            let result = self
-                .engine
-                .door()
-                .append_driven(run, envelope, guard, hold)
-                .await;
-            match result {
-                Ok((done, released)) => {
-                    self.remember(&done.events);
-                    self.run = Some(done.run);
-                    self.released = released;
-                    self.checkpoint(CHECKPOINT_EVERY).await;
-                    return Ok(Ok(()));
-                }
-                Err(Turned {
-                    error: DoorError::Rejected(rejection),
-                    run,
-                }) => {
-                    self.run = run.map(|run| *run);
-                    return Ok(Err(rejection));
-                }
-                Err(Turned { error, .. }) => match error {
-                    DoorError::Store(StoreError::Fenced | StoreError::Missing) => {
-                        return Err(Stop::Lost);
-                    }
-                    DoorError::Store(StoreError::Conflict(_)) => {}
-                    error => {
-                        // It may have been written: the log tells when it can be read again.
-                        tracing::warn!(run = %self.hold.stream, %error, "an append failed");
-                        self.pause(&mut wait).await?;
-                    }
-                },
-            }
-        }
-    }
-
-    async fn reload_if_needed(&mut self) -> Result<(), Stop> {
-        let mut wait = Duration::from_millis(10);
-        while self.run.is_none() {
-            match self.engine.door().load(&self.hold.stream).await {
-                Ok(run) => self.run = Some(run),
-                Err(StoreError::Missing) => return Err(Stop::Lost),
-                Err(error) => {
-                    tracing::warn!(run = %self.hold.stream, %error, "a run cannot be read");
-                    self.pause(&mut wait).await?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits a little longer each time, but never beyond the hold.
-    async fn pause(&self, wait: &mut Duration) -> Result<(), Stop> {
-        tokio::select! {
-            () = self.lost.cancelled() => Err(Stop::Lost),
-            () = tokio::time::sleep(*wait) => {
-                *wait = (*wait * 2).min(Duration::from_secs(1));
-                Ok(())
-            }
-        }
-    }
-
-    async fn look_up(&self, workflow: Option<String>) -> Result<kernel::run::Found, Stop> {
-        let not = |code: &str, message: String| {
-            kernel::run::Found::Not(NodeError::new(code, message).fatal())
-        };
-        let Some(workflow) = workflow else {
-            return Ok(not(
-                "invalid_config",
-                "config.workflowId names no workflow".into(),
-            ));
-        };
-        let tenant = self.run().header.tenant().clone();
-        let mut wait = Duration::from_millis(10);
-        loop {
-            match self.engine.door().usable_workflow(&tenant, &workflow).await {
-                Ok(named) => {
-                    return Ok(match named {
-                        Some(definition) => kernel::run::Found::Definition(definition),
-                        None => not(
-                            "workflow_not_found",
-                            format!("there is no workflow {workflow}; put it into the store first"),
-                        ),
-                    });
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "the registry cannot be read");
-                    self.pause(&mut wait).await?;
-                }
-            }
-        }
-    }
-
     /// Stops every task and waits for its end. What they report is dropped: their attempts stay
     /// in flight in the log, for the next holder.
     async fn stop_tasks(&mut self) {
@@ -710,6 +623,7 @@ impl Driver {
         }
         while !self.tasks.is_empty() {
             tokio::select! {
+                biased;
                 _ = self.tasks.join_next() => {}
                 Some(ask) = self.asks.recv() => {
                     if let Ask::Output { reply, .. } = ask {

@@ -1,6 +1,6 @@
 //! The engine of one process: claims runs, drives them, delivers what they send.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use kernel::sealed::has_sealed;
 use kernel::stream::{FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
 use parking_lot::Mutex;
 use store::{Hold, HoldChange, Store, StoreError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -99,8 +99,11 @@ pub(crate) struct Inner {
     pub(crate) options: EngineOptions,
     pub(crate) attempts: Arc<Semaphore>,
     pub(crate) runs: Arc<Semaphore>,
-    driven: Mutex<HashMap<StreamId, Driven>>,
+    /// In the order of ids, so that holds are renewed in the same order in every replay.
+    driven: Mutex<BTreeMap<StreamId, Driven>>,
     adopted: Mutex<HashSet<StreamId>>,
+    /// A run is not driven here any more.
+    pub(crate) let_go: Notify,
     pub(crate) shutdown: Shutdown,
     pub(crate) tasks: TaskTracker,
 }
@@ -141,6 +144,7 @@ impl Engine {
                 options,
                 driven: Mutex::default(),
                 adopted: Mutex::default(),
+                let_go: Notify::new(),
                 shutdown: Shutdown::default(),
                 tasks: TaskTracker::new(),
             }),
@@ -234,8 +238,12 @@ impl Engine {
             .create(header, &envelope, new.keys, hold)
             .await?;
         if let Some(hold) = done.hold.take() {
-            self.drive(done.run.clone(), hold.clone(), &done.events, slot);
-            done.hold = Some(hold);
+            if self.can_drive(&hold) {
+                self.drive(done.run.clone(), hold.clone(), &done.events, slot);
+                done.hold = Some(hold);
+            } else if let Err(error) = self.inner.door.store().release(&hold).await {
+                tracing::warn!(%error, "a hold was not released; it expires");
+            }
         }
         Ok(done)
     }
@@ -354,6 +362,12 @@ impl Engine {
         }
     }
 
+    /// Whether a hold that was just taken will be renewed before it lapses.
+    pub(crate) fn can_drive(&self, hold: &Hold) -> bool {
+        let now = self.inner.door.store().now();
+        crate::holds::is_fresh(hold, self.inner.options.hold_ttl, now)
+    }
+
     /// Starts driving a run this engine holds.
     pub(crate) fn drive(
         &self,
@@ -377,6 +391,7 @@ impl Engine {
         self.inner.tasks.spawn(async move {
             let settled = driver.drive().await;
             engine.inner.driven.lock().remove(&stream);
+            engine.inner.let_go.notify_one();
             // A run from the queue leaves room for another. One that has not settled may have been
             // made due again, by a message between our last look and the release.
             if slot.is_some() || !settled {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use store::StoreError;
+use store::{Hold, StoreError};
 
 use crate::engine::Engine;
 
-/// How often is looked, while the engine stops, whether any hold is left.
-const LAST_LOOK: Duration = Duration::from_millis(20);
+/// Which part of a hold's life its driver is given to stop what it runs.
+const MARGIN: u32 = 3;
 
 /// Renews every hold of the engine three times per life. A hold that has passed on, or that
 /// could not be renewed in time, is lost: its driver stops what it runs before another process
@@ -19,23 +19,26 @@ pub(crate) async fn renew(engine: Engine) {
     let stop = engine.inner.shutdown.stop.clone();
     let drain = engine.inner.shutdown.drain.clone();
     loop {
-        let draining = drain.is_cancelled();
-        let renews = tokio::select! {
-            _ = tick.tick() => true,
-            () = stop.cancelled() => return,
-            () = drain.cancelled(), if !draining => false,
-            () = tokio::time::sleep(LAST_LOOK), if draining => false,
-        };
-        let holds = engine.holds();
-        if holds.is_empty() && drain.is_cancelled() {
+        if drain.is_cancelled() && engine.holds().is_empty() {
             return;
         }
-        if holds.is_empty() || !renews {
+        tokio::select! {
+            // In order, here and wherever the runtime waits, so that a seeded world replays.
+            biased;
+            () = stop.cancelled() => return,
+            _ = tick.tick() => {}
+            () = drain.cancelled(), if !drain.is_cancelled() => continue,
+            () = engine.inner.let_go.notified() => continue,
+        }
+        let (asked, lost): (Vec<_>, Vec<_>) = engine.holds().into_iter().unzip();
+        if asked.is_empty() {
             continue;
         }
         let store = engine.inner.door.store();
-        let (asked, lost): (Vec<_>, Vec<_>) = holds.into_iter().unzip();
-        match store.renew(&asked, ttl).await {
+        // An answer that comes after that is as good as none.
+        let patience = patience(&asked, ttl, store.now());
+        let renewed = tokio::time::timeout(patience, store.renew(&asked, ttl)).await;
+        match renewed.unwrap_or_else(|_| Err(StoreError::Unavailable("it is too slow".into()))) {
             Ok(answers) => {
                 for (answer, lost) in answers.into_iter().zip(lost) {
                     match answer {
@@ -47,13 +50,27 @@ pub(crate) async fn renew(engine: Engine) {
             }
             Err(error) => {
                 tracing::warn!(%error, "holds were not renewed");
-                let margin = ttl / 3;
                 for (hold, lost) in asked.iter().zip(lost) {
-                    if store.now().plus(margin) >= hold.expires_at {
+                    if store.now().plus(ttl / MARGIN) >= hold.expires_at {
                         lost.cancel();
                     }
                 }
             }
         }
     }
+}
+
+/// How long a renewal may take: until the first of the holds has to be given up.
+fn patience(holds: &[Hold], ttl: Duration, now: kernel::time::Timestamp) -> Duration {
+    let first = holds.iter().map(|hold| hold.expires_at).min();
+    let left = first.map_or(0, |at| at.ms_since(now));
+    let until_lost = Duration::from_millis(left).saturating_sub(ttl / MARGIN);
+    // A process that was held up for long still gets to ask.
+    until_lost.max(ttl / 6)
+}
+
+/// Whether a hold that was just taken lives long enough to be renewed in time. The answer of a
+/// slow store may come when most of the hold's life is over.
+pub(crate) fn is_fresh(hold: &Hold, ttl: Duration, now: kernel::time::Timestamp) -> bool {
+    now.plus(ttl - ttl / MARGIN) <= hold.expires_at
 }

@@ -39,9 +39,10 @@ pub(crate) async fn deliver(engine: Engine) {
             }
         };
         tokio::select! {
-            () = tokio::time::sleep(wait) => {}
-            () = engine.inner.door.hints().wait_outbox() => {}
+            biased;
             () = drain.cancelled(), if !drain.is_cancelled() => {}
+            () = engine.inner.door.hints().wait_outbox() => {}
+            () = tokio::time::sleep(wait) => {}
         }
     }
 }

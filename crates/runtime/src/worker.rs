@@ -18,9 +18,10 @@ pub(crate) async fn work(engine: Engine) {
             }
         };
         tokio::select! {
-            () = tokio::time::sleep(wait) => {}
-            () = engine.inner.door.hints().wait_queue() => {}
+            biased;
             () = drain.cancelled() => {}
+            () = engine.inner.door.hints().wait_queue() => {}
+            () = tokio::time::sleep(wait) => {}
         }
     }
 }
@@ -58,7 +59,11 @@ async fn take_due(engine: &Engine) -> Result<Duration, StoreError> {
         };
         taken += 1;
         match inner.door.load(&due.stream).await {
-            Ok(run) => engine.drive(run, hold, &[], Some(slot)),
+            Ok(run) if engine.can_drive(&hold) => engine.drive(run, hold, &[], Some(slot)),
+            Ok(_) => {
+                tracing::warn!(run = %due.stream, "the store answers too slowly to drive a run");
+                store.release(&hold).await?;
+            }
             Err(error) => {
                 // Left held until it expires, so that a log nobody can read is not tried in a
                 // tight loop.

@@ -40,6 +40,17 @@ pub fn skip(name: &str, reason: &str) {
     }
 }
 
+/// Says what a seeded test has done, for documents that quote it: `FIGURES: name: text`.
+///
+/// # Panics
+/// When stderr is closed.
+pub fn figures(name: &str, text: &str) {
+    let line = format!("FIGURES: {name}: {text}\n");
+    std::io::stderr()
+        .write_all(line.as_bytes())
+        .expect("stderr takes a line");
+}
+
 /// The seeds of a seeded test: `sample` of them in `ci`, `full` of them in `soak`.
 ///
 /// Counted from 0, so that every run of a mode tries the same cases; a failing case prints its

@@ -275,7 +275,7 @@ fn soak_kills_at_any_moment() {
 }
 
 fn killed_at_any_moment(seed: u64) {
-    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
+    let mut random = Random::of(seed);
     let lab = lab();
     let mut nodes = vec![step(&lab, "first", "true")];
     let mut edges = Vec::new();
@@ -330,18 +330,6 @@ fn killed_at_any_moment(seed: u64) {
         .all(|pair| pair[0].events <= pair[1].events);
     assert!(forward, "seed {seed}: a log only grows");
     check(&lab, &run, &kills, nodes.len());
-}
-
-/// As good as needed to choose moments, the same on every machine.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
 }
 
 /// Ctrl-C lets what runs end, starts nothing new and leaves the run to a later `resume`.

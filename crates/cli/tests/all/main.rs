@@ -1,12 +1,17 @@
 //! The real program in a fresh folder. A module per topic: `usage` for what can be typed wrong,
 //! `documents` for bad workflows, `running` for runs that end, `reading` for what is told of
-//! them, `steering` for what is done to them, `crash` for what a kill leaves.
+//! them, `steering` for what is done to them, `crash` for what a kill leaves of one run, `load` for
+//! many runs under many kills, `race` for two engines at once,
+//! `output` for a process that writes much.
 
 mod crash;
 mod demo;
 mod documents;
 mod examples;
 mod keys;
+mod load;
+mod output;
+mod race;
 mod reading;
 mod running;
 mod steering;

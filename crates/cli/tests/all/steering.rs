@@ -39,6 +39,25 @@ fn a_run_that_another_process_drives_is_cancelled() {
         .says("cancelled already");
 }
 
+/// What follows an answer was begun by nobody, so nobody was lost with it.
+#[test]
+fn a_step_that_must_not_be_repeated_runs_after_an_answer_from_outside() {
+    let lab = Lab::new();
+    let config = json!({ "argv": ["sh", "-euc", "echo ran >> ran"], "repeat": "once" });
+    let nodes = [
+        node("ask", "core.interrupt", json!({ "key": "go" })),
+        node("once", "runwright.process", config),
+    ];
+    let file = lab.workflow(&workflow("asked", &nodes, &[("ask", "once")]));
+    lab.call(&["run", &file, "--detach"]).with(0);
+    lab.call(&["resume"]);
+    lab.call(&["runs", "signal", "last", "go", "{}"]).with(0);
+    lab.call(&["resume"]).with(0).says("completed");
+    assert_eq!(lab.read("ran"), "ran\n");
+    let events = lab.events("last");
+    assert!(!events.iter().any(is("run.resuming")), "{events:#?}");
+}
+
 #[test]
 fn a_run_that_nobody_drives_is_cancelled_when_it_is_driven() {
     let lab = Lab::new();

@@ -350,3 +350,19 @@ pub(crate) fn script(id: &str, script: &str) -> Value {
 pub(crate) fn one_script(id: &str, text: &str) -> Value {
     workflow(id, &[script("step", text)], &[])
 }
+
+/// As good as needed to choose moments, the same on every machine.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn of(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1)
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}

@@ -8,7 +8,7 @@ use kernel::run::cause::Start;
 use kernel::run::event::{
     CapKind, ChildStatus, DivergenceKind, DrainPolicy, Ending, OutputChannel, SkipReason,
 };
-use kernel::run::{Artifact, Cause, CausedBy, Event, NodeError, RunEvent, Usage};
+use kernel::run::{Artifact, Cause, CausedBy, Driving, Event, NodeError, RunEvent, Usage};
 use kernel::stream::{
     DefinitionRef, FORMAT_VERSION, Owner, Parent, Policy, StreamHeader, StreamKind,
 };
@@ -98,6 +98,7 @@ pub(crate) fn log() -> Vec<Event> {
             cause: (seq % 4 == 0).then_some(Cause {
                 command: CausedBy::Create { start: Start::Now },
                 message: None,
+                driving: Driving::Here,
             }),
             body,
         })

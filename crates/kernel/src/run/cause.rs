@@ -20,6 +20,27 @@ pub struct Cause {
     /// The outbox message it came by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageId>,
+    /// Whether whoever asked drives the run.
+    #[serde(default, skip_serializing_if = "Driving::is_here")]
+    pub driving: Driving,
+}
+
+/// Whether whoever asks for something drives the run, and so can run what its decision starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Driving {
+    /// Yes. Work nodes start at once.
+    #[default]
+    Here,
+    /// No. Work nodes that may start are left to whoever drives the run next: a start in the log
+    /// means that somebody may have begun to work.
+    Elsewhere,
+}
+
+impl Driving {
+    pub(crate) fn is_here(&self) -> bool {
+        *self == Self::Here
+    }
 }
 
 /// The command behind a batch.

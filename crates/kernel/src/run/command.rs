@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::ids::{AttemptId, InterruptId, MessageId, StreamId};
-use crate::run::cause::{Cause, CausedBy, Found, Start};
+use crate::run::cause::{Cause, CausedBy, Driving, Found, Start};
 use crate::run::event::{
     Artifact, ChildStatus, DivergenceKind, DrainPolicy, Event, NodeError, OutputChannel, RunEvent,
     Usage,
@@ -25,6 +25,9 @@ pub struct Envelope {
     /// The message id; a run drops one it has seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageId>,
+    /// Whether whoever asks drives the run.
+    #[serde(default, skip_serializing_if = "Driving::is_here")]
+    pub driving: Driving,
 }
 
 impl From<Command> for Envelope {
@@ -32,6 +35,7 @@ impl From<Command> for Envelope {
         Self {
             command,
             message: None,
+            driving: Driving::Here,
         }
     }
 }
@@ -351,6 +355,7 @@ impl Command {
         let Cause {
             command: by,
             message,
+            driving,
         } = first.cause.clone()?;
         let command = match by {
             CausedBy::Create { start } => Self::create_from_log(&first.body, start)?,
@@ -455,7 +460,12 @@ impl Command {
                 _ => return None,
             },
         };
-        Some((Envelope { command, message }, first.at))
+        let envelope = Envelope {
+            command,
+            message,
+            driving,
+        };
+        Some((envelope, first.at))
     }
 
     fn create_from_log(event: &RunEvent, start: Start) -> Option<Self> {

@@ -16,7 +16,7 @@ mod scope;
 mod size;
 pub mod state;
 
-pub use cause::{Cause, CausedBy, Found, Start};
+pub use cause::{Cause, CausedBy, Driving, Found, Start};
 pub use command::{ChannelWrite, Command, Completion, Create, Envelope, Outcome, Overlay};
 pub use decide::{Decided, Refused, decide};
 pub use event::{Artifact, Event, NodeError, RunEvent, Usage};

@@ -2,7 +2,7 @@
 
 use kernel::ids::StreamId;
 use kernel::run::event::{ChildStatus, RunEvent};
-use kernel::run::{Command, Envelope, Found, NodeError, RunMessage};
+use kernel::run::{Command, Driving, Envelope, Found, NodeError, RunMessage};
 use kernel::stream::{DefinitionRef, Parent, Policy, StreamHeader};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -301,12 +301,14 @@ fn a_message_is_taken_once_whatever_it_carries() {
             payload: json!(1),
         },
         message: Some("m-1".into()),
+        driving: Driving::Here,
     };
     run.when(cancel.clone()).then("signal.received k 1");
     run.when(cancel).refused("duplicate");
     run.when(Envelope {
         command: Command::Advance,
         message: Some("m-1".into()),
+        driving: Driving::Here,
     })
     .refused("duplicate");
 }

@@ -1,7 +1,7 @@
 //! Questions, answers and signals.
 
-use kernel::run::Command;
 use kernel::run::event::RunEvent;
+use kernel::run::{Command, Driving, Envelope, Event};
 use serde_json::json;
 
 use crate::world::started;
@@ -10,6 +10,27 @@ const ASK: &str = "ask: core.interrupt {\"config\":{\"kind\":\"approval\",\"key\
                    \"data\":{\"q\":1},\"timeoutMs\":100}}\nask -> b";
 const ANSWERED: &str =
     "interrupt.resolved ask = true; node.resumed ask; node.completed ask; node.started b";
+
+/// A start in the log means that somebody may have begun to work, and nobody has.
+#[test]
+fn an_answer_from_elsewhere_leaves_work_to_whoever_drives_the_run() {
+    let mut run = started("q: core.interrupt {\"config\":{\"key\":\"k\"}}\nq -> a");
+    let signal = Command::Signal {
+        name: "k".into(),
+        id: "1".into(),
+        payload: json!({}),
+    };
+    let envelope = Envelope {
+        driving: Driving::Elsewhere,
+        ..signal.into()
+    };
+    let events = run.when(envelope).decided();
+    let is_start = |event: &Event| matches!(event.body, RunEvent::NodeStarted { .. });
+    assert!(!events.iter().any(is_start), "{events:?}");
+    assert_eq!(run.run.live_attempts().count(), 0);
+    run.advance().then("node.started a");
+    run.completes("a").then("node.completed a; run.completed");
+}
 
 #[test]
 fn an_answer_lets_the_node_go_on() {

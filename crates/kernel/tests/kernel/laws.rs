@@ -9,8 +9,8 @@ use kernel::ids::AttemptId;
 use kernel::run::decide::{self, Refused};
 use kernel::run::event::RunEvent;
 use kernel::run::{
-    Command, Decided, Envelope, Event, Outcome, Phase, Run, RunIndex, decide as decided_by,
-    schedule,
+    Command, Decided, Driving, Envelope, Event, Outcome, Phase, Run, RunIndex,
+    decide as decided_by, schedule,
 };
 use kernel::time::Timestamp;
 use serde_json::Map;
@@ -66,7 +66,8 @@ pub(crate) fn of_a_batch(world: &World, before: &Run, envelope: &Envelope, decid
         }
     }
     let is_whole = batch.records().len() < decide::MAX_BATCH_EVENTS;
-    if is_whole && matches!(folded.phase(), Some(Phase::Running)) {
+    let is_driven = envelope.driving == Driving::Here;
+    if is_whole && is_driven && matches!(folded.phase(), Some(Phase::Running)) {
         assert!(
             !schedule::has_startable(&folded),
             "whatever can start has started"

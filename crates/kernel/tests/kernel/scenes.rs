@@ -9,7 +9,7 @@ use kernel::run::event::{
     Artifact, ChildStatus, DivergenceKind, DrainPolicy, OutputChannel, Usage,
 };
 use kernel::run::{
-    ChannelWrite, Command, Completion, Create, Envelope, Found, NodeError, Outcome, Start,
+    ChannelWrite, Command, Completion, Create, Driving, Envelope, Found, NodeError, Outcome, Start,
 };
 use kernel::stream::{DefinitionRef, ForkMode, Parent, Policy};
 use serde_json::{Map, Value, json};
@@ -386,6 +386,7 @@ fn parent(run: &mut World) {
             spent: tokens(11),
         },
         message: Some(format!("{child}.9.0").as_str().into()),
+        driving: Driving::Here,
     })
     .decided();
     run.completes("b").decided();
@@ -407,6 +408,7 @@ fn child() -> Scene {
         .when(Envelope {
             command: Command::Create(create),
             message: Some("run-0.3.0".into()),
+            driving: Driving::Here,
         })
         .decided();
     world.advance().decided();
@@ -418,6 +420,7 @@ fn child() -> Scene {
                 parent: Some("run-0".into()),
             },
             message: Some("run-0.7.0".into()),
+            driving: Driving::Here,
         })
         .decided();
     world.stopped("x").decided();

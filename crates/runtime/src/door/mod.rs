@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use kernel::batch::KeyClaim;
 use kernel::ids::{Seq, StreamId};
-use kernel::run::{self, Command, Create, Decided, Envelope, Event, Rejection, Run};
+use kernel::run::{self, Command, Create, Decided, Driving, Envelope, Event, Head, Rejection, Run};
 use kernel::stream::StreamHeader;
 use store::{Conflict, Guard, Hold, HoldChange, Loaded, ReadFrom, Store, StoreError};
 
@@ -71,6 +71,17 @@ pub struct Turned {
     pub error: DoorError,
     /// The unchanged state; `None` after a store error, when the log has to be read again.
     pub run: Option<Box<Run>>,
+    /// What may or may not have been written, after a store error: see [`Door::was_written`].
+    pub unsure: Option<Box<Unsure>>,
+}
+
+/// A batch whose append the store did not answer for.
+#[derive(Debug)]
+pub struct Unsure {
+    /// Its events.
+    pub events: Vec<Event>,
+    /// Where the log ends if it was written.
+    head: Head,
 }
 
 /// The door to a store.
@@ -181,6 +192,11 @@ impl Door {
         stream: &StreamId,
         envelope: &Envelope,
     ) -> Result<Done, DoorError> {
+        // Whoever drives the run may be another process: what this leads to is its to start.
+        let envelope = &Envelope {
+            driving: Driving::Elsewhere,
+            ..envelope.clone()
+        };
         let mut tries = 0;
         loop {
             let run = self.load(stream).await?;
@@ -267,6 +283,7 @@ impl Door {
         run::decide(run, envelope, self.store.now()).map_err(|refused| Turned {
             error: refused.rejection.into(),
             run: Some(Box::new(refused.run)),
+            unsure: None,
         })
     }
 
@@ -282,14 +299,22 @@ impl Door {
         let batch = decided.batch.claiming(keys);
         let bytes = batch.records().iter().map(|record| record.content.len());
         let bytes = bytes.sum();
-        let appended = self
-            .store
-            .append(batch, guard, hold)
-            .await
-            .map_err(|error| Turned {
-                error: error.into(),
-                run: None,
-            })?;
+        let appended = match self.store.append(batch, guard, hold).await {
+            Ok(appended) => appended,
+            Err(error) => {
+                let unsure = matches!(error, StoreError::Unavailable(_)).then(|| {
+                    Box::new(Unsure {
+                        events: decided.events,
+                        head: decided.run.head,
+                    })
+                });
+                return Err(Turned {
+                    error: error.into(),
+                    run: None,
+                    unsure,
+                });
+            }
+        };
         self.hints.appended(&decided.run, &decided.events, bytes);
         if has_messages {
             self.hints.outbox();
@@ -302,5 +327,21 @@ impl Door {
             events: decided.events,
             hold: appended.hold,
         })
+    }
+
+    /// Whether a batch that the store did not answer for is in the log. To decide its command
+    /// again without knowing would write the same thing twice.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn was_written(
+        &self,
+        stream: &StreamId,
+        unsure: &Unsure,
+    ) -> Result<bool, StoreError> {
+        let last = unsure.head.next_seq - 1;
+        let loaded = self.store.load(stream, ReadFrom::Seq(last), 1).await?;
+        let found = loaded.records.first();
+        Ok(found.is_some_and(|record| record.chain == unsure.head.chain))
     }
 }

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use crate::batch::{Batch, Message, Record, TimerChange};
 use crate::ids::{MessageId, StreamId};
 use crate::json;
-use crate::run::cause::{Cause, CausedBy};
+use crate::run::cause::{Cause, CausedBy, Driving};
 use crate::run::command::{Command, Envelope};
 use crate::run::event::{Event, RunEvent};
 use crate::run::index::RunIndex;
@@ -81,6 +81,7 @@ struct Decision {
     run: Run,
     now: Timestamp,
     cause: Option<Cause>,
+    driving: Driving,
     events: Vec<Event>,
     /// How many leading events are the command's own observation.
     observed: u32,
@@ -99,7 +100,9 @@ impl Decision {
             cause: Some(Cause {
                 command: envelope.command.cause(),
                 message: envelope.message.clone(),
+                driving: envelope.driving,
             }),
+            driving: envelope.driving,
             events: Vec::new(),
             observed: 0,
             timers_before,
@@ -223,6 +226,7 @@ impl Decision {
             envelope: Envelope {
                 command,
                 message: Some(id.clone()),
+                driving: Driving::Here,
             },
         };
         let command = serde_json::to_vec(&message).expect("a message is always JSON");

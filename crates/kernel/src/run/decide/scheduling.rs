@@ -7,6 +7,7 @@ use crate::control::{self, Began};
 use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind, OnFailure, TriggerRule};
 use crate::ids::NodeId;
 use crate::limits;
+use crate::run::cause::Driving;
 use crate::run::command::Command;
 use crate::run::event::{CapKind, ChildStatus, Ending, NodeError, RunEvent, SkipReason};
 use crate::run::rejection::Rejection;
@@ -139,6 +140,9 @@ impl Decision {
     ) {
         let plan = self.run.plan.clone();
         let node = plan.node(ix);
+        if node.kind == NodeKind::Work && self.driving == Driving::Elsewhere {
+            return;
+        }
         // A node that was started before has kept its slot.
         if attempt == 0 && schedule::takes_slot(node.kind) && !schedule::has_free_slot(&self.run) {
             return;

@@ -1,0 +1,115 @@
+//! How a driver writes: through the door with the state at hand, again and again until it is
+//! known what became of it.
+
+use std::time::Duration;
+
+use kernel::run::{Envelope, Rejection};
+use store::{Guard, HoldChange, StoreError};
+
+use super::{CHECKPOINT_EVERY, Driver, Stop};
+use crate::door::{DoorError, Turned, Unsure};
+
+impl Driver {
+    /// Through the door with the state at hand; what won a race is read and decided upon again.
+    pub(super) async fn append(
+        &mut self,
+        envelope: &Envelope,
+        guard: Guard,
+    ) -> Result<Result<(), Rejection>, Stop> {
+        let mut wait = Duration::from_millis(10);
+        loop {
+            self.reload_if_needed().await?;
+            let run = self.run.take().expect("loaded just above");
+            let hold = if self.running.is_empty() && guard != Guard::Outside {
+                HoldChange::Release
+            } else {
+                HoldChange::Keep
+            };
+            let result = self
+                .engine
+                .door()
+                .append_driven(run, envelope, guard, hold)
+                .await;
+            match result {
+                Ok((done, released)) => {
+                    self.remember(&done.events);
+                    self.run = Some(done.run);
+                    self.released = released;
+                    self.checkpoint(CHECKPOINT_EVERY).await;
+                    return Ok(Ok(()));
+                }
+                Err(Turned {
+                    error: DoorError::Rejected(rejection),
+                    run,
+                    ..
+                }) => {
+                    self.run = run.map(|run| *run);
+                    return Ok(Err(rejection));
+                }
+                Err(Turned { error, unsure, .. }) => match error {
+                    DoorError::Store(StoreError::Fenced | StoreError::Missing) => {
+                        return Err(Stop::Lost);
+                    }
+                    DoorError::Store(StoreError::Conflict(_)) => {}
+                    error => {
+                        tracing::warn!(run = %self.hold.stream, %error, "an append failed");
+                        self.pause(&mut wait).await?;
+                        // It may have been written: the log tells when it can be read again.
+                        if let Some(unsure) = unsure
+                            && self.was_written(&unsure).await?
+                        {
+                            self.remember(&unsure.events);
+                            self.reload_if_needed().await?;
+                            return Ok(Ok(()));
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    async fn was_written(&self, unsure: &Unsure) -> Result<bool, Stop> {
+        let mut wait = Duration::from_millis(10);
+        loop {
+            let door = self.engine.door();
+            match door.was_written(&self.hold.stream, unsure).await {
+                Ok(was_written) => return Ok(was_written),
+                Err(StoreError::Missing) => return Err(Stop::Lost),
+                Err(error) => {
+                    tracing::warn!(run = %self.hold.stream, %error, "a run cannot be read");
+                    self.pause(&mut wait).await?;
+                }
+            }
+        }
+    }
+
+    pub(super) async fn reload_if_needed(&mut self) -> Result<(), Stop> {
+        let mut wait = Duration::from_millis(10);
+        while self.run.is_none() {
+            match self.engine.door().load(&self.hold.stream).await {
+                Ok(run) => {
+                    self.run = Some(run);
+                    self.was_read = true;
+                }
+                Err(StoreError::Missing) => return Err(Stop::Lost),
+                Err(error) => {
+                    tracing::warn!(run = %self.hold.stream, %error, "a run cannot be read");
+                    self.pause(&mut wait).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits a little longer each time, but never beyond the hold.
+    pub(super) async fn pause(&self, wait: &mut Duration) -> Result<(), Stop> {
+        tokio::select! {
+            biased;
+            () = self.lost.cancelled() => Err(Stop::Lost),
+            () = tokio::time::sleep(*wait) => {
+                *wait = (*wait * 2).min(Duration::from_secs(1));
+                Ok(())
+            }
+        }
+    }
+}

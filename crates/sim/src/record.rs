@@ -1,0 +1,280 @@
+//! What the world saw itself, at the moment it happened: claims, appends, effects.
+//!
+//! The laws that concern a moment (one live holder, no stale writer, no attempt twice at once)
+//! are checked here as it happens; those that concern the end are the judge's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kernel::batch::Record as Content;
+use kernel::digest::Digest;
+use kernel::ids::{AttemptId, AttemptKey, HolderId, Seq, StreamId};
+use kernel::run::{Event, RunEvent};
+use kernel::time::Timestamp;
+use parking_lot::Mutex;
+use store::{Epoch, Guard, Hold, HoldChange};
+
+use crate::clock::SKEW_MS;
+
+/// A process that lives until it is killed; its successor has another number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ProcessId(pub(crate) u32);
+
+impl std::fmt::Display for ProcessId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "p{}", self.0)
+    }
+}
+
+/// One start of an attempt, as the world saw it.
+#[derive(Clone, Debug)]
+pub(crate) struct Instance {
+    pub(crate) key: AttemptKey,
+    pub(crate) run: StreamId,
+    process: ProcessId,
+    started: Timestamp,
+    pub(crate) ended: Option<Finish>,
+}
+
+/// How an instance ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Finish {
+    Completed,
+    Failed,
+    Stopped,
+    /// With its process.
+    Killed,
+}
+
+/// Everything the world saw.
+#[derive(Default)]
+pub(crate) struct Seen {
+    /// The world's clock at the last turn.
+    pub(crate) now: i64,
+    /// One line for everything, in order: two plays of a seed have the same.
+    pub(crate) trace: Vec<String>,
+    /// Laws that were broken at some moment.
+    pub(crate) wrong: Vec<String>,
+    holds: BTreeMap<StreamId, Hold>,
+    pub(crate) epochs: BTreeMap<StreamId, Epoch>,
+    /// Every event whose append was done, by its place.
+    pub(crate) written: BTreeMap<(StreamId, Seq), Digest>,
+    completed: BTreeSet<AttemptKey>,
+    pub(crate) instances: Vec<Instance>,
+    /// When a process was last frozen or thawed.
+    frozen: BTreeMap<ProcessId, Timestamp>,
+    /// Runs whose creation was acknowledged.
+    pub(crate) created: BTreeSet<StreamId>,
+    /// Signals that were acknowledged: run and id.
+    pub(crate) signals: BTreeSet<(StreamId, String)>,
+    /// Cancellations that were acknowledged: run and reason.
+    pub(crate) cancels: BTreeSet<(StreamId, String)>,
+    pub(crate) kills: u32,
+    pub(crate) freezes: u32,
+}
+
+/// The record of a world, shared by all of its processes.
+#[derive(Clone, Default)]
+pub(crate) struct Record(Arc<Mutex<Seen>>);
+
+impl Record {
+    /// Looks at, or adds to, what was seen.
+    pub(crate) fn with<T>(&self, what: impl FnOnce(&mut Seen) -> T) -> T {
+        what(&mut self.0.lock())
+    }
+}
+
+impl Seen {
+    pub(crate) fn note(&mut self, at: Timestamp, what: impl std::fmt::Display) {
+        self.trace.push(format!("{} {what}", at.0));
+    }
+
+    fn broken(&mut self, at: Timestamp, what: String) {
+        self.note(at, &what);
+        self.wrong.push(what);
+    }
+
+    /// A process stops getting turns, or gets them again.
+    pub(crate) fn froze(&mut self, at: Timestamp, process: ProcessId) {
+        self.frozen.insert(process, at);
+    }
+
+    /// A hold was taken.
+    pub(crate) fn claimed(&mut self, at: Timestamp, hold: &Hold) {
+        self.note(
+            at,
+            format_args!("{} claims {} {:?}", hold.holder, hold.stream, hold.epoch),
+        );
+        if let Some(other) = self.holds.get(&hold.stream)
+            && other.holder != hold.holder
+            && other.expires_at > at.plus_ms(SKEW_MS)
+        {
+            let what = format!(
+                "{} claims {} while the hold of {} lives",
+                hold.holder, hold.stream, other.holder
+            );
+            self.broken(at, what);
+        }
+        self.epochs.insert(hold.stream.clone(), hold.epoch);
+        self.holds.insert(hold.stream.clone(), hold.clone());
+    }
+
+    /// A hold lives longer.
+    pub(crate) fn renewed(&mut self, at: Timestamp, hold: &Hold) {
+        match self.holds.get_mut(&hold.stream) {
+            Some(kept) if kept.epoch == hold.epoch => kept.expires_at = hold.expires_at,
+            _ => {
+                let what = format!("{} renews {} without a hold", hold.holder, hold.stream);
+                self.broken(at, what);
+            }
+        }
+    }
+
+    /// A hold was given up, if it was still there.
+    pub(crate) fn released(&mut self, stream: &StreamId, epoch: Epoch) {
+        if self
+            .holds
+            .get(stream)
+            .is_some_and(|hold| hold.epoch == epoch)
+        {
+            self.holds.remove(stream);
+        }
+    }
+
+    /// An append was done.
+    pub(crate) fn appended(&mut self, at: Timestamp, who: ProcessId, done: &Appended<'_>) {
+        let Appended {
+            stream,
+            first,
+            records,
+            guard,
+            hold,
+            taken,
+        } = done;
+        let last = first + records.len() as u64;
+        self.note(at, format_args!("{who} appends {stream} {first}..{last}"));
+        if let Guard::Holder(epoch) = guard
+            && self.holds.get(*stream).map(|hold| hold.epoch) != Some(*epoch)
+        {
+            let what = format!("{who} writes to {stream} under {epoch:?}, which has passed on");
+            self.broken(at, what);
+        }
+        for (seq, record) in (*first..).zip(*records) {
+            let place = ((*stream).clone(), seq);
+            let digest = Digest::of(&record.content);
+            if self.written.insert(place, digest).is_some() {
+                self.broken(at, format!("{stream} has two events {seq}"));
+            }
+            if let Ok(event) = serde_json::from_slice::<Event>(&record.content)
+                && let RunEvent::NodeCompleted {
+                    node_id,
+                    visit,
+                    attempt,
+                    ..
+                } = event.body
+            {
+                let id = AttemptId {
+                    node: node_id,
+                    visit,
+                    attempt,
+                };
+                self.completed.insert(id.key(stream));
+            }
+        }
+        match (guard, hold) {
+            (Guard::Holder(epoch), HoldChange::Release) => self.released(stream, *epoch),
+            _ => {
+                if let Some(hold) = taken {
+                    self.claimed(at, hold);
+                }
+            }
+        }
+    }
+
+    /// An attempt begins its effect. Gives the number of the instance.
+    pub(crate) fn started(
+        &mut self,
+        at: Timestamp,
+        process: ProcessId,
+        run: &StreamId,
+        key: &AttemptKey,
+    ) -> usize {
+        self.note(at, format_args!("{process} starts {key}"));
+        // A zombie does what it was about to do before it learns anything.
+        let is_zombie = |from: Timestamp| {
+            self.frozen
+                .get(&process)
+                .is_some_and(|at| *at >= from || from.ms_since(*at) < ZOMBIE_MS)
+        };
+        let mut wrong = Vec::new();
+        if self.completed.contains(key) && !is_zombie(at) {
+            wrong.push(format!(
+                "{key} starts again, its completion is in the log of {run}"
+            ));
+        }
+        for other in self.instances.iter().filter(|other| other.key == *key) {
+            let was_frozen = self
+                .frozen
+                .get(&other.process)
+                .is_some_and(|at| at.plus_ms(ZOMBIE_MS) >= other.started);
+            if other.ended.is_none() && !was_frozen && !is_zombie(at) {
+                let who = other.process;
+                wrong.push(format!(
+                    "{key} of {run} starts in {process} while it runs in {who}"
+                ));
+            }
+        }
+        for what in wrong {
+            self.broken(at, what);
+        }
+        self.instances.push(Instance {
+            key: key.clone(),
+            run: run.clone(),
+            process,
+            started: at,
+            ended: None,
+        });
+        self.instances.len() - 1
+    }
+
+    /// An instance ends. The first word counts.
+    pub(crate) fn ended(&mut self, at: Timestamp, instance: usize, finish: Finish) {
+        let of = &mut self.instances[instance];
+        if of.ended.is_some() {
+            return;
+        }
+        of.ended = Some(finish);
+        let key = of.key.clone();
+        self.note(at, format_args!("{key} is over: {finish:?}"));
+    }
+
+    /// A process is gone, with everything it ran. Said before its tasks are dropped, which
+    /// happens in no particular order.
+    pub(crate) fn killed(&mut self, at: Timestamp, process: ProcessId) {
+        self.kills += 1;
+        self.note(at, format_args!("{process} is killed"));
+        for instance in 0..self.instances.len() {
+            if self.instances[instance].process == process {
+                self.ended(at, instance, Finish::Killed);
+            }
+        }
+    }
+
+    /// Says who holds what, for the trace of a claim that was refused.
+    pub(crate) fn refused(&mut self, at: Timestamp, who: &HolderId, what: impl std::fmt::Display) {
+        self.note(at, format_args!("{who} is refused: {what}"));
+    }
+}
+
+/// How long after its thaw a process may act on what it knew before.
+const ZOMBIE_MS: u64 = 2_000;
+
+/// An append that was done.
+pub(crate) struct Appended<'a> {
+    pub(crate) stream: &'a StreamId,
+    pub(crate) first: Seq,
+    pub(crate) records: &'a [Content],
+    pub(crate) guard: Guard,
+    pub(crate) hold: &'a HoldChange,
+    pub(crate) taken: Option<&'a Hold>,
+}

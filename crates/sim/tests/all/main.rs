@@ -1,0 +1,5 @@
+//! Seeded worlds: that they keep every law, that they replay, and that the judge is not blind.
+
+mod calls;
+mod judge;
+mod worlds;
