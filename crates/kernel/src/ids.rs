@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
+use crate::limits;
 
 macro_rules! id_type {
     ($(#[$doc:meta])* $name:ident) => {
@@ -112,6 +113,17 @@ id_type!(
     AttemptKey
 );
 
+impl TenantId {
+    /// Reads a tenant that a credential or a person names. `None` for what is no name of 1 to 256
+    /// bytes, and for names with an asterisk: those are the host's own, and no credential may
+    /// open them.
+    pub fn parse(text: &str) -> Option<Self> {
+        let fits = (1..=limits::MAX_NAME_BYTES).contains(&text.len())
+            && !text.chars().any(|c| c.is_control() || c == '*');
+        fits.then(|| Self::new(text))
+    }
+}
+
 /// The position of an event in its log, from 0, without gaps.
 pub type Seq = u64;
 
@@ -170,6 +182,14 @@ pub fn child_stream(origin: &StreamId, node: &NodeId, visit: u32, ordinal: u32) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_credential_names_a_tenant_of_the_host() {
+        assert_eq!(TenantId::parse("acme"), Some("acme".into()));
+        for bad in ["", "*", "a*", "a\n", &"x".repeat(257)] {
+            assert_eq!(TenantId::parse(bad), None, "{bad:?}");
+        }
+    }
 
     #[test]
     fn derived_ids_depend_on_every_part() {

@@ -51,8 +51,8 @@ pub(crate) struct Args {
     dev: bool,
 
     /// Whose runs those of --dev are
-    #[arg(long, value_name = "TENANT", default_value = "local")]
-    tenant: String,
+    #[arg(long, value_name = "TENANT", default_value = "local", value_parser = super::keys::tenant)]
+    tenant: TenantId,
 
     /// How JWTs are checked, as a TOML file; API keys need none
     #[arg(long, value_name = "FILE", env = env::AUTH, hide_env = true)]
@@ -174,7 +174,7 @@ fn check_dev(args: &Args, addresses: &[SocketAddr]) -> Result<(), Failure> {
 /// Who gets in.
 fn gate(args: &Args, door: &Door) -> Result<Gate, Failure> {
     if args.dev {
-        return Ok(Gate::open_to(TenantId::new(&args.tenant)));
+        return Ok(Gate::open_to(args.tenant.clone()));
     }
     let outbound = args.ports.outbound()?;
     let options = match &args.auth {

@@ -171,6 +171,9 @@ fn mistakes_are_explained_and_make_no_key() {
         .with(2)
         .says("expired already");
     lab.call(&["keys", "create", "--tenant", ""]).with(2);
+    lab.call(&["keys", "create", "--tenant", "*"])
+        .with(2)
+        .says("asterisk");
     lab.call(&["keys", "revoke", "cafe"])
         .with(2)
         .says("no such key");
@@ -195,4 +198,21 @@ fn who_cancelled_a_run_is_on_the_trail() {
     assert_eq!(told[1]["on"]["id"], run);
     lab.call(&["audit", "list"]).with(0).prints("run.cancelled");
     lab.call(&["verify"]).with(0).prints("all is well");
+}
+
+#[test]
+fn a_trail_or_a_registry_that_was_changed_is_found() {
+    for (stream, original, counterfeit) in [
+        ("audit-", r#""principal":"cli""#, r#""principal":"eve""#),
+        ("registry-", r#""principal":"ci""#, r#""principal":"me""#),
+    ] {
+        let lab = Lab::new();
+        lab.call(&["keys", "create", "--principal", "ci"]).with(0);
+        lab.call(&["verify"]).with(0);
+        lab.tamper(original, counterfeit);
+        let found = lab.call(&["verify", "--json"]).with(1).json();
+        let findings = found["findings"].as_array().unwrap();
+        let is_of = |finding: &Value| finding["stream"].as_str().unwrap().starts_with(stream);
+        assert!(findings.iter().any(is_of), "{found:#}");
+    }
 }

@@ -184,6 +184,23 @@ impl Lab {
         listed.json()["runId"].as_str().unwrap().to_owned()
     }
 
+    /// Puts one text in the place of another, wherever the store of the lab has it.
+    pub(crate) fn tamper(&self, original: &str, counterfeit: &str) {
+        let store = self.path().join(".runwright/store.db");
+        let connection = rusqlite::Connection::open(store).unwrap();
+        let mut changed = 0;
+        for (table, column) in tables_with_content(&connection) {
+            let sql = format!(
+                "UPDATE {table} SET {column} = CAST(replace(CAST({column} AS TEXT), ?1, ?2) AS BLOB)
+                 WHERE instr(CAST({column} AS TEXT), ?1)"
+            );
+            changed += connection
+                .execute(&sql, [original, counterfeit])
+                .unwrap_or(0);
+        }
+        assert!(changed > 0, "the test knows where events lie");
+    }
+
     /// The ids of the living processes that carry this lab's mark: what attempts started.
     pub(crate) fn attempts_alive(&self) -> Vec<i32> {
         let variable = format!("LAB={}", self.mark());
@@ -217,6 +234,17 @@ impl Lab {
             running.into_iter().for_each(wait_until_gone);
         }
     }
+}
+
+/// Every column that holds bytes.
+fn tables_with_content(connection: &rusqlite::Connection) -> Vec<(String, String)> {
+    let sql = "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c
+               WHERE m.type = 'table' AND upper(c.type) = 'BLOB'";
+    let mut statement = connection.prepare(sql).unwrap();
+    let rows = statement
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap();
+    rows.map(Result::unwrap).collect()
 }
 
 fn alive(file: &str, is_ours: impl Fn(&[u8]) -> bool) -> Vec<i32> {

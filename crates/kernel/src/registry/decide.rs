@@ -3,7 +3,7 @@
 use crate::audit::{self, Actor, AuditAction, Entry, Outcome, Subject};
 use crate::batch::{Batch, Message, Record};
 use crate::digest::Digest;
-use crate::ids::{KeyId, MessageId, Seq};
+use crate::ids::{KeyId, MessageId, Seq, TenantId};
 use crate::json;
 use crate::limits;
 use crate::registry::event::{Event, Grant, RegistryEvent};
@@ -113,6 +113,11 @@ impl Registry {
             RegistryCommand::CreateKey { key, digest, grant } => {
                 draft.may_create(&key)?;
                 key::check(&grant, now)?;
+                if TenantId::parse(draft.registry.tenant().as_str()).is_none() {
+                    return Err(Rejection::InvalidGrant(
+                        "no key opens a tenant of this name",
+                    ));
+                }
                 draft.audit_key(AuditAction::KeyCreated, &key, &grant, by);
                 draft.emit(RegistryEvent::KeyCreated {
                     key_id: key,

@@ -250,3 +250,10 @@ fn a_key_id_leads_to_the_registry_of_its_tenant_alone() {
         assert_eq!(KeyId::new(bad).registry(), None, "{bad}");
     }
 }
+
+#[test]
+fn no_key_opens_a_tenant_of_the_host() {
+    let registry = Registry::unborn(&"*".into(), Timestamp(0));
+    let refused = registry.decide(create(1, None), &Actor::new("admin"), Timestamp(1));
+    assert_eq!(refused.err().map(|why| why.code()), Some("invalid_grant"));
+}

@@ -151,7 +151,10 @@ impl Jwt {
             (Some(_), Some(_)) => {
                 return bad("jwt.fixed_tenant and jwt.claims.tenant exclude each other");
             }
-            (Some(tenant), None) => TenantFrom::Fixed(TenantId::new(tenant)),
+            (Some(tenant), None) => match TenantId::parse(&tenant) {
+                Some(tenant) => TenantFrom::Fixed(tenant),
+                None => return bad("jwt.fixed_tenant is no name of a tenant"),
+            },
             (None, Some(claim)) => TenantFrom::Claim(claim),
             (None, None) => usual.tenant,
         };
@@ -239,6 +242,10 @@ mod tests {
             ("jwks='http://example.org/k'\nalgorithm='ES256'", "neither"),
             ("jwks='ftp://example.org/k'\nalgorithm='ES256'", "neither"),
             ("jwks='k.json'\nalgorithm='none'", "unknown variant"),
+            (
+                "jwks='k.json'\nalgorithm='RS256'\nfixed_tenant='*'",
+                "fixed_tenant",
+            ),
             ("jwks='k.json'\nalgorithm='RS256'\nleeway_s=601", "leeway_s"),
             (
                 "jwks='k.json'\nalgorithm='RS256'\nissuers='x'",

@@ -216,6 +216,7 @@ async fn a_token_for_others_or_for_another_time_is_refused() {
         with("tenant", json!("")),
         with("tenant", json!(7)),
         with("tenant", json!("a\nb")),
+        with("tenant", json!("*")),
         with("workspace", json!(["blue"])),
         with("exp", json!("tomorrow")),
         without("exp"),
@@ -230,6 +231,11 @@ async fn a_token_for_others_or_for_another_time_is_refused() {
             "{wrong}"
         );
     }
+    let mut critical = header.clone();
+    critical["crit"] = json!(["exp"]);
+    let critical = sign(&critical, &claims(), &With::Rs256(&rsa));
+    let critical = authenticator.authenticate(&critical).await;
+    assert_eq!(critical, Err(AuthError::Unknown));
     let silent = sign(&header, &without("scope"), &With::Rs256(&rsa));
     let silent = authenticator.authenticate(&silent).await.unwrap();
     assert_eq!(silent.scopes.words().len(), 0);

@@ -53,14 +53,9 @@ struct Whose {
     tenant: TenantId,
 }
 
-fn tenant(text: &str) -> Result<TenantId, String> {
-    let fits = !text.is_empty()
-        && text.len() <= kernel::limits::MAX_NAME_BYTES
-        && !text.chars().any(char::is_control);
-    match fits {
-        true => Ok(TenantId::new(text)),
-        false => Err("a tenant is 1 to 256 bytes of text".into()),
-    }
+pub(crate) fn tenant(text: &str) -> Result<TenantId, String> {
+    let named = TenantId::parse(text);
+    named.ok_or_else(|| "a tenant is 1 to 256 bytes of text without an asterisk".into())
 }
 
 /// Finds a key by its id, by the end of its id, by its name, or by the whole token.

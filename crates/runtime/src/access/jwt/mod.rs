@@ -153,7 +153,8 @@ impl JwtVerifier {
 
     pub(super) async fn verify(&self, token: &str, now: Timestamp) -> Result<Principal, AuthError> {
         let header = decode_header(token).map_err(|_| AuthError::Malformed)?;
-        if header.alg != self.algorithm {
+        // What a token says must be understood, and no extension is.
+        if header.alg != self.algorithm || header.crit.is_some() {
             return Err(AuthError::Unknown);
         }
         let key = match &self.keys {
@@ -183,7 +184,7 @@ impl JwtVerifier {
         Some(Principal {
             tenant: match &names.tenant {
                 TenantFrom::Fixed(tenant) => tenant.clone(),
-                TenantFrom::Claim(claim) => TenantId::new(name(claims.get(claim)?)?),
+                TenantFrom::Claim(claim) => TenantId::parse(claims.get(claim)?.as_str()?)?,
             },
             workspace,
             id: name(claims.get(&names.principal)?)?,
