@@ -18,7 +18,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::door::{Done, Door, DoorError};
+use crate::door::{Done, Door, DoorError, ForkFailed, ForkOrder, Forked};
 use crate::drive::{Ask, Driver};
 use crate::hints::Hints;
 use crate::nodes::{Ports, Registry};
@@ -275,6 +275,21 @@ impl Engine {
         let seal = Seal::new(self.inner.ports.keyring.clone(), tenant.clone());
         seal.variables(plan, &mut create.inputs)
             .map_err(|error| DoorError::Store(StoreError::Unavailable(error.to_string())))
+    }
+
+    /// Forks a run. A branch waits in its queue for a worker; a replay is whole when this
+    /// returns, and no node has run.
+    ///
+    /// # Errors
+    /// See [`Door::fork`].
+    pub async fn fork(&self, source: &StreamId, new: ForkOrder) -> Result<Forked, ForkFailed> {
+        let stream = new.id.clone().unwrap_or_else(new_run_id);
+        self.adopt(&stream);
+        let new = ForkOrder {
+            id: Some(stream),
+            ..new
+        };
+        self.inner.door.fork(source, new).await
     }
 
     /// Does something to a run: through whoever drives it in this process, else from outside.

@@ -26,6 +26,6 @@ mod sinks;
 pub mod supervisor;
 mod worker;
 
-pub use door::{Done, Door, DoorError, RegistryError};
+pub use door::{Done, Door, DoorError, ForkFailed, ForkOrder, Forked, RegistryError};
 pub use engine::{Engine, EngineOptions, NewRun, Scope};
 pub use plans::{PlanError, Prepared};

@@ -392,7 +392,8 @@ impl From<Rejection> for Problem {
             | Rejection::NotPaused
             | Rejection::Stopping
             | Rejection::Duplicate
-            | Rejection::BudgetExhausted { .. } => StatusCode::CONFLICT,
+            | Rejection::BudgetExhausted { .. }
+            | Rejection::Replay => StatusCode::CONFLICT,
         };
         let problem = Self::new(status, rejection.code(), rejection.to_string());
         match rejection {

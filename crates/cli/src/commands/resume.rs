@@ -1,6 +1,7 @@
 //! `runwright resume`: goes on with runs that an engine left unfinished.
 
 use kernel::ids::{HolderId, StreamId};
+use runtime::door::Door;
 use runtime::holder;
 use store::{ListQuery, ReadFrom};
 
@@ -50,6 +51,13 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
                     short(&run)
                 )));
             }
+            if is_cut_off(engine.door(), &run).await? {
+                let id = short(&run);
+                let what = format!("run {id} is a copy that was cut off; nothing goes on with it");
+                return Err(Failure::new(what).hint(format!(
+                    "`runwright runs purge {id}` erases it; fork its source again"
+                )));
+            }
             (vec![run], Until::Settled)
         }
         None => (unfinished(&engine, session).await?, Until::NothingToDo),
@@ -85,6 +93,9 @@ async fn unfinished(
         .iter()
         .filter(|row| !row.index.settled && row.index.parent.is_none())
     {
+        if is_cut_off(engine.door(), &row.stream).await? {
+            continue;
+        }
         match driven_by(engine, &row.stream).await? {
             None => runs.push(row.stream.clone()),
             Some(who) => {
@@ -96,6 +107,16 @@ async fn unfinished(
         }
     }
     Ok(runs)
+}
+
+/// Whether a run is a fork whose making was cut off: nobody can drive it.
+async fn is_cut_off(door: &Door, run: &StreamId) -> Result<bool, Failure> {
+    let loaded = door.store().load(run, ReadFrom::Seq(u64::MAX), 0).await?;
+    if loaded.header.origin.is_none() || loaded.index.settled {
+        return Ok(false);
+    }
+    let run = door.load(run).await?;
+    Ok(run.is_copying() || run.is_replay())
 }
 
 /// Who drives a run, as far as can be told: a hold of a dead process is nobody's.

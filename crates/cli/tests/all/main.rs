@@ -1,13 +1,14 @@
 //! The real program in a fresh folder. A module per topic: `usage` for what can be typed wrong,
 //! `documents` for bad workflows, `running` for runs that end, `reading` for what is told of
-//! them, `steering` for what is done to them, `crash` for what a kill leaves of one run, `load` for
-//! many runs under many kills, `race` for two engines at once,
+//! them, `steering` for what is done to them, `forks` for runs made of others, `crash` for what a
+//! kill leaves of one run, `load` for many runs under many kills, `race` for two engines at once,
 //! `output` for a process that writes much.
 
 mod crash;
 mod demo;
 mod documents;
 mod examples;
+mod forks;
 mod keys;
 mod load;
 mod output;

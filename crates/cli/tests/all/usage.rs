@@ -40,6 +40,8 @@ fn help_says_what_there_is_and_how_it_ends() {
         "runs pause",
         "runs unpause",
         "runs signal",
+        "runs fork",
+        "runs replay",
         "runs artifact",
         "runs purge",
         "workflow validate",

@@ -66,6 +66,10 @@ pub enum Rejection {
     /// No such child run was started, or it ended before.
     #[error("no such child run is waited for")]
     NoChild,
+    /// A replay repeats what its source recorded. Refused by whoever takes commands from outside:
+    /// the commands of the source are decided in it like in any run.
+    #[error("the run is a replay: it repeats its source and takes no commands")]
+    Replay,
 }
 
 impl Rejection {
@@ -88,6 +92,7 @@ impl Rejection {
             Self::InboxFull => "inbox_full",
             Self::BudgetExhausted { .. } => "budget_exhausted",
             Self::NoChild => "child_not_found",
+            Self::Replay => "run_is_replay",
         }
     }
 }

@@ -4,6 +4,7 @@
 //! the driver that holds the run and keeps its folded state). Nothing acts on a decision before
 //! the append has returned. The registry of a tenant has its part of the door in `registry`.
 
+mod fork;
 mod registry;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::definitions::Definitions;
 use crate::hints::Hints;
 use crate::plans::Plans;
 
+pub use fork::{ForkFailed, ForkOrder, Forked};
 pub use registry::RegistryError;
 
 /// How often a lost race is tried again before the caller is told to come back.
@@ -200,6 +202,9 @@ impl Door {
         let mut tries = 0;
         loop {
             let run = self.load(stream).await?;
+            if run.is_replay() {
+                return Err(Rejection::Replay.into());
+            }
             match self
                 .append(run, envelope, Guard::Outside, HoldChange::Keep, Vec::new())
                 .await

@@ -16,7 +16,7 @@ use store::{ReadFrom, Store, SystemClock};
 
 use crate::support::{self, Lab};
 
-fn engine_on(store: Arc<dyn Store>, holder: &str, lab: &Lab) -> Engine {
+pub(crate) fn engine_on(store: Arc<dyn Store>, holder: &str, lab: &Lab) -> Engine {
     let options = EngineOptions {
         holder: holder.into(),
         hold_ttl: Duration::from_secs(2),
@@ -63,11 +63,11 @@ async fn until(mut what: impl FnMut() -> bool) {
         .expect("it happens in time");
 }
 
-fn memory() -> Arc<dyn Store> {
+pub(crate) fn memory() -> Arc<dyn Store> {
     Arc::new(MemoryStore::new(Arc::new(SystemClock)))
 }
 
-fn definition(nodes: Value, edges: Value) -> Vec<u8> {
+pub(crate) fn definition(nodes: Value, edges: Value) -> Vec<u8> {
     let mut nodes = nodes;
     for node in nodes.as_array_mut().expect("a list") {
         let defaults = json!({
@@ -87,7 +87,7 @@ fn definition(nodes: Value, edges: Value) -> Vec<u8> {
     serde_json::to_vec(&document).expect("JSON")
 }
 
-fn chain() -> Vec<u8> {
+pub(crate) fn chain() -> Vec<u8> {
     definition(
         json!([
             { "id": "a", "typeId": "core.noop" },
@@ -101,7 +101,7 @@ fn chain() -> Vec<u8> {
     )
 }
 
-async fn create(engine: &Engine, document: &[u8], start: Start) -> Run {
+pub(crate) async fn create(engine: &Engine, document: &[u8], start: Start) -> Run {
     let door = engine.door();
     let tenant = "local".into();
     let prepared = door
@@ -120,7 +120,7 @@ async fn create(engine: &Engine, document: &[u8], start: Start) -> Run {
     engine.create(new).await.expect("a created run").run
 }
 
-async fn kinds(store: &Arc<dyn Store>, run: &Run) -> Vec<String> {
+pub(crate) async fn kinds(store: &Arc<dyn Store>, run: &Run) -> Vec<String> {
     let loaded = store
         .load(&run.header.stream, ReadFrom::Seq(0), usize::MAX)
         .await

@@ -4,6 +4,7 @@
 mod access;
 mod core_nodes;
 mod engine;
+mod forks;
 mod http;
 mod jwt;
 mod peer;

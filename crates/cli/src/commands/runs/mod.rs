@@ -3,9 +3,11 @@
 mod artifact;
 mod cancel;
 pub(super) mod events;
+mod fork;
 mod list;
 mod pause;
 mod purge;
+mod replay;
 mod show;
 mod signal;
 mod tail;
@@ -40,6 +42,10 @@ pub(crate) enum Command {
     Unpause(unpause::Args),
     /// Send a signal to a run, or the answer it waits for
     Signal(signal::Args),
+    /// Begin another run with a part of this one: go on from there, or repeat it
+    Fork(Box<fork::Args>),
+    /// Decide the log of a run again and compare
+    Replay(replay::Args),
     /// Print or save an artifact of a run
     Artifact(artifact::Args),
     /// Erase runs and all they left
@@ -57,6 +63,8 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
         Command::Pause(args) => pause::run(args, session).await,
         Command::Unpause(args) => unpause::run(args, session).await,
         Command::Signal(args) => signal::run(args, session).await,
+        Command::Fork(args) => fork::run(*args, session).await,
+        Command::Replay(args) => replay::run(args, session).await,
         Command::Artifact(args) => artifact::run(args, session).await,
         Command::Purge(args) => purge::run(args, session).await,
     }

@@ -41,7 +41,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         let run = lookup::find(session, &door, name).await?;
         family(&door, &run, &mut doomed).await?;
     }
-    if let Some(open) = doomed.iter().find(|run| !run.is_settled()) {
+    if let Some(open) = doomed.iter().find(|run| !is_over(run)) {
         let id = short(&open.header.stream);
         let what = format!("run {id} has not ended");
         return Err(Failure::new(what).hint(format!("`runwright runs cancel {id}` ends it")));
@@ -63,10 +63,11 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     Ok(Exit::Done)
 }
 
-/// A run and the runs it started, each behind its parent.
+/// A run and the runs it started, each behind its parent. What a fork copied names children too,
+/// but those are its source's.
 async fn family(door: &Door, root: &StreamId, into: &mut Vec<Run>) -> Result<(), Failure> {
-    let mut todo = vec![root.clone()];
-    while let Some(stream) = todo.pop() {
+    let mut todo = vec![(root.clone(), None)];
+    while let Some((stream, parent)) = todo.pop() {
         if into.iter().any(|run| run.header.stream == stream) {
             continue;
         }
@@ -76,12 +77,22 @@ async fn family(door: &Door, root: &StreamId, into: &mut Vec<Run>) -> Result<(),
             Err(StoreError::Missing) if stream != *root => continue,
             Err(error) => return Err(error.into()),
         };
+        let started_by = run.header.parent.as_ref().map(|parent| &parent.run);
+        if parent.is_some() && started_by != parent.as_ref() {
+            continue;
+        }
         todo.extend(
             run.facts()
                 .into_iter()
-                .flat_map(|facts| facts.children.keys().cloned()),
+                .flat_map(|facts| facts.children.keys())
+                .map(|child| (child.clone(), Some(stream.clone()))),
         );
         into.push(run);
     }
     Ok(())
+}
+
+/// Whether a run has ended, or is a copy that was cut off and will never go on.
+fn is_over(run: &Run) -> bool {
+    run.is_settled() || run.is_copying() || run.is_replay()
 }

@@ -2,6 +2,7 @@
 
 use kernel::run::Run;
 use kernel::run::state::{End, Facts, Phase};
+use kernel::stream::ForkMode;
 use kernel::time::Timestamp;
 use store::{Hold, ReadFrom};
 
@@ -103,6 +104,14 @@ fn head(
     fact("took", text::ms(end.ms_since(began)))?;
     fact("events", run.head.next_seq.to_string())?;
     fact("tags", text::one_line(&facts.tags.join(", "), 120))?;
+    if let Some(origin) = &run.header.origin {
+        let kind = match origin.mode {
+            ForkMode::Branch => "branch",
+            ForkMode::Replay => "replay",
+        };
+        let (source, seq) = (short(&origin.source), origin.seq);
+        fact("fork", format!("{kind} of {source} at event {seq}"))?;
+    }
     if let Some(parent) = &run.header.parent {
         let node = text::one_line(parent.node.as_str(), 60);
         fact("parent", format!("{} (node {node})", short(&parent.run)))?;

@@ -1,0 +1,158 @@
+//! `runwright runs fork`: another run from the beginning of a recorded one.
+
+use clap::ValueEnum;
+use kernel::fork::ForkError;
+use kernel::ids::Seq;
+use kernel::replay::Divergence;
+use kernel::run::{Overlay, Run};
+use kernel::stream::ForkMode;
+use runtime::{ForkFailed, ForkOrder};
+
+use super::super::DriveArgs;
+use super::replay;
+use crate::data::Data;
+use crate::driving::{self, Until};
+use crate::exit::{Exit, Failure};
+use crate::follow::Follower;
+use crate::lookup::{self, RunName, short};
+use crate::session::{Form, Session};
+use crate::{compose, faces_json, style, talk};
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  runwright runs fork last --at 12             once more from event 12 on
+  runwright runs fork 1f0c9a2b --at 0 --tag retry
+  runwright runs fork last --mode replay       the same again, without running anything
+
+Events below SEQ are copied. A branch goes on from there for real: what was in flight there
+starts over, with other attempt keys. `runwright events RUN` shows the sequences.
+
+A replay decides the rest of the log again, with the outcomes recorded in it; no node runs. It
+exits with 1 if something else is decided than was recorded; `runwright runs replay` finds that
+out without making a run.")]
+pub(crate) struct Args {
+    /// The run: its id, the beginning or the end of it, or `last`
+    #[arg(value_name = "RUN")]
+    run: RunName,
+
+    /// Copy the events below this sequence [default: all for a branch, none for a replay]
+    #[arg(long, value_name = "SEQ")]
+    at: Option<Seq>,
+
+    /// Whether to go on for real or to repeat
+    #[arg(long, value_name = "MODE", default_value = "branch")]
+    mode: Mode,
+
+    /// A tag of the branch, in place of the source's; may be given several times
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+
+    /// Only make the branch and print its id; `runwright resume` drives it
+    #[arg(long, conflicts_with_all = ["watch", "quiet"])]
+    detach: bool,
+
+    #[command(flatten)]
+    drive: DriveArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Mode {
+    /// Go on from there for real
+    Branch,
+    /// Decide the rest again from what was recorded; nothing runs
+    Replay,
+}
+
+/// Forks a run.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let door = session.write()?;
+    let engine = compose::engine(session, &door, &args.drive.ports)?;
+    let source = lookup::find(session, engine.door(), &args.run).await?;
+    let mode = match args.mode {
+        Mode::Branch => ForkMode::Branch,
+        Mode::Replay => ForkMode::Replay,
+    };
+    let overlay = Overlay {
+        tags: (!args.tags.is_empty()).then(|| args.tags.clone()),
+        ..Overlay::default()
+    };
+    let order = ForkOrder {
+        overlay,
+        ..ForkOrder::new(mode, args.at)
+    };
+    let forked = engine
+        .fork(&source, order)
+        .await
+        .map_err(|failed| refused(failed, short(&source)))?;
+    if mode == ForkMode::Replay {
+        return tell_replay(session, &forked.run, forked.divergence.as_ref());
+    }
+    let run = forked.run.header.stream.clone();
+    if args.detach {
+        print(session, &forked.run)?;
+        let id = short(&run);
+        talk::say(format!(
+            "{} `runwright resume {id}` drives it",
+            style::dim("next:")
+        ));
+        return Ok(Exit::Done);
+    }
+    if !args.drive.is_quiet() && session.form == Form::Text {
+        let from = forked.run.header.origin.as_ref().map_or(0, |o| o.seq);
+        let source = short(&source);
+        let id = style::dim(run.as_str());
+        talk::say(format!("{id} branches off {source} at event {from}"));
+    }
+    talk::listen_to_engine();
+    let mut live = args.drive.live(session);
+    let mut follower = Follower::new(engine.door().clone());
+    follower.read_from_here(&run).await?;
+    engine.start();
+    let ended = driving::drive(&engine, &mut follower, &mut live, Until::Settled).await?;
+    drop(live);
+    super::super::run::finish(&follower, session, ended)
+}
+
+fn tell_replay(
+    session: &Session,
+    run: &Run,
+    divergence: Option<&Divergence>,
+) -> Result<Exit, Failure> {
+    print(session, run)?;
+    if let Some(divergence) = divergence {
+        replay::say(divergence);
+        return Ok(Exit::Found);
+    }
+    let status = style::status(run.status());
+    let events = run.head.next_seq;
+    talk::say(format!(
+        "repeated without a difference: {events} events, {status}"
+    ));
+    Ok(Exit::Done)
+}
+
+fn print(session: &Session, run: &Run) -> Result<(), Failure> {
+    let mut data = Data::new();
+    match session.form {
+        Form::Json => data.json_line(&faces_json::snapshot(run))?,
+        Form::Text => data.line(run.header.stream.as_str())?,
+    }
+    data.done()
+}
+
+fn refused(failed: ForkFailed, source: &str) -> Failure {
+    let refused = match failed {
+        ForkFailed::Door(error) => return error.into(),
+        ForkFailed::Refused(refused) => refused,
+    };
+    let failure = Failure::new(format!("run {source} cannot be forked there: {refused}"));
+    match refused {
+        ForkError::BeyondLog { .. } | ForkError::Ended { .. } => failure.hint(format!(
+            "`runwright events {source}` shows the sequences; --at SEQ copies the events below it"
+        )),
+        ForkError::Source(_) => failure.hint("`runwright verify` lists everything that is wrong"),
+        ForkError::OverlayOnReplay => failure.hint("leave --tag out, or make a branch"),
+        ForkError::Rejected(_) => failure,
+    }
+}

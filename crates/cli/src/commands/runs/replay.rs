@@ -1,0 +1,90 @@
+//! `runwright runs replay`: decides a log again and compares.
+
+use kernel::replay::{Divergence, ReplayError};
+use kernel::run::Event;
+use serde_json::json;
+
+use crate::data::Data;
+use crate::exit::{Exit, Failure};
+use crate::lookup::{self, RunName, short};
+use crate::session::{Form, Session};
+use crate::{style, talk, text};
+
+/// Characters of an event shown.
+const SHOWN: usize = 400;
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  runwright runs replay last
+  runwright runs replay 1f0c9a2b --json | jq .divergence
+
+Every batch of the log is decided again from the state before it and what was recorded: outcomes,
+answers, times. It must come out byte for byte as it was. Nothing runs and nothing is written.
+
+Exits with 0 if it does, 1 if it does not; the first difference is shown.")]
+pub(crate) struct Args {
+    /// The run: its id, the beginning or the end of it, or `last`
+    #[arg(value_name = "RUN")]
+    run: RunName,
+}
+
+/// Decides a run again.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let door = session.read()?;
+    let id = lookup::find(session, &door, &args.run).await?;
+    let verified = door.replay(&id).await?;
+    let divergence = match &verified {
+        Ok(_) => None,
+        Err(ReplayError::Diverged(divergence)) => Some(divergence),
+        Err(damaged) => {
+            let failure = Failure::new(format!("run {}: {damaged}", short(&id)));
+            return Err(failure.hint("`runwright verify` lists everything that is wrong"));
+        }
+    };
+    let events = verified.as_ref().ok().map(|run| run.head.next_seq);
+    let mut data = Data::new();
+    match session.form {
+        Form::Json => data.json(&json!({
+            "runId": id,
+            "events": events,
+            "divergence": divergence.map(|divergence| json!({
+                "sequence": divergence.seq,
+                "kind": divergence.kind,
+                "recorded": divergence.expected,
+                "decided": divergence.actual,
+                "refused": divergence.refused,
+            })),
+        }))?,
+        Form::Text => {
+            if let Some(events) = events {
+                let verdict = style::good("the same again");
+                data.line(format!("run {}: {events} events, {verdict}", short(&id)))?;
+            }
+        }
+    }
+    data.done()?;
+    let Some(divergence) = divergence else {
+        return Ok(Exit::Done);
+    };
+    say(divergence);
+    Ok(Exit::Found)
+}
+
+/// Says where a log is not decided again as it was.
+pub(super) fn say(divergence: &Divergence) {
+    talk::say(format!(
+        "{} at event {}",
+        style::bad("decided otherwise"),
+        divergence.seq
+    ));
+    let shown = |event: &Option<Event>| match event {
+        Some(event) => text::one_line(&json!(event).to_string(), SHOWN),
+        None => "nothing".to_owned(),
+    };
+    talk::say(format!("  recorded: {}", shown(&divergence.expected)));
+    match divergence.refused {
+        Some(code) => talk::say(format!("  now:      refused [{code}]")),
+        None => talk::say(format!("  now:      {}", shown(&divergence.actual))),
+    }
+}
