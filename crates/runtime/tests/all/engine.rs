@@ -23,6 +23,10 @@ pub(crate) fn engine_on(store: Arc<dyn Store>, holder: &str, lab: &Lab) -> Engin
         poll: Duration::from_millis(20),
         ..EngineOptions::default()
     };
+    engine_with(store, options, lab)
+}
+
+pub(crate) fn engine_with(store: Arc<dyn Store>, options: EngineOptions, lab: &Lab) -> Engine {
     let ports = Ports {
         supervisor: lab.supervisor.clone(),
         outbound: Outbound::default(),

@@ -4,6 +4,7 @@
 mod access;
 mod core_nodes;
 mod engine;
+mod faults;
 mod forks;
 mod http;
 mod jwt;
