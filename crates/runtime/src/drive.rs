@@ -259,6 +259,14 @@ impl Driver {
             });
         }
         let stopping = matches!(run.phase(), Some(Phase::Stopping { .. }));
+        // Nothing runs of it: it had stopped for another reason, or was never begun.
+        let is_over = |live: &LiveAttempt<'_>| !self.running.contains_key(&live.id);
+        if let (true, Some(live)) = (stopping, run.live_attempts().find(is_over)) {
+            return Next::Decide(Command::Finish {
+                attempt: live.id,
+                outcome: Outcome::Stopped,
+            });
+        }
         if let (false, Some(live)) = (stopping, run.undispatched().next()) {
             let config = &run.plan.node(live.node).config;
             let workflow = kernel::control::sub_workflow::SubWorkflow::of(config).workflow_id;

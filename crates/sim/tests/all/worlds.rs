@@ -57,3 +57,12 @@ fn a_seed_plays_the_same_world_again() {
     let first = play(3).map_or_else(|broken| broken.trace, |report| report.trace);
     assert_ne!(first, other, "another seed is another world");
 }
+
+/// A cancellation from another process came between the end of an attempt whose time was up and
+/// the append that says so. The run was left cancelling, with nothing that still had to stop.
+#[test]
+fn a_cancellation_that_overtakes_a_timeout_ends_the_run() {
+    if let Err(broken) = play(119) {
+        panic!("{broken}");
+    }
+}
