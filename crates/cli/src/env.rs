@@ -24,6 +24,12 @@ pub(crate) const SECRET_PREFIX: &str = "RUNWRIGHT_SECRET_";
 /// How `serve` checks JWTs, as `--auth`.
 pub(crate) const AUTH: &str = "RUNWRIGHT_AUTH";
 
+/// The server to ask instead of a store, as `--server`.
+pub(crate) const SERVER: &str = "RUNWRIGHT_SERVER";
+
+/// The key that opens the server, as `--key`.
+pub(crate) const KEY: &str = "RUNWRIGHT_KEY";
+
 /// Where `serve` listens, as `--listen`.
 pub(crate) const LISTEN: &str = "RUNWRIGHT_LISTEN";
 
@@ -43,6 +49,8 @@ Environment:
   RUNWRIGHT_SECRET_ENV  variables nodes may use as secrets, as --secret-env
   RUNWRIGHT_SECRET_…    secrets for nodes, where --secret-env lists none
   RUNWRIGHT_SECRETS     folder of secret files, as --secrets
+  RUNWRIGHT_SERVER      server to ask instead of a store, as --server
+  RUNWRIGHT_KEY         key that opens the server, as --key
   RUNWRIGHT_LISTEN      where `serve` listens, as --listen
   RUNWRIGHT_AUTH        how `serve` checks JWTs, as --auth
   RUNWRIGHT_LOG         what the engine reports of itself, such as info or runtime=debug

@@ -22,6 +22,13 @@ const SHORTEST: usize = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RunName(String);
 
+impl RunName {
+    /// As typed.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 impl std::str::FromStr for RunName {
     type Err = &'static str;
 

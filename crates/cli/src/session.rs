@@ -15,6 +15,7 @@ use store_sqlite::{Access, Durability, Options, SqliteStore};
 use crate::env;
 use crate::exit::Failure;
 use crate::place::Place;
+use crate::remote::Remote;
 
 /// Options of every command, as typed.
 #[derive(Args, Clone, Debug)]
@@ -37,6 +38,15 @@ pub(crate) struct Typed {
     /// When to use colours
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     color: Colour,
+
+    /// A server to ask instead of a store, as http://127.0.0.1:8080: for run, events and runs
+    #[arg(long, global = true, value_name = "URL", env = env::SERVER, hide_env = true)]
+    server: Option<String>,
+
+    /// The key that opens the server
+    #[arg(long, global = true, value_name = "KEY", env = env::KEY, hide_env = true,
+          hide_env_values = true)]
+    key: Option<String>,
 
     /// Print data as JSON
     #[arg(long, global = true)]
@@ -82,6 +92,8 @@ pub(crate) struct Session {
     pub tenant: TenantId,
     /// The node types of this program.
     pub nodes: Arc<Registry>,
+    /// The server to ask instead of a store.
+    pub remote: Option<Remote>,
 }
 
 impl Session {
@@ -102,6 +114,10 @@ impl Session {
             },
             tenant: TenantId::new("local"),
             nodes: Arc::new(Registry::standard()),
+            remote: match typed.server.as_deref().filter(|server| !server.is_empty()) {
+                Some(server) => Some(Remote::new(server, typed.key.clone())?),
+                None => None,
+            },
         })
     }
 

@@ -27,6 +27,12 @@ impl Timestamp {
         Self(self.0.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX)))
     }
 
+    /// Reads what [`Timestamp`] prints, or any other RFC 3339.
+    pub fn parse(text: &str) -> Option<Self> {
+        let at: jiff::Timestamp = text.parse().ok()?;
+        Some(Self(at.as_millisecond()))
+    }
+
     /// Milliseconds from `earlier` to this; 0 where `earlier` is later.
     pub fn ms_since(self, earlier: Timestamp) -> u64 {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
@@ -54,5 +60,8 @@ mod tests {
             "2025-06-15T15:06:40.005Z"
         );
         assert_eq!(Timestamp(0).to_string(), "1970-01-01T00:00:00.000Z");
+        let at = Timestamp(1_750_000_000_005);
+        assert_eq!(Timestamp::parse(&at.to_string()), Some(at));
+        assert_eq!(Timestamp::parse("yesterday"), None);
     }
 }

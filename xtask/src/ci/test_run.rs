@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use super::{Need, Session, Skip};
+use super::{Need, Session, Skip, python};
 use crate::project::{Listen, find_program, overhear};
 
 /// How many tests ended how.
@@ -99,6 +99,9 @@ fn run(
         .map_err(|error| format!("cannot write {}: {error}", ledger.display()))?;
     let mut command = session.project.cargo(arguments);
     command.env("RUNWRIGHT_SKIPS", &ledger);
+    if let Some(python) = python::interpreter(session.project) {
+        command.env(python::VARIABLE, python);
+    }
     if session.need == Need::All {
         command.env("RUNWRIGHT_REQUIRE_ALL", "1");
     }

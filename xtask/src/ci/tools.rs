@@ -1,6 +1,6 @@
 //! The programs that tests use and that are not built from this workspace.
 
-use super::{Need, Session, Skip};
+use super::{Need, Session, Skip, python};
 use crate::project::{find_program, succeed};
 
 /// A program of the system.
@@ -31,6 +31,11 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), String> {
         TOOLS.len() - missing.len(),
         TOOLS.len()
     );
+    system(session, &missing)?;
+    python::prepare(session)
+}
+
+fn system(session: &mut Session<'_>, missing: &[&Tool]) -> Result<(), String> {
     if missing.is_empty() {
         return Ok(());
     }
@@ -42,7 +47,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), String> {
             }));
             Ok(())
         }
-        Need::All => install(session, &missing),
+        Need::All => install(session, missing),
     }
 }
 

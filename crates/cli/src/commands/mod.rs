@@ -8,7 +8,7 @@ mod drive_args;
 mod keys;
 mod resume;
 mod run;
-mod runs;
+pub(crate) mod runs;
 mod serve;
 mod verify;
 mod workflow;
@@ -20,6 +20,8 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Session, Typed};
 
 pub(crate) use drive_args::{DriveArgs, PortArgs};
+pub(crate) use run::Args as RunArgs;
+pub(crate) use runs::Command as RunsCommand;
 
 /// Runs workflows of real processes that survive every crash, and shows what happened.
 ///
@@ -70,6 +72,17 @@ pub(crate) enum Command {
 
 /// Does what was asked.
 pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
+    let is_for_stores = matches!(
+        command,
+        Command::Serve(_)
+            | Command::Workflow(_)
+            | Command::Keys(_)
+            | Command::Audit(_)
+            | Command::Completions(_)
+    );
+    if let (Some(remote), false) = (&session.remote, is_for_stores) {
+        return crate::remote::dispatch(command, session, remote).await;
+    }
     match command {
         Command::Demo(args) => demo::run(args, session).await,
         Command::Run(args) => run::run(args, session).await,

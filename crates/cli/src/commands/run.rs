@@ -38,34 +38,34 @@ Ctrl-C lets what runs come to its end and parks the run; a second Ctrl-C stops a
 pub(crate) struct Args {
     /// The workflow definition, or - for standard input
     #[arg(value_name = "FILE")]
-    workflow: String,
+    pub(crate) workflow: String,
 
     /// An input: text, or JSON where the workflow declares another type
     #[arg(short, long = "input", value_name = "NAME=VALUE")]
-    inputs: Vec<Given>,
+    pub(crate) inputs: Vec<Given>,
 
     /// Inputs from a JSON file; --input is stronger
     #[arg(long, value_name = "FILE")]
-    input_file: Option<String>,
+    pub(crate) input_file: Option<String>,
 
     /// A workflow that this one starts; registered under its id first
     #[arg(long, value_name = "FILE")]
-    with: Vec<String>,
+    pub(crate) with: Vec<String>,
 
     /// A tag to find the run by
     #[arg(long = "tag", value_name = "TAG")]
-    tags: Vec<String>,
+    pub(crate) tags: Vec<String>,
 
     /// Nodes that may run at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    max_parallel: Option<u32>,
+    pub(crate) max_parallel: Option<u32>,
 
     /// Only create the run and print its id; `runwright resume` drives it
     #[arg(long, conflicts_with_all = ["watch", "quiet"])]
-    detach: bool,
+    pub(crate) detach: bool,
 
     #[command(flatten)]
-    drive: DriveArgs,
+    pub(crate) drive: DriveArgs,
 }
 
 /// What that means: a run to create.

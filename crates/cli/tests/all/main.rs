@@ -15,6 +15,7 @@ mod output;
 mod race;
 mod reading;
 mod running;
+mod serving;
 mod steering;
 mod support;
 mod usage;

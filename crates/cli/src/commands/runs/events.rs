@@ -26,19 +26,19 @@ No engine is needed, and one may be writing meanwhile.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
-    run: RunName,
+    pub(crate) run: RunName,
 
     /// Only events behind this sequence
     #[arg(long, value_name = "SEQ")]
-    after: Option<Seq>,
+    pub(crate) after: Option<Seq>,
 
     /// At most so many events
     #[arg(long, value_name = "N")]
-    limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
 
     /// Only events of this type; may be given several times
     #[arg(long = "type", value_name = "TYPE")]
-    types: Vec<String>,
+    pub(crate) types: Vec<String>,
 }
 
 /// Which events to print.

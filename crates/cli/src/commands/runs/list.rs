@@ -1,7 +1,9 @@
 //! `runwright runs list`.
 
-use serde_json::json;
-use store::ListQuery;
+use kernel::ids::StreamId;
+use kernel::time::Timestamp;
+use serde_json::{Value, json};
+use store::{ListQuery, Listed, StoreClock as _, SystemClock};
 
 use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
@@ -19,23 +21,23 @@ pub(crate) struct Args {
     /// Only runs with this status (pending, running, paused, waiting-approval, completed, failed,
     /// cancelled, …); may be given several times
     #[arg(long = "status", value_name = "STATUS")]
-    statuses: Vec<String>,
+    pub(crate) statuses: Vec<String>,
 
     /// Only runs of this workflow
     #[arg(long, value_name = "ID")]
-    workflow: Option<String>,
+    pub(crate) workflow: Option<String>,
 
     /// Only runs with this tag
     #[arg(long)]
-    tag: Option<String>,
+    pub(crate) tag: Option<String>,
 
     /// Only the runs that this run started
     #[arg(long, value_name = "RUN")]
-    parent: Option<RunName>,
+    pub(crate) parent: Option<RunName>,
 
     /// At most so many runs
     #[arg(long, value_name = "N", default_value = "50")]
-    limit: std::num::NonZeroU32,
+    pub(crate) limit: std::num::NonZeroU32,
 }
 
 /// Lists runs.
@@ -58,21 +60,63 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let mut rows = lookup::all(session, &door, query).await?;
     let has_more = rows.len() > limit;
     rows.truncate(limit);
-    let now = door.store().now();
+    let rows: Vec<Row> = rows.into_iter().map(Row::from).collect();
+    print(session, &rows, has_more.then_some(limit))
+}
+
+/// A run as lists show it.
+pub(crate) struct Row {
+    pub(crate) run: StreamId,
+    pub(crate) workflow: String,
+    pub(crate) status: String,
+    pub(crate) created_at: Timestamp,
+    pub(crate) updated_at: Timestamp,
+    pub(crate) settled: bool,
+    pub(crate) events: u64,
+    pub(crate) parent: Option<StreamId>,
+    pub(crate) tags: Vec<String>,
+    /// The code of its error, or null.
+    pub(crate) error: Value,
+}
+
+impl From<Listed> for Row {
+    fn from(row: Listed) -> Self {
+        Self {
+            run: row.stream,
+            workflow: row.index.subject,
+            status: row.index.status,
+            created_at: row.index.created_at,
+            updated_at: row.index.updated_at,
+            settled: row.index.settled,
+            events: row.next_seq,
+            parent: row.index.parent,
+            tags: row.index.tags,
+            error: row.index.summary["error"].clone(),
+        }
+    }
+}
+
+/// Prints runs. `cut_at` says that there are more than so many.
+pub(crate) fn print(
+    session: &Session,
+    rows: &[Row],
+    cut_at: Option<usize>,
+) -> Result<Exit, Failure> {
+    let now = SystemClock.now();
     let mut data = Data::new();
     if session.form == Form::Json {
-        for row in &rows {
+        for row in rows {
             data.json_line(&json!({
-                "runId": row.stream,
-                "workflowId": row.index.subject,
-                "status": row.index.status,
-                "createdAt": row.index.created_at.to_string(),
-                "updatedAt": row.index.updated_at.to_string(),
-                "settled": row.index.settled,
-                "events": row.next_seq,
-                "parentRunId": row.index.parent,
-                "tags": row.index.tags,
-                "error": row.index.summary["error"],
+                "runId": row.run,
+                "workflowId": row.workflow,
+                "status": row.status,
+                "createdAt": row.created_at.to_string(),
+                "updatedAt": row.updated_at.to_string(),
+                "settled": row.settled,
+                "events": row.events,
+                "parentRunId": row.parent,
+                "tags": row.tags,
+                "error": row.error,
             }))?;
         }
         data.done()?;
@@ -81,34 +125,27 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let mut table = Table::new([
         "RUN", "WORKFLOW", "STATUS", "BEGAN", "TOOK", "EVENTS", "NOTE",
     ]);
-    for row in &rows {
-        let index = &row.index;
-        let end = if index.settled { index.updated_at } else { now };
+    for row in rows {
+        let end = if row.settled { row.updated_at } else { now };
         let mut notes = Vec::new();
+        notes.extend(row.error.as_str().map(|code| text::one_line(code, 40)));
         notes.extend(
-            index.summary["error"]
-                .as_str()
-                .map(|code| text::one_line(code, 40)),
-        );
-        notes.extend(
-            index
-                .parent
+            row.parent
                 .as_ref()
                 .map(|parent| format!("child of {}", short(parent))),
         );
         notes.extend(
-            index
-                .tags
+            row.tags
                 .iter()
                 .map(|tag| format!("#{}", text::one_line(tag, 30))),
         );
         table.row([
-            style::strong(short(&row.stream)),
-            text::one_line(&index.subject, 40),
-            style::status(&text::one_line(&index.status, 30)),
-            text::ago(index.created_at, now),
-            text::ms(end.ms_since(index.created_at)),
-            row.next_seq.to_string(),
+            style::strong(short(&row.run)),
+            text::one_line(&row.workflow, 40),
+            style::status(&text::one_line(&row.status, 30)),
+            text::ago(row.created_at, now),
+            text::ms(end.ms_since(row.created_at)),
+            row.events.to_string(),
             notes.join(" "),
         ]);
     }
@@ -120,7 +157,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         data.line(line)?;
     }
     data.done()?;
-    if has_more {
+    if let Some(limit) = cut_at {
         talk::say(style::dim(format!(
             "there are more than these {limit}; see --limit"
         )));

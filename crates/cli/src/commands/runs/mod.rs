@@ -1,16 +1,16 @@
 //! `runwright runs`: what there is, what happened, and steering it.
 
 mod artifact;
-mod cancel;
-pub(super) mod events;
+pub(crate) mod cancel;
+pub(crate) mod events;
 mod fork;
-mod list;
+pub(crate) mod list;
 mod pause;
 mod purge;
 mod replay;
-mod show;
+pub(crate) mod show;
 mod signal;
-mod tail;
+pub(crate) mod tail;
 mod unpause;
 
 use clap::Subcommand;

@@ -19,7 +19,7 @@ use crate::{faces_json, style, summary, text};
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
-    run: RunName,
+    pub(crate) run: RunName,
 }
 
 /// Shows how a run stands.

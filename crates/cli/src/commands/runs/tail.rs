@@ -20,15 +20,15 @@ const POLL: Duration = Duration::from_millis(200);
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
-    run: RunName,
+    pub(crate) run: RunName,
 
     /// Begin behind this sequence instead of at the first event
     #[arg(long, value_name = "SEQ")]
-    after: Option<Seq>,
+    pub(crate) after: Option<Seq>,
 
     /// Only events of this type; may be given several times
     #[arg(long = "type", value_name = "TYPE")]
-    types: Vec<String>,
+    pub(crate) types: Vec<String>,
 }
 
 /// Follows a run.

@@ -1,0 +1,159 @@
+//! The same commands against a server instead of a store.
+
+mod run;
+mod runs;
+
+use std::time::Duration;
+
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Method, StatusCode};
+use runtime::outbound::{Allowed, Outbound, Redirects, Request};
+use serde_json::Value;
+use url::Url;
+
+use crate::commands::{Command, RunsCommand};
+use crate::exit::{Exit, Failure};
+use crate::session::Session;
+
+/// How long an answer may take; a poll is held for less.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Bytes of an answer at most.
+const MAX_ANSWER: usize = 64 << 20;
+
+/// A server, and who we are to it.
+pub(crate) struct Remote {
+    base: Url,
+    key: Option<String>,
+    outbound: Outbound,
+}
+
+impl Remote {
+    /// A server by its address.
+    pub(crate) fn new(server: &str, key: Option<String>) -> Result<Self, Failure> {
+        let typed = kernel::problem::quoted(server);
+        let wrong = || {
+            Failure::new(format!("--server {typed} is no address of a server"))
+                .hint("write http://HOST:PORT")
+        };
+        let base = Url::parse(server).map_err(|_| wrong())?;
+        let host = base.host_str().ok_or_else(wrong)?;
+        let port = base.port_or_known_default().ok_or_else(wrong)?;
+        // The server was named on purpose: it may be at an address that is not public.
+        let place = format!("{host}:{port}");
+        let allowed = Allowed::parse([place.as_str()]).map_err(|_| wrong())?;
+        Ok(Self {
+            outbound: Outbound::new(allowed),
+            base,
+            key,
+        })
+    }
+
+    /// Asks for something.
+    async fn get(&self, path: &str) -> Result<Value, Failure> {
+        self.send(Method::GET, path, None).await
+    }
+
+    /// Asks for something to be done.
+    async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.send(Method::POST, path, Some(body)).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Failure> {
+        let url = self.base.join(path);
+        let url = url.map_err(|_| Failure::new("the address of the request is no URL"))?;
+        let mut headers = HeaderMap::new();
+        if body.is_some() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        if let Some(key) = &self.key {
+            let bearer = HeaderValue::from_str(&format!("Bearer {key}"));
+            let mut bearer = bearer.map_err(|_| Failure::new("--key holds what no key does"))?;
+            bearer.set_sensitive(true);
+            headers.insert(AUTHORIZATION, bearer);
+        }
+        let request = Request {
+            method,
+            url,
+            headers: HeaderMap::new(),
+            origin_headers: headers,
+            body: body.map(Value::to_string).unwrap_or_default().into(),
+            timeout: TIMEOUT,
+            redirects: Redirects::Return,
+        };
+        let sent = self.outbound.send(request).await;
+        let mut response = sent.map_err(|error| {
+            Failure::new(error.to_string())
+                .hint("check that the server runs: GET /readyz answers 200 when it does")
+        })?;
+        let status = response.status();
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response
+            .chunk()
+            .await
+            .map_err(|error| Failure::new(error.to_string()))?
+        {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > MAX_ANSWER {
+                return Err(Failure::new("the server's answer is too large"));
+            }
+        }
+        let answer: Option<Value> = serde_json::from_slice(&bytes).ok();
+        match answer {
+            Some(answer) if status.is_success() => Ok(answer),
+            answer => Err(refused(status, answer.as_ref())),
+        }
+    }
+}
+
+/// What a server refuses, in its words.
+fn refused(status: StatusCode, envelope: Option<&Value>) -> Failure {
+    let text = |name: &str| envelope.and_then(|envelope| envelope[name].as_str());
+    let (Some(message), Some(code)) = (text("message"), text("error")) else {
+        return Failure::new(format!(
+            "the server answered {} and nothing that can be read",
+            status.as_u16()
+        ));
+    };
+    let mut what = format!(
+        "{} [{}]",
+        crate::text::plain(message),
+        crate::text::plain(code)
+    );
+    let errors = envelope.and_then(|envelope| envelope["details"]["errors"].as_array());
+    for error in errors.into_iter().flatten() {
+        let part = |name: &str| crate::text::plain(error[name].as_str().unwrap_or_default());
+        what.push_str(&format!("\n  {}: {}", part("path"), part("message")));
+    }
+    let failure = Failure::new(what);
+    match status {
+        StatusCode::UNAUTHORIZED => failure
+            .hint("give a key with --key or RUNWRIGHT_KEY; `runwright keys create` makes one"),
+        _ => failure,
+    }
+}
+
+/// Does what was asked, where a server can.
+pub(crate) async fn dispatch(
+    command: Command,
+    session: &Session,
+    remote: &Remote,
+) -> Result<Exit, Failure> {
+    match command {
+        Command::Run(args) => run::run(args, session, remote).await,
+        Command::Events(args) => runs::events(args, session, remote).await,
+        Command::Runs(RunsCommand::Events(args)) => runs::events(args, session, remote).await,
+        Command::Runs(RunsCommand::List(args)) => runs::list(args, session, remote).await,
+        Command::Runs(RunsCommand::Show(args)) => runs::show(args, session, remote).await,
+        Command::Runs(RunsCommand::Tail(args)) => runs::tail(args, session, remote).await,
+        Command::Runs(RunsCommand::Cancel(args)) => runs::cancel(args, remote).await,
+        _ => Err(
+            Failure::new("this is done to a store, and a server was named")
+                .hint("leave --server and RUNWRIGHT_SERVER out, and name the store with --data"),
+        ),
+    }
+}

@@ -1,0 +1,324 @@
+//! `runwright runs` against a server.
+
+use std::time::Duration;
+
+use kernel::problem::quoted;
+use serde_json::{Value, json};
+
+use super::Remote;
+use crate::commands::runs::{cancel, events, list, show, tail};
+use crate::data::{Data, Table};
+use crate::exit::{Exit, Failure};
+use crate::lookup::{RunName, short};
+use crate::session::{Form, Session};
+use crate::{style, talk, text};
+
+/// Pages looked through for a run that is named by a part of its id.
+const PAGES: usize = 20;
+
+/// The run that was meant: an id, a part of one, or `last`.
+async fn find(remote: &Remote, name: &RunName) -> Result<String, Failure> {
+    let typed = name.as_str();
+    let is_last = matches!(typed, "last" | "latest");
+    if typed.starts_with("run-") && typed.len() > 24 {
+        return Ok(typed.to_owned());
+    }
+    let mut path = "/v1/runs?limit=500".to_owned();
+    let mut found = Vec::new();
+    for _ in 0..PAGES {
+        let page = remote.get(&path).await?;
+        for row in page["runs"].as_array().into_iter().flatten() {
+            let id = row["runId"].as_str().unwrap_or_default();
+            if is_last && row.get("parentRunId").is_none() {
+                return Ok(id.to_owned());
+            }
+            if typed.len() >= 4 && (id == typed || id.ends_with(typed)) {
+                found.push(id.to_owned());
+            }
+        }
+        match page["nextCursor"].as_str() {
+            Some(cursor) => path = format!("/v1/runs?limit=500&cursor={cursor}"),
+            None => break,
+        }
+    }
+    match found.as_slice() {
+        [one] => Ok(one.clone()),
+        [] if is_last => Err(Failure::new("there is no run yet")),
+        [] => Err(
+            Failure::new(format!("there is no run {} on this server", quoted(typed)))
+                .hint("`runwright runs list` shows the runs there are"),
+        ),
+        _ => Err(Failure::new(format!("{} fits several runs", quoted(typed)))
+            .hint("give more characters of the id")),
+    }
+}
+
+/// Lists runs.
+pub(super) async fn list(
+    args: list::Args,
+    session: &Session,
+    remote: &Remote,
+) -> Result<Exit, Failure> {
+    let parent = match &args.parent {
+        Some(name) => Some(find(remote, name).await?),
+        None => None,
+    };
+    let limit = args.limit.get() as usize;
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    for status in &args.statuses {
+        query.append_pair("status", status);
+    }
+    let others = [
+        ("workflowId", &args.workflow),
+        ("tag", &args.tag),
+        ("parentRunId", &parent),
+    ];
+    for (name, value) in others {
+        if let Some(value) = value {
+            query.append_pair(name, value);
+        }
+    }
+    query.append_pair("limit", &limit.min(500).to_string());
+    let query = query.finish();
+    let (mut rows, mut cursor) = (Vec::new(), None::<String>);
+    loop {
+        let behind = cursor.map(|cursor| format!("&cursor={cursor}"));
+        let path = format!("/v1/runs?{query}{}", behind.unwrap_or_default());
+        let mut page = remote.get(&path).await?;
+        if let Value::Array(runs) = page["runs"].take() {
+            rows.extend(runs);
+        }
+        cursor = page["nextCursor"].as_str().map(str::to_owned);
+        if cursor.is_none() || rows.len() >= limit {
+            break;
+        }
+    }
+    let has_more = cursor.is_some() || rows.len() > limit;
+    rows.truncate(limit);
+    let rows: Vec<list::Row> = rows.iter().map(row).collect();
+    list::print(session, &rows, has_more.then_some(limit))
+}
+
+fn row(row: &Value) -> list::Row {
+    let word = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
+    let time = |name: &str| {
+        let at = row[name].as_str().and_then(kernel::time::Timestamp::parse);
+        at.unwrap_or_default()
+    };
+    let tags = row["tags"].as_array().into_iter().flatten();
+    list::Row {
+        run: word("runId").as_str().into(),
+        workflow: word("workflowId"),
+        status: word("status"),
+        created_at: time("createdAt"),
+        updated_at: time("updatedAt"),
+        settled: row["settled"] == json!(true),
+        events: row["events"].as_u64().unwrap_or_default(),
+        parent: row["parentRunId"].as_str().map(Into::into),
+        tags: tags
+            .filter_map(|tag| tag.as_str().map(str::to_owned))
+            .collect(),
+        error: row["error"]["code"].clone(),
+    }
+}
+
+/// Shows how a run stands.
+pub(super) async fn show(
+    args: show::Args,
+    session: &Session,
+    remote: &Remote,
+) -> Result<Exit, Failure> {
+    let run = find(remote, &args.run).await?;
+    let snapshot = remote.get(&format!("/v1/runs/{run}")).await?;
+    let mut data = Data::new();
+    if session.form == Form::Json {
+        data.json(&snapshot)?;
+        data.done()?;
+        return Ok(Exit::Done);
+    }
+    let word = |name: &str| text::one_line(snapshot[name].as_str().unwrap_or_default(), 120);
+    for (name, value) in [
+        ("run", style::strong(&run)),
+        ("workflow", word("workflowId")),
+        ("status", style::status(&word("status"))),
+        ("began", word("startedAt")),
+        ("ended", word("endedAt")),
+    ] {
+        if !value.is_empty() {
+            data.line(format!("{} {value}", style::dim(format!("{name:<9}"))))?;
+        }
+    }
+    let mut table = Table::new(["NODE", "STATUS", "ATTEMPTS"]);
+    for (node, state) in snapshot["nodeStates"].as_object().into_iter().flatten() {
+        table.row([
+            style::strong(text::one_line(node, 40)),
+            style::status(&text::one_line(
+                state["status"].as_str().unwrap_or_default(),
+                30,
+            )),
+            state["attempts"].to_string(),
+        ]);
+    }
+    data.line("")?;
+    table.lines().try_for_each(|line| data.line(line))?;
+    outputs(&mut data, &snapshot)?;
+    data.done()?;
+    Ok(Exit::Done)
+}
+
+/// Prints the events of a run.
+pub(super) async fn events(
+    args: events::Args,
+    session: &Session,
+    remote: &Remote,
+) -> Result<Exit, Failure> {
+    let run = find(remote, &args.run).await?;
+    let mut left = args.limit.unwrap_or(usize::MAX);
+    let mut after = args.after;
+    let mut data = Data::new();
+    while left > 0 {
+        let page = poll(remote, &run, after, Duration::ZERO).await?;
+        let docs = page["events"].as_array().cloned().unwrap_or_default();
+        if docs.is_empty() {
+            break;
+        }
+        after = page["lastEventSeq"].as_u64();
+        let wanted = docs.iter().filter(|doc| is_wanted(doc, &args.types));
+        let wanted: Vec<&Value> = wanted.take(left).collect();
+        left -= wanted.len();
+        print(&mut data, session.form, &wanted)?;
+    }
+    data.done()?;
+    Ok(Exit::Done)
+}
+
+/// Follows a run until it has ended.
+pub(super) async fn tail(
+    args: tail::Args,
+    session: &Session,
+    remote: &Remote,
+) -> Result<Exit, Failure> {
+    let run = find(remote, &args.run).await?;
+    let mut data = Data::new();
+    follow(remote, &run, args.after, async |docs: &[Value]| {
+        let wanted = docs.iter().filter(|doc| is_wanted(doc, &args.types));
+        print(&mut data, session.form, &wanted.collect::<Vec<_>>())?;
+        data.flush()
+    })
+    .await?;
+    data.done()?;
+    Ok(exit(&remote.get(&format!("/v1/runs/{run}")).await?))
+}
+
+/// Cancels a run.
+pub(super) async fn cancel(args: cancel::Args, remote: &Remote) -> Result<Exit, Failure> {
+    let run = find(remote, &args.run).await?;
+    let body = match args.reason {
+        Some(reason) => json!({ "reason": reason }),
+        None => json!({}),
+    };
+    let answer = remote
+        .post(&format!("/v1/runs/{run}/cancel"), &body)
+        .await?;
+    let id = run.as_str().into();
+    let id = short(&id);
+    match answer["status"].as_str().unwrap_or_default() {
+        "cancelling" => talk::say(format!(
+            "run {id} is being cancelled; what it has running is stopped"
+        )),
+        status => talk::say(format!("run {id} is {}", text::one_line(status, 30))),
+    }
+    Ok(Exit::Done)
+}
+
+/// Hands on the events of a run as they come, until it has ended.
+pub(super) async fn follow(
+    remote: &Remote,
+    run: &str,
+    mut after: Option<u64>,
+    mut each: impl AsyncFnMut(&[Value]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    loop {
+        let page = poll(remote, run, after, Duration::from_secs(30)).await?;
+        let docs = page["events"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        each(docs).await?;
+        if page["isComplete"] == json!(true) {
+            return Ok(());
+        }
+        after = page["lastEventSeq"].as_u64().or(after);
+    }
+}
+
+async fn poll(
+    remote: &Remote,
+    run: &str,
+    after: Option<u64>,
+    hold: Duration,
+) -> Result<Value, Failure> {
+    let seconds = hold.as_secs();
+    let cursor = after.map_or_else(String::new, |seq| format!("&lastSequence={seq}"));
+    let path = format!("/v1/runs/{run}/events/poll?timeout={seconds}{cursor}");
+    remote.get(&path).await
+}
+
+fn is_wanted(doc: &Value, types: &[String]) -> bool {
+    types.is_empty() || types.iter().any(|kind| doc["type"] == kind.as_str())
+}
+
+fn print(data: &mut Data, form: Form, docs: &[&Value]) -> Result<(), Failure> {
+    for doc in docs {
+        match form {
+            Form::Json => data.json_line(doc)?,
+            Form::Text => data.line(line(doc))?,
+        }
+    }
+    Ok(())
+}
+
+/// An event on a line.
+pub(super) fn line(doc: &Value) -> String {
+    let word = |name: &str| text::one_line(doc[name].as_str().unwrap_or_default(), 60);
+    let time = word("timestamp");
+    let time = time
+        .split('T')
+        .nth(1)
+        .unwrap_or_default()
+        .trim_end_matches('Z');
+    let error = &doc["payload"]["error"]["message"];
+    let line = format!(
+        "{:>5}  {}  {:<27} {:<14} {}",
+        doc["sequence"].as_u64().unwrap_or_default(),
+        style::dim(time),
+        word("type"),
+        word("nodeId"),
+        text::one_line(error.as_str().unwrap_or_default(), 100),
+    );
+    line.trim_end().to_owned()
+}
+
+/// Prints what a run gave back, or why it did not.
+pub(super) fn outputs(data: &mut Data, snapshot: &Value) -> Result<(), Failure> {
+    for (name, value) in snapshot["outputs"].as_object().into_iter().flatten() {
+        if value.as_object().is_some_and(serde_json::Map::is_empty) {
+            continue;
+        }
+        let shown = serde_json::to_string_pretty(value).unwrap_or_default();
+        let name = style::strong(text::one_line(name, 60));
+        data.line(format!("{name}: {}", text::plain(&shown)))?;
+    }
+    if let Some(message) = snapshot["error"]["message"].as_str() {
+        talk::say(format!("{} {}", style::bad("error:"), text::plain(message)));
+    }
+    Ok(())
+}
+
+/// What the exit code says of a run.
+pub(super) fn exit(snapshot: &Value) -> Exit {
+    match snapshot["status"].as_str() {
+        Some("failed" | "cancelled") => Exit::Found,
+        _ => Exit::Done,
+    }
+}

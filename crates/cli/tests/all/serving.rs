@@ -1,0 +1,201 @@
+//! `serve`, and the other commands against it.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+/// A server that answers.
+struct Serving {
+    child: Child,
+    url: String,
+}
+
+impl Serving {
+    fn of(lab: &Lab, more: &[&str]) -> Self {
+        let args = [
+            "serve",
+            "--data",
+            "store",
+            "--listen",
+            "127.0.0.1:0",
+            "--workflows",
+            "flows",
+        ];
+        let args: Vec<&str> = args.iter().chain(more).copied().collect();
+        let mut child = lab
+            .command(&args)
+            .stdout(Stdio::piped())
+            .stderr(fs::File::create(lab.path().join("server.log")).unwrap())
+            .spawn()
+            .unwrap();
+        let mut url = String::new();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut url).unwrap();
+        let url = url.trim().to_owned();
+        assert!(
+            url.starts_with("http://127.0.0.1:"),
+            "{url:?} {}",
+            lab.read("server.log")
+        );
+        Self { child, url }
+    }
+
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn stop(mut self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+fn lab() -> Lab {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path().join("flows")).unwrap();
+    let noop = |id: &str| node(id, "core.noop", json!({}));
+    let three = workflow(
+        "three",
+        &[noop("a"), noop("b"), noop("c")],
+        &[("a", "b"), ("b", "c")],
+    );
+    let waits = workflow(
+        "waits",
+        &[node("wait", "core.delay", json!({ "delayMs": 3_600_000 }))],
+        &[],
+    );
+    let odd = workflow("odd", &[node("odd", "acme.unheard-of", json!({}))], &[]);
+    for document in [three, waits, odd] {
+        let name = format!("flows/{}.json", document["id"].as_str().unwrap());
+        lab.write(&name, document.to_string());
+    }
+    lab.write("flows/broken.json", "{");
+    lab.write("flows/notes.txt", "not a workflow");
+    lab
+}
+
+fn key(lab: &Lab, tenant: &str) -> String {
+    let create = lab.call(&["keys", "create", "--data", "store", "--tenant", tenant]);
+    create.with(0).stdout.trim().to_owned()
+}
+
+/// A call against a server.
+fn call(lab: &Lab, serving: &Serving, key: &str, args: &[&str]) -> Ended {
+    let mut command = lab.command(args);
+    command
+        .env("RUNWRIGHT_SERVER", &serving.url)
+        .env("RUNWRIGHT_KEY", key);
+    command.output().unwrap().into()
+}
+
+#[test]
+fn every_tenants_key_runs_the_workflows_of_the_folders() {
+    let lab = lab();
+    let serving = Serving::of(&lab, &[]);
+    // Keys that are made while the server runs work at once, whatever the tenant.
+    for tenant in ["acme", "umbrella", "acme"] {
+        let key = key(&lab, tenant);
+        let lines = call(&lab, &serving, &key, &["run", "three", "--json"])
+            .with(0)
+            .json_lines();
+        let snapshot = lines.last().unwrap();
+        assert_eq!(snapshot["status"], "completed");
+        assert_eq!(snapshot["owner"]["tenant"], tenant);
+        let run = snapshot["runId"].as_str().unwrap();
+        let call = |args: &[&str]| call(&lab, &serving, &key, args);
+        assert_eq!(
+            call(&["runs", "show", run, "--json"]).with(0).json(),
+            *snapshot
+        );
+        let events = call(&["events", "last", "--json"]).with(0).json_lines();
+        assert_eq!(events, lines[..lines.len() - 1]);
+        let listed: Vec<Value> = call(&["runs", "list", "--json"]).with(0).json_lines();
+        assert_eq!(listed[0]["runId"], run);
+        call(&["runs", "tail", run]).with(0).prints("run.completed");
+        call(&["run", "nowhere"]).with(2).says("workflow_not_found");
+        call(&["run", "odd"]).with(2).says("capability_required");
+        call(&["runs", "purge", run]).with(2).says("leave --server");
+    }
+    let wrong = call(&lab, &serving, "rw_0_0", &["runs", "list"]).with(2);
+    wrong.says("invalid_token").says("keys create");
+    let log = lab.read("server.log");
+    assert!(
+        log.contains("broken.json") && log.contains("acme.unheard-of"),
+        "{log}"
+    );
+    serving.stop();
+}
+
+#[test]
+fn runs_are_cancelled_from_here_and_survive_a_kill_of_the_server() {
+    let lab = lab();
+    let serving = Serving::of(&lab, &["--dev"]);
+    let detached = call(&lab, &serving, "", &["run", "waits", "--detach"]).with(0);
+    let waiting = detached.stdout.trim().to_owned();
+    let done = call(&lab, &serving, "", &["run", "three", "--json"])
+        .with(0)
+        .json_lines();
+    let done = done.last().unwrap().clone();
+    serving.kill();
+
+    let serving = Serving::of(&lab, &["--dev"]);
+    let call = |args: &[&str]| call(&lab, &serving, "", args);
+    let run = done["runId"].as_str().unwrap();
+    assert_eq!(call(&["runs", "show", run, "--json"]).with(0).json(), done);
+    let before = call(&["runs", "show", &waiting, "--json"]).with(0).json();
+    assert_eq!(before["status"], "running");
+    call(&["runs", "cancel", &waiting, "--reason", "enough"]).with(0);
+    call(&["runs", "tail", &waiting])
+        .with(1)
+        .prints("run.cancelled");
+    serving.stop();
+}
+
+#[test]
+fn a_server_that_is_not_meant_is_refused() {
+    let lab = lab();
+    let serve = ["serve", "--data", "store", "--listen"];
+    let refused = |more: &[&str]| {
+        let args: Vec<&str> = serve.iter().chain(more).copied().collect();
+        lab.call(&args).with(2)
+    };
+    refused(&["0.0.0.0:0", "--dev"]).says("only this machine");
+    refused(&["nowhere"]).says("is no address");
+    refused(&["127.0.0.1:0", "--workflows", "missing"]).says("there is no such file");
+    let serving = Serving::of(&lab, &["--dev"]);
+    refused(&["127.0.0.1:0", "--dev"]).says("--join");
+    let joined = Serving::of(&lab, &["--dev", "--join"]);
+    let lines = call(&lab, &joined, "", &["run", "three", "--json"])
+        .with(0)
+        .json_lines();
+    let run = lines.last().unwrap()["runId"].as_str().unwrap().to_owned();
+    call(&lab, &serving, "", &["runs", "show", &run])
+        .with(0)
+        .prints("completed");
+    joined.stop();
+    serving.stop();
+}
+
+#[test]
+fn the_official_python_client_drives_it() {
+    let Some(python) = std::env::var_os("RUNWRIGHT_PYTHON") else {
+        let reason = "there is no Python with openwop-client; `cargo xtask ci` makes one";
+        return testkit::skip("the_official_python_client_drives_it", reason);
+    };
+    let lab = lab();
+    let serving = Serving::of(&lab, &[]);
+    let key = key(&lab, "acme");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/client.py");
+    let ended = std::process::Command::new(python)
+        .args([script, &serving.url, &key])
+        .output()
+        .unwrap();
+    Ended::from(ended).with(0).prints("driven");
+    serving.stop();
+}
