@@ -37,6 +37,8 @@ pub(super) enum Keys {
     Closed,
     /// An unknown key is fine, but one that looks like a misspelt known one is worth a warning.
     Open,
+    /// An unknown key is fine, but whoever wrote it may believe that it does something.
+    Settings,
 }
 
 /// The fields of an object.
@@ -85,10 +87,18 @@ impl<'a> Fields<'a> {
                     ProblemCode::UnknownField,
                     format!("there is no field {shown} here; remove it"),
                 ),
-                (Keys::Open, Some(meant)) => findings.warning(
+                (Keys::Open | Keys::Settings, Some(meant)) => findings.warning(
                     &path,
                     ProblemCode::UnknownField,
                     format!("the field {shown} is not read; did you mean `{meant}`?"),
+                ),
+                (Keys::Settings, None) => findings.warning(
+                    &path,
+                    ProblemCode::UnknownField,
+                    format!(
+                        "the field {shown} is not read; there are: {}",
+                        known.join(", ")
+                    ),
                 ),
                 (Keys::Open, None) => {}
             }

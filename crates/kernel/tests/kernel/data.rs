@@ -132,7 +132,7 @@ fn control_nodes_set_variables() {
         run.run.facts().expect("facts").variables,
         json!({ "x": 1, "y": 2, "z": 3 })
     );
-    let run = started("s: core.setVariable");
+    let run = started("s: core.setVariable {\"config\":{\"name\":7}}");
     assert_eq!(run.run.status(), "failed");
 }
 

@@ -1,5 +1,6 @@
 //! From a definition to a plan: references resolved, expressions compiled, the graph checked.
 
+mod control;
 mod resolve;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -278,6 +279,9 @@ impl<'d> Compiler<'d> {
             let path = config.pointer() + &problem.path;
             self.problems.push(Problem { path, ..problem });
         }
+        if let NodeKind::Control(kind) = kind {
+            self.control_config(path, node, kind);
+        }
         if kind == NodeKind::Control(ControlKind::ChannelWrite) {
             for key in CHANNEL_KEYS {
                 self.channel(&config, key, &node.config);
@@ -337,6 +341,9 @@ impl<'d> Compiler<'d> {
             .condition
             .as_ref()
             .and_then(|condition| self.condition(&Path::Key(path, "condition"), condition));
+        if let Some(source) = source {
+            self.port_of_edge(path, edge, source);
+        }
         Some(PlanEdge {
             id: edge.id.clone(),
             source: source?,

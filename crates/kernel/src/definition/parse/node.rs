@@ -211,7 +211,7 @@ fn settings(node: &Fields<'_>) -> NodeSettings {
         "onFailure",
         "compensation",
     ];
-    let Some(fields) = Fields::open(node.findings(), &path, value, Keys::Open, &known) else {
+    let Some(fields) = Fields::open(node.findings(), &path, value, Keys::Settings, &known) else {
         return settings;
     };
     let retries = |fields: &Fields<'_>, key| {
@@ -240,7 +240,7 @@ fn settings(node: &Fields<'_>) -> NodeSettings {
         "backoffFactor",
         "maxDelayMs",
     ];
-    let Some(fields) = Fields::open(node.findings(), &path, value, Keys::Open, &known) else {
+    let Some(fields) = Fields::open(node.findings(), &path, value, Keys::Settings, &known) else {
         return settings;
     };
     let max_retries = either(&fields, "maxRetries", "maxAttempts", |key| match key {

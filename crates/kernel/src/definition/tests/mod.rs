@@ -1,6 +1,7 @@
 //! Given a document, these are its problems, or this is its plan.
 
 mod conditions;
+mod control;
 mod graph;
 mod references;
 mod samples;

@@ -243,6 +243,7 @@ fn a_connection_needs_a_path() {
     let from = |id: &str| json!({"p": {"type": "connection", "nodeId": id, "outputKey": "o"}});
     document["nodes"][2]["inputs"] = from("a");
     document["nodes"][4]["inputs"] = from("y");
+    document["nodes"][3]["config"] = json!({ "times": 2 });
     check_warnings(&document, &[]);
     document["nodes"][0]["inputs"] = from("c");
     check_warnings(

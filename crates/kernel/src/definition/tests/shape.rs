@@ -127,10 +127,11 @@ fn open_objects_warn_of_what_looks_misspelt() {
             ("/metadata/notes", json!("free")),
             (
                 "/nodes/0/settings",
-                json!({"timeoutMS": 5, "retry": {"factr": 1}}),
+                json!({"timeoutMS": 5, "retry": {"factr": 1}, "retries": 2}),
             ),
         ]),
         &[
+            "/nodes/0/settings/retries: unknown_field: the field `retries` is not read; there are: timeout, timeoutMs, maxRetries, retry, onFailure, compensation",
             "/nodes/0/settings/timeoutMS: unknown_field: the field `timeoutMS` is not read; did you mean `timeoutMs`?",
             "/nodes/0/settings/retry/factr: unknown_field: the field `factr` is not read; did you mean `factor`?",
             "/settings/maxRetrys: unknown_field: the field `maxRetrys` is not read; did you mean `maxRetries`?",

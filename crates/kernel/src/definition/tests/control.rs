@@ -1,0 +1,78 @@
+//! Configs of control nodes, and the ports edges leave them by.
+
+use serde_json::{Value, json};
+
+use super::{check, check_warnings, node};
+
+/// A conditional (or another control node) and a step behind it.
+fn choosing(type_id: &str, config: Value, output: Option<&str>) -> Value {
+    let mut first = node("first", type_id);
+    first["config"] = config;
+    let mut edge = json!({ "id": "e", "sourceNodeId": "first", "targetNodeId": "then" });
+    if let Some(output) = output {
+        edge["sourceOutput"] = json!(output);
+    }
+    super::with(&[
+        ("/nodes", json!([first, node("then", "core.noop")])),
+        ("/edges", json!([edge])),
+    ])
+}
+
+fn conditional(output: Option<&str>) -> Value {
+    choosing("core.conditional", json!({ "expression": "true" }), output)
+}
+
+#[test]
+fn an_edge_leaves_a_conditional_by_one_of_its_ports() {
+    for port in ["true", "false", "result"] {
+        check_warnings(&conditional(Some(port)), &[]);
+    }
+    check(
+        &conditional(Some("trve")),
+        &[
+            "/edges/0/sourceOutput: invalid_value: a conditional has no port `trve`; it leaves by `true` or `false`",
+        ],
+    );
+    check_warnings(
+        &conditional(None),
+        &[
+            "/edges/0: missing_field: is followed whichever way the conditional goes; set `sourceOutput` to `true` or `false` if that is not meant",
+        ],
+    );
+}
+
+#[test]
+fn a_control_node_that_can_do_nothing_is_a_problem() {
+    check(
+        &choosing(
+            "core.conditional",
+            json!({ "expresion": "true" }),
+            Some("true"),
+        ),
+        &["/nodes/0/config: missing_field: needs `expression`, a text that comes to true or false"],
+    );
+    check(
+        &choosing("core.setVariable", json!({ "value": 1 }), None),
+        &[
+            "/nodes/0/config: missing_field: needs `name` with `value` or `expression`, or `variables`",
+        ],
+    );
+}
+
+#[test]
+fn what_a_control_node_does_not_read_is_said() {
+    check_warnings(
+        &choosing("core.delay", json!({ "seconds": 1 }), None),
+        &[
+            "/nodes/0/config/seconds: unknown_field: the field `seconds` is not read; this node reads `ms`, `durationMs` or `delayMs`",
+            "/nodes/0/config: missing_field: waits for no time: set `ms`, or an input `delayMs`",
+        ],
+    );
+    check_warnings(
+        &choosing("core.setVariable", json!({ "name": "x", "vaule": 1 }), None),
+        &[
+            "/nodes/0/config/vaule: unknown_field: the field `vaule` is not read; did you mean `value`?",
+        ],
+    );
+    check_warnings(&choosing("core.delay", json!({ "ms": 5 }), None), &[]);
+}
