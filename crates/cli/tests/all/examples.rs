@@ -246,3 +246,33 @@ fn shop_report_fetches_computes_and_reports_past_a_service_that_was_away() {
     let refused = run(&lab, "shop-report.json", &["-i", &url]).with(1);
     refused.says("refused");
 }
+
+#[test]
+fn release_gate_reads_each_suite_in_turn_and_releases_only_what_passed() {
+    let lab = Lab::new();
+    let blocked = run(&lab, "release-gate.json", &[]).with(1);
+    blocked.says("release_blocked");
+    let log = events(&lab);
+    let count = |kind: &str, node: &str| {
+        let found = |event: &&Value| event["type"] == kind && event["nodeId"] == node;
+        log.iter().filter(found).count()
+    };
+    assert_eq!(count("node.completed", "read"), 3);
+    assert_eq!(count("node.skipped", "release"), 1);
+    assert_eq!(count("node.failed", "block"), 1);
+
+    let allowed = run(&lab, "release-gate.json", &["-i", "allowed=1"]).with(0);
+    allowed
+        .prints("api: failed: an order of an unknown item is refused")
+        .prints("released, with known failures: 1");
+
+    let passed = ["-i", r#"suites=["unit", "browser"]"#];
+    run(&lab, "release-gate.json", &passed)
+        .with(0)
+        .prints("released, with known failures: 0");
+
+    // Nothing is released untested.
+    run(&lab, "release-gate.json", &["-i", "suites=[]"])
+        .with(1)
+        .says("release_blocked");
+}
