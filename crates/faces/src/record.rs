@@ -43,6 +43,13 @@ kinds! {
     ChildSettled => "runwright.child.settled",
     InterruptRequested => "interrupt.requested",
     InterruptResolved => "interrupt.resolved",
+    ApprovalRequested => "approval.requested",
+    ApprovalReceived => "approval.received",
+    ApprovalGranted => "approval.granted",
+    ApprovalRejected => "approval.rejected",
+    ApprovalAsked => "runwright.approval.asked",
+    ClarificationRequested => "clarification.requested",
+    ClarificationResolved => "clarification.resolved",
     SignalReceived => "runwright.signal.received",
     ChannelWritten => "channel.written",
     VariableChanged => "variable.changed",
@@ -82,6 +89,13 @@ pub(crate) fn node(event: &RunEvent) -> Option<&NodeId> {
         | E::NodeDispatched { node_id, .. }
         | E::InterruptRequested { node_id, .. }
         | E::InterruptResolved { node_id, .. }
+        | E::ApprovalRequested { node_id, .. }
+        | E::ApprovalReceived { node_id, .. }
+        | E::ApprovalGranted { node_id, .. }
+        | E::ApprovalRejected { node_id, .. }
+        | E::ApprovalAsked { node_id, .. }
+        | E::ClarificationRequested { node_id, .. }
+        | E::ClarificationResolved { node_id, .. }
         | E::ArtifactCreated { node_id, .. }
         | E::OutputChunk { node_id, .. }
         | E::ProviderUsage { node_id, .. } => Some(node_id),

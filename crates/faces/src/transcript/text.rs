@@ -189,6 +189,80 @@ pub(super) fn text(event: &RunEvent) -> String {
             value(resume_value),
             by(resolved_by.as_deref()),
         ]),
+        E::ApprovalRequested {
+            visit,
+            title,
+            actions,
+            approvers_list,
+            required_approvals,
+            ..
+        } => {
+            let actions: Vec<_> = actions.iter().map(word).collect();
+            join([
+                round(*visit),
+                title.clone(),
+                names("may be answered", &actions),
+                names("by", approvers_list),
+                match required_approvals {
+                    0 | 1 => String::new(),
+                    n => format!("needs {n} approvals"),
+                },
+            ])
+        }
+        E::ApprovalReceived {
+            visit,
+            action,
+            decided_by,
+            comment,
+            feedback,
+            ..
+        } => join([
+            round(*visit),
+            word(action),
+            by(decided_by.as_deref()),
+            why(comment.as_deref().or(feedback.as_deref())),
+        ]),
+        E::ApprovalGranted {
+            visit,
+            principal,
+            granted,
+            required,
+            ..
+        } => join([
+            round(*visit),
+            by(Some(principal)),
+            format!("{granted} of {required}"),
+        ]),
+        E::ApprovalRejected {
+            visit,
+            principal,
+            reason,
+            ..
+        } => join([round(*visit), by(Some(principal)), why(reason.as_deref())]),
+        E::ApprovalAsked { visit, vote, .. } => join([
+            round(*visit),
+            vote.resume_value.as_ref().map(value).unwrap_or_default(),
+            by(vote.resolved_by.as_deref()),
+        ]),
+        E::ClarificationRequested {
+            visit, questions, ..
+        } => {
+            let asked: Vec<_> = questions
+                .iter()
+                .filter_map(|question| Some(question.get("question")?.as_str()?.to_owned()))
+                .collect();
+            join([round(*visit), names("asks", &asked)])
+        }
+        E::ClarificationResolved {
+            visit,
+            answers,
+            answered_by,
+            ..
+        } => join([
+            round(*visit),
+            given("answers to", answers),
+            by(answered_by.as_deref()),
+        ]),
         E::SignalReceived { name, id, .. } => join([name.clone(), format!("id {id}")]),
         E::ChannelWritten {
             channel,

@@ -26,7 +26,7 @@ const RESERVED: [&str; 14] = [
 ];
 
 /// The types of the protocol that this engine writes.
-const LISTED: [&str; 27] = [
+const LISTED: [&str; 33] = [
     "run.started",
     "run.completed",
     "run.failed",
@@ -46,6 +46,12 @@ const LISTED: [&str; 27] = [
     "node.dispatched",
     "interrupt.requested",
     "interrupt.resolved",
+    "approval.requested",
+    "approval.received",
+    "approval.granted",
+    "approval.rejected",
+    "clarification.requested",
+    "clarification.resolved",
     "channel.written",
     "variable.changed",
     "artifact.created",

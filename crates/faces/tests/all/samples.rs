@@ -6,7 +6,8 @@ use kernel::digest::Digest;
 use kernel::ids::{AttemptId, StreamId};
 use kernel::run::cause::Start;
 use kernel::run::event::{
-    CapKind, ChildStatus, DivergenceKind, DrainPolicy, Ending, OutputChannel, SkipReason,
+    ApprovalAction, CapKind, ChildStatus, DivergenceKind, DrainPolicy, Ending, OutputChannel,
+    SkipReason, Vote,
 };
 use kernel::run::{Artifact, Cause, CausedBy, Driving, Event, NodeError, RunEvent, Usage};
 use kernel::stream::{
@@ -109,6 +110,7 @@ pub(crate) fn bodies() -> Vec<RunEvent> {
     let mut all = run_events();
     all.extend(node_events());
     all.extend(outside_events());
+    all.extend(gate_events());
     all.extend(data_events());
     all
 }
@@ -317,6 +319,90 @@ fn outside_events() -> Vec<RunEvent> {
             name: "stamp-sold".into(),
             id: "sale-1".into(),
             payload: json!({ "price": 1.5 }),
+        },
+    ]
+}
+
+fn gate_events() -> Vec<RunEvent> {
+    use ApprovalAction as A;
+    let vote = || Vote {
+        resume_value: Some(json!({ "action": "accept", "voter": "user-9" })),
+        resolved_by: Some("user-8".into()),
+    };
+    let received = |action| RunEvent::ApprovalReceived {
+        interrupt_id: "interrupt-1".into(),
+        node_id: "ask".into(),
+        visit: 0,
+        action,
+        decided_by: Some("user-8".into()),
+        comment: Some("with a stamp".into()),
+        feedback: Some("too long".into()),
+        refine_feedback: Some(json!({ "scope": "items", "itemIds": ["2"] })),
+        edited_artifact_data: Some(json!({ "text": "Dear Ada" })),
+    };
+    vec![
+        RunEvent::ApprovalRequested {
+            interrupt_id: "interrupt-1".into(),
+            node_id: "ask".into(),
+            visit: 1,
+            artifact_id: "letter".into(),
+            artifact_type: "text".into(),
+            title: "Send this letter?".into(),
+            actions: vec![A::Accept, A::Reject, A::Refine, A::EditAccept, A::Ask],
+            approvers_list: vec!["user-8".into(), "user-9".into()],
+            required_approvals: 2,
+        },
+        received(A::Accept),
+        received(A::EditAccept),
+        RunEvent::ApprovalReceived {
+            interrupt_id: "interrupt-1".into(),
+            node_id: "ask".into(),
+            visit: 0,
+            action: A::Timeout,
+            decided_by: None,
+            comment: None,
+            feedback: None,
+            refine_feedback: None,
+            edited_artifact_data: None,
+        },
+        RunEvent::ApprovalGranted {
+            interrupt_id: "interrupt-1".into(),
+            node_id: "ask".into(),
+            visit: 1,
+            principal: "user-8".into(),
+            granted: 1,
+            required: 2,
+            vote: vote(),
+        },
+        RunEvent::ApprovalRejected {
+            interrupt_id: "interrupt-1".into(),
+            node_id: "ask".into(),
+            visit: 0,
+            principal: "user-9".into(),
+            reason: Some("too long".into()),
+            vote: Vote::default(),
+        },
+        RunEvent::ApprovalAsked {
+            interrupt_id: "interrupt-1".into(),
+            node_id: "ask".into(),
+            visit: 0,
+            vote: vote(),
+        },
+        RunEvent::ClarificationRequested {
+            interrupt_id: "interrupt-2".into(),
+            node_id: "ask".into(),
+            visit: 0,
+            questions: vec![
+                json!({ "id": "paper", "question": "Which paper?" }),
+                json!({ "id": "copies", "question": "How many?", "schema": { "type": "integer" } }),
+            ],
+        },
+        RunEvent::ClarificationResolved {
+            interrupt_id: "interrupt-2".into(),
+            node_id: "ask".into(),
+            visit: 0,
+            answers: object(json!({ "paper": "blue", "copies": 2 })),
+            answered_by: Some("user-8".into()),
         },
     ]
 }

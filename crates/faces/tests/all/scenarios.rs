@@ -22,6 +22,9 @@ pub(crate) fn all() -> Vec<(&'static str, World)> {
         ("looped", looped()),
         ("asked", asked()),
         ("answered", answered()),
+        ("voted", voted()),
+        ("approved", approved()),
+        ("clarified", clarified()),
         ("delayed", delayed()),
         ("paused", paused()),
         ("dispatched", dispatched()),
@@ -219,6 +222,69 @@ fn answered() -> World {
             by: Some("user-8".into()),
         })
         .complete("send", json!({}))
+}
+
+fn answer(world: World, by: &str, value: Value) -> World {
+    let interrupt = world.run.facts().expect("facts").interrupts[0].id.clone();
+    world.tell(Command::Resolve {
+        interrupt,
+        value,
+        by: Some(by.into()),
+    })
+}
+
+/// A gate with a vote and a question back.
+fn voted() -> World {
+    let document = definition(
+        "gate",
+        json!([
+            node(
+                "gate",
+                "core.approvalGate",
+                json!({
+                    "title": "Send these letters?",
+                    "actions": ["accept", "reject", "edit-accept", "ask"],
+                    "requiredApprovals": 2,
+                    "rejectionPolicy": "majority",
+                    "artifactData": { "letters": 2 },
+                })
+            ),
+            node("send", "work.send", json!({})),
+        ]),
+        json!([edge("gate", "send", json!({}))]),
+        json!({}),
+    );
+    let world = World::start(&document, json!({}));
+    let world = answer(
+        world,
+        "user-7",
+        json!({ "action": "ask", "comment": "to whom?" }),
+    );
+    answer(world, "user-8", json!({ "action": "accept" }))
+}
+
+fn approved() -> World {
+    let edited = json!({ "action": "edit-accept", "editedArtifactData": { "letters": 1 } });
+    answer(voted(), "user-9", edited).complete("send", json!({}))
+}
+
+fn clarified() -> World {
+    let document = definition(
+        "questions",
+        json!([node(
+            "ask",
+            "core.clarificationGate",
+            json!({ "questions": [{ "id": "paper", "question": "Which paper?" }] })
+        )]),
+        json!([]),
+        json!({}),
+    );
+    let world = World::start(&document, json!({}));
+    answer(
+        world,
+        "user-8",
+        json!({ "answers": [{ "id": "paper", "answer": "blue" }] }),
+    )
 }
 
 fn delayed() -> World {

@@ -4,6 +4,7 @@
 //! nothing but header, plan and events. **Architecture invariant:** nothing here uses `fold`,
 //! `decide` or `schedule`: a mistake made there must not be able to hide here.
 
+mod gates;
 mod nodes;
 mod rules;
 mod run;

@@ -7,7 +7,7 @@ use super::rules::Judgement;
 use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind, OnFailure};
 use crate::ids::{AttemptId, NodeId};
 use crate::run::RunEvent;
-use crate::run::event::{NodeError, SkipReason};
+use crate::run::event::{ApprovalAction, NodeError, SkipReason};
 
 /// A node in its current visit.
 #[derive(Clone, Debug, Default)]
@@ -46,8 +46,29 @@ pub(super) enum WaitsFor {
     Time,
     /// A child run.
     Child(String),
-    /// An interrupt that was requested; `answered` once it was resolved.
-    Answer { interrupt: String, answered: bool },
+    /// An interrupt that was requested.
+    Answer(Question),
+}
+
+/// An interrupt that was requested.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Question {
+    pub(super) interrupt: String,
+    /// It was resolved.
+    pub(super) answered: bool,
+    /// It was said in the words of its kind.
+    pub(super) announced: bool,
+    /// What was decided at a gate.
+    pub(super) decided: Option<ApprovalAction>,
+    /// Who has voted, and how.
+    pub(super) votes: BTreeMap<String, ApprovalAction>,
+}
+
+impl WaitsFor {
+    /// Whether its question has its answer.
+    pub(super) fn is_answered(&self) -> bool {
+        matches!(self, Self::Answer(question) if question.answered)
+    }
 }
 
 /// How a visit ended.
@@ -124,22 +145,24 @@ impl Log<'_> {
                 self.asks(ix, interrupt_id.to_string());
             }
             RunEvent::NodeSuspended { interrupt_id, .. } => {
-                let asked = matches!(
-                    self.place(ix),
-                    Place::Attempt { waits_for: WaitsFor::Answer { interrupt, .. }, .. }
-                        if interrupt == interrupt_id.as_str()
-                );
+                let question = self.question(ix, interrupt_id.as_str());
+                let (asked, announced) = match question {
+                    Some(question) => (!question.answered, question.announced),
+                    None => (false, false),
+                };
                 self.require(asked, || format!("{id} suspends without having asked"));
+                let is_gate = self.is_gate(ix);
+                self.require(announced || !is_gate, || {
+                    format!("{id} suspends before it said what it asks")
+                });
             }
             RunEvent::InterruptResolved { interrupt_id, .. } => {
                 self.answered(ix, interrupt_id.as_str());
             }
             RunEvent::NodeResumed { interrupt_id, .. } => {
-                let answered = matches!(
-                    self.place(ix),
-                    Place::Attempt { waits_for: WaitsFor::Answer { interrupt, answered: true }, .. }
-                        if interrupt == interrupt_id.as_str()
-                );
+                let answered = self
+                    .question(ix, interrupt_id.as_str())
+                    .is_some_and(|question| question.answered);
                 self.require(answered, || format!("{id} goes on without an answer"));
             }
             RunEvent::NodeDispatched { child_run_id, .. } => {
@@ -153,15 +176,15 @@ impl Log<'_> {
                 };
                 self.require_live(&attempt);
             }
-            _ => {}
+            body => self.gate_event(ix, body),
         }
     }
 
-    fn place(&self, ix: NodeIx) -> &Place {
+    pub(super) fn place(&self, ix: NodeIx) -> &Place {
         &self.nodes[ix.index()].place
     }
 
-    fn id(&self, ix: NodeIx) -> &NodeId {
+    pub(super) fn id(&self, ix: NodeIx) -> &NodeId {
         &self.plan.node(ix).id
     }
 
@@ -298,10 +321,10 @@ impl Log<'_> {
                 });
                 let unanswered = matches!(
                     waits_for,
-                    WaitsFor::Answer {
+                    WaitsFor::Answer(Question {
                         answered: false,
                         ..
-                    }
+                    })
                 );
                 self.require(!unanswered, || format!("{id} completes without an answer"));
             }
@@ -310,8 +333,10 @@ impl Log<'_> {
         let ports: &[&str] = match self.plan.node(ix).kind {
             NodeKind::Control(ControlKind::Conditional) => &["true", "false"],
             NodeKind::Control(ControlKind::Loop) => &["body", "done"],
+            NodeKind::Control(ControlKind::ApprovalGate) => &["accept", "reject", "refine"],
             _ => &[],
         };
+        self.left_as_decided(ix, port);
         let fits = match port {
             Some(port) => ports.contains(&port),
             None => ports.is_empty(),
@@ -323,8 +348,12 @@ impl Log<'_> {
             _ => Vec::new(),
         };
         for edge in &self.plan.node(ix).outgoing {
-            let from = self.plan.edge(*edge).source_output.as_deref();
-            let other = from.is_some_and(|from| ports.contains(&from) && Some(from) != port);
+            let named = self.plan.edge(*edge).source_output.as_deref();
+            let from = match named.filter(|from| ports.contains(from)) {
+                None if self.is_approval(ix) => Some("accept"),
+                from => from,
+            };
+            let other = from.is_some_and(|from| Some(from) != port);
             if other && !open_exits.contains(edge) {
                 self.require(declined.contains(edge), || {
                     format!("{id} follows an edge of another port than it chose")
@@ -416,12 +445,19 @@ impl Log<'_> {
         self.require(fresh, || {
             format!("{id} asks with an id that was used before")
         });
+        let question = WaitsFor::Answer(Question {
+            interrupt,
+            answered: false,
+            announced: false,
+            decided: None,
+            votes: BTreeMap::new(),
+        });
+        let again = self.is_approval(ix);
         match &mut self.nodes[ix.index()].place {
-            Place::Attempt { waits_for, .. } if *waits_for == WaitsFor::Work => {
-                *waits_for = WaitsFor::Answer {
-                    interrupt,
-                    answered: false,
-                };
+            Place::Attempt { waits_for, .. }
+                if *waits_for == WaitsFor::Work || again && waits_for.is_answered() =>
+            {
+                *waits_for = question;
             }
             _ => self.violation(format!("{id} asks but is not under way")),
         }
@@ -429,15 +465,8 @@ impl Log<'_> {
 
     fn answered(&mut self, ix: NodeIx, of: &str) {
         let id = self.id(ix).clone();
-        match &mut self.nodes[ix.index()].place {
-            Place::Attempt {
-                waits_for:
-                    WaitsFor::Answer {
-                        interrupt,
-                        answered,
-                    },
-                ..
-            } if interrupt == of && !*answered => *answered = true,
+        match self.question_mut(ix, of) {
+            Some(question) if !question.answered => question.answered = true,
             _ => self.violation(format!(
                 "{id} is answered but does not wait for this answer"
             )),
@@ -528,6 +557,13 @@ fn node_of(body: &RunEvent) -> Option<(&NodeId, Option<u32>)> {
         | RunEvent::NodeResumed { node_id, visit, .. }
         | RunEvent::NodeDispatched { node_id, visit, .. }
         | RunEvent::InterruptRequested { node_id, visit, .. }
+        | RunEvent::ApprovalRequested { node_id, visit, .. }
+        | RunEvent::ApprovalReceived { node_id, visit, .. }
+        | RunEvent::ApprovalGranted { node_id, visit, .. }
+        | RunEvent::ApprovalRejected { node_id, visit, .. }
+        | RunEvent::ApprovalAsked { node_id, visit, .. }
+        | RunEvent::ClarificationRequested { node_id, visit, .. }
+        | RunEvent::ClarificationResolved { node_id, visit, .. }
         | RunEvent::OutputChunk { node_id, visit, .. } => Some((node_id, Some(*visit))),
         RunEvent::InterruptResolved { node_id, .. }
         | RunEvent::ArtifactCreated { node_id, .. }

@@ -247,13 +247,7 @@ impl Log<'_> {
         let is_fork = self.header.origin.is_some();
         self.require(is_fork, || "only a fork holds a fork".into());
         self.abandon(|waits_for| {
-            !matches!(
-                waits_for,
-                WaitsFor::Answer {
-                    answered: false,
-                    ..
-                }
-            )
+            !matches!(waits_for, WaitsFor::Answer(_)) || waits_for.is_answered()
         });
         self.run.children.retain(|_, settled| *settled);
         self.run.reserved.clear();
@@ -322,7 +316,14 @@ fn begins(cause: &CausedBy, event: &RunEvent) -> bool {
                 | RunEvent::BudgetSettled { .. }
         ),
         CausedBy::Resume { .. } => matches!(event, RunEvent::RunResumed { .. }),
-        CausedBy::Resolve => matches!(event, RunEvent::InterruptResolved { .. }),
+        CausedBy::Resolve => match event {
+            RunEvent::InterruptResolved { .. } => true,
+            // An answer that leaves its gate open says itself what it was.
+            RunEvent::ApprovalGranted { vote, .. }
+            | RunEvent::ApprovalRejected { vote, .. }
+            | RunEvent::ApprovalAsked { vote, .. } => vote.resume_value.is_some(),
+            _ => false,
+        },
         CausedBy::Signal => matches!(event, RunEvent::SignalReceived { .. }),
         CausedBy::ChildSettled => matches!(event, RunEvent::ChildSettled { .. }),
         CausedBy::Fork => matches!(event, RunEvent::RunForked { .. }),

@@ -3,7 +3,10 @@
 //! One file each. A control node is a pure function from its config, its inputs and the scope of
 //! the run to what `Began` can say; adding one is a change of the event format's meaning.
 
+pub mod answer;
+pub mod approval;
 pub mod channel_write;
+pub mod clarification;
 pub mod conditional;
 pub mod delay;
 pub mod interrupt;
@@ -77,6 +80,8 @@ pub(crate) fn begin(kind: ControlKind, cx: &Context<'_>) -> Began {
         ControlKind::Conditional => conditional::begin(cx),
         ControlKind::SubWorkflow => Began::Waits,
         ControlKind::Interrupt => interrupt::begin(cx),
+        ControlKind::ApprovalGate => approval::begin(cx),
+        ControlKind::ClarificationGate => clarification::begin(cx),
         ControlKind::ChannelWrite => channel_write::begin(cx),
         ControlKind::SetVariable => set_variable::begin(cx),
         other => Began::Failed(
@@ -98,6 +103,8 @@ pub fn is_supported(kind: ControlKind) -> bool {
             | ControlKind::Conditional
             | ControlKind::SubWorkflow
             | ControlKind::Interrupt
+            | ControlKind::ApprovalGate
+            | ControlKind::ClarificationGate
             | ControlKind::ChannelWrite
             | ControlKind::SetVariable
     )
@@ -108,7 +115,25 @@ pub(crate) fn ports(kind: NodeKind) -> &'static [&'static str] {
     match kind {
         NodeKind::Control(ControlKind::Conditional) => &["true", "false"],
         NodeKind::Control(ControlKind::Loop) => &["body", "done"],
+        NodeKind::Control(ControlKind::ApprovalGate) => &approval::PORTS,
         _ => &[],
+    }
+}
+
+/// The output port that an edge belongs to which names none of them.
+pub(crate) fn plain_port(kind: NodeKind) -> Option<&'static str> {
+    match kind {
+        NodeKind::Control(ControlKind::ApprovalGate) => Some("accept"),
+        _ => None,
+    }
+}
+
+/// What is wrong with the config of a control node, by its key.
+pub(crate) fn check_config(kind: ControlKind, config: &Value) -> Vec<(&'static str, String)> {
+    match kind {
+        ControlKind::ApprovalGate => approval::check_config(config),
+        ControlKind::ClarificationGate => clarification::check_config(config),
+        _ => Vec::new(),
     }
 }
 

@@ -16,7 +16,7 @@ pub enum ControlKind {
     Interrupt,
     /// Waits for a decision of one or more people.
     ApprovalGate,
-    /// Waits for answers to questions (not in this version yet).
+    /// Waits for answers to questions.
     ClarificationGate,
     /// Writes a value to a channel.
     ChannelWrite,
@@ -74,10 +74,8 @@ impl ControlKind {
             Self::Conditional => "Chooses which way to go on.",
             Self::SubWorkflow => "Runs another workflow as a run of its own.",
             Self::Interrupt => "Waits for an answer from outside.",
-            Self::ApprovalGate => {
-                "Waits for people to approve or reject (not in this version yet)."
-            }
-            Self::ClarificationGate => "Waits for answers to questions (not in this version yet).",
+            Self::ApprovalGate => "Waits for people to accept or reject.",
+            Self::ClarificationGate => "Waits for answers to questions.",
             Self::ChannelWrite => "Writes a value to a channel.",
             Self::SetVariable => "Sets variables.",
             Self::Supervisor => "Decides which workers go next (not in this version yet).",

@@ -400,6 +400,20 @@ impl Command {
                     value: resume_value.clone(),
                     by: resolved_by.clone(),
                 },
+                // An answer that left its gate open.
+                RunEvent::ApprovalGranted {
+                    interrupt_id, vote, ..
+                }
+                | RunEvent::ApprovalRejected {
+                    interrupt_id, vote, ..
+                }
+                | RunEvent::ApprovalAsked {
+                    interrupt_id, vote, ..
+                } => Self::Resolve {
+                    interrupt: interrupt_id.clone(),
+                    value: vote.resume_value.clone()?,
+                    by: vote.resolved_by.clone(),
+                },
                 _ => return None,
             },
             CausedBy::Signal => match &first.body {

@@ -131,6 +131,37 @@ pub enum OutputChannel {
     Text,
 }
 
+/// How a gate may be, or was, answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ApprovalAction {
+    /// Go on.
+    Accept,
+    /// Do not go on.
+    Reject,
+    /// Do it again, differently.
+    Refine,
+    /// Go on with what the answer says instead.
+    EditAccept,
+    /// A question back; decides nothing.
+    Ask,
+    /// Nobody answered in time. Never asked for.
+    Timeout,
+}
+
+/// An answer that leaves its gate open, as it was given. Empty where an `interrupt.resolved`
+/// says it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Vote {
+    /// The answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume_value: Option<Value>,
+    /// Who answered, as far as the engine knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved_by: Option<String>,
+}
+
 /// How a child run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -478,6 +509,141 @@ pub enum RunEvent {
         /// Who answered.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resolved_by: Option<String>,
+    },
+    /// A gate asks people to decide; stands behind its `interrupt.requested`.
+    #[serde(rename = "approval.requested")]
+    ApprovalRequested {
+        /// The interrupt.
+        interrupt_id: InterruptId,
+        /// The gate.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// What is to be approved.
+        artifact_id: String,
+        /// What kind of thing that is.
+        artifact_type: String,
+        /// The question in one line.
+        title: String,
+        /// How it may be answered.
+        actions: Vec<ApprovalAction>,
+        /// Who may answer. Empty means whoever may answer interrupts of the run.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        approvers_list: Vec<String>,
+        /// How many must accept.
+        required_approvals: u32,
+    },
+    /// A gate is decided; stands behind its `interrupt.resolved`, or alone when the gate timed
+    /// out and fails.
+    #[serde(rename = "approval.received")]
+    ApprovalReceived {
+        /// The interrupt.
+        interrupt_id: InterruptId,
+        /// The gate.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// What was decided.
+        action: ApprovalAction,
+        /// Who decided; of several, the one whose vote closed the gate. None for a timeout.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        decided_by: Option<String>,
+        /// A remark.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        comment: Option<String>,
+        /// What is wrong, in free words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        feedback: Option<String>,
+        /// What is to be refined: `scope` and more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refine_feedback: Option<Value>,
+        /// What the artifact was changed to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        edited_artifact_data: Option<Value>,
+    },
+    /// One of several people a gate needs has accepted.
+    #[serde(rename = "approval.granted")]
+    ApprovalGranted {
+        /// The interrupt.
+        interrupt_id: InterruptId,
+        /// The gate.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// Who.
+        principal: String,
+        /// How many have accepted now.
+        granted: u32,
+        /// How many must.
+        required: u32,
+        /// What they answered, unless an `interrupt.resolved` says it.
+        #[serde(flatten)]
+        vote: Vote,
+    },
+    /// One of several people a gate needs has rejected.
+    #[serde(rename = "approval.rejected")]
+    ApprovalRejected {
+        /// The interrupt.
+        interrupt_id: InterruptId,
+        /// The gate.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// Who.
+        principal: String,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// What they answered, unless an `interrupt.resolved` says it.
+        #[serde(flatten)]
+        vote: Vote,
+    },
+    /// Somebody asked back; the gate stays open.
+    #[serde(rename = "runwright.approval.asked")]
+    ApprovalAsked {
+        /// The interrupt.
+        interrupt_id: InterruptId,
+        /// The gate.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// What they said.
+        #[serde(flatten)]
+        vote: Vote,
+    },
+    /// A node asks for answers to questions; stands behind its `interrupt.requested`.
+    #[serde(rename = "clarification.requested")]
+    ClarificationRequested {
+        /// The interrupt.
+        interrupt_id: InterruptId,
+        /// The node.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// The questions: `id`, `question` and, where the answer has a shape, `schema`.
+        questions: Vec<Value>,
+    },
+    /// Every question has its answer; stands behind its `interrupt.resolved`.
+    #[serde(rename = "clarification.resolved")]
+    ClarificationResolved {
+        /// The interrupt.
+        interrupt_id: InterruptId,
+        /// The node.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// The answers by question.
+        answers: Map<String, Value>,
+        /// Who answered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answered_by: Option<String>,
     },
     /// Something arrived by name; kept until a node asks for it.
     #[serde(rename = "runwright.signal.received")]

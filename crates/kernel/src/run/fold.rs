@@ -14,13 +14,16 @@ use crate::digest::Digest;
 use crate::ids::{InterruptId, NodeId, Seq};
 use crate::run::budget::Budget;
 use crate::run::channel;
-use crate::run::event::{DrainPolicy, Event, RunEvent};
+use crate::run::event::{ApprovalAction, DrainPolicy, Event, RunEvent};
 use crate::run::state::{
-    Child, End, Facts, Head, Inbox, NodeRun, NodeStatus, OpenInterrupt, Phase, Run, RunState,
-    Signal, UsageTotal, timer,
+    Ballot, Child, Closed, End, Facts, Head, Inbox, NodeRun, NodeStatus, OpenInterrupt, Phase, Run,
+    RunState, Signal, UsageTotal, timer,
 };
 use crate::stream::StreamHeader;
 use crate::time::Timestamp;
+
+/// The code of a node that failed because nobody answered in time.
+const EXPIRED: &str = "interrupt_expired";
 
 /// An event that cannot stand where it stands.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -250,6 +253,7 @@ impl Run {
                     };
                 }
                 node.attempts += 1;
+                node.asked = 0;
                 node.started_at.get_or_insert(at);
                 if let Some(inputs) = inputs {
                     node.inputs = Some(inputs.clone());
@@ -296,6 +300,9 @@ impl Run {
                 declined_edges,
                 ..
             } => {
+                if error.code == EXPIRED {
+                    self.expire_question(node_id)?;
+                }
                 let declined = self.edges(node_id, declined_edges)?;
                 self.settle_node(
                     node_id,
@@ -349,6 +356,7 @@ impl Run {
             } => {
                 let (ix, facts) = self.node(node_id)?;
                 set_timer(facts, timer::interrupt(interrupt_id), *timeout_at);
+                facts.nodes[ix.index()].asked += 1;
                 facts.interrupts.push(OpenInterrupt {
                     id: interrupt_id.clone(),
                     node: ix.0,
@@ -358,8 +366,42 @@ impl Run {
                     resume_schema: resume_schema.clone(),
                     requested_at: at,
                     timeout_at: *timeout_at,
+                    announced: false,
+                    votes: Vec::new(),
                 });
             }
+            RunEvent::ApprovalRequested { interrupt_id, .. }
+            | RunEvent::ClarificationRequested { interrupt_id, .. } => {
+                if let Some(open) = self.open_interrupt(interrupt_id) {
+                    open.announced = true;
+                }
+            }
+            RunEvent::ApprovalGranted {
+                interrupt_id,
+                principal,
+                vote,
+                ..
+            } => {
+                let edited = vote
+                    .resume_value
+                    .as_ref()
+                    .and_then(|value| value.get("editedArtifactData"))
+                    .cloned();
+                self.count_vote(interrupt_id, principal, ApprovalAction::Accept, edited);
+            }
+            RunEvent::ApprovalRejected {
+                interrupt_id,
+                principal,
+                ..
+            } => self.count_vote(interrupt_id, principal, ApprovalAction::Reject, None),
+            RunEvent::ApprovalReceived {
+                interrupt_id,
+                action: ApprovalAction::Timeout,
+                ..
+            } => self.close_interrupt(interrupt_id, Closed::Expired),
+            RunEvent::ApprovalReceived { .. }
+            | RunEvent::ApprovalAsked { .. }
+            | RunEvent::ClarificationResolved { .. } => {}
             RunEvent::NodeSuspended {
                 node_id,
                 interrupt_id,
@@ -375,6 +417,7 @@ impl Run {
             RunEvent::InterruptResolved {
                 interrupt_id,
                 node_id,
+                resume_value,
                 ..
             } => {
                 let (_, facts) = self.node(node_id)?;
@@ -387,7 +430,11 @@ impl Run {
                     return Err("no such interrupt is open".into());
                 };
                 let open = facts.interrupts.remove(at);
-                take_signal(&mut facts.inbox, &open.key);
+                facts
+                    .closed_interrupts
+                    .entry(open.id)
+                    .or_insert(Closed::Answered);
+                take_signal(&mut facts.inbox, &open.key, resume_value);
             }
             RunEvent::NodeResumed { node_id, .. } => {
                 let (ix, facts) = self.node(node_id)?;
@@ -458,6 +505,7 @@ impl Run {
             active: Default::default(),
             executions: 0,
             interrupts: Vec::new(),
+            closed_interrupts: Default::default(),
             inbox: Inbox::default(),
             children: Default::default(),
             timers: Default::default(),
@@ -511,6 +559,48 @@ impl Run {
             *phase = Phase::Running;
         }
         Ok((ix, facts))
+    }
+
+    fn open_interrupt(&mut self, id: &InterruptId) -> Option<&mut OpenInterrupt> {
+        match &mut self.state {
+            RunState::Active { facts, .. } => {
+                facts.interrupts.iter_mut().find(|open| open.id == *id)
+            }
+            RunState::Unborn | RunState::Settled { .. } => None,
+        }
+    }
+
+    /// A vote counts as long as its gate is open; the one that closes it is counted no more.
+    fn count_vote(
+        &mut self,
+        id: &InterruptId,
+        by: &str,
+        action: ApprovalAction,
+        edited: Option<Value>,
+    ) {
+        if let Some(open) = self.open_interrupt(id) {
+            open.votes.push(Ballot {
+                by: by.to_owned(),
+                action,
+                edited,
+            });
+        }
+    }
+
+    /// Says why an interrupt will take no answer, whatever closes it.
+    fn close_interrupt(&mut self, id: &InterruptId, why: Closed) {
+        if let RunState::Active { facts, .. } = &mut self.state {
+            facts.closed_interrupts.insert(id.clone(), why);
+        }
+    }
+
+    fn expire_question(&mut self, node: &NodeId) -> Result<(), String> {
+        let (ix, facts) = self.node(node)?;
+        if let NodeStatus::Suspended { interrupt, .. } = &facts.nodes[ix.index()].status {
+            let interrupt = interrupt.clone();
+            facts.closed_interrupts.insert(interrupt, Closed::Expired);
+        }
+        Ok(())
     }
 
     fn edges(&self, node: &NodeId, ids: &[String]) -> Result<Vec<u32>, String> {
@@ -649,7 +739,9 @@ impl Run {
         let before = std::mem::replace(&mut self.state, RunState::Unborn);
         if let RunState::Active { mut facts, .. } = before {
             facts.timers.clear();
-            facts.interrupts.clear();
+            for open in std::mem::take(&mut facts.interrupts) {
+                facts.closed_interrupts.insert(open.id, Closed::Withdrawn);
+            }
             facts.active.clear();
             self.state = RunState::Settled { end, at, facts };
         }
@@ -692,7 +784,7 @@ impl Run {
 }
 
 /// Raised whenever a checkpoint of an earlier build would be read wrongly.
-const STATE_VERSION: u32 = 1;
+const STATE_VERSION: u32 = 2;
 
 #[derive(Serialize)]
 struct SavedRef<'a> {
@@ -730,12 +822,20 @@ fn withdraw_question(facts: &mut Facts, ix: NodeIx) {
     if let NodeStatus::Suspended { interrupt, .. } = &facts.nodes[ix.index()].status {
         facts.timers.remove(&timer::interrupt(interrupt));
         facts.interrupts.retain(|open| open.id != *interrupt);
+        facts
+            .closed_interrupts
+            .entry(interrupt.clone())
+            .or_insert(Closed::Withdrawn);
     }
 }
 
-fn take_signal(inbox: &mut Inbox, name: &str) {
-    if let Some(waiting) = inbox.waiting.get_mut(name) {
-        waiting.remove(0);
+/// The signal that was the answer, if one was. Others that do not fit stay.
+fn take_signal(inbox: &mut Inbox, name: &str, answer: &Value) {
+    let Some(waiting) = inbox.waiting.get_mut(name) else {
+        return;
+    };
+    if let Some(at) = waiting.iter().position(|signal| signal.payload == *answer) {
+        waiting.remove(at);
         if waiting.is_empty() {
             inbox.waiting.remove(name);
         }

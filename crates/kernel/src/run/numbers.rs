@@ -67,6 +67,19 @@ pub(super) fn as_read_back(event: &mut RunEvent) {
         | RunEvent::SignalReceived { payload: of, .. }
         | RunEvent::ChannelWritten { value: of, .. }
         | RunEvent::VariableChanged { next: of, .. } => value(of),
+        RunEvent::ApprovalReceived {
+            refine_feedback,
+            edited_artifact_data,
+            ..
+        } => refine_feedback
+            .iter_mut()
+            .chain(edited_artifact_data)
+            .for_each(value),
+        RunEvent::ApprovalGranted { vote, .. }
+        | RunEvent::ApprovalRejected { vote, .. }
+        | RunEvent::ApprovalAsked { vote, .. } => vote.resume_value.iter_mut().for_each(value),
+        RunEvent::ClarificationRequested { questions, .. } => questions.iter_mut().for_each(value),
+        RunEvent::ClarificationResolved { answers, .. } => object(answers),
         RunEvent::RunForked {
             metadata,
             configurable,
@@ -83,6 +96,11 @@ fn of_error(error: &mut NodeError) {
 
 fn object(fields: &mut Map<String, Value>) {
     fields.values_mut().for_each(value);
+}
+
+/// Brings a value from outside into the form it is read back in, before it is compared.
+pub(super) fn value_as_read_back(of: &mut Value) {
+    value(of);
 }
 
 fn value(of: &mut Value) {

@@ -47,6 +47,33 @@ pub enum Rejection {
     /// No such interrupt waits for an answer.
     #[error("no such interrupt waits for an answer")]
     NoInterrupt,
+    /// The interrupt was answered before; the first answer counts.
+    #[error("the interrupt was answered before")]
+    InterruptAnswered,
+    /// Nobody answered the interrupt in time.
+    #[error("the interrupt has expired")]
+    InterruptExpired,
+    /// The node waits for the answer no more.
+    #[error("nobody waits for this answer any more")]
+    InterruptGone,
+    /// The answer is not one of those that were asked for.
+    #[error("the answer does not fit the question: {what}")]
+    InvalidAnswer {
+        /// What is wrong, for a person; quotes nothing of the answer.
+        what: String,
+    },
+    /// The event is about something else than what is waited for.
+    #[error("the event does not match the correlation that is waited for")]
+    CorrelationMismatch,
+    /// They have voted otherwise before.
+    #[error("they have voted already")]
+    AlreadyVoted,
+    /// They are not among those who may decide.
+    #[error("only the approvers of this gate may answer it")]
+    NotAnApprover,
+    /// Only somebody known by name may answer.
+    #[error("this gate must be answered by somebody who has signed in")]
+    AuthRequired,
     /// The signal, or the outbox message, came before. Whoever sent it may forget it.
     #[error("it was received before")]
     Duplicate,
@@ -88,6 +115,14 @@ impl Rejection {
             Self::NotPaused => "not_paused",
             Self::Stopping => "run_stopping",
             Self::NoInterrupt => "interrupt_not_found",
+            Self::InterruptAnswered => "interrupt_already_resolved",
+            Self::InterruptExpired => "interrupt_expired",
+            Self::InterruptGone => "interrupt_gone",
+            Self::InvalidAnswer { .. } => "invalid_resume_value",
+            Self::CorrelationMismatch => "correlation_mismatch",
+            Self::AlreadyVoted => "already_voted",
+            Self::NotAnApprover => "not_an_approver",
+            Self::AuthRequired => "auth_elevation_required",
             Self::Duplicate => "duplicate",
             Self::InboxFull => "inbox_full",
             Self::BudgetExhausted { .. } => "budget_exhausted",

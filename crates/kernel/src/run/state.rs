@@ -10,7 +10,7 @@ use crate::definition::{NodeIx, NodeKind, Plan};
 use crate::digest::Digest;
 use crate::ids::{AttemptId, InterruptId, MessageId, NodeId, Seq, StreamId, WorkflowId};
 use crate::run::budget::Budget;
-use crate::run::event::{Artifact, Ending, NodeError, SkipReason, Usage};
+use crate::run::event::{ApprovalAction, Artifact, Ending, NodeError, SkipReason, Usage};
 use crate::stream::{ForkMode, StreamHeader};
 use crate::time::Timestamp;
 
@@ -142,6 +142,8 @@ pub struct Facts {
     pub executions: u64,
     /// Interrupts that wait for an answer, oldest first.
     pub interrupts: Vec<OpenInterrupt>,
+    /// Interrupts that wait no more, and why.
+    pub closed_interrupts: BTreeMap<InterruptId, Closed>,
     /// Signals nobody has asked for yet, and the ids of all that came.
     pub inbox: Inbox,
     /// Child runs, by id.
@@ -175,6 +177,9 @@ pub struct NodeRun {
     pub started_at: Option<Timestamp>,
     /// When the visit settled.
     pub settled_at: Option<Timestamp>,
+    /// Questions its current attempt has asked.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub asked: u32,
     /// What its ports resolved to, while it is active.
     pub inputs: Option<Map<String, Value>>,
     /// Of a loop's head that was entered again: the index of the round before.
@@ -182,6 +187,10 @@ pub struct NodeRun {
     pub round: Option<u64>,
     /// Where it stands.
     pub status: NodeStatus,
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 /// Where a node stands in its current visit.
@@ -297,6 +306,33 @@ pub struct OpenInterrupt {
     pub requested_at: Timestamp,
     /// When it expires.
     pub timeout_at: Option<Timestamp>,
+    /// Whether the event of its kind was written (`approval.requested` and the like).
+    pub announced: bool,
+    /// Votes so far, where several people decide.
+    pub votes: Vec<Ballot>,
+}
+
+/// What somebody has voted at a gate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ballot {
+    /// Who.
+    pub by: String,
+    /// How.
+    pub action: ApprovalAction,
+    /// What they changed the artifact to.
+    pub edited: Option<Value>,
+}
+
+/// Why an interrupt takes no answer any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Closed {
+    /// It was answered.
+    Answered,
+    /// Nobody answered in time.
+    Expired,
+    /// Its node waits for it no more, or the run ended.
+    Withdrawn,
 }
 
 /// Signals that came before anybody asked for them.

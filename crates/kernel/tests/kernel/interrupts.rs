@@ -48,7 +48,7 @@ fn an_answer_lets_the_node_go_on() {
         value: json!(false),
         by: None,
     })
-    .refused("interrupt_not_found");
+    .refused("interrupt_already_resolved");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_question_is_withdrawn_when_its_node_is_tried_again() {
         value: json!(1),
         by: None,
     })
-    .refused("interrupt_not_found");
+    .refused("interrupt_gone");
     run.next_timer()
         .then("node.started ask/1; interrupt.requested ask; node.suspended ask");
     assert_ne!(run.interrupt("ask"), first, "another question, another id");
@@ -149,4 +149,93 @@ fn the_oldest_question_names_the_status() {
     );
     assert_eq!(run.run.status(), "waiting-external");
     assert_eq!(run.run.current_node().map(|id| id.as_str()), Some("x"));
+}
+
+const EVENT: &str = r#"wait: core.interrupt {"config":{"kind":"external-event","data":{"eventType":"paid",
+    "correlation":{"order":"7","items":[1,{"n":2.0}]}},"timeoutMs":100}}"#;
+
+#[test]
+fn only_an_event_that_matches_is_taken() {
+    let event = EVENT.replace('\n', "");
+    let matching = json!({ "order": "7", "items": [1, { "n": 2 }], "more": true });
+    for (value, code) in [
+        (
+            json!({ "order": "8", "items": [1, { "n": 2 }] }),
+            "correlation_mismatch",
+        ),
+        (json!({ "order": "7" }), "correlation_mismatch"),
+        (
+            json!({ "order": "7", "items": [1, { "n": 2, "m": 3 }] }),
+            "correlation_mismatch",
+        ),
+        (
+            json!({ "eventPayload": { "order": "7" } }),
+            "correlation_mismatch",
+        ),
+        (json!("7"), "correlation_mismatch"),
+    ] {
+        let mut run = started(&event);
+        assert_eq!(run.run.status(), "waiting-external");
+        run.resolve("wait", value).refused(code);
+        assert_eq!(run.run.status(), "waiting-external");
+    }
+    for value in [matching.clone(), json!({ "eventPayload": matching })] {
+        let mut run = started(&event);
+        run.resolve("wait", value).decided();
+        assert_eq!(run.run.status(), "completed");
+    }
+}
+
+#[test]
+fn an_event_that_does_not_match_is_kept_until_it_is_asked_for() {
+    let mut run = started(&EVENT.replace('\n', ""));
+    run.signal("wait", "1", json!({ "order": "8" }))
+        .then("signal.received wait 1");
+    run.signal(
+        "wait",
+        "2",
+        json!({ "order": "7", "items": [1, { "n": 2 }] }),
+    )
+    .decided();
+    assert_eq!(run.run.status(), "completed");
+    let inbox = &run.run.facts().expect("facts").inbox;
+    assert_eq!(
+        inbox.waiting["wait"][0].id, "1",
+        "the other one still waits"
+    );
+}
+
+#[test]
+fn an_answer_must_fit_its_schema() {
+    let ask = r#"ask: core.interrupt {"config":{"resumeSchema":{"type":"object","required":["n"],"properties":{"n":{"type":"integer","minimum":1}}}}}"#;
+    for value in [
+        json!(true),
+        json!({}),
+        json!({ "n": 0 }),
+        json!({ "n": "secret-7" }),
+    ] {
+        let rejection = started(ask)
+            .resolve("ask", value)
+            .refused("invalid_resume_value");
+        assert!(!rejection.to_string().contains("secret-7"), "{rejection}");
+    }
+    started(ask).resolve("ask", json!({ "n": 1 })).decided();
+    let mut run =
+        crate::world::unborn(r#"ask: core.interrupt {"config":{"resumeSchema":{"type":7}}}"#);
+    run.create(serde_json::Map::new()).then(
+        "run.started; node.started ask; node.failed ask invalid_config; run.failed invalid_config",
+    );
+}
+
+#[test]
+fn a_late_answer_is_told_why_it_is_late() {
+    let mut run = started(&format!("{ASK}\nask -> h any_failed"));
+    let interrupt = run.interrupt("ask");
+    run.next_timer().decided();
+    run.when(Command::Resolve {
+        interrupt,
+        value: json!(true),
+        by: None,
+    })
+    .refused("interrupt_expired");
 }

@@ -21,6 +21,7 @@ mod dags;
 mod data;
 mod failure;
 mod forks;
+mod gates;
 mod golden;
 mod interrupts;
 mod lifecycle;

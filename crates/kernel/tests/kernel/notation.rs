@@ -114,6 +114,44 @@ fn details(event: &RunEvent) -> String {
         | RunEvent::NodeResumed { node_id, visit, .. }
         | RunEvent::NodeDispatched { node_id, visit, .. }
         | RunEvent::InterruptRequested { node_id, visit, .. } => at(node_id.as_str(), *visit, 0),
+        RunEvent::ApprovalRequested { node_id, visit, .. }
+        | RunEvent::ApprovalAsked { node_id, visit, .. }
+        | RunEvent::ClarificationRequested { node_id, visit, .. } => {
+            at(node_id.as_str(), *visit, 0)
+        }
+        RunEvent::ApprovalReceived {
+            node_id,
+            visit,
+            action,
+            ..
+        } => format!("{} {}", at(node_id.as_str(), *visit, 0), json_word(action)),
+        RunEvent::ApprovalGranted {
+            node_id,
+            visit,
+            principal,
+            granted,
+            required,
+            ..
+        } => format!(
+            "{} {principal} {granted}/{required}",
+            at(node_id.as_str(), *visit, 0)
+        ),
+        RunEvent::ApprovalRejected {
+            node_id,
+            visit,
+            principal,
+            ..
+        } => format!("{} {principal}", at(node_id.as_str(), *visit, 0)),
+        RunEvent::ClarificationResolved {
+            node_id,
+            visit,
+            answers,
+            ..
+        } => format!(
+            "{} {}",
+            at(node_id.as_str(), *visit, 0),
+            Value::Object(answers.clone())
+        ),
         RunEvent::InterruptResolved {
             node_id,
             resume_value,

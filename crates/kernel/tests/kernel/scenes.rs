@@ -41,6 +41,8 @@ pub(crate) fn all() -> Vec<Scene> {
         scene("loop-limit", LOOP_LIMIT, Policy::default(), loop_limit),
         scene("timers", TIMERS, Policy::default(), timers),
         scene("interrupts", INTERRUPTS, Policy::default(), interrupts),
+        scene("approvals", APPROVALS, Policy::default(), approvals),
+        scene("questions", QUESTIONS, Policy::default(), questions),
         scene("pauses", "a -> b -> c\nd", Policy::default(), pauses),
         scene(
             "cancel",
@@ -312,6 +314,70 @@ fn interrupts(run: &mut World) {
     run.completes("a").decided();
     run.completes("b").decided();
     run.next_timer().decided();
+}
+
+const APPROVALS: &str = r#"several: core.approvalGate {"name":"Ship it?","config":{"requiredApprovals":3,"rejectionPolicy":"majority","actions":["accept","reject","edit-accept","ask"],"artifactData":{"v":1}}}
+    several -> b
+    head: core.loop {"config":{"times":5}}
+    head.body -> draft -> gate
+    gate: core.approvalGate {"config":{"title":"Is it good?","actions":["accept","reject","refine"],"approversList":["ada","grace"]}}
+    gate.refine -> head
+    gate.reject -> sorry
+    late: core.approvalGate {"config":{"timeoutMs":1000,"timeoutAction":"reject"}}
+    late.reject -> reminder
+    never: core.approvalGate {"config":{"timeoutMs":2000},"settings":{"onFailure":"skip"}}"#;
+
+fn approvals(run: &mut World) {
+    begin(run);
+    run.answer(
+        "several",
+        "ada",
+        json!({ "action": "ask", "comment": "which one?" }),
+    )
+    .decided();
+    run.answer("several", "ada", json!({ "action": "accept" }))
+        .decided();
+    run.answer(
+        "several",
+        "bob",
+        json!({ "action": "reject", "feedback": "too soon" }),
+    )
+    .decided();
+    let edited = json!({ "action": "edit-accept", "editedArtifactData": { "v": 2.5 } });
+    run.at(5).answer("several", "eve", edited).decided();
+    run.answer("several", "grace", json!({ "action": "accept" }))
+        .decided();
+    run.completes("draft").decided();
+    let refine =
+        json!({ "action": "refine", "refineFeedback": { "scope": "whole", "text": "shorter" } });
+    run.at(10).answer("gate", "ada", refine).decided();
+    run.completes("draft").decided();
+    run.answer("gate", "grace", json!({ "action": "reject" }))
+        .decided();
+    run.completes("b").decided();
+    run.completes("sorry").decided();
+    run.next_timer().decided();
+    run.completes("reminder").decided();
+    run.next_timer().decided();
+}
+
+const QUESTIONS: &str = r#"ask: core.clarificationGate {"config":{"questions":[{"id":"q1","question":"Which colour?"},{"id":"q2","question":"How many?","schema":{"type":"integer"}}]}}
+    ask -> b
+    again: core.approvalGate {"config":{"actions":["accept","refine"]}}"#;
+
+fn questions(run: &mut World) {
+    begin(run);
+    let answers =
+        json!({ "answers": [{ "id": "q1", "answer": "blue" }, { "id": "q2", "answer": 2 }] });
+    run.at(3).answer("ask", "ada", answers).decided();
+    run.completes("b").decided();
+    // No edge leads on from a refinement: the gate asks again.
+    let refine =
+        json!({ "action": "refine", "refineFeedback": { "scope": "items", "itemIds": ["1"] } });
+    run.at(4).answer("again", "ada", refine).decided();
+    run.at(5)
+        .answer("again", "ada", json!({ "action": "accept" }))
+        .decided();
 }
 
 fn pauses(run: &mut World) {

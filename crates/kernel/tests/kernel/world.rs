@@ -295,6 +295,16 @@ impl World {
         })
     }
 
+    /// As [`World::resolve`], by somebody known by name.
+    pub(crate) fn answer(&mut self, node: &str, by: &str, value: Value) -> Then {
+        let interrupt = self.interrupt(node);
+        self.when(Command::Resolve {
+            interrupt,
+            value,
+            by: Some(by.to_owned()),
+        })
+    }
+
     /// Takes the messages that were sent to runs.
     pub(crate) fn sent(&mut self) -> Vec<(StreamId, RunMessage)> {
         self.take(|message| !is_audit(message))

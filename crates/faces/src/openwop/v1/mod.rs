@@ -6,6 +6,7 @@
 
 mod event;
 mod fields;
+mod gate;
 mod payload;
 mod snapshot;
 mod stream;

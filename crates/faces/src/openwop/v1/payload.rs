@@ -1,7 +1,7 @@
 //! The payload of each event type.
 //!
 //! Objects that the protocol closes get its fields only: `node.dispatched`, `channel.written`,
-//! `provider.usage`, `run.dead_lettered`, `interrupt.requested` and the `meta` of
+//! `approval.granted`, `approval.rejected`, `provider.usage`, `run.dead_lettered`, `interrupt.requested` and the `meta` of
 //! `output.chunk`. The others also say which visit and attempt of the node they are about.
 
 use kernel::run::event::{DivergenceKind, Ending};
@@ -10,6 +10,7 @@ use kernel::stream::{Owner, StreamHeader};
 use serde_json::{Map, Value};
 
 use super::fields::{Fields, error};
+use super::gate::gate;
 
 /// The transports the protocol knows. A run that came in by another way (the command line) says
 /// none rather than a wrong one.
@@ -258,6 +259,13 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             .with("kind", kind)
             .with("resumeValue", resume_value)
             .maybe("resolvedBy", resolved_by.as_ref()),
+        RunEvent::ApprovalRequested { .. }
+        | RunEvent::ApprovalReceived { .. }
+        | RunEvent::ApprovalGranted { .. }
+        | RunEvent::ApprovalRejected { .. }
+        | RunEvent::ApprovalAsked { .. }
+        | RunEvent::ClarificationRequested { .. }
+        | RunEvent::ClarificationResolved { .. } => gate(event),
         RunEvent::SignalReceived { name, id, payload } => Fields::new()
             .with("name", name)
             .with("id", id)

@@ -281,6 +281,9 @@ impl<'d> Compiler<'d> {
         }
         if let NodeKind::Control(kind) = kind {
             self.control_config(path, node, kind);
+            for (key, message) in crate::control::check_config(kind, &node.config) {
+                self.problem(&Path::Key(&config, key), ProblemCode::InvalidValue, message);
+            }
         }
         if kind == NodeKind::Control(ControlKind::ChannelWrite) {
             for key in CHANNEL_KEYS {

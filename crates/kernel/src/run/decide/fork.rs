@@ -63,16 +63,9 @@ impl Decision {
     /// Questions that were asked just before the cut.
     fn suspend_who_asked(&mut self) {
         for open in self.facts().interrupts.clone() {
-            let ix = NodeIx(open.node);
-            let node = &self.facts().nodes[ix.index()];
+            let node = &self.facts().nodes[NodeIx(open.node).index()];
             if !matches!(node.status, NodeStatus::Suspended { .. }) {
-                let visit = node.visit;
-                self.emit(RunEvent::NodeSuspended {
-                    node_id: self.node_id(ix),
-                    visit,
-                    interrupt_id: open.id,
-                    kind: open.kind,
-                });
+                self.suspend(&open.id);
             }
         }
     }
@@ -83,10 +76,7 @@ impl Decision {
             return;
         }
         for open in self.facts().interrupts.clone() {
-            let waiting = self.facts().inbox.waiting.get(&open.key);
-            if let Some(signal) = waiting.and_then(|signals| signals.first()).cloned() {
-                self.answer(&open.id, signal.payload, None);
-            }
+            self.take_early_answer(&open.id);
         }
     }
 

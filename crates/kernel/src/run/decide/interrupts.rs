@@ -1,16 +1,17 @@
 //! Interrupts and signals.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::Decision;
 use crate::control::Ask;
-use crate::definition::NodeIx;
+use crate::definition::{ControlKind, NodeIx, NodeKind};
 use crate::ids::{InterruptId, derive};
 use crate::limits::{MAX_INBOX, MAX_VALUE_BYTES};
 use crate::run::event::{NodeError, RunEvent};
+use crate::run::numbers;
 use crate::run::rejection::Rejection;
 use crate::run::size::size;
-use crate::run::state::Phase;
+use crate::run::state::{Closed, OpenInterrupt, Phase};
 
 impl Decision {
     /// A node asks somebody outside. An answer that came early is taken at once.
@@ -19,33 +20,61 @@ impl Decision {
         let node_id = self.node_id(ix);
         let visit = self.facts().nodes[ix.index()].visit;
         let attempt = self.current_attempt(ix);
-        let interrupt_id = InterruptId::new(derive("interrupt", &root, &node_id, visit, attempt));
+        let id = derive("interrupt", &root, &node_id, visit, attempt);
+        let interrupt_id = InterruptId::new(match self.facts().nodes[ix.index()].asked {
+            0 => id,
+            // The same attempt asks again.
+            n => format!("{id}.{n}"),
+        });
         self.emit(RunEvent::InterruptRequested {
             interrupt_id: interrupt_id.clone(),
-            node_id: node_id.clone(),
+            node_id,
             visit,
-            kind: ask.kind.clone(),
-            key: ask.key.clone(),
+            kind: ask.kind,
+            key: ask.key,
             data: ask.data,
             resume_schema: ask.resume_schema,
             timeout_at: ask.timeout_ms.map(|ms| self.now.plus_ms(ms)),
         });
-        self.emit(RunEvent::NodeSuspended {
-            node_id,
-            visit,
-            interrupt_id: interrupt_id.clone(),
-            kind: ask.kind,
-        });
-        let early = self
-            .facts()
-            .inbox
-            .waiting
-            .get(&ask.key)
-            .and_then(|s| s.first())
-            .cloned();
-        if let Some(signal) = early {
-            self.answer(&interrupt_id, signal.payload, None);
+        self.suspend(&interrupt_id);
+        self.take_early_answer(&interrupt_id);
+    }
+
+    /// Says what is asked in the words of its kind, unless that was said, and suspends the node.
+    pub(super) fn suspend(&mut self, interrupt: &InterruptId) {
+        let Some(open) = self.open(interrupt) else {
+            return;
+        };
+        if !open.announced {
+            self.announce(&open);
         }
+        let ix = NodeIx(open.node);
+        self.emit(RunEvent::NodeSuspended {
+            node_id: self.node_id(ix),
+            visit: self.facts().nodes[ix.index()].visit,
+            interrupt_id: interrupt.clone(),
+            kind: open.kind,
+        });
+    }
+
+    /// Takes the oldest signal that came before the question and fits it.
+    pub(super) fn take_early_answer(&mut self, interrupt: &InterruptId) {
+        let Some(open) = self.open(interrupt) else {
+            return;
+        };
+        let waiting = self.facts().inbox.waiting.get(&open.key).cloned();
+        for signal in waiting.into_iter().flatten() {
+            if let Ok(reply) = self.judge(&open, &signal.payload, None)
+                && reply.ends_the_question()
+            {
+                return self.reply(&open, reply, signal.payload, None);
+            }
+        }
+    }
+
+    pub(super) fn open(&self, interrupt: &InterruptId) -> Option<OpenInterrupt> {
+        let mut open = self.facts().interrupts.iter();
+        open.find(|open| open.id == *interrupt).cloned()
     }
 
     pub(super) fn resolve(
@@ -55,18 +84,22 @@ impl Decision {
         by: Option<String>,
     ) -> Result<(), Rejection> {
         self.refuse_while_stopping()?;
-        if !self
-            .facts()
-            .interrupts
-            .iter()
-            .any(|open| open.id == *interrupt)
-        {
-            return Err(Rejection::NoInterrupt);
-        }
+        let Some(open) = self.open(interrupt) else {
+            let closed = self.facts().closed_interrupts.get(interrupt);
+            return Err(match closed {
+                Some(Closed::Answered) => Rejection::InterruptAnswered,
+                Some(Closed::Expired) => Rejection::InterruptExpired,
+                Some(Closed::Withdrawn) => Rejection::InterruptGone,
+                None => Rejection::NoInterrupt,
+            });
+        };
         if size(value) > MAX_VALUE_BYTES {
             return Err(Rejection::TooLarge { what: "the answer" });
         }
-        self.answer(interrupt, value.clone(), by);
+        let mut value = value.clone();
+        numbers::value_as_read_back(&mut value);
+        let reply = self.judge(&open, &value, by.as_deref())?;
+        self.reply(&open, reply, value, by);
         self.conclude();
         Ok(())
     }
@@ -90,61 +123,48 @@ impl Decision {
                 what: "the payload",
             });
         }
+        let mut payload = payload.clone();
+        numbers::value_as_read_back(&mut payload);
+        // The oldest question by that name which it answers. A vote or a question back comes
+        // from a person, not by name.
+        let asked: Vec<OpenInterrupt> = self
+            .facts()
+            .interrupts
+            .iter()
+            .filter(|open| open.key == name)
+            .cloned()
+            .collect();
+        let answered = asked.iter().find_map(|open| {
+            let reply = self.judge(open, &payload, None).ok()?;
+            reply.ends_the_question().then_some((open, reply))
+        });
         self.emit(RunEvent::SignalReceived {
             name: name.to_owned(),
             id: id.to_owned(),
             payload: payload.clone(),
         });
-        let asked = self.facts().interrupts.iter().find(|open| open.key == name);
-        if let Some(interrupt) = asked.map(|open| open.id.clone()) {
-            self.answer(&interrupt, payload.clone(), None);
+        if let Some((open, reply)) = answered {
+            self.reply(open, reply, payload, None);
             self.conclude();
         }
         Ok(())
     }
 
-    /// Takes an answer: the suspended node goes on and completes with it.
-    pub(super) fn answer(&mut self, interrupt: &InterruptId, value: Value, by: Option<String>) {
-        let Some(open) = self
-            .facts()
-            .interrupts
-            .iter()
-            .find(|open| open.id == *interrupt)
-            .cloned()
-        else {
-            return;
-        };
-        let ix = NodeIx(open.node);
-        let node_id = self.node_id(ix);
-        let visit = self.facts().nodes[ix.index()].visit;
-        self.emit(RunEvent::InterruptResolved {
-            interrupt_id: interrupt.clone(),
-            node_id: node_id.clone(),
-            kind: open.kind,
-            resume_value: value.clone(),
-            resolved_by: by,
-        });
-        self.emit(RunEvent::NodeResumed {
-            node_id,
-            visit,
-            interrupt_id: interrupt.clone(),
-        });
-        let outputs = Map::from_iter([("value".to_owned(), value)]);
-        self.complete(ix, outputs, None);
-    }
-
     /// Nobody answered in time.
     pub(super) fn expire(&mut self, interrupt: &str) -> Result<(), Rejection> {
-        let open = self
-            .facts()
-            .interrupts
-            .iter()
-            .find(|open| open.id.as_str() == interrupt);
-        let ix = NodeIx(open.ok_or(Rejection::NotDue)?.node);
-        let error = NodeError::new("interrupt_expired", "nobody answered in time").fatal();
-        self.fail_attempt(ix, error);
+        let open = self.open(&interrupt.into()).ok_or(Rejection::NotDue)?;
+        let ix = NodeIx(open.node);
+        match self.run.plan.node(ix).kind {
+            NodeKind::Control(ControlKind::ApprovalGate) => self.expire_gate(&open),
+            _ => self.fail_unanswered(ix),
+        }
         self.conclude();
         Ok(())
+    }
+
+    pub(super) fn fail_unanswered(&mut self, ix: NodeIx) {
+        let error = NodeError::new("interrupt_expired", "nobody answered in time").fatal();
+        self.fail_attempt(ix, error);
     }
 
     fn refuse_while_stopping(&self) -> Result<(), Rejection> {

@@ -8,6 +8,7 @@ mod attempts;
 mod children;
 mod create;
 mod fork;
+mod gates;
 mod interrupts;
 mod lifecycle;
 mod scheduling;

@@ -204,7 +204,7 @@ impl Decision {
         }
     }
 
-    fn begin_control(
+    pub(super) fn begin_control(
         &mut self,
         ix: NodeIx,
         kind: ControlKind,
@@ -365,8 +365,12 @@ impl Decision {
             if open_exits.contains(&edge_ix) {
                 continue;
             }
-            if let (Some(port), Some(from)) = (port, edge.source_output.as_deref())
-                && control::ports(node.kind).contains(&from)
+            let ports = control::ports(node.kind);
+            let named = edge.source_output.as_deref();
+            let from = named
+                .filter(|from| ports.contains(from))
+                .or(control::plain_port(node.kind));
+            if let (Some(port), Some(from)) = (port, from)
                 && from != port
             {
                 declined.push(edge_ix);

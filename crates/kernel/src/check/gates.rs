@@ -1,0 +1,184 @@
+//! What each event of a gate may follow.
+
+use super::Log;
+use super::nodes::{Place, Question, WaitsFor};
+use crate::definition::{ControlKind, NodeIx, NodeKind};
+use crate::run::RunEvent;
+use crate::run::event::ApprovalAction;
+
+impl Log<'_> {
+    /// Whether a node says what it asks in the words of its kind.
+    pub(super) fn is_gate(&self, ix: NodeIx) -> bool {
+        self.is_approval(ix) || self.is_clarification(ix)
+    }
+
+    pub(super) fn is_approval(&self, ix: NodeIx) -> bool {
+        self.plan.node(ix).kind == NodeKind::Control(ControlKind::ApprovalGate)
+    }
+
+    fn is_clarification(&self, ix: NodeIx) -> bool {
+        self.plan.node(ix).kind == NodeKind::Control(ControlKind::ClarificationGate)
+    }
+
+    pub(super) fn question(&self, ix: NodeIx, of: &str) -> Option<&Question> {
+        match self.place(ix) {
+            Place::Attempt {
+                waits_for: WaitsFor::Answer(question),
+                ..
+            } if question.interrupt == of => Some(question),
+            _ => None,
+        }
+    }
+
+    pub(super) fn question_mut(&mut self, ix: NodeIx, of: &str) -> Option<&mut Question> {
+        match &mut self.nodes[ix.index()].place {
+            Place::Attempt {
+                waits_for: WaitsFor::Answer(question),
+                ..
+            } if question.interrupt == of => Some(question),
+            _ => None,
+        }
+    }
+
+    pub(super) fn gate_event(&mut self, ix: NodeIx, body: &RunEvent) {
+        let id = self.id(ix).clone();
+        match body {
+            RunEvent::ApprovalRequested { interrupt_id, .. }
+            | RunEvent::ClarificationRequested { interrupt_id, .. } => {
+                let of_its_kind = match body {
+                    RunEvent::ApprovalRequested { .. } => self.is_approval(ix),
+                    _ => self.is_clarification(ix),
+                };
+                self.require(of_its_kind, || format!("{id} is not a gate of this kind"));
+                match self.question_mut(ix, interrupt_id.as_str()) {
+                    Some(question) if !question.answered && !question.announced => {
+                        question.announced = true;
+                    }
+                    _ => self.violation(format!("{id} says what it asks, but has not asked")),
+                }
+            }
+            RunEvent::ClarificationResolved {
+                interrupt_id,
+                answers,
+                ..
+            } => {
+                let answered = self
+                    .question(ix, interrupt_id.as_str())
+                    .is_some_and(|question| question.answered);
+                self.require(answered, || format!("{id} has answers without an answer"));
+                let asked = self.plan.node(ix).config.get("questions");
+                let asked = asked
+                    .and_then(serde_json::Value::as_array)
+                    .into_iter()
+                    .flatten();
+                let missing = asked
+                    .filter_map(|question| question.get("id")?.as_str())
+                    .find(|question| !answers.contains_key(*question));
+                self.require(missing.is_none(), || {
+                    format!("{id} goes on with a question unanswered")
+                });
+            }
+            RunEvent::ApprovalReceived {
+                interrupt_id,
+                action,
+                ..
+            } => self.decides(ix, interrupt_id.as_str(), *action),
+            RunEvent::ApprovalGranted {
+                interrupt_id,
+                principal,
+                granted,
+                ..
+            } => {
+                self.votes(ix, interrupt_id.as_str(), principal, ApprovalAction::Accept);
+                let counted = self.count(ix, interrupt_id.as_str(), ApprovalAction::Accept);
+                self.require(counted == *granted, || {
+                    format!("{id} counts {granted} approvals, there were {counted}")
+                });
+            }
+            RunEvent::ApprovalRejected {
+                interrupt_id,
+                principal,
+                ..
+            } => self.votes(ix, interrupt_id.as_str(), principal, ApprovalAction::Reject),
+            RunEvent::ApprovalAsked { interrupt_id, .. } => {
+                let open = self
+                    .question(ix, interrupt_id.as_str())
+                    .is_some_and(|question| !question.answered);
+                self.require(open, || format!("{id} is asked back but is not open"));
+            }
+            _ => {}
+        }
+    }
+
+    /// A decision follows the answer; only a gate that fails for want of one has none.
+    fn decides(&mut self, ix: NodeIx, of: &str, action: ApprovalAction) {
+        let id = self.id(ix).clone();
+        let required = self.required(ix);
+        let accepted = self.count(ix, of, ApprovalAction::Accept);
+        let Some(question) = self.question_mut(ix, of) else {
+            return self.violation(format!("{id} is decided but has not asked"));
+        };
+        let fits = question.answered || action == ApprovalAction::Timeout;
+        question.decided = Some(action);
+        self.require(fits, || format!("{id} is decided without an answer"));
+        let is_accepted = matches!(action, ApprovalAction::Accept | ApprovalAction::EditAccept);
+        self.require(!is_accepted || accepted + 1 >= required, || {
+            format!("{id} is accepted by {} of {required}", accepted + 1)
+        });
+    }
+
+    fn votes(&mut self, ix: NodeIx, of: &str, who: &str, action: ApprovalAction) {
+        let id = self.id(ix).clone();
+        let several = self.required(ix) > 1;
+        self.require(several, || format!("{id} counts votes but needs only one"));
+        let Some(question) = self.question_mut(ix, of) else {
+            return self.violation(format!("{id} counts a vote but has not asked"));
+        };
+        let is_first = question.votes.insert(who.to_owned(), action).is_none();
+        let is_open = !question.answered || question.decided.is_some();
+        self.require(is_first, || format!("{id} counts a vote twice"));
+        self.require(is_open, || {
+            format!("{id} counts a vote before its decision")
+        });
+    }
+
+    fn count(&self, ix: NodeIx, of: &str, action: ApprovalAction) -> u32 {
+        let votes = self
+            .question(ix, of)
+            .map(|question| question.votes.values());
+        let of_action = votes.into_iter().flatten().filter(|vote| **vote == action);
+        u32::try_from(of_action.count()).unwrap_or(u32::MAX)
+    }
+
+    /// How many must accept, as the definition says it.
+    fn required(&self, ix: NodeIx) -> u32 {
+        let required = self.plan.node(ix).config.get("requiredApprovals");
+        let required = required.and_then(serde_json::Value::as_u64);
+        required.and_then(|n| u32::try_from(n).ok()).unwrap_or(1)
+    }
+
+    /// A gate is left by the port of its decision.
+    pub(super) fn left_as_decided(&mut self, ix: NodeIx, port: Option<&str>) {
+        if !self.is_approval(ix) {
+            return;
+        }
+        let decided = match self.place(ix) {
+            Place::Attempt {
+                waits_for: WaitsFor::Answer(question),
+                ..
+            } => question.decided,
+            _ => None,
+        };
+        let fits = match decided {
+            Some(ApprovalAction::Accept | ApprovalAction::EditAccept) => port == Some("accept"),
+            Some(ApprovalAction::Reject) => port == Some("reject"),
+            Some(ApprovalAction::Refine) => port == Some("refine"),
+            Some(ApprovalAction::Timeout) => matches!(port, Some("accept" | "reject")),
+            Some(ApprovalAction::Ask) | None => false,
+        };
+        let id = self.id(ix).clone();
+        self.require(fits, || {
+            format!("{id} is left otherwise than it was decided")
+        });
+    }
+}

@@ -1,0 +1,92 @@
+//! Answers to interrupts: what every kind of question asks of them.
+//!
+//! An answer that does not fit is refused and writes nothing; the question stays open.
+
+use jsonschema::{PatternOptions, Validator};
+use serde_json::{Map, Value};
+
+use crate::definition::PlanNode;
+use crate::run::rejection::Rejection;
+use crate::run::state::OpenInterrupt;
+
+/// The profile of a gate that only somebody known by name may answer.
+const AUTH_REQUIRED: &str = "openwop-interrupt-auth-required";
+
+/// Whether only somebody known by name may answer the interrupts of a node, so that no token may
+/// be issued for them.
+pub fn needs_authentication(node: &PlanNode) -> bool {
+    node.config.get("profile").and_then(Value::as_str) == Some(AUTH_REQUIRED)
+}
+
+/// What holds of an answer to any kind of question.
+pub(crate) fn check(
+    node: &PlanNode,
+    open: &OpenInterrupt,
+    value: &Value,
+    by: Option<&str>,
+) -> Result<(), Rejection> {
+    if by.is_none() && needs_authentication(node) {
+        return Err(Rejection::AuthRequired);
+    }
+    if open.kind == "external-event" {
+        correlate(&open.data, value)?;
+    }
+    match &open.resume_schema {
+        Some(schema) => fits(schema, value, "the answer"),
+        None => Ok(()),
+    }
+}
+
+/// Whether an event is about what is waited for: every key of the correlation stands in it,
+/// deeply equal, or in its `eventPayload`. Other keys do not matter.
+fn correlate(data: &Value, value: &Value) -> Result<(), Rejection> {
+    let Some(wanted) = data.get("correlation").and_then(Value::as_object) else {
+        return Ok(());
+    };
+    let has_all = |event: Option<&Value>| {
+        event.is_some_and(|event| wanted.iter().all(|(key, of)| event.get(key) == Some(of)))
+    };
+    match has_all(Some(value)) || has_all(value.get("eventPayload")) {
+        true => Ok(()),
+        false => Err(Rejection::CorrelationMismatch),
+    }
+}
+
+/// A schema of a definition, ready to be asked. References to other documents are not followed,
+/// and patterns are matched in linear time.
+pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
+    jsonschema::options()
+        .with_pattern_options(PatternOptions::regex())
+        .build(schema)
+        .map_err(|error| format!("is not a JSON Schema: {}", error.masked()))
+}
+
+/// Whether a value fits a schema; says where it does not, and quotes nothing of it.
+pub(crate) fn fits(schema: &Value, value: &Value, what: &str) -> Result<(), Rejection> {
+    let validator = compile(schema).map_err(|error| invalid(format!("its schema {error}")))?;
+    match validator.validate(value) {
+        Ok(()) => Ok(()),
+        Err(error) => {
+            let at = error.instance_path().to_string();
+            let place = match at.is_empty() {
+                true => what.to_owned(),
+                false => format!("{what} at {at}"),
+            };
+            Err(invalid(error.masked_with(&place).to_string()))
+        }
+    }
+}
+
+/// A refusal that says what is wrong.
+pub(crate) fn invalid(what: impl Into<String>) -> Rejection {
+    Rejection::InvalidAnswer { what: what.into() }
+}
+
+/// A text of an answer that may be absent.
+pub(crate) fn text(fields: &Map<String, Value>, key: &str) -> Result<Option<String>, Rejection> {
+    match fields.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(invalid(format!("`{key}` must be a text"))),
+    }
+}

@@ -1,0 +1,438 @@
+//! `core.approvalGate`: waits until people accept or reject.
+//!
+//! Config: `title`, `description`, `actions` (of `accept`, `reject`, `refine`, `edit-accept`,
+//! `ask`; the first two), `requiredApprovals` (1), `rejectionPolicy` (`single-veto` or
+//! `majority`), `approversList`, `artifactId`, `artifactType`, `artifactData`, `timeoutMs`,
+//! `timeoutAction` (`fail`, `accept` or `reject`), `resumeSchema`, `key`, `profile`. Input ports
+//! win over the config.
+//!
+//! The gate is left by port `accept`, `reject` or `refine`; an edge that names no port belongs to
+//! `accept`. Without an edge from `reject` a rejection fails the node with `interrupt_rejected`;
+//! without one from `refine` the gate asks again. Outputs: `value` (the answer), `action`,
+//! `decidedBy`, `artifactData`, `feedback`, `refineFeedback`, `comment`.
+//!
+//! Where several must accept, each votes once. Under `single-veto` the first rejection decides,
+//! under `majority` the one with which rejections reach `required / 2 + 1`.
+
+use serde_json::{Map, Value, json};
+
+use super::answer::{self, invalid};
+use super::{Began, Context, interrupt, misconfigured, setting};
+use crate::definition::PlanNode;
+use crate::run::event::ApprovalAction;
+use crate::run::rejection::Rejection;
+use crate::run::state::OpenInterrupt;
+
+/// The ports a gate is left by.
+pub(crate) const PORTS: [&str; 3] = ["accept", "reject", "refine"];
+
+/// What becomes of a gate that nobody answers in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnTimeout {
+    /// Its node fails.
+    Fail,
+    /// It counts as accepted.
+    Accept,
+    /// It counts as rejected.
+    Reject,
+}
+
+impl OnTimeout {
+    pub(crate) fn of(config: &Value) -> Option<Self> {
+        match config.get("timeoutAction") {
+            None | Some(Value::Null) => Some(Self::Fail),
+            Some(word) => match word.as_str()? {
+                "fail" => Some(Self::Fail),
+                "accept" => Some(Self::Accept),
+                "reject" => Some(Self::Reject),
+                _ => None,
+            },
+        }
+    }
+}
+
+pub(crate) fn begin(cx: &Context<'_>) -> Began {
+    let data = match data(cx) {
+        Ok(data) => data,
+        Err(what) => return misconfigured(cx, what),
+    };
+    if OnTimeout::of(&cx.node.config).is_none() {
+        return misconfigured(cx, "config.timeoutAction must be fail, accept or reject");
+    }
+    interrupt::ask(cx, "approval", Value::Object(data))
+}
+
+/// What is asked, as the protocol has it. The answer is judged by this, not by the config: it is
+/// what was recorded and shown.
+fn data(cx: &Context<'_>) -> Result<Map<String, Value>, String> {
+    let text = |key: &str| {
+        setting(cx, key)
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty())
+    };
+    let id = cx.node.id.as_str();
+    let name = match cx.node.name.trim() {
+        "" => id,
+        name => name,
+    };
+    let mut data = Map::from_iter([
+        (
+            "artifactId".to_owned(),
+            json!(text("artifactId").unwrap_or(id)),
+        ),
+        (
+            "artifactType".to_owned(),
+            json!(text("artifactType").unwrap_or("approval")),
+        ),
+        ("title".to_owned(), json!(text("title").unwrap_or(name))),
+        (
+            "actions".to_owned(),
+            json!(actions(setting(cx, "actions"))?),
+        ),
+    ]);
+    match setting(cx, "requiredApprovals") {
+        None | Some(Value::Null) => {}
+        Some(n)
+            if n.as_u64()
+                .is_some_and(|n| (1..=u64::from(MAX_APPROVALS)).contains(&n)) =>
+        {
+            data.insert("requiredApprovals".into(), n.clone());
+        }
+        Some(_) => {
+            return Err(format!(
+                "requiredApprovals must be a number from 1 to {MAX_APPROVALS}"
+            ));
+        }
+    }
+    match setting(cx, "rejectionPolicy").map(Value::as_str) {
+        None => {}
+        Some(Some(policy @ ("single-veto" | "majority"))) => {
+            data.insert("rejectionPolicy".into(), json!(policy));
+        }
+        Some(_) => return Err("rejectionPolicy must be single-veto or majority".into()),
+    }
+    for key in ["approversList", "approverGroupRefs", "approverRoleRefs"] {
+        match setting(cx, key) {
+            None | Some(Value::Null) => {}
+            Some(Value::Array(names)) if names.iter().all(Value::is_string) => {
+                data.insert(key.into(), json!(names));
+            }
+            Some(_) => return Err(format!("{key} must be a list of names")),
+        }
+    }
+    if let Some(description) = text("description") {
+        data.insert("description".into(), json!(description));
+    }
+    for key in ["artifactData", "audience"] {
+        if let Some(value) = setting(cx, key) {
+            data.insert(key.into(), value.clone());
+        }
+    }
+    Ok(data)
+}
+
+/// People one gate may need.
+const MAX_APPROVALS: u32 = 1_000;
+
+/// The actions a config allows.
+fn actions(configured: Option<&Value>) -> Result<Vec<ApprovalAction>, String> {
+    let wrong =
+        || "actions must be a list of accept, reject, refine, edit-accept or ask".to_owned();
+    let words = match configured {
+        None | Some(Value::Null) => {
+            return Ok(vec![ApprovalAction::Accept, ApprovalAction::Reject]);
+        }
+        Some(Value::Array(words)) if !words.is_empty() => words,
+        Some(_) => return Err(wrong()),
+    };
+    let mut actions = Vec::new();
+    for word in words {
+        let action = action(word.as_str().unwrap_or_default()).ok_or_else(wrong)?;
+        if !actions.contains(&action) {
+            actions.push(action);
+        }
+    }
+    Ok(actions)
+}
+
+fn action(word: &str) -> Option<ApprovalAction> {
+    Some(match word {
+        "accept" => ApprovalAction::Accept,
+        "reject" => ApprovalAction::Reject,
+        "refine" => ApprovalAction::Refine,
+        "edit-accept" => ApprovalAction::EditAccept,
+        "ask" => ApprovalAction::Ask,
+        _ => return None,
+    })
+}
+
+/// What is wrong with the config of a gate, by its key.
+pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
+    let mut problems = Vec::new();
+    if let Err(what) = actions(config.get("actions")) {
+        problems.push(("actions", what));
+    }
+    if OnTimeout::of(config).is_none() {
+        problems.push(("timeoutAction", "must be fail, accept or reject".to_owned()));
+    }
+    problems
+}
+
+/// What was asked of whoever answers.
+#[derive(Debug)]
+pub(crate) struct Terms<'a> {
+    pub(crate) artifact_id: &'a str,
+    pub(crate) artifact_type: &'a str,
+    pub(crate) title: &'a str,
+    pub(crate) actions: Vec<ApprovalAction>,
+    pub(crate) approvers: Vec<&'a str>,
+    pub(crate) required: u32,
+    majority: bool,
+}
+
+impl<'a> Terms<'a> {
+    /// Reads what [`begin`] wrote.
+    pub(crate) fn of(data: &'a Value) -> Self {
+        let text = |key: &str| data.get(key).and_then(Value::as_str).unwrap_or_default();
+        let list = |key: &str| {
+            let items = data.get(key).and_then(Value::as_array);
+            items.into_iter().flatten().filter_map(Value::as_str)
+        };
+        Self {
+            artifact_id: text("artifactId"),
+            artifact_type: text("artifactType"),
+            title: text("title"),
+            actions: list("actions").filter_map(action).collect(),
+            approvers: list("approversList").collect(),
+            required: data
+                .get("requiredApprovals")
+                .and_then(Value::as_u64)
+                .and_then(|n| u32::try_from(n).ok())
+                .unwrap_or(1),
+            majority: text("rejectionPolicy") == "majority",
+        }
+    }
+
+    /// Rejections with which a gate is rejected.
+    fn rejections(&self) -> usize {
+        match self.majority {
+            true => self.required as usize / 2 + 1,
+            false => 1,
+        }
+    }
+}
+
+/// A valid answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) action: ApprovalAction,
+    pub(crate) by: Option<String>,
+    pub(crate) comment: Option<String>,
+    pub(crate) feedback: Option<String>,
+    pub(crate) refine_feedback: Option<Value>,
+    pub(crate) edited: Option<Value>,
+}
+
+/// What an answer comes to.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// The gate is decided.
+    Decided(Answer),
+    /// One vote more; others are waited for.
+    Voted(Answer),
+    /// A question back.
+    Asked,
+}
+
+/// Judges an answer by what was asked and who has voted.
+pub(crate) fn judge(
+    node: &PlanNode,
+    open: &OpenInterrupt,
+    value: &Value,
+    by: Option<&str>,
+) -> Result<Verdict, Rejection> {
+    answer::check(node, open, value, by)?;
+    let terms = Terms::of(&open.data);
+    let mut answer = read(&terms, value, by)?;
+    let listed = |by: &String| terms.approvers.contains(&by.as_str());
+    if !terms.approvers.is_empty() && !answer.by.as_ref().is_some_and(listed) {
+        return Err(Rejection::NotAnApprover);
+    }
+    let action = match answer.action {
+        ApprovalAction::Ask => return Ok(Verdict::Asked),
+        ApprovalAction::Accept | ApprovalAction::EditAccept => ApprovalAction::Accept,
+        other => other,
+    };
+    if terms.required <= 1 || action == ApprovalAction::Refine {
+        return Ok(Verdict::Decided(answer));
+    }
+    let Some(voter) = &answer.by else {
+        return Err(invalid(
+            "several people decide here; say who votes, in `voter` or `decidedBy`",
+        ));
+    };
+    if let Some(before) = open.votes.iter().find(|vote| vote.by == *voter) {
+        return Err(match before.action == action {
+            true => Rejection::Duplicate,
+            false => Rejection::AlreadyVoted,
+        });
+    }
+    let with_this = 1 + open
+        .votes
+        .iter()
+        .filter(|vote| vote.action == action)
+        .count();
+    let needed = match action {
+        ApprovalAction::Reject => terms.rejections(),
+        _ => terms.required as usize,
+    };
+    if with_this < needed {
+        return Ok(Verdict::Voted(answer));
+    }
+    if action == ApprovalAction::Accept && answer.edited.is_none() {
+        // The last edit of those who accepted stands.
+        let edits = open.votes.iter().filter(|vote| vote.action == action);
+        answer.edited = edits.filter_map(|vote| vote.edited.clone()).next_back();
+    }
+    Ok(Verdict::Decided(answer))
+}
+
+/// Reads an answer. Whoever the engine knows to answer is who answers, whatever it says.
+fn read(terms: &Terms<'_>, value: &Value, by: Option<&str>) -> Result<Answer, Rejection> {
+    let fields = value
+        .as_object()
+        .ok_or_else(|| invalid("it must be an object with an `action`"))?;
+    let feedback = answer::text(fields, "feedback")?;
+    let (action, refine_feedback) = match fields.get("action") {
+        Some(word) => {
+            let action = word
+                .as_str()
+                .and_then(action)
+                .unwrap_or(ApprovalAction::Timeout);
+            (
+                action,
+                fields
+                    .get("refineFeedback")
+                    .filter(|value| !value.is_null())
+                    .cloned(),
+            )
+        }
+        None => legacy(terms, fields, feedback.as_deref())?,
+    };
+    if !terms.actions.contains(&action) {
+        let allowed: Vec<String> = terms
+            .actions
+            .iter()
+            .map(|action| json!(action).to_string())
+            .collect();
+        return Err(invalid(format!(
+            "its action must be one of {}",
+            allowed.join(", ")
+        )));
+    }
+    if let Some(feedback) = &refine_feedback {
+        check_refine_feedback(feedback)?;
+    } else if action == ApprovalAction::Refine {
+        return Err(invalid("refine needs `refineFeedback` with its `scope`"));
+    }
+    let edited = fields
+        .get("editedArtifactData")
+        .filter(|value| !value.is_null());
+    if action == ApprovalAction::EditAccept && edited.is_none() {
+        return Err(invalid("edit-accept needs `editedArtifactData`"));
+    }
+    let claimed = match answer::text(fields, "voter")? {
+        Some(voter) => Some(voter),
+        None => answer::text(fields, "decidedBy")?,
+    };
+    Ok(Answer {
+        action,
+        by: by.map(str::to_owned).or(claimed),
+        comment: answer::text(fields, "comment")?,
+        feedback,
+        refine_feedback,
+        edited: edited
+            .filter(|_| action == ApprovalAction::EditAccept)
+            .cloned(),
+    })
+}
+
+/// What clients from before the five actions say.
+fn legacy(
+    terms: &Terms<'_>,
+    fields: &Map<String, Value>,
+    feedback: Option<&str>,
+) -> Result<(ApprovalAction, Option<Value>), Rejection> {
+    let may_refine = terms.actions.contains(&ApprovalAction::Refine);
+    match (fields.get("decision").and_then(Value::as_str), feedback) {
+        (Some("approved"), _) => Ok((ApprovalAction::Accept, None)),
+        (Some("rejected"), Some(text)) if may_refine => {
+            let feedback = json!({ "scope": "whole", "text": text });
+            Ok((ApprovalAction::Refine, Some(feedback)))
+        }
+        (Some("rejected"), _) => Ok((ApprovalAction::Reject, None)),
+        _ => Err(invalid("it must have an `action`")),
+    }
+}
+
+fn check_refine_feedback(feedback: &Value) -> Result<(), Rejection> {
+    let fields = feedback
+        .as_object()
+        .ok_or_else(|| invalid("`refineFeedback` must be an object"))?;
+    if !matches!(
+        answer::text(fields, "scope")?.as_deref(),
+        Some("whole" | "section" | "items")
+    ) {
+        return Err(invalid(
+            "`refineFeedback.scope` must be whole, section or items",
+        ));
+    }
+    for key in ["sectionPath", "text"] {
+        if fields.get(key).is_some_and(|value| !value.is_string()) {
+            return Err(invalid(format!("`refineFeedback.{key}` must be a text")));
+        }
+    }
+    for key in ["itemIds", "tags"] {
+        let fits = |value: &Value| {
+            let items = value.as_array();
+            items.is_some_and(|items| items.iter().all(Value::is_string))
+        };
+        if fields.get(key).is_some_and(|value| !fits(value)) {
+            return Err(invalid(format!(
+                "`refineFeedback.{key}` must be a list of texts"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What a decided gate gives to the nodes behind it.
+pub(crate) fn outputs(answer: &Answer, value: Value, data: &Value) -> Map<String, Value> {
+    let mut outputs = Map::from_iter([
+        ("value".to_owned(), value),
+        ("action".to_owned(), json!(answer.action)),
+    ]);
+    let artifact = answer.edited.as_ref().or_else(|| data.get("artifactData"));
+    let more = [
+        ("artifactData", artifact.cloned()),
+        ("refineFeedback", answer.refine_feedback.clone()),
+        ("decidedBy", answer.by.as_ref().map(|text| json!(text))),
+        ("comment", answer.comment.as_ref().map(|text| json!(text))),
+        ("feedback", answer.feedback.as_ref().map(|text| json!(text))),
+    ];
+    for (key, value) in more {
+        if let Some(value) = value {
+            outputs.insert(key.to_owned(), value);
+        }
+    }
+    outputs
+}
+
+/// The port a gate is left by.
+pub(crate) fn port(action: ApprovalAction) -> &'static str {
+    match action {
+        ApprovalAction::Reject => "reject",
+        ApprovalAction::Refine => "refine",
+        _ => "accept",
+    }
+}

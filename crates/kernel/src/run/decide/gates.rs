@@ -1,0 +1,285 @@
+//! Questions in the words of their kind: what is announced, and what an answer leads to.
+
+use serde_json::{Map, Value, json};
+
+use super::Decision;
+use crate::control::approval::{self, Answer, OnTimeout, Terms, Verdict};
+use crate::control::{answer, clarification};
+use crate::definition::{ControlKind, NodeIx, NodeKind};
+use crate::run::event::{ApprovalAction, NodeError, RunEvent, Vote};
+use crate::run::rejection::Rejection;
+use crate::run::state::OpenInterrupt;
+
+/// What a valid answer comes to.
+pub(super) enum Reply {
+    /// The node gives it on as it is.
+    Value,
+    /// A gate is decided.
+    Decided(Answer),
+    /// A gate has one vote more.
+    Voted(Answer),
+    /// Somebody asked back.
+    Asked,
+    /// Every question is answered.
+    Answers(Map<String, Value>),
+}
+
+impl Reply {
+    /// Whether nothing more is waited for.
+    pub(super) fn ends_the_question(&self) -> bool {
+        !matches!(self, Self::Voted(_) | Self::Asked)
+    }
+}
+
+impl Decision {
+    /// What an answer comes to, without taking it.
+    pub(super) fn judge(
+        &self,
+        open: &OpenInterrupt,
+        value: &Value,
+        by: Option<&str>,
+    ) -> Result<Reply, Rejection> {
+        let node = self.run.plan.node(NodeIx(open.node));
+        match node.kind {
+            NodeKind::Control(ControlKind::ApprovalGate) => {
+                Ok(match approval::judge(node, open, value, by)? {
+                    Verdict::Decided(answer) => Reply::Decided(answer),
+                    Verdict::Voted(answer) => Reply::Voted(answer),
+                    Verdict::Asked => Reply::Asked,
+                })
+            }
+            NodeKind::Control(ControlKind::ClarificationGate) => {
+                clarification::judge(node, open, value, by).map(Reply::Answers)
+            }
+            _ => answer::check(node, open, value, by).map(|()| Reply::Value),
+        }
+    }
+
+    /// Takes an answer that was judged.
+    pub(super) fn reply(
+        &mut self,
+        open: &OpenInterrupt,
+        reply: Reply,
+        value: Value,
+        by: Option<String>,
+    ) {
+        let ix = NodeIx(open.node);
+        match reply {
+            Reply::Value => {
+                self.resolved(open, value.clone(), by);
+                self.resumed(open);
+                let outputs = Map::from_iter([("value".to_owned(), value)]);
+                self.complete(ix, outputs, None);
+            }
+            Reply::Answers(answers) => {
+                self.resolved(open, value.clone(), by.clone());
+                self.emit(RunEvent::ClarificationResolved {
+                    interrupt_id: open.id.clone(),
+                    node_id: self.node_id(ix),
+                    visit: self.visit(ix),
+                    answers: answers.clone(),
+                    answered_by: by,
+                });
+                self.resumed(open);
+                let outputs = Map::from_iter([
+                    ("value".to_owned(), value),
+                    ("answers".to_owned(), Value::Object(answers)),
+                ]);
+                self.complete(ix, outputs, None);
+            }
+            Reply::Asked => {
+                let vote = Vote {
+                    resume_value: Some(value),
+                    resolved_by: by,
+                };
+                self.emit(RunEvent::ApprovalAsked {
+                    interrupt_id: open.id.clone(),
+                    node_id: self.node_id(ix),
+                    visit: self.visit(ix),
+                    vote,
+                });
+            }
+            Reply::Voted(answer) => {
+                let vote = Vote {
+                    resume_value: Some(value),
+                    resolved_by: by,
+                };
+                self.vote(open, &answer, vote);
+            }
+            Reply::Decided(answer) => {
+                self.resolved(open, value.clone(), by);
+                self.received(open, &answer);
+                if Terms::of(&open.data).required > 1 && answer.action != ApprovalAction::Refine {
+                    self.vote(open, &answer, Vote::default());
+                }
+                self.leave_gate(open, &answer, value);
+            }
+        }
+    }
+
+    /// Says what is asked in the words of its kind.
+    pub(super) fn announce(&mut self, open: &OpenInterrupt) {
+        let ix = NodeIx(open.node);
+        let (interrupt_id, node_id, visit) = (open.id.clone(), self.node_id(ix), self.visit(ix));
+        match self.run.plan.node(ix).kind {
+            NodeKind::Control(ControlKind::ApprovalGate) => {
+                let terms = Terms::of(&open.data);
+                self.emit(RunEvent::ApprovalRequested {
+                    interrupt_id,
+                    node_id,
+                    visit,
+                    artifact_id: terms.artifact_id.to_owned(),
+                    artifact_type: terms.artifact_type.to_owned(),
+                    title: terms.title.to_owned(),
+                    actions: terms.actions,
+                    approvers_list: terms.approvers.into_iter().map(str::to_owned).collect(),
+                    required_approvals: terms.required,
+                });
+            }
+            NodeKind::Control(ControlKind::ClarificationGate) => {
+                let questions = open.data.get("questions").and_then(Value::as_array);
+                self.emit(RunEvent::ClarificationRequested {
+                    interrupt_id,
+                    node_id,
+                    visit,
+                    questions: questions.cloned().unwrap_or_default(),
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Nobody answered a gate in time.
+    pub(super) fn expire_gate(&mut self, open: &OpenInterrupt) {
+        let ix = NodeIx(open.node);
+        let on_timeout = OnTimeout::of(&self.run.plan.node(ix).config);
+        let action = match on_timeout.unwrap_or(OnTimeout::Fail) {
+            OnTimeout::Fail => None,
+            OnTimeout::Accept => Some(ApprovalAction::Accept),
+            OnTimeout::Reject => Some(ApprovalAction::Reject),
+        };
+        let mut answer = Answer {
+            action: ApprovalAction::Timeout,
+            by: None,
+            comment: None,
+            feedback: None,
+            refine_feedback: None,
+            edited: None,
+        };
+        let Some(action) = action else {
+            self.received(open, &answer);
+            return self.fail_unanswered(ix);
+        };
+        let value = json!({ "action": action, "reason": "timeout" });
+        self.resolved(open, value.clone(), None);
+        self.received(open, &answer);
+        answer.action = action;
+        self.leave_gate(open, &answer, value);
+    }
+
+    /// A gate that was decided is left by the port of the decision, fails, or asks again.
+    fn leave_gate(&mut self, open: &OpenInterrupt, answer: &Answer, value: Value) {
+        self.resumed(open);
+        let ix = NodeIx(open.node);
+        let port = approval::port(answer.action);
+        let outputs = approval::outputs(answer, value, &open.data);
+        let plan = self.run.plan.clone();
+        let is_routed = plan
+            .node(ix)
+            .outgoing
+            .iter()
+            .any(|edge| plan.edge(*edge).source_output.as_deref() == Some(port));
+        match answer.action {
+            ApprovalAction::Reject if !is_routed => {
+                let mut error = NodeError::new("interrupt_rejected", "the approval was refused");
+                error.details = Some(json!({ "gate": outputs }));
+                self.fail_attempt(ix, error.fatal());
+            }
+            ApprovalAction::Refine if !is_routed => {
+                // The data as it was asked with: the inputs of the attempt have not changed.
+                let inputs = self.facts().nodes[ix.index()].inputs.clone();
+                self.begin_control(
+                    ix,
+                    ControlKind::ApprovalGate,
+                    &inputs.unwrap_or_default(),
+                    None,
+                );
+            }
+            _ => self.complete(ix, outputs, Some(port.to_owned())),
+        }
+    }
+
+    fn vote(&mut self, open: &OpenInterrupt, answer: &Answer, vote: Vote) {
+        let ix = NodeIx(open.node);
+        let (interrupt_id, node_id, visit) = (open.id.clone(), self.node_id(ix), self.visit(ix));
+        let principal = answer.by.clone().unwrap_or_default();
+        let body = match answer.action {
+            ApprovalAction::Reject => RunEvent::ApprovalRejected {
+                interrupt_id,
+                node_id,
+                visit,
+                principal,
+                reason: answer.feedback.clone().or_else(|| answer.comment.clone()),
+                vote,
+            },
+            _ => {
+                let before = open
+                    .votes
+                    .iter()
+                    .filter(|vote| vote.action == ApprovalAction::Accept);
+                RunEvent::ApprovalGranted {
+                    interrupt_id,
+                    node_id,
+                    visit,
+                    principal,
+                    granted: u32::try_from(before.count() + 1).unwrap_or(u32::MAX),
+                    required: Terms::of(&open.data).required,
+                    vote,
+                }
+            }
+        };
+        self.emit(body);
+    }
+
+    fn received(&mut self, open: &OpenInterrupt, answer: &Answer) {
+        let ix = NodeIx(open.node);
+        let is_timeout = answer.action == ApprovalAction::Timeout;
+        self.emit(RunEvent::ApprovalReceived {
+            interrupt_id: open.id.clone(),
+            node_id: self.node_id(ix),
+            visit: self.visit(ix),
+            action: answer.action,
+            // Whoever answered without being known by name did answer.
+            decided_by: (!is_timeout)
+                .then(|| answer.by.clone().unwrap_or_else(|| "unknown".to_owned())),
+            comment: answer.comment.clone(),
+            feedback: answer.feedback.clone(),
+            refine_feedback: answer.refine_feedback.clone(),
+            edited_artifact_data: answer.edited.clone(),
+        });
+    }
+
+    fn resolved(&mut self, open: &OpenInterrupt, value: Value, by: Option<String>) {
+        let node_id = self.node_id(NodeIx(open.node));
+        self.emit(RunEvent::InterruptResolved {
+            interrupt_id: open.id.clone(),
+            node_id,
+            kind: open.kind.clone(),
+            resume_value: value,
+            resolved_by: by,
+        });
+    }
+
+    fn resumed(&mut self, open: &OpenInterrupt) {
+        let ix = NodeIx(open.node);
+        self.emit(RunEvent::NodeResumed {
+            node_id: self.node_id(ix),
+            visit: self.visit(ix),
+            interrupt_id: open.id.clone(),
+        });
+    }
+
+    fn visit(&self, ix: NodeIx) -> u32 {
+        self.facts().nodes[ix.index()].visit
+    }
+}
