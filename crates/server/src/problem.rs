@@ -381,6 +381,10 @@ impl From<Rejection> for Problem {
             Rejection::TooLarge { .. } => {
                 return Self::invalid(rejection.to_string());
             }
+            Rejection::InvalidAnswer { .. } => return Self::invalid(rejection.to_string()),
+            Rejection::CorrelationMismatch => StatusCode::UNPROCESSABLE_ENTITY,
+            Rejection::NotAnApprover | Rejection::AuthRequired => StatusCode::FORBIDDEN,
+            Rejection::InterruptExpired | Rejection::InterruptGone => StatusCode::GONE,
             Rejection::NoInterrupt | Rejection::NoChild => StatusCode::NOT_FOUND,
             Rejection::InboxFull => StatusCode::TOO_MANY_REQUESTS,
             Rejection::Existing
@@ -392,6 +396,8 @@ impl From<Rejection> for Problem {
             | Rejection::NotPaused
             | Rejection::Stopping
             | Rejection::Duplicate
+            | Rejection::AlreadyVoted
+            | Rejection::InterruptAnswered
             | Rejection::BudgetExhausted { .. }
             | Rejection::Replay => StatusCode::CONFLICT,
         };

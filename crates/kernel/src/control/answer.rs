@@ -61,20 +61,14 @@ pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
         .map_err(|error| format!("is not a JSON Schema: {}", error.masked()))
 }
 
-/// Whether a value fits a schema; says where it does not, and quotes nothing of it.
+/// Whether a value fits a schema; says which rule of the schema it breaks, and quotes nothing of
+/// the value.
 pub(crate) fn fits(schema: &Value, value: &Value, what: &str) -> Result<(), Rejection> {
     let validator = compile(schema).map_err(|error| invalid(format!("its schema {error}")))?;
-    match validator.validate(value) {
-        Ok(()) => Ok(()),
-        Err(error) => {
-            let at = error.instance_path().to_string();
-            let place = match at.is_empty() {
-                true => what.to_owned(),
-                false => format!("{what} at {at}"),
-            };
-            Err(invalid(error.masked_with(&place).to_string()))
-        }
-    }
+    validator.validate(value).map_err(|error| {
+        let rule = error.schema_path();
+        invalid(format!("{what} breaks the rule {rule} of its schema"))
+    })
 }
 
 /// A refusal that says what is wrong.
