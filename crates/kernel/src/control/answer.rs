@@ -2,9 +2,9 @@
 //!
 //! An answer that does not fit is refused and writes nothing; the question stays open.
 
-use jsonschema::{PatternOptions, Validator};
 use serde_json::{Map, Value};
 
+use super::schema;
 use crate::definition::PlanNode;
 use crate::run::rejection::Rejection;
 use crate::run::state::OpenInterrupt;
@@ -52,23 +52,11 @@ fn correlate(data: &Value, value: &Value) -> Result<(), Rejection> {
     }
 }
 
-/// A schema of a definition, ready to be asked. References to other documents are not followed,
-/// and patterns are matched in linear time.
-pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
-    jsonschema::options()
-        .with_pattern_options(PatternOptions::regex())
-        .build(schema)
-        .map_err(|error| format!("is not a JSON Schema: {}", error.masked()))
-}
-
 /// Whether a value fits a schema; says which rule of the schema it breaks, and quotes nothing of
 /// the value.
 pub(crate) fn fits(schema: &Value, value: &Value, what: &str) -> Result<(), Rejection> {
-    let validator = compile(schema).map_err(|error| invalid(format!("its schema {error}")))?;
-    validator.validate(value).map_err(|error| {
-        let rule = error.schema_path();
-        invalid(format!("{what} breaks the rule {rule} of its schema"))
-    })
+    schema::validate(schema, value)
+        .map_err(|rule| invalid(format!("{what} breaks the rule {rule} of its schema")))
 }
 
 /// A refusal that says what is wrong.

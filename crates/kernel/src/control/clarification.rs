@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::answer::{self, invalid};
-use super::{Began, Context, interrupt, misconfigured, setting};
+use super::{Began, Context, interrupt, misconfigured, schema, setting};
 use crate::definition::PlanNode;
 use crate::run::rejection::Rejection;
 use crate::run::state::OpenInterrupt;
@@ -53,12 +53,12 @@ fn questions(configured: Option<&Value>) -> Result<Vec<Value>, String> {
             return Err("two questions have the same id".into());
         }
         let mut question = json!({ "id": id, "question": text("question")? });
-        if let Some(schema) = item.get("schema").filter(|schema| !schema.is_null()) {
-            if !schema.is_object() {
+        if let Some(of) = item.get("schema").filter(|of| !of.is_null()) {
+            if !of.is_object() {
                 return Err("the schema of a question must be an object".into());
             }
-            answer::compile(schema).map_err(|error| format!("the schema of a question {error}"))?;
-            question["schema"] = schema.clone();
+            schema::check(of, "").map_err(|error| format!("the schema of a question: {error}"))?;
+            question["schema"] = of.clone();
         }
         questions.push(question);
     }

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Ask, Began, Context, answer, misconfigured, setting};
+use super::{Ask, Began, Context, misconfigured, schema, setting};
 use crate::limits::MAX_WAIT_MS;
 
 pub(crate) fn begin(cx: &Context<'_>) -> Began {
@@ -30,8 +30,8 @@ pub(crate) fn ask(cx: &Context<'_>, kind: &str, data: Value) -> Began {
         },
     };
     let resume_schema = config.get("resumeSchema").cloned();
-    if let Some(Err(error)) = resume_schema.as_ref().map(answer::compile) {
-        return misconfigured(cx, format_args!("config.resumeSchema {error}"));
+    if let Some(Err(error)) = resume_schema.as_ref().map(|of| schema::check(of, "")) {
+        return misconfigured(cx, format_args!("config.resumeSchema{error}"));
     }
     Began::Asks(Ask {
         kind: kind.to_owned(),

@@ -11,6 +11,7 @@ pub mod conditional;
 pub mod delay;
 pub mod interrupt;
 pub mod loop_head;
+mod schema;
 pub mod set_variable;
 pub mod sub_workflow;
 
@@ -130,11 +131,16 @@ pub(crate) fn plain_port(kind: NodeKind) -> Option<&'static str> {
 
 /// What is wrong with the config of a control node, by its key.
 pub(crate) fn check_config(kind: ControlKind, config: &Value) -> Vec<(&'static str, String)> {
-    match kind {
+    let mut problems = match kind {
         ControlKind::ApprovalGate => approval::check_config(config),
         ControlKind::ClarificationGate => clarification::check_config(config),
-        _ => Vec::new(),
+        ControlKind::Interrupt => Vec::new(),
+        _ => return Vec::new(),
+    };
+    if let Some(Err(what)) = config.get("resumeSchema").map(|of| schema::check(of, "")) {
+        problems.push(("resumeSchema", what));
     }
+    problems
 }
 
 /// A value of a control node: an input port wins over the config; a config text is not an

@@ -367,6 +367,10 @@ fn wrong_configs_do_not_compile() {
             "/nodes/0/config/timeoutAction",
         ),
         (
+            r#"a: core.interrupt {"config":{"resumeSchema":{"type":7}}}"#,
+            "/nodes/0/config/resumeSchema",
+        ),
+        (
             r#"a: core.clarificationGate {"config":{"questions":[{"id":"q"}]}}"#,
             "/nodes/0/config/questions",
         ),
