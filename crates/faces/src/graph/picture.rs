@@ -294,7 +294,7 @@ fn kind(kind: NodeKind) -> Kind {
         NodeKind::Control(C::Delay) => Kind::Delay,
         NodeKind::Control(C::Interrupt | C::ApprovalGate | C::ClarificationGate) => Kind::Gate,
         NodeKind::Control(C::SubWorkflow) => Kind::SubWorkflow,
-        NodeKind::Control(C::ChannelWrite | C::SetVariable) => Kind::Data,
+        NodeKind::Control(C::ChannelWrite | C::SetVariable | C::GetVariable) => Kind::Data,
         NodeKind::Control(C::Supervisor | C::Dispatch) => Kind::Agent,
         NodeKind::Control(_) | NodeKind::Work => Kind::Work,
     }

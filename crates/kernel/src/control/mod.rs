@@ -9,6 +9,7 @@ pub mod channel_write;
 pub mod clarification;
 pub mod conditional;
 pub mod delay;
+pub mod get_variable;
 pub mod interrupt;
 pub mod loop_head;
 mod schema;
@@ -85,6 +86,7 @@ pub(crate) fn begin(kind: ControlKind, cx: &Context<'_>) -> Began {
         ControlKind::ClarificationGate => clarification::begin(cx),
         ControlKind::ChannelWrite => channel_write::begin(cx),
         ControlKind::SetVariable => set_variable::begin(cx),
+        ControlKind::GetVariable => get_variable::begin(cx),
         other => Began::Failed(
             NodeError::new(
                 "capability_not_provided",
@@ -108,6 +110,7 @@ pub fn is_supported(kind: ControlKind) -> bool {
             | ControlKind::ClarificationGate
             | ControlKind::ChannelWrite
             | ControlKind::SetVariable
+            | ControlKind::GetVariable
     )
 }
 

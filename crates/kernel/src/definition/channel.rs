@@ -23,6 +23,9 @@ pub struct Channel {
     pub access: Access,
     /// Values are masked outside the run.
     pub sensitive: bool,
+    /// The value is also kept in the variable of the channel's name: a node describes the
+    /// channel, the definition does not declare it.
+    pub in_variable: bool,
 }
 
 /// How a write changes a channel.

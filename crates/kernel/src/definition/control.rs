@@ -22,6 +22,8 @@ pub enum ControlKind {
     ChannelWrite,
     /// Sets variables.
     SetVariable,
+    /// Reads a variable.
+    GetVariable,
     /// Decides which workers go next (not in this version yet).
     Supervisor,
     /// Starts the workers a supervisor chose (not in this version yet).
@@ -30,7 +32,7 @@ pub enum ControlKind {
 
 impl ControlKind {
     /// Every control kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Delay,
         Self::Loop,
         Self::Conditional,
@@ -40,6 +42,7 @@ impl ControlKind {
         Self::ClarificationGate,
         Self::ChannelWrite,
         Self::SetVariable,
+        Self::GetVariable,
         Self::Supervisor,
         Self::Dispatch,
     ];
@@ -61,6 +64,7 @@ impl ControlKind {
             Self::ClarificationGate => "core.clarificationGate",
             Self::ChannelWrite => "core.channelWrite",
             Self::SetVariable => "core.setVariable",
+            Self::GetVariable => "core.getVariable",
             Self::Supervisor => "core.orchestrator.supervisor",
             Self::Dispatch => "core.dispatch",
         }
@@ -78,6 +82,7 @@ impl ControlKind {
             Self::ClarificationGate => "Waits for answers to questions.",
             Self::ChannelWrite => "Writes a value to a channel.",
             Self::SetVariable => "Sets variables.",
+            Self::GetVariable => "Reads a variable.",
             Self::Supervisor => "Decides which workers go next (not in this version yet).",
             Self::Dispatch => "Starts the workers a supervisor chose (not in this version yet).",
         }

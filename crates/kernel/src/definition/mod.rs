@@ -9,6 +9,7 @@ mod compile;
 mod condition;
 mod control;
 mod cycles;
+mod described;
 mod document;
 mod graph;
 mod loops;

@@ -240,6 +240,7 @@ mod tests {
             schema: None,
             access: Default::default(),
             sensitive: false,
+            in_variable: false,
         };
         let mut value = json!([]);
         for (at, write) in [(0, "a"), (100, "b"), (301, "c")] {

@@ -185,6 +185,11 @@ impl Run {
                         .entry(channel.clone())
                         .or_insert_with(|| channel::initial(&reducer, declared));
                     channel::reduce_in_place(&reducer, declared, slot, value, *written_at);
+                    if declared.is_some_and(|channel| channel.in_variable)
+                        && let Some(variables) = facts.variables.as_object_mut()
+                    {
+                        variables.insert(channel.clone(), slot.clone());
+                    }
                 }
             }
             RunEvent::ArtifactCreated { artifact, node_id } => {

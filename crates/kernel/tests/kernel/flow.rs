@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use kernel::definition::{Definition, NodeKind, NodeTypes, Plan, TriggerRule, UnknownTypes};
-use kernel::problem::Problem;
+use kernel::problem::{Problem, Problems};
 use serde_json::{Map, Value, json};
 
 /// The type of nodes that say nothing else. Its attempts end as the test says.
@@ -29,6 +29,13 @@ pub(crate) fn compile(document: &Value) -> Arc<Plan> {
     let definition = Definition::parse(document).expect("the document of a test is well formed");
     let plan = Plan::compile(&definition, &Types, UnknownTypes::Refuse);
     Arc::new(plan.expect("the workflow of a test compiles"))
+}
+
+/// What is wrong with a document that does not compile.
+pub(crate) fn problems(document: &Value) -> Problems {
+    let definition = Definition::parse(document).expect("the document of a test is well formed");
+    let plan = Plan::compile(&definition, &Types, UnknownTypes::Refuse);
+    plan.map(drop).expect_err("the workflow does not compile")
 }
 
 /// The document of a workflow in the notation above.

@@ -15,6 +15,7 @@ mod world;
 mod bounds;
 mod budget;
 mod cancel;
+mod channels;
 mod children;
 mod cuts;
 mod dags;

@@ -13,12 +13,13 @@ use super::document::{Comparison, ConditionText, Definition, Edge, Node, Port, T
 use super::plan::{
     EdgeIx, NodeIx, NodeKind, Plan, PlanEdge, PlanNode, PortValue, RetryPolicy, Settings,
 };
-use super::{cycles, loops, parse, upstream};
+use super::{cycles, described, loops, parse, upstream};
 use crate::expr::{ExprError, Expression, compile_pattern};
 use crate::ids::NodeId;
 use crate::json::{self, Limits};
 use crate::problem::{Path, Problem, ProblemCode, Problems};
-use resolve::{CHANNEL_KEYS, expression_keys, written_variables};
+pub(super) use resolve::CHANNEL_KEYS;
+use resolve::{expression_keys, written_variables};
 
 /// Which node types exist besides the kernel's own.
 pub trait NodeTypes {
@@ -132,7 +133,7 @@ fn compile(
         nodes,
         edges,
         variables: definition.variables.clone(),
-        channels: definition.channels.clone(),
+        channels: described::channels(definition, &mut problems),
         triggers: definition.triggers.clone(),
         settings: Settings {
             timeout_ms: definition.settings.timeout_ms,

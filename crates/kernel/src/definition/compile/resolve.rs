@@ -63,7 +63,7 @@ pub(super) fn expression_keys(kind: NodeKind) -> &'static [&'static str] {
 }
 
 /// The keys under which a `core.channelWrite` names its channel.
-pub(super) const CHANNEL_KEYS: [&str; 2] = ["channel", "channelName"];
+pub(in crate::definition) const CHANNEL_KEYS: [&str; 2] = ["channel", "channelName"];
 
 impl<'d> Compiler<'d> {
     pub(super) fn problem(

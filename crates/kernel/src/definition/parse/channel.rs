@@ -69,6 +69,7 @@ pub(super) fn read(findings: &Findings, path: &Path<'_>, value: &Value) -> Optio
             .and_then(|_| fields.get("schema").cloned()),
         access: access(&fields),
         sensitive: fields.flag("sensitive").unwrap_or(false),
+        in_variable: false,
     })
 }
 
