@@ -9,7 +9,10 @@ const ARCHITECTURE_LINES: usize = 200;
 const SQLITE_LINES: usize = 1_500;
 
 /// Files that may be longer than [`WARN_LINES`], each with its reason.
-const LONG_ON_PURPOSE: &[(&str, &str)] = &[];
+const LONG_ON_PURPOSE: &[(&str, &str)] = &[(
+    "crates/kernel/src/run/event.rs",
+    "the storage format of runs is one enum, read and hashed as a whole",
+)];
 
 /// A file is read in one sitting.
 pub(super) fn file_length(tree: &Tree) -> Vec<Finding> {

@@ -7,6 +7,7 @@
 mod attempts;
 mod children;
 mod create;
+mod ending;
 mod fork;
 mod gates;
 mod interrupts;

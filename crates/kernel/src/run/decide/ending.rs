@@ -1,0 +1,183 @@
+//! Ends: a bound that was breached, what has to stop first, and what the run gives back.
+
+use serde_json::{Map, Value};
+
+use super::Decision;
+use crate::definition::NodeIx;
+use crate::ids::NodeId;
+use crate::run::command::Command;
+use crate::run::event::{CapKind, ChildStatus, Ending, NodeError, RunEvent};
+use crate::run::schedule;
+use crate::run::state::{End, NodeStatus, Phase};
+
+impl Decision {
+    /// A bound was reached: say so and end the run.
+    pub(super) fn breach(&mut self, kind: CapKind, limit: u64, node_id: Option<NodeId>) {
+        let observed = limit.saturating_add(1);
+        self.breach_observed(kind, limit, observed, node_id);
+    }
+
+    pub(super) fn breach_observed(
+        &mut self,
+        kind: CapKind,
+        limit: u64,
+        observed: u64,
+        node_id: Option<NodeId>,
+    ) {
+        self.emit(RunEvent::CapBreached {
+            kind,
+            limit,
+            observed,
+            node_id: node_id.clone(),
+        });
+        let (code, message) = match kind {
+            CapKind::NodeExecutions => (
+                "recursion_limit_exceeded",
+                format!("the run may start {limit} nodes; raise recursionLimit or look for a loop"),
+            ),
+            CapKind::RunDuration => (
+                "run_timeout",
+                format!("the run may take {limit} ms; raise its timeout"),
+            ),
+            CapKind::LoopIterations => (
+                "loop_limit_exceeded",
+                format!("the loop may run {limit} rounds; raise maxIterations or end it earlier"),
+            ),
+        };
+        let error = NodeError::new(code, message).fatal();
+        self.stop(Ending::Failed { error, node_id });
+    }
+
+    /// Ends the run as soon as nothing is in flight: what only waits is cancelled now, what
+    /// works is left for the holder to stop.
+    pub(super) fn stop(&mut self, ending: Ending) {
+        self.frontier.clear();
+        if self.is_stopping() {
+            return;
+        }
+        let reason = match &ending {
+            Ending::Failed { .. } => "run_failed",
+            Ending::Cancelled {
+                parent: Some(_), ..
+            } => "parent-cancelled",
+            Ending::Cancelled { .. } => "run_cancelled",
+        };
+        self.cancel_children(reason);
+        let live: Vec<NodeIx> = self.run.live_attempts().map(|live| live.node).collect();
+        let waiting: Vec<NodeIx> = self
+            .facts()
+            .active
+            .iter()
+            .map(|ix| NodeIx(*ix))
+            .filter(|ix| !live.contains(ix))
+            .collect();
+        for ix in waiting {
+            self.cancel_node(ix, reason);
+        }
+        if live.is_empty() {
+            self.settle(ending);
+        } else {
+            self.emit(RunEvent::RunStopping { ending });
+        }
+    }
+
+    pub(super) fn cancel_node(&mut self, ix: NodeIx, reason: &str) {
+        let node_id = self.node_id(ix);
+        let visit = self.facts().nodes[ix.index()].visit;
+        self.emit(RunEvent::NodeCancelled {
+            node_id,
+            visit,
+            reason: reason.to_owned(),
+        });
+    }
+
+    /// What follows when nothing more can start: the run completes, pauses or ends.
+    pub(super) fn conclude(&mut self) {
+        let live = self.run.has_live_work();
+        match self.run.phase().cloned() {
+            Some(Phase::Stopping { ending }) if !live => self.settle(ending),
+            Some(Phase::Draining { reason }) if !live => {
+                let drain_policy = crate::run::event::DrainPolicy::DrainCurrentNode;
+                self.emit(RunEvent::RunPaused {
+                    reason,
+                    drain_policy,
+                });
+            }
+            Some(Phase::Running | Phase::Pending)
+                if self.facts().active.is_empty() && !schedule::has_startable(&self.run) =>
+            {
+                let duration_ms = self.now.ms_since(self.facts().started_at);
+                let outputs = self.run_outputs();
+                self.emit(RunEvent::RunCompleted {
+                    outputs,
+                    duration_ms,
+                });
+                self.tell_parent();
+            }
+            _ => {}
+        }
+    }
+
+    fn settle(&mut self, ending: Ending) {
+        let duration_ms = self.now.ms_since(self.facts().started_at);
+        self.emit(match ending {
+            Ending::Failed { error, node_id } => RunEvent::RunFailed {
+                error,
+                failed_node_id: node_id,
+                duration_ms,
+            },
+            Ending::Cancelled { reason, by, parent } => RunEvent::RunCancelled {
+                reason,
+                cancelled_by: by,
+                parent_run_id: parent,
+                duration_ms,
+            },
+        });
+        self.tell_parent();
+    }
+
+    /// The outputs of nodes that nothing follows, by node id.
+    fn run_outputs(&self) -> Map<String, Value> {
+        let plan = &self.run.plan;
+        let mut outputs = Map::new();
+        for ix in plan.node_ixs() {
+            let node = plan.node(ix);
+            let is_last = node.outgoing.iter().all(|edge| plan.edge(*edge).back);
+            if !is_last || node.within.is_some() {
+                continue;
+            }
+            if let NodeStatus::Completed { outputs: of, .. } =
+                &self.facts().nodes[ix.index()].status
+            {
+                outputs.insert(node.id.to_string(), of.clone());
+            }
+        }
+        outputs
+    }
+
+    fn tell_parent(&mut self) {
+        let Some(parent) = self.run.header.parent.clone() else {
+            return;
+        };
+        let object = |value: &Value| value.as_object().cloned().unwrap_or_default();
+        let variables = object(&self.facts().variables);
+        let spent = self.facts().budget.spent.clone();
+        let (status, outputs, error) = match self.run.end() {
+            Some(End::Completed { outputs }) => (ChildStatus::Completed, outputs.clone(), None),
+            Some(End::Failed { error, .. }) => {
+                (ChildStatus::Failed, Map::new(), Some(error.clone()))
+            }
+            Some(End::Cancelled { .. }) => (ChildStatus::Cancelled, Map::new(), None),
+            None => return,
+        };
+        let command = Command::ChildSettled {
+            child: self.run.header.stream.clone(),
+            status,
+            variables,
+            outputs,
+            error,
+            spent,
+        };
+        self.send(&parent.run, None, command);
+    }
+}

@@ -1,0 +1,268 @@
+//! The attempts of a run in this process: started, stopped, and over.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use kernel::ids::AttemptId;
+use kernel::run::state::{Phase, timer};
+use kernel::run::{Command, NodeError, Outcome};
+use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{Ask, Driver, Stop, Task};
+use crate::nodes::{HoldLost, NodeContext, Started};
+use crate::seal::Seal;
+use crate::sinks::{Artifacts, Output};
+
+impl Driver {
+    /// Tells tasks to stop whose attempt the state no longer wants, or whose time is up.
+    pub(super) fn stop_unwanted(&mut self) {
+        let Some(run) = &self.run else { return };
+        let stop_all = matches!(run.phase(), Some(Phase::Stopping { .. }))
+            || self.engine.inner.shutdown.stop.is_cancelled();
+        let now = self.engine.inner.door.store().now();
+        let wanted: HashMap<AttemptId, Option<kernel::time::Timestamp>> = run
+            .live_attempts()
+            .map(|live| (live.id, live.timeout_at))
+            .collect();
+        for (id, task) in &mut self.running {
+            match wanted.get(id) {
+                None => task.stop.cancel(),
+                Some(_) if stop_all => task.stop.cancel(),
+                Some(Some(timeout)) if *timeout <= now => {
+                    task.then_fire = Some(timer::timeout(&id.node));
+                    task.stop.cancel();
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Starts tasks for attempts that this driver has started, one per node at a time: an
+    /// attempt never overlaps an earlier one of its node that is still being stopped.
+    pub(super) fn spawn_wanted(&mut self) {
+        let Some(run) = &self.run else { return };
+        if matches!(run.phase(), Some(Phase::Stopping { .. })) {
+            return;
+        }
+        let seal = self.seal();
+        let mut starts = Vec::new();
+        for live in run.live_attempts() {
+            let waits_for_older = self.running.keys().any(|id| id.node == live.id.node);
+            if !self.ours.contains(&live.id) || waits_for_older {
+                continue;
+            }
+            let node = run.plan.node(live.node);
+            let started = Started {
+                tenant: run.header.tenant().clone(),
+                run: run.header.stream.clone(),
+                key: live.id.key(run.header.root()),
+                attempt: live.id.clone(),
+                restarts: live.restarts,
+                config: Arc::new(node.config.clone()),
+                inputs: live.inputs.clone(),
+            };
+            starts.push((node.type_id.clone(), started));
+        }
+        for (type_id, mut started) in starts {
+            let mut learn = |clear: &Value| self.kept_out.learn(clear);
+            let opened = (started.inputs.values_mut())
+                .try_for_each(|value| seal.open_all(value, &mut learn));
+            match opened {
+                Ok(()) => self.spawn(&type_id, started),
+                Err(error) => self.refuse(started, error.into()),
+            }
+        }
+    }
+
+    pub(super) fn seal(&self) -> Seal {
+        Seal::new(
+            self.ports.keyring.clone(),
+            self.run().header.tenant().clone(),
+        )
+    }
+
+    /// Ends an attempt that cannot be given what it needs.
+    pub(super) fn refuse(&mut self, started: Started, error: NodeError) {
+        let stop = self.lost.child_token();
+        let ended = (started.attempt.clone(), Outcome::failed(error));
+        self.ended_at_once.push_back(ended);
+        let task = Task {
+            stop,
+            then_fire: None,
+        };
+        self.running.insert(started.attempt, task);
+    }
+
+    pub(super) fn spawn(&mut self, type_id: &str, started: Started) {
+        let id = started.attempt.clone();
+        // With the hold the right to run this is lost, whatever the driver waits for then.
+        let stop = self.lost.child_token();
+        let inner = &self.engine.inner;
+        let node = inner.registry.get(type_id);
+        let cx = NodeContext {
+            stop: stop.clone(),
+            output: Arc::new(Output::new(
+                self.mailbox.clone(),
+                id.clone(),
+                self.kept_out.clone(),
+            )),
+            artifacts: Arc::new(Artifacts::new(
+                inner.door.store().clone(),
+                started.tenant.clone(),
+                started.key.clone(),
+                self.kept_out.clone(),
+            )),
+            ports: self.ports.clone(),
+        };
+        let slots = inner.attempts.clone();
+        let stopped = stop.clone();
+        let missing = format!("this engine has no node type {type_id}");
+        let mut attempt: Attempt = Box::pin(async move {
+            let Some(node) = node else {
+                let error = NodeError::new("capability_not_provided", missing);
+                return Outcome::failed(error.fatal());
+            };
+            let _slot: OwnedSemaphorePermit = tokio::select! {
+                biased;
+                () = stopped.cancelled() => return Outcome::Stopped,
+                slot = slots.acquire_owned() => match slot {
+                    Ok(slot) => slot,
+                    Err(_) => return Outcome::Stopped,
+                },
+            };
+            node.run(started, cx).await
+        });
+        match poll_once(&mut attempt) {
+            Some(outcome) => self.ended_at_once.push_back((id.clone(), outcome)),
+            None => {
+                let task = self.tasks.spawn(attempt);
+                self.by_task.insert(task.id(), id.clone());
+            }
+        }
+        self.running.insert(
+            id,
+            Task {
+                stop,
+                then_fire: None,
+            },
+        );
+    }
+
+    pub(super) fn has_unstopped(&self) -> bool {
+        self.running.values().any(|task| !task.stop.is_cancelled())
+    }
+
+    pub(super) async fn ended(
+        &mut self,
+        ended: Result<(tokio::task::Id, Outcome), tokio::task::JoinError>,
+    ) -> Result<(), Stop> {
+        let (task, outcome) = match ended {
+            Ok((task, outcome)) => (task, outcome),
+            Err(error) => (error.id(), panicked()),
+        };
+        match self.by_task.remove(&task) {
+            Some(attempt) => self.over(attempt, outcome).await,
+            None => Ok(()),
+        }
+    }
+
+    /// What an attempt came to goes through the door.
+    pub(super) async fn over(&mut self, attempt: AttemptId, outcome: Outcome) -> Result<(), Stop> {
+        let Some(task) = self.running.remove(&attempt) else {
+            return Ok(());
+        };
+        if let (Outcome::Stopped, Some(timer)) = (&outcome, task.then_fire) {
+            return self.decide(Command::Fire { timer }).await;
+        }
+        let stopping = matches!(self.run().phase(), Some(Phase::Stopping { .. }));
+        if outcome == Outcome::Stopped && !stopping {
+            // Abandoned by a pause, or drained: the log has nothing to say about it.
+            return Ok(());
+        }
+        let (id, mut outcome) = (attempt.clone(), outcome);
+        self.seal_variables(&mut outcome);
+        self.kept_out.outcome(&mut outcome);
+        self.decide(Command::Finish { attempt, outcome }).await?;
+        self.settle(&id);
+        Ok(())
+    }
+
+    pub(super) fn seal_variables(&self, outcome: &mut Outcome) {
+        let Outcome::Completed(completion) = outcome else {
+            return;
+        };
+        let plan = self.run().plan.clone();
+        if let Err(error) = self.seal().variables(&plan, &mut completion.variables) {
+            *outcome = Outcome::failed(error.into());
+        }
+    }
+
+    /// Drops what an attempt left with its supervisor once the log knows its outcome.
+    pub(super) fn settle(&self, attempt: &AttemptId) {
+        let Some(run) = self.run.as_ref().filter(|_| self.leaves_results) else {
+            return;
+        };
+        if run.live_attempts().any(|live| live.id == *attempt) {
+            return;
+        }
+        let key = attempt.key(run.header.root());
+        let is_last = run.is_settled() && self.running.is_empty();
+        let (ports, stream) = (self.ports.clone(), run.header.stream.clone());
+        self.engine.inner.tasks.spawn_blocking(move || {
+            let dropped = match is_last {
+                true => ports.supervisor.forget(&stream),
+                false => ports.supervisor.settle(&stream, &key),
+            };
+            if let Err(error) = dropped {
+                tracing::debug!(run = %stream, %error, "outputs of an attempt were not dropped");
+            }
+        });
+    }
+
+    /// Stops every task and waits for its end. What they report is dropped: their attempts stay
+    /// in flight in the log, for the next holder.
+    pub(super) async fn stop_tasks(&mut self) {
+        for task in self.running.values() {
+            task.stop.cancel();
+        }
+        while !self.tasks.is_empty() {
+            tokio::select! {
+                biased;
+                _ = self.tasks.join_next() => {}
+                Some(ask) = self.asks.recv() => {
+                    if let Ask::Output { reply, .. } = ask {
+                        let _ = reply.send(Err(HoldLost));
+                    }
+                }
+            }
+        }
+        self.ended_at_once.clear();
+        self.running.clear();
+    }
+}
+
+type Attempt = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// Runs an attempt up to its first wait. Most of what an engine starts ends before one, and a
+/// task for it would cost more than the attempt. What waits is polled again by its task, with
+/// that task's waker.
+fn poll_once(attempt: &mut Attempt) -> Option<Outcome> {
+    let mut cx = Context::from_waker(Waker::noop());
+    // As a task would: a panic is the end of the attempt, not of its driver.
+    match std::panic::catch_unwind(AssertUnwindSafe(|| attempt.as_mut().poll(&mut cx))) {
+        Ok(Poll::Ready(outcome)) => Some(outcome),
+        Ok(Poll::Pending) => None,
+        Err(_) => Some(panicked()),
+    }
+}
+
+fn panicked() -> Outcome {
+    Outcome::failed(NodeError::new(
+        "node_panicked",
+        "the node stopped unexpectedly; this is a fault of the engine, see its log",
+    ))
+}
