@@ -59,15 +59,15 @@ pub(crate) struct Table {
 
 impl Table {
     /// A table under a heading.
-    pub(crate) fn new<const N: usize>(heading: [&str; N]) -> Self {
+    pub(crate) fn new<'a>(heading: impl IntoIterator<Item = &'a str>) -> Self {
         Self {
-            rows: vec![heading.map(crate::style::dim).to_vec()],
+            rows: vec![heading.into_iter().map(crate::style::dim).collect()],
         }
     }
 
     /// Adds a row.
-    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.to_vec());
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
     }
 
     /// The lines.

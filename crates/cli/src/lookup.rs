@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use kernel::ids::StreamId;
-use kernel::problem::{closest, quoted};
+use kernel::problem::quoted;
 use kernel::stream::StreamKind;
 use runtime::door::Door;
 use store::{ListCursor, ListQuery, Listed, ReadFrom, StoreError};
@@ -16,7 +16,7 @@ const PAGE: usize = 1_000;
 /// Ids named when a part of an id fits several.
 const NAMED: usize = 5;
 /// The fewest characters that stand for an id.
-const SHORTEST: usize = 4;
+pub(crate) const SHORTEST: usize = 4;
 
 /// A run as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,15 +52,34 @@ pub(crate) fn short(run: &StreamId) -> &str {
     }
 }
 
-/// The run that was meant.
-pub(crate) async fn find(
-    session: &Session,
-    door: &Door,
-    RunName(typed): &RunName,
-) -> Result<StreamId, Failure> {
+/// The run that was meant, of whatever tenant. Where there is none, ids with the typed text in
+/// them are suggested.
+pub(crate) async fn find(door: &Door, name: &RunName) -> Result<StreamId, Failure> {
+    match search(door, name).await? {
+        Sought::Found(run) => Ok(run),
+        Sought::Unknown(like) => Err(unknown(name, &like)),
+    }
+}
+
+/// The run that was meant, for a command that cannot be taken back: no other is suggested.
+pub(crate) async fn find_to_end(door: &Door, name: &RunName) -> Result<StreamId, Failure> {
+    match search(door, name).await? {
+        Sought::Found(run) => Ok(run),
+        Sought::Unknown(_) => Err(unknown(name, &[])),
+    }
+}
+
+/// What a search came to.
+enum Sought {
+    Found(StreamId),
+    /// No run. These have the typed text somewhere in their ids.
+    Unknown(Vec<StreamId>),
+}
+
+async fn search(door: &Door, RunName(typed): &RunName) -> Result<Sought, Failure> {
     let whole = StreamId::new(typed);
     match door.store().load(&whole, ReadFrom::Seq(u64::MAX), 0).await {
-        Ok(loaded) if loaded.header.kind == StreamKind::Run => return Ok(whole),
+        Ok(loaded) if loaded.header.kind == StreamKind::Run => return Ok(Sought::Found(whole)),
         Ok(_) | Err(StoreError::Missing) => {}
         Err(error) => return Err(error.into()),
     }
@@ -71,26 +90,30 @@ pub(crate) async fn find(
         );
         return Err(Failure::new(what));
     }
-    let runs = all(session, door, ListQuery::default()).await?;
+    let runs = all(door, ListQuery::default()).await?;
     if matches!(typed.as_str(), "last" | "latest") {
         let last = runs.iter().find(|row| row.index.parent.is_none());
-        return last.map(|row| row.stream.clone()).ok_or_else(|| {
+        let last = last.map(|row| Sought::Found(row.stream.clone()));
+        return last.ok_or_else(|| {
             Failure::new("there is no run yet").hint("begin one with `runwright run FILE`")
         });
     }
-    let ids = || runs.iter().map(|row| row.stream.as_str());
-    let fits = |id: &&str| {
-        id.ends_with(typed)
-            || id.starts_with(typed)
-            || id.trim_start_matches("run-").starts_with(typed)
-    };
-    let found: Vec<&str> = match typed.len() {
-        ..SHORTEST => Vec::new(),
-        _ => ids().filter(fits).collect(),
-    };
+    if typed.len() < SHORTEST {
+        return Ok(Sought::Unknown(Vec::new()));
+    }
+    let like: Vec<&StreamId> = runs
+        .iter()
+        .map(|row| &row.stream)
+        .filter(|run| run.as_str().contains(typed))
+        .collect();
+    let found: Vec<&str> = like
+        .iter()
+        .filter(|run| is_part(typed, run))
+        .map(|run| run.as_str())
+        .collect();
     match found.as_slice() {
-        [one] => Ok(StreamId::new(one)),
-        [] => Err(unknown(typed, closest(typed, ids().map(tail_of(typed))))),
+        [one] => Ok(Sought::Found(StreamId::new(one))),
+        [] => Ok(Sought::Unknown(like.into_iter().cloned().collect())),
         several => {
             let named = several
                 .iter()
@@ -108,39 +131,38 @@ pub(crate) async fn find(
     }
 }
 
-/// As much of the end of an id as was typed, so that a slip in a short form is found too.
-fn tail_of(typed: &str) -> impl Fn(&str) -> &str {
-    let length = typed.len();
-    move |id| match id.len().checked_sub(length) {
-        Some(at) if length < id.len() / 2 => &id[at..],
-        _ => id,
-    }
+/// Whether a text stands for a run: the beginning or the end of its id, or the beginning of the
+/// end that people are shown.
+pub(crate) fn is_part(typed: &str, run: &StreamId) -> bool {
+    let id = run.as_str();
+    id.ends_with(typed)
+        || id.starts_with(typed)
+        || id.trim_start_matches("run-").starts_with(typed)
+        || short(run).starts_with(typed)
 }
 
-fn unknown(typed: &str, meant: Option<&str>) -> Failure {
+fn unknown(RunName(typed): &RunName, like: &[StreamId]) -> Failure {
     let failure = Failure::new(format!("there is no run {} in this store", quoted(typed)));
-    match meant {
-        // Of two characters one is always like those of some id.
+    match like {
         _ if typed.len() < SHORTEST => failure.hint(format!(
             "give at least {SHORTEST} characters of its id, or `last`"
         )),
-        Some(meant) => failure.hint(format!("did you mean {meant}?")),
-        None => failure.hint("`runwright runs list` shows the runs there are"),
+        [] => failure.hint("`runwright runs list` shows the runs there are"),
+        like => {
+            let named: Vec<&str> = like.iter().take(NAMED).map(short).collect();
+            failure.hint(format!("did you mean {}?", named.join(" or ")))
+        }
     }
 }
 
-/// Every run that a query matches, newest first; its limit is that of all pages together.
-pub(crate) async fn all(
-    session: &Session,
-    door: &Door,
-    query: ListQuery,
-) -> Result<Vec<Listed>, Failure> {
+/// Every run that a query matches, newest first; its limit is that of all pages together. A query
+/// without a tenant is for all of them: whoever can read the file of a store is its operator.
+pub(crate) async fn all(door: &Door, query: ListQuery) -> Result<Vec<Listed>, Failure> {
     let most = match query.limit {
         0 => usize::MAX,
         limit => limit,
     };
     let query = ListQuery {
-        tenant: Some(session.tenant.clone()),
         kind: Some(StreamKind::Run),
         ..query
     };
@@ -178,6 +200,17 @@ pub(crate) fn folder(session: &Session, run: &StreamId) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_is_named_by_the_ends_of_its_id_and_by_what_is_shown_of_it() {
+        let run = StreamId::new("run-019a0000-0000-7000-8000-12345678abcd");
+        for part in ["run-019a", "019a0000", "5678", "78abcd", "abcd"] {
+            assert!(is_part(part, &run), "{part}");
+        }
+        for part in ["1234", "678a", "7000"] {
+            assert!(!is_part(part, &run), "{part}");
+        }
+    }
 
     #[test]
     fn a_run_id_cannot_be_a_path() {

@@ -88,7 +88,7 @@ pub(crate) struct Session {
     pub form: Form,
     /// When a write counts as done.
     pub durability: Durability,
-    /// Whose runs.
+    /// Whose the runs and workflows are that this process makes.
     pub tenant: TenantId,
     /// The node types of this program.
     pub nodes: Arc<Registry>,

@@ -35,6 +35,9 @@ pub(crate) fn say(run: &Run) {
                 "{sign} {workflow} {id} {} after {took}: {nodes}",
                 style::bad("failed")
             ));
+            if let Some(given_up) = dead_lettered(run) {
+                talk::say(format!("  {}", style::bad(given_up)));
+            }
             let at = match node {
                 Some(node) => format!(
                     "node {}: ",
@@ -63,6 +66,26 @@ pub(crate) fn say(run: &Run) {
         }
         None => say_open(run, &workflow, id, &nodes),
     }
+}
+
+/// Says that a run was set aside for a person after its last attempt, if it was.
+pub(crate) fn dead_lettered(run: &Run) -> Option<String> {
+    let Some(End::Failed {
+        error,
+        node: Some(id),
+    }) = run.end()
+    else {
+        return None;
+    };
+    let node = &run.facts()?.nodes[run.plan.node_ix(id.as_str())?.index()];
+    let is_given_up = matches!(&node.status, NodeStatus::Failed { error: of, .. } if of == error);
+    (is_given_up && node.retries > 0).then(|| {
+        format!(
+            "dead-lettered after {} of {}",
+            text::count(node.attempts as usize, "attempt"),
+            text::one_line(id.as_str(), 60)
+        )
+    })
 }
 
 fn say_open(run: &Run, workflow: &str, id: &str, nodes: &str) {

@@ -96,10 +96,7 @@ fn schemas() -> Value {
     let text = json!({ "type": "string" });
     let object = json!({ "type": "object" });
     let run = json!({ "type": "string", "minLength": 1, "maxLength": 128 });
-    let status = json!({ "type": "string", "enum": [
-        "pending", "running", "paused", "waiting-approval", "waiting-input", "waiting-external",
-        "completed", "failed", "cancelling", "cancelled",
-    ] });
+    let status = json!({ "type": "string", "enum": faces::openwop::v1::RUN_STATUSES });
     json!({
         "Error": {
             "type": "object", "required": ["error", "message"], "additionalProperties": false,

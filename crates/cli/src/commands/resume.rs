@@ -16,7 +16,7 @@ use crate::{compose, style, talk, text};
 /// What can be typed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
-  runwright resume                  every unfinished run of the store
+  runwright resume                  every unfinished run of the store, whosever it is
   runwright resume 1f0c9a2b         one run, by the end of its id
   runwright resume last --watch
 
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let engine = compose::engine(session, &door, &args.drive.ports)?;
     let (runs, until) = match &args.run {
         Some(name) => {
-            let run = lookup::find(session, engine.door(), name).await?;
+            let run = lookup::find(engine.door(), name).await?;
             if let Some(who) = driven_by(&engine, &run).await? {
                 let what = format!("run {} is driven by {who}", short(&run));
                 return Err(Failure::new(what).hint(format!(
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             }
             (vec![run], Until::Settled)
         }
-        None => (unfinished(&engine, session).await?, Until::NothingToDo),
+        None => (unfinished(&engine).await?, Until::NothingToDo),
     };
     let mut follower = Follower::new(engine.door().clone());
     for run in &runs {
@@ -82,12 +82,9 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     super::run::finish(&follower, session, ended)
 }
 
-/// Every run that has not settled, is nobody's child and is driven by nobody.
-async fn unfinished(
-    engine: &runtime::engine::Engine,
-    session: &Session,
-) -> Result<Vec<StreamId>, Failure> {
-    let rows = lookup::all(session, engine.door(), ListQuery::default()).await?;
+/// Every run of any tenant that has not settled, is nobody's child and is driven by nobody.
+async fn unfinished(engine: &runtime::engine::Engine) -> Result<Vec<StreamId>, Failure> {
+    let rows = lookup::all(engine.door(), ListQuery::default()).await?;
     let mut runs = Vec::new();
     for row in rows
         .iter()

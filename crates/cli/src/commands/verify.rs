@@ -51,7 +51,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     };
     match &args.run {
         Some(name) => {
-            let run = lookup::find(session, &door, name).await?;
+            let run = lookup::find(&door, name).await?;
             check.stream(&run).await?;
         }
         None => {

@@ -9,7 +9,7 @@ use super::Remote;
 use crate::commands::runs::{cancel, events, list, show, tail};
 use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
-use crate::lookup::{RunName, short};
+use crate::lookup::{RunName, SHORTEST, is_part, short};
 use crate::session::{Form, Session};
 use crate::{style, talk, text};
 
@@ -32,7 +32,7 @@ async fn find(remote: &Remote, name: &RunName) -> Result<String, Failure> {
             if is_last && row.get("parentRunId").is_none() {
                 return Ok(id.to_owned());
             }
-            if typed.len() >= 4 && (id == typed || id.ends_with(typed)) {
+            if typed.len() >= SHORTEST && is_part(typed, &id.into()) {
                 found.push(id.to_owned());
             }
         }
@@ -59,6 +59,11 @@ pub(super) async fn list(
     session: &Session,
     remote: &Remote,
 ) -> Result<Exit, Failure> {
+    list::check_statuses(&args.statuses)?;
+    if args.tenant.is_some() {
+        let what = "a server lists the runs of the key's tenant only";
+        return Err(Failure::new(what).hint("leave --tenant out, or use a key of that tenant"));
+    }
     let parent = match &args.parent {
         Some(name) => Some(find(remote, name).await?),
         None => None,
@@ -108,6 +113,7 @@ fn row(row: &Value) -> list::Row {
     let tags = row["tags"].as_array().into_iter().flatten();
     list::Row {
         run: word("runId").as_str().into(),
+        tenant: None,
         workflow: word("workflowId"),
         status: word("status"),
         created_at: time("createdAt"),

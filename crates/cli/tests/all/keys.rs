@@ -125,6 +125,26 @@ fn a_key_is_made_and_revoked_while_an_engine_works_on_the_store() {
 }
 
 #[test]
+fn what_to_type_next_keeps_the_tenant() {
+    let lab = Lab::new();
+    lab.call(&["keys", "list", "--tenant", "acme"])
+        .with(2)
+        .says("`runwright keys create --tenant acme` makes one");
+    lab.call(&["keys", "create"]).with(0);
+    lab.call(&["keys", "list", "--tenant", "acme"])
+        .with(0)
+        .says("`runwright keys create --tenant acme` makes one");
+    for command in ["rotate", "revoke"] {
+        lab.call(&["keys", command, "nothing", "--tenant", "acme"])
+            .with(2)
+            .says("`runwright keys list --tenant acme`");
+        lab.call(&["keys", command, "nothing"])
+            .with(2)
+            .says("`runwright keys list`");
+    }
+}
+
+#[test]
 fn a_rotated_key_ends_and_its_successor_may_do_the_same() {
     let lab = Lab::new();
     let create = [

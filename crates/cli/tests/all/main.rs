@@ -2,7 +2,7 @@
 //! `documents` for bad workflows, `running` for runs that end, `reading` for what is told of
 //! them, `steering` for what is done to them, `forks` for runs made of others, `crash` for what a
 //! kill leaves of one run, `load` for many runs under many kills, `race` for two engines at once,
-//! `output` for a process that writes much.
+//! `output` for a process that writes much, `tenants` for a store of several.
 
 mod crash;
 mod demo;
@@ -18,4 +18,5 @@ mod running;
 mod serving;
 mod steering;
 mod support;
+mod tenants;
 mod usage;

@@ -41,6 +41,44 @@ fn runs_are_listed_newest_first_and_by_what_is_asked() {
 }
 
 #[test]
+fn a_status_that_no_run_can_have_is_refused() {
+    let lab = Lab::new();
+    let file = lab.workflow(&one_script("w", "true"));
+    lab.call(&["run", &file]).with(0);
+    lab.call(&["runs", "list", "--status", "complete"])
+        .with(2)
+        .says("there is no status `complete`")
+        .says("did you mean completed?")
+        .says("waiting-approval");
+    lab.call(&["runs", "list", "--status", "failed", "--status", "bogus"])
+        .with(2)
+        .says("there is no status `bogus`");
+}
+
+#[test]
+fn attempts_are_counted_from_one_and_the_last_one_is_told() {
+    let lab = Lab::new();
+    let mut step = script("step", "exit 3");
+    step["settings"] = json!({ "retry": { "maxRetries": 1, "initialDelayMs": 1 } });
+    let file = lab.workflow(&workflow("w", &[step], &[]));
+    lab.call(&["run", &file])
+        .with(1)
+        .says("(attempt 2)")
+        .says("dead-lettered after 2 attempts of step");
+    lab.call(&["runs", "show", "last"])
+        .with(0)
+        .prints("dead-lettered after 2 attempts of step");
+    let told = lab
+        .call(&["events", "last"])
+        .with(0)
+        .prints("attempt 2 in ");
+    assert!(!told.stdout.contains("attempt 0"), "{told:#?}");
+    let once = lab.workflow(&one_script("once", "exit 3"));
+    let ended = lab.call(&["run", &once]).with(1);
+    assert!(!ended.stderr.contains("dead-lettered"), "{ended:#?}");
+}
+
+#[test]
 fn show_tells_how_each_node_stands() {
     let lab = Lab::new();
     let nodes = [

@@ -144,6 +144,28 @@ fn a_signal_answers_what_a_run_waits_for() {
 }
 
 #[test]
+fn a_signal_of_another_name_is_kept_and_the_names_waited_for_are_told() {
+    let lab = Lab::new();
+    let nodes = [
+        node("ask", "core.interrupt", json!({ "key": "deploy" })),
+        node("then", "core.interrupt", json!({ "key": "later" })),
+    ];
+    let file = lab.workflow(&workflow("w", &nodes, &[("ask", "then")]));
+    lab.call(&["run", &file, "--detach"]).with(0);
+    lab.call(&["resume"]);
+    lab.call(&["runs", "signal", "last", "later", "{}"])
+        .with(0)
+        .says("the run does not wait for later, but for deploy");
+    let answered = lab
+        .call(&["runs", "signal", "last", "deploy", "{}"])
+        .with(0);
+    assert!(!answered.stderr.contains("does not wait"), "{answered:#?}");
+    // The kept signal answered what came next.
+    let snapshot = lab.call(&["runs", "show", "last", "--json"]).with(0).json();
+    assert_eq!(snapshot["status"], "completed");
+}
+
+#[test]
 fn a_signal_counts_once_by_its_id() {
     let lab = Lab::new();
     let file = lab.workflow(&one_script("w", "true"));

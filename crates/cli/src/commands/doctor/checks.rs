@@ -178,7 +178,7 @@ pub(super) async fn store(session: &Session) -> Result<Vec<Finding>, Failure> {
             return Ok(vec![Finding::bad("store", failure.to_string(), next)]);
         }
     };
-    let rows = lookup::all(session, &door, ListQuery::default()).await?;
+    let rows = lookup::all(&door, ListQuery::default()).await?;
     let open: Vec<&Listed> = rows.iter().filter(|row| !row.index.settled).collect();
     let size = fs::metadata(&path).map_or(0, |file| file.len());
     let what = format!(
@@ -277,7 +277,7 @@ pub(super) async fn clean(session: &Session) -> Result<Vec<Finding>, Failure> {
         return Ok(Vec::new());
     }
     let door = session.write()?;
-    let rows = lookup::all(session, &door, ListQuery::default()).await?;
+    let rows = lookup::all(&door, ListQuery::default()).await?;
     let supervisor = compose::supervisor(session)?;
     let leftover = leftover_runs(session, &rows);
     for run in &leftover {

@@ -2,7 +2,7 @@
 
 use runtime::access::ApiKeys;
 
-use super::{Whose, described, short};
+use super::{Whose, described, option, short};
 use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
@@ -17,8 +17,15 @@ pub(crate) struct Args {
 
 /// Lists keys.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let door = session.read()?;
     let tenant = &args.whose.tenant;
+    let first = format!("`runwright keys create{}` makes one", option(tenant));
+    if !session.place.store().exists() {
+        let data = session.place.data.display();
+        let what = format!("there is no store in {data}, so there is no key");
+        let hint = format!("{first}, and the store; or name another folder with --data");
+        return Err(Failure::new(what).hint(hint));
+    }
+    let door = session.read()?;
     let keys = ApiKeys::new(door.clone()).list(tenant).await?;
     let now = door.store().now();
     let mut data = Data::new();
@@ -36,7 +43,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         return Ok(Exit::Done);
     }
     if keys.is_empty() {
-        talk::say("there is no key; `runwright keys create` makes one");
+        talk::say(format!("there is no key; {first}"));
         return Ok(Exit::Done);
     }
     let mut table = Table::new([

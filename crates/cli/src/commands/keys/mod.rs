@@ -16,8 +16,10 @@ use serde_json::{Value, json};
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
-use crate::{style, talk};
+use crate::{style, talk, text};
 
+/// Whose keys, unless it is said.
+const DEFAULT_TENANT: &str = "local";
 /// Characters of a key id that tell keys of a tenant apart: its end.
 const SHORT: usize = 8;
 /// Characters of the end of a key id that are enough to name a key.
@@ -49,7 +51,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
 #[derive(clap::Args, Debug)]
 struct Whose {
     /// The tenant
-    #[arg(long, value_name = "TENANT", default_value = "local", value_parser = tenant)]
+    #[arg(long, value_name = "TENANT", default_value = DEFAULT_TENANT, value_parser = tenant)]
     tenant: TenantId,
 }
 
@@ -77,9 +79,25 @@ async fn find(door: &Door, tenant: &TenantId, typed: &str) -> Result<KeyId, Fail
             "tenant {} has no such key",
             quoted(tenant.as_str())
         ))
-        .hint("`runwright keys list` shows the keys there are; give the end of an id")),
-        [..] => Err(Failure::new("several keys fit")
-            .hint("give more of the id; `runwright keys list --json` shows all of it")),
+        .hint(format!(
+            "`runwright keys list{}` shows the keys there are; give the end of an id",
+            option(tenant)
+        ))),
+        [..] => Err(Failure::new("several keys fit").hint(format!(
+            "give more of the id; `runwright keys list{} --json` shows all of it",
+            option(tenant)
+        ))),
+    }
+}
+
+/// The option that names a tenant in a command to type next; nothing for the default one.
+fn option(tenant: &TenantId) -> String {
+    let name = text::one_line(tenant.as_str(), 256);
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    match name.as_str() {
+        DEFAULT_TENANT => String::new(),
+        name if name.chars().all(is_plain) => format!(" --tenant {name}"),
+        name => format!(" --tenant '{}'", name.replace('\'', r"'\''")),
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kernel::digest::Hasher;
+use kernel::ids::TenantId;
 use kernel::problem::quoted;
 use kernel::run::Artifact;
 use runtime::door::Door;
@@ -36,8 +37,9 @@ pub(crate) struct Args {
 /// Prints or saves an artifact.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let door = session.read()?;
-    let run = lookup::find(session, &door, &args.run).await?;
+    let run = lookup::find(&door, &args.run).await?;
     let state = door.load(&run).await?;
+    let tenant = state.header.tenant();
     let artifacts = state
         .facts()
         .map(|facts| facts.artifacts.as_slice())
@@ -63,23 +65,23 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         }
     };
     match &args.output {
-        None => print(&door, session, artifact).await?,
-        Some(path) => save(&door, session, artifact, path).await?,
+        None => print(&door, tenant, artifact).await?,
+        Some(path) => save(&door, tenant, artifact, path).await?,
     }
     Ok(Exit::Done)
 }
 
-async fn print(door: &Door, session: &Session, artifact: &Artifact) -> Result<(), Failure> {
+async fn print(door: &Door, tenant: &TenantId, artifact: &Artifact) -> Result<(), Failure> {
     let mut data = Data::new();
     for part in &artifact.parts {
-        data.bytes(&door.store().blob(&session.tenant, part).await?)?;
+        data.bytes(&door.store().blob(tenant, part).await?)?;
     }
     data.done()
 }
 
 async fn save(
     door: &Door,
-    session: &Session,
+    tenant: &TenantId,
     artifact: &Artifact,
     path: &Path,
 ) -> Result<(), Failure> {
@@ -91,7 +93,7 @@ async fn save(
     let mut file = File::create_new(path).map_err(fail)?;
     let mut digest = Hasher::default();
     for part in &artifact.parts {
-        let bytes = door.store().blob(&session.tenant, part).await?;
+        let bytes = door.store().blob(tenant, part).await?;
         digest.update(&bytes);
         file.write_all(&bytes).map_err(fail)?;
     }

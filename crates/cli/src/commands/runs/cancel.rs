@@ -23,7 +23,7 @@ pub(crate) struct Args {
 /// Cancels a run.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let door = session.write()?;
-    let run = lookup::find(session, &door, &args.run).await?;
+    let run = lookup::find_to_end(&door, &args.run).await?;
     let command = Command::Cancel {
         reason: args.reason,
         by: Some("cli".into()),

@@ -80,7 +80,7 @@ impl Wanted {
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let mut wanted = Wanted::new(args.types, args.limit)?;
     let door = session.read()?;
-    let run = lookup::find(session, &door, &args.run).await?;
+    let run = lookup::find(&door, &args.run).await?;
     let mut data = Data::new();
     let mut reader = Reader::new(&door, run, args.after).await?;
     while !wanted.is_done() {

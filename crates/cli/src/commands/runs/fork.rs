@@ -68,7 +68,7 @@ enum Mode {
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let door = session.write()?;
     let engine = compose::engine(session, &door, &args.drive.ports)?;
-    let source = lookup::find(session, engine.door(), &args.run).await?;
+    let source = lookup::find(engine.door(), &args.run).await?;
     let mode = match args.mode {
         Mode::Branch => ForkMode::Branch,
         Mode::Replay => ForkMode::Replay,

@@ -1,6 +1,9 @@
 //! `runwright runs list`.
 
-use kernel::ids::StreamId;
+use std::collections::BTreeSet;
+
+use kernel::ids::{StreamId, TenantId};
+use kernel::problem::{closest, quoted};
 use kernel::time::Timestamp;
 use serde_json::{Value, json};
 use store::{ListQuery, Listed, StoreClock as _, SystemClock};
@@ -9,19 +12,24 @@ use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
 use crate::lookup::{self, RunName, short};
 use crate::session::{Form, Session};
-use crate::{style, talk, text};
+use crate::{faces_json, style, talk, text};
 
 /// What can be typed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   runwright runs list
   runwright runs list --status failed --workflow nightly
+  runwright runs list --tenant acme
   runwright runs list --json --limit 1000 | jq -r .runId")]
 pub(crate) struct Args {
     /// Only runs with this status (pending, running, paused, waiting-approval, completed, failed,
     /// cancelled, …); may be given several times
     #[arg(long = "status", value_name = "STATUS")]
     pub(crate) statuses: Vec<String>,
+
+    /// Only runs of this tenant [default: all of the store]
+    #[arg(long, value_name = "TENANT", value_parser = super::super::keys::tenant)]
+    pub(crate) tenant: Option<TenantId>,
 
     /// Only runs of this workflow
     #[arg(long, value_name = "ID")]
@@ -40,15 +48,37 @@ pub(crate) struct Args {
     pub(crate) limit: std::num::NonZeroU32,
 }
 
+/// Where the tenant stands, when there are several.
+const TENANT_COLUMN: usize = 1;
+
+/// Refuses a status that no run can have, which would look like a store without such runs.
+pub(crate) fn check_statuses(asked: &[String]) -> Result<(), Failure> {
+    let known = faces_json::run_statuses();
+    let is_known = |status: &&String| known.contains(&status.as_str());
+    let Some(status) = asked.iter().find(|status| !is_known(status)) else {
+        return Ok(());
+    };
+    let meant = closest(status, known.iter().copied());
+    let meant = meant.map(|meant| format!("did you mean {meant}? "));
+    let what = format!("there is no status {}", quoted(status));
+    Err(Failure::new(what).hint(format!(
+        "{}a run is {}",
+        meant.unwrap_or_default(),
+        known.join(", ")
+    )))
+}
+
 /// Lists runs.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    check_statuses(&args.statuses)?;
     let door = session.read()?;
     let parent = match &args.parent {
-        Some(name) => Some(lookup::find(session, &door, name).await?),
+        Some(name) => Some(lookup::find(&door, name).await?),
         None => None,
     };
     let limit = args.limit.get() as usize;
     let query = ListQuery {
+        tenant: args.tenant,
         statuses: args.statuses,
         subject: args.workflow,
         tag: args.tag,
@@ -57,7 +87,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         limit: limit + 1,
         ..ListQuery::default()
     };
-    let mut rows = lookup::all(session, &door, query).await?;
+    let mut rows = lookup::all(&door, query).await?;
     let has_more = rows.len() > limit;
     rows.truncate(limit);
     let rows: Vec<Row> = rows.into_iter().map(Row::from).collect();
@@ -67,6 +97,8 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
 /// A run as lists show it.
 pub(crate) struct Row {
     pub(crate) run: StreamId,
+    /// Whose it is; a server speaks of one tenant only and does not say.
+    pub(crate) tenant: Option<TenantId>,
     pub(crate) workflow: String,
     pub(crate) status: String,
     pub(crate) created_at: Timestamp,
@@ -83,6 +115,7 @@ impl From<Listed> for Row {
     fn from(row: Listed) -> Self {
         Self {
             run: row.stream,
+            tenant: Some(row.tenant),
             workflow: row.index.subject,
             status: row.index.status,
             created_at: row.index.created_at,
@@ -108,6 +141,7 @@ pub(crate) fn print(
         for row in rows {
             data.json_line(&json!({
                 "runId": row.run,
+                "tenant": row.tenant,
                 "workflowId": row.workflow,
                 "status": row.status,
                 "createdAt": row.created_at.to_string(),
@@ -122,9 +156,15 @@ pub(crate) fn print(
         data.done()?;
         return Ok(Exit::Done);
     }
-    let mut table = Table::new([
+    let tenants: BTreeSet<&TenantId> = rows.iter().filter_map(|row| row.tenant.as_ref()).collect();
+    let has_tenants = tenants.len() > 1;
+    let mut head = vec![
         "RUN", "WORKFLOW", "STATUS", "BEGAN", "TOOK", "EVENTS", "NOTE",
-    ]);
+    ];
+    if has_tenants {
+        head.insert(TENANT_COLUMN, "TENANT");
+    }
+    let mut table = Table::new(head);
     for row in rows {
         let end = if row.settled { row.updated_at } else { now };
         let mut notes = Vec::new();
@@ -139,7 +179,7 @@ pub(crate) fn print(
                 .iter()
                 .map(|tag| format!("#{}", text::one_line(tag, 30))),
         );
-        table.row([
+        let mut cells = vec![
             style::strong(short(&row.run)),
             text::one_line(&row.workflow, 40),
             style::status(&text::one_line(&row.status, 30)),
@@ -147,7 +187,12 @@ pub(crate) fn print(
             text::ms(end.ms_since(row.created_at)),
             row.events.to_string(),
             notes.join(" "),
-        ]);
+        ];
+        if has_tenants {
+            let tenant = row.tenant.as_ref().map_or("", TenantId::as_str);
+            cells.insert(TENANT_COLUMN, text::one_line(tenant, 30));
+        }
+        table.row(cells);
     }
     if rows.is_empty() {
         talk::say("no run matches");

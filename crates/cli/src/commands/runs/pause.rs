@@ -36,7 +36,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         false => DrainPolicy::DrainCurrentNode,
     };
     let door = session.write()?;
-    let run = lookup::find(session, &door, &args.run).await?;
+    let run = lookup::find(&door, &args.run).await?;
     let state = tell(
         &door,
         &run,

@@ -38,7 +38,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let supervisor = compose::supervisor(session)?;
     let mut doomed = Vec::new();
     for name in &args.runs {
-        let run = lookup::find(session, &door, name).await?;
+        let run = lookup::find_to_end(&door, name).await?;
         family(&door, &run, &mut doomed).await?;
     }
     if let Some(open) = doomed.iter().find(|run| !is_over(run)) {

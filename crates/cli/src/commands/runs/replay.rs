@@ -32,7 +32,7 @@ pub(crate) struct Args {
 /// Decides a run again.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let door = session.read()?;
-    let id = lookup::find(session, &door, &args.run).await?;
+    let id = lookup::find(&door, &args.run).await?;
     let verified = door.replay(&id).await?;
     let divergence = match &verified {
         Ok(_) => None,

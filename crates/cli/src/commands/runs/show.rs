@@ -25,7 +25,7 @@ pub(crate) struct Args {
 /// Shows how a run stands.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let door = session.read()?;
-    let id = lookup::find(session, &door, &args.run).await?;
+    let id = lookup::find(&door, &args.run).await?;
     let run = door.load(&id).await?;
     let mut data = Data::new();
     match session.form {
@@ -99,6 +99,9 @@ fn head(
             summary::counts(facts)
         ),
     )?;
+    if let Some(given_up) = summary::dead_lettered(run) {
+        fact("", style::bad(given_up))?;
+    }
     let began = run.header.created_at;
     fact("began", format!("{began}  ({})", text::ago(began, now)))?;
     fact("took", text::ms(end.ms_since(began)))?;

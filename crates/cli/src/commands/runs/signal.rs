@@ -1,7 +1,7 @@
 //! `runwright runs signal`.
 
 use kernel::json::{self, Limits};
-use kernel::run::Command;
+use kernel::run::{Command, Run};
 use serde_json::Value;
 
 use super::say_who_acts;
@@ -9,7 +9,7 @@ use crate::document::Source;
 use crate::exit::{Exit, Failure};
 use crate::lookup::{self, RunName, short};
 use crate::session::Session;
-use crate::{talk, text};
+use crate::{style, talk, text};
 
 /// What can be typed.
 #[derive(clap::Args, Debug)]
@@ -41,7 +41,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let payload = payload(&args.payload)?;
     let door = session.write()?;
-    let run = lookup::find(session, &door, &args.run).await?;
+    let run = lookup::find(&door, &args.run).await?;
     let id = args.id.unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
     let command = Command::Signal {
         name: args.name.clone(),
@@ -49,12 +49,33 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         payload,
     };
     let name = text::one_line(&args.name, 80);
-    match super::tell(&door, &run, command).await {
-        Ok(_) => talk::say(format!("run {} has the signal {name}", short(&run))),
-        Err(failure) => return Err(failure),
-    }
+    let state = super::tell(&door, &run, command).await?;
+    talk::say(format!("run {} has the signal {name}", short(&run)));
+    say_what_is_waited_for(&state, &args.name);
     say_who_acts(&door, &run).await?;
     Ok(Exit::Done)
+}
+
+/// Says for which names a run waits, where the signal answers none of them.
+fn say_what_is_waited_for(run: &Run, sent: &str) {
+    let Some(facts) = run.facts() else {
+        return;
+    };
+    let is_kept = facts.inbox.waiting.contains_key(sent);
+    let names: Vec<String> = facts
+        .interrupts
+        .iter()
+        .map(|open| text::one_line(&open.key, 80))
+        .collect();
+    if is_kept && !names.is_empty() {
+        talk::say(format!(
+            "{} the run does not wait for {}, but for {}; the signal is kept until a node asks \
+             for it",
+            style::warn("note:"),
+            text::one_line(sent, 80),
+            names.join(", ")
+        ));
+    }
 }
 
 fn payload(typed: &str) -> Result<Value, Failure> {

@@ -35,7 +35,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let mut wanted = Wanted::new(args.types, None)?;
     let door = session.read()?;
-    let run = lookup::find(session, &door, &args.run).await?;
+    let run = lookup::find(&door, &args.run).await?;
     let mut data = Data::new();
     let mut reader = Reader::new(&door, run.clone(), args.after).await?;
     loop {

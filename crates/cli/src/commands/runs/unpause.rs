@@ -27,7 +27,7 @@ pub(crate) struct Args {
 /// Ends the pause of a run.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let door = session.write()?;
-    let run = lookup::find(session, &door, &args.run).await?;
+    let run = lookup::find(&door, &args.run).await?;
     tell(
         &door,
         &run,

@@ -61,7 +61,7 @@ impl Drawn {
     async fn of(args: &Args, session: &Session) -> Result<Self, Failure> {
         if let Some(name) = &args.run {
             let door = session.read()?;
-            let run = lookup::find(session, &door, name).await?;
+            let run = lookup::find(&door, name).await?;
             return Ok(Self::Run(door.load(&run).await?));
         }
         let source = Source::from(args.file.as_deref().unwrap_or("-"));

@@ -12,5 +12,5 @@ mod snapshot;
 mod stream;
 
 pub use event::{EVENT_TYPES, event, event_caused_by, events};
-pub use snapshot::snapshot;
+pub use snapshot::{RUN_STATUSES, snapshot};
 pub use stream::{Frame, StreamMode, StreamModes, UnsupportedModes, frame, is_urgent, state_frame};

@@ -20,6 +20,20 @@ const EVENT_LOG_SCHEMA_VERSION: u32 = 2;
 /// the first place; this is the second wall.
 const MASK: &str = "[REDACTED]";
 
+/// Every status a run can have, as [`Run::status`] names them.
+pub const RUN_STATUSES: &[&str] = &[
+    "pending",
+    "running",
+    "paused",
+    "waiting-approval",
+    "waiting-input",
+    "waiting-external",
+    "completed",
+    "failed",
+    "cancelling",
+    "cancelled",
+];
+
 /// A folded run as a `RunSnapshot`.
 ///
 /// The object `interrupt` (the oldest one that is open; `interrupts` has them all) says neither
