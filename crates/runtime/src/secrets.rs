@@ -56,10 +56,12 @@ impl Secrets for EnvSecrets {
             .strip_prefix("env:")
             .ok_or_else(|| unknown_kind(reference))?;
         if *tenant != self.tenant || !self.allowed.has(name) {
-            let text = format!(
-                "{} may not be used as a secret; allow its name where the engine is started",
-                quoted(reference)
-            );
+            let how = match *tenant == self.tenant {
+                true => "allow its name where the engine is started: `--secret-env NAME`",
+                // The environment is the host's own.
+                false => "use `file:NAME`, a file of the folder that `--secrets DIR` names",
+            };
+            let text = format!("{} may not be used as a secret; {how}", quoted(reference));
             return Err(NodeError::new("secret_not_allowed", text).fatal());
         }
         std::env::var(name).map_err(|error| {
@@ -230,6 +232,14 @@ mod tests {
             "secret_not_found"
         );
         assert_eq!(code(env.resolve(&local, "PATH").await), "secret_not_found");
+        let refused = env.resolve(&local, "env:HOME").await.unwrap_err();
+        assert!(
+            refused.message.contains("`--secret-env NAME`"),
+            "{refused:?}"
+        );
+        let refused = env.resolve(&"other".into(), "env:PATH").await;
+        let refused = refused.unwrap_err();
+        assert!(refused.message.contains("`--secrets DIR`"), "{refused:?}");
         let nothing = EnvSecrets::new(local.clone(), AllowedNames::Prefix(String::new()));
         assert_eq!(
             code(nothing.resolve(&local, "env:PATH").await),

@@ -1,7 +1,7 @@
 //! An event as one line for a person at a plain terminal.
 //!
 //! ```text
-//! 12:03:04.120  node.started               build    attempt 0
+//! 12:03:04.120  node.started               build    attempt 1
 //! ```
 //!
 //! No colours: whoever prints a [`Line`] adds them by its parts. Whatever came from outside the

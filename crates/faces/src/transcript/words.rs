@@ -19,10 +19,11 @@ pub(super) fn join(parts: impl IntoIterator<Item = String>) -> String {
     parts.join("  ")
 }
 
+/// Which attempt it is. People count from 1, the log from 0.
 pub(super) fn tried(visit: u32, attempt: u32) -> String {
     let round = round(visit);
     let space = if round.is_empty() { "" } else { " " };
-    format!("{round}{space}attempt {attempt}")
+    format!("{round}{space}attempt {}", u64::from(attempt) + 1)
 }
 
 /// As [`tried`], where a first attempt goes without saying.
@@ -39,7 +40,7 @@ pub(super) fn round(visit: u32) -> String {
     if visit == 0 {
         String::new()
     } else {
-        format!("visit {visit}")
+        format!("visit {}", u64::from(visit) + 1)
     }
 }
 

@@ -124,8 +124,8 @@ impl fmt::Display for Refusal {
             Self::Metadata => f.write_str("its host gives out the secrets of a machine"),
             Self::NotPublic(what) => write!(
                 f,
-                "its host is {what}, not the public internet; if that is meant, allow the host \
-                 and port or the network where the engine is started"
+                "its host is {what}, not the public internet; if that is meant, allow it where \
+                 the engine is started: `--allow-http HOST:PORT`, or a network in their place"
             ),
         }
     }
@@ -260,6 +260,12 @@ mod tests {
     #[track_caller]
     fn accepted(url: &str, allowed: &str) -> Target {
         Target::of(&Url::parse(url).unwrap(), &allowed.parse().unwrap()).expect(url)
+    }
+
+    #[test]
+    fn a_refused_address_tells_the_option_that_allows_it() {
+        let refusal = Refusal::NotPublic("this machine").to_string();
+        assert!(refusal.contains("`--allow-http HOST:PORT`"), "{refusal}");
     }
 
     #[test]
