@@ -116,6 +116,7 @@ fn compile(
         .extend(definition.warnings.iter().cloned());
     compiler.index_nodes();
     compiler.check_unique();
+    compiler.check_defaults();
     let nodes = compiler.nodes();
     let (edges, places) = compiler.edges();
     compiler.triggers();
@@ -392,6 +393,20 @@ impl<'d> Compiler<'d> {
                 ExpressionKind::Expression,
             )?),
         })
+    }
+
+    /// A definition is no secret, and its defaults are not sealed.
+    fn check_defaults(&mut self) {
+        let list = Path::Key(&Path::Root, "variables");
+        for (index, variable) in self.definition.variables.iter().enumerate() {
+            if variable.sensitive && variable.default.is_some() {
+                let path = Path::Index(&list, index);
+                let message = "everybody who sees the definition sees this value of a sensitive \
+                               variable; give it as an input instead";
+                let path = Path::Key(&path, "defaultValue").pointer();
+                self.warnings.add(path, ProblemCode::InvalidValue, message);
+            }
+        }
     }
 
     fn triggers(&mut self) {

@@ -95,3 +95,20 @@ fn declarations_are_checked() {
         ],
     );
 }
+
+#[test]
+fn a_sensitive_variable_has_no_default() {
+    let variable = |sensitive| {
+        super::with(&[(
+            "/variables",
+            json!([{"name": "token", "type": "string", "sensitive": sensitive, "defaultValue": "x"}]),
+        )])
+    };
+    super::check_warnings(&variable(false), &[]);
+    super::check_warnings(
+        &variable(true),
+        &[
+            "/variables/0/defaultValue: invalid_value: everybody who sees the definition sees this value of a sensitive variable; give it as an input instead",
+        ],
+    );
+}
