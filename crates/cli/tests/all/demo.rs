@@ -107,7 +107,8 @@ fn interrupted_it_takes_everything_with_it() {
     let is_in_flight = |line: &String| line.contains("slowest started");
     let seen = lines.by_ref().map(Result::unwrap).find(is_in_flight);
     assert!(seen.is_some(), "the demo ended before its run began");
-    assert!(alive(&lab).len() > 2, "the server and what it runs");
+    // What is in flight may not have begun yet.
+    assert!(alive(&lab).len() >= 2, "the demo and its server");
     let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
     let rest: Vec<String> = lines.map(Result::unwrap).collect();
