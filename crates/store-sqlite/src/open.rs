@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 use store::StoreError;
 use store::group::Transactions;
 
@@ -63,9 +63,9 @@ fn connect(path: &Path, options: &Options, flags: OpenFlags) -> Fallible<Db> {
         None => Connection::open_with_flags(path, flags)?,
     };
     conn.set_prepared_statement_cache_capacity(128);
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?; // No replanning by value.
     let (mut since, timeout) = (Instant::now(), options.busy_timeout);
-    // In smaller steps than SQLite's own handler takes: a commit takes a millisecond, and there
-    // is no wake-up across processes.
+    // In smaller steps than SQLite's own: a commit is short, and no other process wakes us.
     conn.busy_handler(Some(move |tries: i32| {
         if tries == 0 {
             since = Instant::now();
