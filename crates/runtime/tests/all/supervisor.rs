@@ -197,11 +197,15 @@ fn the_process_ends_when_the_engine_is_killed() {
 #[tokio::test]
 async fn an_end_after_the_stop_is_no_outcome() {
     let lab = Lab::new();
-    let script = "trap '' TERM; mkfifo go; echo pid=$$; read x <go; echo ran >> count; exit 4";
+    let script = "tail -f /dev/null & echo $! > other; trap '' TERM; echo $$ > main; mkfifo go; \
+                  echo pid=$$; read x <go; echo ran >> count; exit 4";
     let mut engine = lab.engine(script);
     engine.wait_for("pid=");
-    let main = lab.alive()[0];
+    let pid = |name| lab.read(name).trim().parse::<i32>().unwrap();
+    let (main, other) = (pid("main"), pid("other"));
     engine.kill();
+    // The one that does not resist tells that the stop was asked for.
+    wait_until_gone(other);
     fs::write(lab.work().join("go"), "now\n").unwrap();
     wait_until_gone(main);
     let mut spec = lab.script("cat count; echo ran >> count");
