@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kernel::batch::Batch;
+use kernel::batch::{Batch, KeyClaim};
 use kernel::digest::Digest;
 use kernel::ids::{HolderId, StreamId, TenantId};
 use kernel::time::Timestamp;
@@ -63,6 +63,10 @@ impl Store for Observed {
 
     async fn key(&self, tenant: &TenantId, namespace: &str, key: &str) -> Answer<Option<KeyRow>> {
         self.inner.key(tenant, namespace, key).await
+    }
+
+    async fn put_key(&self, of: &TenantId, key: KeyClaim, seen: Option<KeyRow>) -> Answer<()> {
+        self.inner.put_key(of, key, seen).await
     }
 
     async fn put_checkpoint(&self, stream: &StreamId, checkpoint: Checkpoint) -> Answer<()> {

@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::door::{Done, Door, DoorError, ForkFailed, ForkOrder, Forked};
 use crate::drive::{Ask, Driver};
 use crate::hints::Hints;
+use crate::keyring::Keyring;
 use crate::nodes::{Ports, Registry};
 use crate::plans::{Plans, Prepared};
 use crate::redact::Redactor;
@@ -154,6 +155,11 @@ impl Engine {
     /// The door this engine goes through.
     pub fn door(&self) -> &Door {
         &self.inner.door
+    }
+
+    /// Where sealing keys come from.
+    pub(crate) fn keyring(&self) -> Arc<dyn Keyring> {
+        self.inner.ports.keyring.clone()
     }
 
     /// Starts the worker, the renewal of holds and the delivery of the outbox.

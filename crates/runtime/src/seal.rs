@@ -68,7 +68,8 @@ impl Seal {
         Ok(())
     }
 
-    fn seal(&self, value: &Value) -> Result<Value, SealError> {
+    /// Seals a value.
+    pub(crate) fn seal(&self, value: &Value) -> Result<Value, SealError> {
         let key = self.keyring.current()?;
         let mut nonce = [0; NONCE_LEN];
         SystemRandom::new()

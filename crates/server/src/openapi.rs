@@ -38,7 +38,12 @@ fn operation(route: &Route) -> Value {
     let others = doc.parameters.iter().map(|(place, name, what)| {
         json!({ "in": place, "name": name, "description": what, "schema": { "type": "string" } })
     });
-    let parameters: Vec<Value> = in_path.chain(others).collect();
+    let keyed = route.is_keyed.then(|| {
+        let what = "1 to 255 characters; equal requests with one key have one effect";
+        json!({ "in": "header", "name": "Idempotency-Key", "description": what,
+                "schema": { "type": "string", "minLength": 1, "maxLength": 255 } })
+    });
+    let parameters: Vec<Value> = in_path.chain(others).chain(keyed).collect();
     let mut responses = Map::new();
     for (status, schema) in doc.responses {
         let response = match *schema {

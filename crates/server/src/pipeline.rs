@@ -16,6 +16,7 @@ use runtime::access::{Action, Denied, Principal, Resource, What, authorise, trai
 
 use crate::app::{App, Phase};
 use crate::encode::Encoding;
+use crate::idempotency;
 use crate::problem::Problem;
 use crate::reply::{Reply, refusal};
 use crate::route::{Access, Cx, Route, Table};
@@ -202,8 +203,18 @@ async fn handle(
         body,
         trace: trace.clone(),
     };
+    let result = match route.is_keyed {
+        true => idempotency::answer(route.clone(), cx).await,
+        false => call(route, cx).await,
+    };
+    (result, tenant)
+}
+
+/// Calls a handler, within the time an answer may take. A panic is a fault of ours.
+pub(crate) async fn call(route: &Route, cx: Cx) -> Result<Reply, Problem> {
+    let (time, trace) = (cx.app.limits().answer_time, cx.trace.clone());
     let call = AssertUnwindSafe(async { route.call(cx).await }).catch_unwind();
-    let result = match tokio::time::timeout(app.limits().answer_time, call).await {
+    match tokio::time::timeout(time, call).await {
         Ok(Ok(result)) => result,
         Ok(Err(_)) => {
             tracing::error!(
@@ -221,8 +232,7 @@ async fn handle(
             );
             Err(Problem::unavailable("the answer took too long; try again"))
         }
-    };
-    (result, tenant)
+    }
 }
 
 /// Whether the caller's credential allows the route at all. Attempts at administering without

@@ -26,6 +26,8 @@ pub struct Problem {
     pub retry_after: Option<u64>,
     /// The methods there are, where the one asked for is not.
     pub allow: Option<String>,
+    /// Whether it is the first answer to a request with an idempotency key.
+    pub is_first_answer: bool,
 }
 
 impl Problem {
@@ -38,6 +40,7 @@ impl Problem {
             details: Map::new(),
             retry_after: None,
             allow: None,
+            is_first_answer: false,
         }
     }
 
@@ -51,6 +54,12 @@ impl Problem {
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after = Some(seconds);
         self.with("retryAfter", seconds)
+    }
+
+    /// The same problem, marked as the first answer to a request with an idempotency key.
+    pub fn first_answer(mut self) -> Self {
+        self.is_first_answer = true;
+        self
     }
 
     /// The envelope.

@@ -9,6 +9,7 @@ use hyper::header::{
 use hyper::{HeaderMap, StatusCode};
 use serde::Serialize;
 
+use crate::idempotency::REPLAYED;
 use crate::problem::Problem;
 
 /// The media type of everything but streams.
@@ -83,6 +84,9 @@ pub(crate) fn refusal(problem: &Problem) -> Response {
         .and_then(|allow| HeaderValue::from_str(allow).ok())
     {
         headers.insert(ALLOW, allow);
+    }
+    if problem.is_first_answer {
+        headers.insert(REPLAYED, HeaderValue::from_static("false"));
     }
     if problem.status == StatusCode::UNAUTHORIZED {
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -1,4 +1,11 @@
 //! The table of routes: method, address, who may call it, what it does, and what documents it.
+//!
+//! A route that changes something is made with [`Route::new`] and `.keyed()`: then a request with
+//! an `Idempotency-Key` has one effect, and its answer is given again. Nothing else is to be done
+//! for it; the handler sees the request as if it had no key. It is to be a `POST`, `PUT` or
+//! `DELETE` whose effect may safely begin again after a crash in the middle of it: commands that
+//! the rules refuse the second time are, and creations are if they look for what they made.
+//! Bodies are kept sealed, so that an answer may hold what is shown once.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -55,6 +62,8 @@ pub struct Route {
     pub access: Access,
     /// What documents it.
     pub doc: Doc,
+    /// Whether the pipeline honours an `Idempotency-Key`.
+    pub is_keyed: bool,
     handler: Handler,
 }
 
@@ -76,7 +85,17 @@ impl Route {
             path,
             access,
             doc,
+            is_keyed: false,
             handler: Arc::new(move |cx| Box::pin(handler(cx))),
+        }
+    }
+
+    /// The same route, where equal requests with one `Idempotency-Key` have one effect and one
+    /// answer.
+    pub(crate) fn keyed(self) -> Self {
+        Self {
+            is_keyed: true,
+            ..self
         }
     }
 

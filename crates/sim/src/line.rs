@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kernel::batch::Batch;
+use kernel::batch::{Batch, KeyClaim};
 use kernel::digest::Digest;
 use kernel::ids::{HolderId, StreamId, TenantId};
 use kernel::time::Timestamp;
@@ -285,6 +285,15 @@ impl Store for Line {
         key: &str,
     ) -> Result<Option<KeyRow>, StoreError> {
         self.pass(self.inner.key(tenant, namespace, key)).await
+    }
+
+    async fn put_key(
+        &self,
+        tenant: &TenantId,
+        claim: KeyClaim,
+        seen: Option<KeyRow>,
+    ) -> Result<(), StoreError> {
+        self.pass(self.inner.put_key(tenant, claim, seen)).await
     }
 
     async fn put_checkpoint(

@@ -7,7 +7,7 @@ use rusqlite::params;
 use store::{Appended, Conflict, Epoch, Guard, HoldChange, Position, Prepared, StoreError};
 
 use crate::sql::{Db, Fallible};
-use crate::{blobs, queue};
+use crate::{blobs, queue, rows};
 
 // The three share one list of parameters, of which each uses what it needs.
 const CREATE: &str = "INSERT INTO streams (name, tenant, next_seq, chain, settled, runnable,
@@ -161,11 +161,7 @@ fn write_extras(db: &Db, append: &Prepared, stream: i64) -> Fallible<()> {
         blobs::refer(db, stream, tenant, digest)?;
     }
     for claim in batch.keys() {
-        let (name, key, answer) = (&claim.namespace, &claim.key, &claim.answer);
-        let (digest, at) = (claim.digest.map(|d| d.0), claim.expires_at.map(|at| at.0));
-        // In the place of an expired row if there is one.
-        let sql = "INSERT OR REPLACE INTO keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        db.run(sql, params![tenant, name, key, stream, digest, answer, at])?;
+        rows::write_key(db, tenant, claim, Some(stream))?;
     }
     for message in batch.outbox() {
         let (id, target) = (message.id.as_str(), message.target.as_str());

@@ -15,31 +15,9 @@ const MAX_FINDINGS: usize = 1_000;
 /// Events read at a time.
 const PAGE: usize = 1_024;
 
-/// Queries whose every row is a finding, with the stream's name, and what it means.
-#[rustfmt::skip]
-const CONTRADICTIONS: &[(&str, &str)] = &[
-    ("SELECT name FROM streams WHERE next_seq <> (SELECT count(*) FROM events WHERE stream = id)
-        OR next_seq - 1 IS NOT (SELECT max(seq) FROM events WHERE stream = id)
-        OR 0 IS NOT (SELECT min(seq) FROM events WHERE stream = id)",
-     "the log has a gap or another length than its stream says"),
-    ("SELECT name FROM streams JOIN events ON stream = id
-      WHERE (content IS NULL) <> (seq < packed_to) GROUP BY id",
-     "events lie neither in a row nor in a pack, or in both"),
-    ("SELECT name FROM streams WHERE packed_to <>
-        ifnull((SELECT sum(next_seq - first_seq) FROM packs WHERE stream = id), 0)",
-     "packs overlap or are missing"),
-    ("SELECT name FROM streams
-      WHERE timer IS NOT (SELECT min(due) FROM timers WHERE stream = id)",
-     "the earliest timer is not the one on record"),
-    ("SELECT name FROM streams JOIN tombstones USING (name)", "it is purged and still there"),
-    ("SELECT NULL FROM events
-      WHERE stream IS NOT NULL AND stream NOT IN (SELECT id FROM streams) GROUP BY stream",
-     "events are left of a stream that is not there"),
-    ("SELECT NULL FROM pragma_foreign_key_check", "a row belongs to one that is not there"),
-    ("SELECT NULL FROM blobs WHERE id NOT IN (SELECT blob FROM blob_bytes)
-        OR refs <> (SELECT count(*) FROM blob_refs WHERE blob = blobs.id)",
-     "a blob is without bytes, or referred to more or less often than it counts"),
-];
+/// Pairs of what is wrong, in a comment, and a query whose every row is the name of a stream that
+/// has it, or NULL.
+const CONTRADICTIONS: &str = include_str!("../schema/contradictions.sql");
 
 pub(crate) fn inspect(db: &Db) -> Fallible<Vec<Finding>> {
     let mut findings = Vec::new();
@@ -51,10 +29,11 @@ pub(crate) fn inspect(db: &Db) -> Fallible<Vec<Finding>> {
         let answer: String = row.get(0)?;
         Ok(answer == "ok" || find(None, format!("the file is damaged: {answer}")))
     })?;
-    for (query, what) in CONTRADICTIONS {
+    for finding in CONTRADICTIONS.split_terminator(";\n") {
+        let (what, query) = finding.split_once('\n').unwrap_or_default();
         db.scan(query, [], |row| {
             let stream = row.get::<_, Option<String>>(0)?.map(Into::into);
-            Ok(find(stream, (*what).into()))
+            Ok(find(stream, what.trim_start_matches("-- ").into()))
         })?;
     }
     db.scan(&Head::select("index_row, name"), [], |row| {

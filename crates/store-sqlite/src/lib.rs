@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kernel::batch::Batch;
+use kernel::batch::{Batch, KeyClaim};
 use kernel::digest::Digest;
 use kernel::ids::{HolderId, StreamId, TenantId};
 use kernel::time::Timestamp;
@@ -143,7 +143,14 @@ impl Store for SqliteStore {
 
     async fn key(&self, tenant: &TenantId, namespace: &str, key: &str) -> Answer<Option<KeyRow>> {
         let place = [tenant.as_str(), namespace, key].map(str::to_owned);
-        self.read(move |db, now| rows::key(db, &place, now)).await
+        let read = move |db: &Db, now| rows::key(db, place.each_ref().map(String::as_str), now);
+        self.read(read).await
+    }
+
+    async fn put_key(&self, of: &TenantId, claim: KeyClaim, seen: Option<KeyRow>) -> Answer<()> {
+        let (tenant, bytes) = (of.to_string(), claim.answer.as_ref().map_or(0, Vec::len));
+        let put = move |db: &Db, now| rows::put_key(db, &tenant, &claim, seen.as_ref(), now);
+        self.write(bytes, put).await
     }
 
     async fn put_checkpoint(&self, stream: &StreamId, mut kept: Checkpoint) -> Answer<()> {

@@ -15,7 +15,10 @@ const APPLICATION_ID: i64 = 0x5257_7374;
 
 /// One script per version, applied in order and never edited once released. Each is idempotent
 /// and committed together with its number.
-const MIGRATIONS: &[&str] = &[include_str!("../schema/0001_initial.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../schema/0001_initial.sql"),
+    include_str!("../schema/0002_keys_without_streams.sql"),
+];
 
 /// The version of the schema that this build writes and reads.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();

@@ -1,12 +1,13 @@
 //! Reading what is a row: lists, keys, messages, tombstones.
 
+use kernel::batch::KeyClaim;
 use kernel::digest::Digest;
 use kernel::ids::StreamId;
 use kernel::stream::StreamKind;
 use kernel::time::Timestamp;
 use rusqlite::{Row, params};
 use serde_json::json;
-use store::{KeyRow, ListQuery, Listed, Outgoing, Tombstone};
+use store::{KeyRow, ListQuery, Listed, Outgoing, StoreError, Tombstone};
 
 use crate::sql::{Db, Fallible, clamp, corrupt};
 
@@ -30,16 +31,7 @@ pub(crate) fn list(db: &Db, query: &ListQuery) -> Fallible<Vec<Listed>> {
         (None, Some(_)) => "?1 IS NULL AND tenant = ?2",
         (None, None) => "?1 IS NULL AND ?2 IS NULL",
     };
-    let sql = format!(
-        "SELECT name, tenant, next_seq, index_row FROM streams WHERE {owner}
-           AND (?3 IS NULL OR index_row ->> 'workspace' = ?3)
-           AND (?4 IS NULL OR index_row ->> 'kind' = ?4)
-           AND (?5 IS NULL OR index_row ->> 'subject' = ?5)
-           AND (?6 IS NULL OR ?6 IN (SELECT value FROM json_each(index_row, '$.tags')))
-           AND (?7 = '[]' OR index_row ->> 'status' IN (SELECT value FROM json_each(?7)))
-           AND (created_at, name) < (?8, ?9)
-         ORDER BY created_at DESC, name DESC LIMIT ?10"
-    );
+    let sql = format!(include_str!("../schema/list.sql"), owner = owner);
     let (parent, tenant) = (query.parent.as_ref(), query.tenant.as_ref());
     let (parent, tenant) = (parent.map(|id| id.as_str()), tenant.map(|id| id.as_str()));
     let (kind, statuses) = (query.kind.map(StreamKind::as_str), json!(query.statuses));
@@ -64,22 +56,45 @@ pub(crate) fn list(db: &Db, query: &ListQuery) -> Fallible<Vec<Listed>> {
 }
 
 /// A unique key that is taken at a time.
-pub(crate) fn key(db: &Db, place: &[String; 3], now: Timestamp) -> Fallible<Option<KeyRow>> {
+pub(crate) fn key(db: &Db, place: [&str; 3], now: Timestamp) -> Fallible<Option<KeyRow>> {
     let [tenant, namespace, key] = place;
     db.one(
-        "SELECT name, digest, answer, keys.expires_at FROM keys JOIN streams ON id = stream
+        "SELECT name, digest, answer, keys.expires_at FROM keys LEFT JOIN streams ON id = stream
          WHERE keys.tenant = ?1 AND namespace = ?2 AND key = ?3
            AND (keys.expires_at IS NULL OR keys.expires_at > ?4)",
         params![tenant, namespace, key, now.0],
         |row| {
             Ok(KeyRow {
-                stream: id(row, 0)?,
+                stream: row.get::<_, Option<String>>(0)?.map(StreamId::new),
                 digest: row.get::<_, Option<_>>(1)?.map(Digest),
                 answer: row.get(2)?,
                 expires_at: row.get::<_, Option<_>>(3)?.map(Timestamp),
             })
         },
     )
+}
+
+/// Puts a key in the place of the one that was seen.
+pub(crate) fn put_key(
+    db: &Db,
+    tenant: &str,
+    claim: &KeyClaim,
+    seen: Option<&KeyRow>,
+    now: Timestamp,
+) -> Fallible<()> {
+    if key(db, [tenant, &claim.namespace, &claim.key], now)?.as_ref() != seen {
+        return Err(StoreError::key_taken(claim).into());
+    }
+    write_key(db, tenant, claim, None)
+}
+
+/// Writes a key, in the place of the row of that name if there is one.
+pub(crate) fn write_key(db: &Db, of: &str, claim: &KeyClaim, stream: Option<i64>) -> Fallible<()> {
+    let (name, key, answer) = (&claim.namespace, &claim.key, &claim.answer);
+    let (digest, at) = (claim.digest.map(|d| d.0), claim.expires_at.map(|at| at.0));
+    let sql = "INSERT OR REPLACE INTO keys VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let row = params![of, name, key, stream, digest, answer, at];
+    db.run(sql, row).map(drop)
 }
 
 /// The oldest messages.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kernel::batch::Batch;
+use kernel::batch::{Batch, KeyClaim};
 use kernel::digest::Digest;
 use kernel::ids::{HolderId, StreamId, TenantId};
 use kernel::time::Timestamp;
@@ -115,6 +115,16 @@ pub trait Store: Send + Sync + 'static {
         namespace: &str,
         key: &str,
     ) -> Result<Option<KeyRow>, StoreError>;
+
+    /// Puts a unique key on record that belongs to no stream, in the place of what the caller saw
+    /// under its name: `seen` is what [`Store::key`] answered. `Conflict::Key` when something else
+    /// is there now. A claim that has expired already frees the key.
+    async fn put_key(
+        &self,
+        tenant: &TenantId,
+        claim: KeyClaim,
+        seen: Option<KeyRow>,
+    ) -> Result<(), StoreError>;
 
     /// Keeps a checkpoint, replacing one of the same or a shorter length. One that folds fewer
     /// events than the one kept, or more than the log holds, is ignored. `Missing` for an

@@ -1,5 +1,7 @@
 //! What can go wrong in a store, by what the caller does next.
 
+use kernel::batch::KeyClaim;
+
 /// Why a store refused or failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
@@ -18,6 +20,14 @@ pub enum StoreError {
     /// The store could not do it now; nothing was acknowledged. Trying again is safe.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
+}
+
+impl StoreError {
+    /// The refusal of a claim whose key is taken.
+    pub fn key_taken(claim: &KeyClaim) -> Self {
+        let (namespace, key) = (claim.namespace.clone(), claim.key.clone());
+        Self::Conflict(Conflict::Key { namespace, key })
+    }
 }
 
 /// Which row was taken.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kernel::batch::Batch;
+use kernel::batch::{Batch, KeyClaim};
 use kernel::digest::Digest;
 use kernel::ids::{HolderId, StreamId, TenantId};
 use kernel::time::Timestamp;
@@ -85,6 +85,7 @@ pub enum Method {
     Release,
     Due,
     Key,
+    PutKey,
     PutCheckpoint,
     PutBlob,
     Blob,
@@ -269,6 +270,16 @@ impl Store for FaultyStore {
         key: &str,
     ) -> Result<Option<KeyRow>, StoreError> {
         self.through(Method::Key, self.inner.key(tenant, namespace, key))
+            .await
+    }
+
+    async fn put_key(
+        &self,
+        tenant: &TenantId,
+        claim: KeyClaim,
+        seen: Option<KeyRow>,
+    ) -> Result<(), StoreError> {
+        self.through(Method::PutKey, self.inner.put_key(tenant, claim, seen))
             .await
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kernel::batch::Batch;
+use kernel::batch::{Batch, KeyClaim};
 use kernel::digest::Digest;
 use kernel::ids::{HolderId, StreamId, TenantId};
 use kernel::time::Timestamp;
@@ -112,6 +112,16 @@ impl Store for MemoryStore {
             .lock()
             .key(tenant, namespace, key, self.now())
             .cloned())
+    }
+
+    async fn put_key(
+        &self,
+        tenant: &TenantId,
+        claim: KeyClaim,
+        seen: Option<KeyRow>,
+    ) -> Result<(), StoreError> {
+        let now = self.now();
+        self.tables.lock().put_key(tenant, claim, seen, now)
     }
 
     async fn put_checkpoint(

@@ -6,7 +6,7 @@ use kernel::ids::Seq;
 use kernel::time::Timestamp;
 
 use crate::codec::{self, Encoded};
-use crate::{Conflict, Epoch, Guard, Hold, HoldChange, StoreError, assert_appendable};
+use crate::{Epoch, Guard, Hold, HoldChange, StoreError, assert_appendable};
 
 /// An append, with everything encoded that goes into rows as text or bytes.
 #[derive(Debug)]
@@ -90,8 +90,7 @@ impl Prepared {
                     && earlier.expires_at.is_none_or(|at| now < at)
             });
             if twice || taken(claim)? {
-                let (namespace, key) = (claim.namespace.clone(), claim.key.clone());
-                return Err(StoreError::Conflict(Conflict::Key { namespace, key }).into());
+                return Err(StoreError::key_taken(claim).into());
             }
         }
         Ok(())

@@ -143,8 +143,8 @@ pub struct DueAnswer {
 /// A unique key on record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRow {
-    /// The stream that claimed it.
-    pub stream: StreamId,
+    /// The stream that claimed it; `None` for one that was put apart from any batch.
+    pub stream: Option<StreamId>,
     /// The digest of the claiming request.
     pub digest: Option<Digest>,
     /// The answer to give again.

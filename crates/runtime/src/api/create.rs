@@ -75,7 +75,7 @@ impl Api {
             .map_err(|denied| ApiError::denied(denied, Thing::Run))?;
         let owner = owner(who, &order)?;
         if let Some(keyed) = &order.keyed
-            && let Some(again) = self.replayed(&owner.tenant, keyed).await?
+            && let Some(again) = self.replayed(who, keyed).await?
         {
             return Ok(Created::Again(again));
         }
@@ -114,7 +114,7 @@ impl Api {
             order
                 .keyed
                 .iter()
-                .map(|keyed| keyed.claim(&owner.tenant, status, now)),
+                .map(|keyed| keyed.claim(who, status, now)),
         );
         let mut create = Create::new(order.inputs, order.transport, start);
         create.tags = order.tags;
@@ -147,7 +147,7 @@ impl Api {
             Err(DoorError::KeyTaken { .. }) => {
                 // An equal request was faster by a moment.
                 if let Some(keyed) = &order.keyed
-                    && let Some(again) = self.replayed(&owner.tenant, keyed).await?
+                    && let Some(again) = self.replayed(who, keyed).await?
                 {
                     return Ok(Created::Again(again));
                 }

@@ -19,7 +19,7 @@ mod workflows;
 pub use create::{Created, RunOrder, Twins};
 pub use error::{ApiError, Thing};
 pub use follow::{LogPage, Tail};
-pub use idempotency::{KeyedBy, Replayed};
+pub use idempotency::{Begun, KeptAnswer, Keyed, KeyedBy, Replayed};
 pub use list::{RunFilter, RunPage};
 pub use read::Version;
 pub use workflows::{Described, Registered};

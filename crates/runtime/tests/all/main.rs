@@ -7,6 +7,7 @@ mod engine;
 mod faults;
 mod forks;
 mod http;
+mod idempotency;
 mod jwt;
 mod peer;
 mod process;

@@ -1,6 +1,5 @@
 //! Creating runs.
 
-use hyper::header::HeaderName;
 use hyper::{Method, StatusCode};
 use kernel::digest::Digest;
 use kernel::problem::{ProblemCode, Problems};
@@ -8,12 +7,10 @@ use runtime::access::Action;
 use runtime::api::{ApiError, Created, KeyedBy, RunOrder, Twins};
 use serde_json::{Map, Value, json};
 
+use crate::idempotency::{self, REPLAYED};
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
-
-/// Says whether an answer was given before.
-const REPLAYED: HeaderName = HeaderName::from_static("openwop-idempotent-replay");
 
 /// The routes of this group.
 pub(super) fn routes() -> Vec<Route> {
@@ -43,9 +40,18 @@ pub(super) fn routes() -> Vec<Route> {
     )]
 }
 
-async fn create(mut cx: Cx) -> Result<Reply, Problem> {
+async fn create(cx: Cx) -> Result<Reply, Problem> {
+    let is_keyed = cx.headers.contains_key(idempotency::KEY);
+    create_once(cx).await.map_err(|problem| match is_keyed {
+        true => problem.first_answer(),
+        false => problem,
+    })
+}
+
+/// The key is claimed in the transaction that creates the run, and so not by the pipeline.
+async fn create_once(mut cx: Cx) -> Result<Reply, Problem> {
     let who = cx.who()?;
-    let key = idempotency_key(&cx)?;
+    let key = idempotency::key(&cx.headers)?;
     let twins = match cx.header("x-dedup")? {
         Some(value) if value.eq_ignore_ascii_case("enforce") => Twins::Refused,
         Some(_) => return Err(Problem::invalid("X-Dedup is enforce or left out")),
@@ -85,14 +91,6 @@ async fn create(mut cx: Cx) -> Result<Reply, Problem> {
         true => reply.with(REPLAYED, replayed),
         false => reply,
     })
-}
-
-fn idempotency_key(cx: &Cx) -> Result<Option<String>, Problem> {
-    match cx.header("idempotency-key")? {
-        Some(key) if (1..=255).contains(&key.trim().len()) => Ok(Some(key.trim().to_owned())),
-        Some(_) => Err(Problem::invalid("Idempotency-Key has 1 to 255 characters")),
-        None => Ok(None),
-    }
 }
 
 /// Reads the closed body of a creation, listing everything that is wrong with it.

@@ -38,6 +38,7 @@ pub(super) fn routes() -> Vec<Route> {
                 responses: &[(200, "RunStatus")],
             },
         )
+        .keyed()
     };
     vec![
         Route::new(

@@ -41,7 +41,8 @@ pub(super) fn routes() -> Vec<Route> {
                 request: Some("Workflow"),
                 responses: &[(201, "RegisteredWorkflow")],
             },
-        ),
+        )
+        .keyed(),
         Route::new(
             Method::GET,
             "/v1/workflows/{workflowId}",
@@ -67,7 +68,8 @@ pub(super) fn routes() -> Vec<Route> {
                 request: Some("Workflow"),
                 responses: &[(200, "RegisteredWorkflow")],
             },
-        ),
+        )
+        .keyed(),
     ]
 }
 

@@ -6,6 +6,7 @@ mod creating;
 mod events;
 mod host;
 mod hostile;
+mod idempotency;
 mod load;
 mod reading;
 mod schemas;

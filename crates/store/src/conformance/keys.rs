@@ -2,6 +2,8 @@
 
 use kernel::batch::KeyClaim;
 use kernel::digest::Digest;
+use kernel::ids::TenantId;
+use kernel::time::Timestamp;
 
 use super::world::*;
 use crate::*;
@@ -20,7 +22,7 @@ pub(super) async fn a_claimed_key_is_found_as_it_was_claimed(mut w: World<'_>) {
     w.reopen().await;
     let tenant = log.header.tenant();
     let row = KeyRow {
-        stream: log.id().clone(),
+        stream: Some(log.id().clone()),
         digest: claim.digest,
         answer: claim.answer,
         expires_at: claim.expires_at,
@@ -30,7 +32,7 @@ pub(super) async fn a_claimed_key_is_found_as_it_was_claimed(mut w: World<'_>) {
         Ok(Some(row))
     );
     let bare = KeyRow {
-        stream: log.id().clone(),
+        stream: Some(log.id().clone()),
         digest: None,
         answer: None,
         expires_at: None,
@@ -102,7 +104,7 @@ pub(super) async fn an_expired_key_is_free(w: World<'_>) {
     let row = w.key(&tenant, "dedup", "k").await.unwrap().unwrap();
     assert_eq!(
         (&row.stream, row.expires_at),
-        (two.id(), Some(expiry.plus(SECOND)))
+        (&Some(two.id().clone()), Some(expiry.plus(SECOND)))
     );
     assert_eq!(
         w.try_put(one.next(["no"]).key("k", None)).await,
@@ -118,7 +120,7 @@ pub(super) async fn an_expired_key_is_free(w: World<'_>) {
     w.purge(one.id(), "gone").await.unwrap();
     assert_eq!(
         w.key(&tenant, "dedup", "k").await.unwrap().unwrap().stream,
-        *two.id()
+        Some(two.id().clone())
     );
 }
 
@@ -142,7 +144,7 @@ pub(super) async fn keys_of_tenants_are_apart(w: World<'_>) {
         .await
         .unwrap()
         .unwrap();
-    assert_eq!(row.stream, *ours.id());
+    assert_eq!(row.stream, Some(ours.id().clone()));
     assert_eq!(w.key(&"initech".into(), "dedup", "k").await, Ok(None));
 }
 
@@ -174,6 +176,116 @@ pub(super) async fn one_of_many_racing_claims_of_a_key_wins(w: World<'_>) {
         }
     }
     let row = w.key(&"acme".into(), "dedup", "k").await.unwrap().unwrap();
-    assert_eq!(won, [row.stream]);
+    assert_eq!(won, [row.stream.unwrap()]);
     assert_eq!(w.fed(Position(0)).await.len(), 1);
+}
+
+fn request(key: &str, answer: &str, expires_at: Option<Timestamp>) -> KeyClaim {
+    KeyClaim {
+        namespace: "dedup".into(),
+        key: key.into(),
+        digest: Some(Digest::of(b"request")),
+        answer: Some(answer.into()),
+        expires_at,
+    }
+}
+
+pub(super) async fn a_key_without_a_stream_is_put_over_what_was_seen(mut w: World<'_>) {
+    let acme = TenantId::new("acme");
+    let at = Some(START.plus(SECOND));
+    let first = request("k", "begun", at);
+    w.put_key(&acme, first.clone(), None).await.unwrap();
+    w.reopen().await;
+    let row = KeyRow {
+        stream: None,
+        digest: first.digest,
+        answer: first.answer.clone(),
+        expires_at: at,
+    };
+    assert_eq!(w.key(&acme, "dedup", "k").await, Ok(Some(row.clone())));
+    // Who saw nothing, or something else, comes too late.
+    let other = KeyRow {
+        answer: None,
+        ..row.clone()
+    };
+    for seen in [None, Some(other)] {
+        let late = w.put_key(&acme, request("k", "late", at), seen).await;
+        assert_eq!(late, Err(key_taken("k")));
+    }
+    let done = request("k", "done", None);
+    w.put_key(&acme, done.clone(), Some(row.clone()))
+        .await
+        .unwrap();
+    let again = w.put_key(&acme, done, Some(row)).await;
+    assert_eq!(again, Err(key_taken("k")), "what was seen is not there now");
+    let found = w.key(&acme, "dedup", "k").await.unwrap().unwrap();
+    assert_eq!(found.answer.as_deref(), Some(&b"done"[..]));
+    // One that has expired already frees it.
+    let free = request("k", "", Some(START));
+    w.put_key(&acme, free, Some(found)).await.unwrap();
+    assert_eq!(w.key(&acme, "dedup", "k").await, Ok(None));
+    w.put_key(&acme, request("k", "new", at), None)
+        .await
+        .unwrap();
+    w.clock.advance(SECOND);
+    assert_eq!(w.key(&acme, "dedup", "k").await, Ok(None));
+    w.maintain_all().await;
+    w.put_key(&acme, request("k", "newer", None), None)
+        .await
+        .unwrap();
+}
+
+pub(super) async fn a_key_without_a_stream_stands_beside_those_of_streams(w: World<'_>) {
+    let acme = TenantId::new("acme");
+    let mut log = Log::of("acme", "run-1");
+    let draft = log.next(["a"]).key("of-run", None);
+    w.put(&mut log, draft).await;
+    w.put_key(&acme, request("k", "", None), None)
+        .await
+        .unwrap();
+    let late = w.put_key(&acme, request("of-run", "", None), None).await;
+    assert_eq!(late, Err(key_taken("of-run")));
+    let batch = Log::of("acme", "run-2").next(["no"]).key("k", None);
+    assert_eq!(w.try_put(batch).await, Err(key_taken("k")));
+    let others = TenantId::new("globex");
+    w.put_key(&others, request("k", "", None), None)
+        .await
+        .unwrap();
+    // Keys of streams go with them, others stay; and such a key may take the place of another.
+    let seen = w.key(&acme, "dedup", "of-run").await.unwrap();
+    w.put_key(&acme, request("of-run", "", None), seen)
+        .await
+        .unwrap();
+    w.purge(log.id(), "gone").await.unwrap();
+    for key in ["k", "of-run"] {
+        let row = w.key(&acme, "dedup", key).await.unwrap();
+        assert_eq!(row.expect("it stays").stream, None, "{key}");
+    }
+    assert_eq!(w.inspect().await, Ok(vec![]));
+}
+
+pub(super) async fn one_of_many_racing_puts_of_a_key_wins(w: World<'_>) {
+    let other = w.other().await;
+    let mut puts = Vec::new();
+    for n in 0..16 {
+        let store = if n % 2 == 0 {
+            w.store.clone()
+        } else {
+            other.clone()
+        };
+        puts.push(tokio::spawn(async move {
+            let claim = request("k", &n.to_string(), None);
+            let put = store.put_key(&"acme".into(), claim.clone(), None).await;
+            (claim.answer, put)
+        }));
+    }
+    let mut won = Vec::new();
+    for put in puts {
+        match put.await.unwrap() {
+            (answer, Ok(())) => won.push(answer),
+            (_, refused) => assert_eq!(refused, Err(key_taken("k"))),
+        }
+    }
+    let row = w.key(&"acme".into(), "dedup", "k").await.unwrap().unwrap();
+    assert_eq!(won, [row.answer]);
 }

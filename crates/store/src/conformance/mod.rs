@@ -144,6 +144,9 @@ macro_rules! conformance {
                 a_key_claimed_as_expired_is_free_at_once
                 keys_of_tenants_are_apart
                 one_of_many_racing_claims_of_a_key_wins
+                a_key_without_a_stream_is_put_over_what_was_seen
+                a_key_without_a_stream_stands_beside_those_of_streams
+                one_of_many_racing_puts_of_a_key_wins
             }
             outbox {
                 messages_wait_in_commit_order

@@ -45,6 +45,14 @@ pub(super) enum Op {
         namespace: u64,
         key: u64,
     },
+    /// Puts a key over what is there, or over what is not.
+    PutKey {
+        tenant: u64,
+        namespace: u64,
+        key: u64,
+        until: Option<i64>,
+        is_stale: bool,
+    },
     Checkpoint {
         stream: u64,
         ahead: i64,
@@ -208,10 +216,17 @@ impl Op {
                 queue: d.below(QUEUES),
                 limit: limit(d),
             },
-            66..69 => Self::Key {
+            66 => Self::Key {
                 tenant: d.below(TENANTS),
                 namespace: d.below(NAMESPACES),
                 key: d.below(KEYS),
+            },
+            67..69 => Self::PutKey {
+                tenant: d.below(TENANTS),
+                namespace: d.below(NAMESPACES),
+                key: d.below(KEYS),
+                until: flip(d).then(|| d.below(20_000) as i64 - 2_000),
+                is_stale: d.below(4) == 0,
             },
             69..73 => Self::Checkpoint {
                 stream,

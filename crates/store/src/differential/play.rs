@@ -148,6 +148,25 @@ impl Caller {
                 };
                 both!(put_checkpoint(log.id(), checkpoint.clone()), debug)
             }
+            Op::PutKey {
+                tenant: n,
+                namespace,
+                key,
+                until,
+                is_stale,
+            } => {
+                let (of, now) = (tenant(*n), self.clock.now());
+                let claim = kernel::batch::KeyClaim {
+                    namespace: format!("ns-{namespace}"),
+                    key: format!("key-{key}"),
+                    digest: (*key == 0).then(|| Digest::of(b"request")),
+                    answer: Some(b"answer".to_vec()),
+                    expires_at: until.map(|ms| Timestamp(now.0 + ms)),
+                };
+                let found = a.store.key(&of, &claim.namespace, &claim.key).await;
+                let seen = found.ok().flatten().filter(|_| !is_stale);
+                both!(put_key(&of, claim.clone(), seen.clone()), debug)
+            }
             Op::PutBlob {
                 tenant: n,
                 blob: of,

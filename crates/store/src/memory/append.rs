@@ -126,10 +126,7 @@ impl Tables {
                     .iter()
                     .any(|one| same(one) && lives(one.expires_at))
             {
-                return Err(StoreError::Conflict(Conflict::Key {
-                    namespace: claim.namespace.clone(),
-                    key: claim.key.clone(),
-                }));
+                return Err(StoreError::key_taken(claim));
             }
         }
         let is_there = |digest: &Digest| self.blobs.contains_key(&(tenant.clone(), *digest));
@@ -169,7 +166,7 @@ fn place(tenant: &TenantId, claim: &KeyClaim) -> (TenantId, String, String) {
 
 fn key_row(stream: &StreamId, claim: &KeyClaim) -> KeyRow {
     KeyRow {
-        stream: stream.clone(),
+        stream: Some(stream.clone()),
         digest: claim.digest,
         answer: claim.answer.clone(),
         expires_at: claim.expires_at,

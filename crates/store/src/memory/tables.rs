@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use kernel::batch::{IndexRow, Record};
+use kernel::batch::{IndexRow, KeyClaim, Record};
 use kernel::digest::Digest;
 use kernel::ids::{Seq, StreamId, TenantId};
 use kernel::stream::StreamHeader;
@@ -134,6 +134,28 @@ impl Tables {
             .filter(|row| row.expires_at.is_none_or(|at| now < at))
     }
 
+    pub(super) fn put_key(
+        &mut self,
+        tenant: &TenantId,
+        claim: KeyClaim,
+        seen: Option<KeyRow>,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let found = self.key(tenant, &claim.namespace, &claim.key, now);
+        if found != seen.as_ref() {
+            return Err(StoreError::key_taken(&claim));
+        }
+        let row = KeyRow {
+            stream: None,
+            digest: claim.digest,
+            answer: claim.answer,
+            expires_at: claim.expires_at,
+        };
+        let place = (tenant.clone(), claim.namespace, claim.key);
+        self.keys.insert(place, row);
+        Ok(())
+    }
+
     pub(super) fn put_checkpoint(
         &mut self,
         stream: &StreamId,
@@ -252,7 +274,8 @@ impl Tables {
         }
         let erased = self.streams.remove(stream).expect("it was just found");
         let tenant = erased.tenant();
-        self.keys.retain(|_, row| row.stream != *stream);
+        self.keys
+            .retain(|_, row| row.stream.as_ref() != Some(stream));
         self.feed.retain(|_, (of, _)| of != stream);
         self.outbox.retain(|_, message| message.source != *stream);
         for digest in &erased.blobs {

@@ -1,0 +1,132 @@
+//! `Idempotency-Key` of HTTP: one effect and one answer for equal requests.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use bytes::Bytes;
+use hyper::header::{HeaderMap, HeaderName};
+use hyper::{StatusCode, Uri};
+use kernel::digest::Digest;
+use kernel::json::{self, Limits};
+use kernel::limits::MAX_JSON_DEPTH;
+use runtime::api::{KeptAnswer, Keyed, KeyedBy};
+
+use crate::pipeline;
+use crate::problem::Problem;
+use crate::reply::{JSON, Reply};
+use crate::route::{Cx, Route};
+
+/// The client's name for a request.
+pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// Says whether an answer was given before.
+pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("openwop-idempotent-replay");
+
+/// The key of a request.
+pub(crate) fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let mut given = headers.get_all(KEY).iter();
+    let Some(value) = given.next() else {
+        return Ok(None);
+    };
+    match (value.to_str().map(str::trim), given.next()) {
+        (Ok(key), None) if (1..=255).contains(&key.len()) => Ok(Some(key.to_owned())),
+        _ => Err(Problem::invalid(
+            "Idempotency-Key is given once and has 1 to 255 characters",
+        )),
+    }
+}
+
+/// Answers a request of a keyed route. One with a key goes on when its client hangs up, so that
+/// the answer is there when the client asks again.
+pub(crate) async fn answer(route: Arc<Route>, cx: Cx) -> Result<Reply, Problem> {
+    match key(&cx.headers)? {
+        None => pipeline::call(&route, cx).await,
+        Some(key) => {
+            let answered = tokio::spawn(once(route, cx, key)).await;
+            let result = answered.unwrap_or_else(|_| Err(Problem::internal()));
+            result.map_err(Problem::first_answer)
+        }
+    }
+}
+
+async fn once(route: Arc<Route>, mut cx: Cx, key: String) -> Result<Reply, Problem> {
+    let limits = cx.app.limits();
+    let body = cx
+        .bytes(limits.body_bytes.max(limits.definition_bytes))
+        .await?;
+    let keyed = KeyedBy {
+        key,
+        operation: operation(&route, &cx.params),
+        request: digest(&cx.uri, &body),
+    };
+    cx.body = Body::from(body);
+    let (app, who) = (cx.app.clone(), cx.who()?);
+    let begun = match app.api().begin(&who, &keyed).await? {
+        Keyed::Again(KeptAnswer { status, body }) => {
+            let status = StatusCode::from_u16(status).map_err(|_| Problem::internal())?;
+            return Ok(Reply::bytes(status, JSON, body.into()).with(REPLAYED, "true"));
+        }
+        Keyed::First(begun) => begun,
+    };
+    let id = cx.trace.id.clone();
+    let result = pipeline::call(&route, cx).await;
+    if let Err(error) = app.api().finish(begun, kept(&result)).await {
+        let request_id = id.to_str().unwrap_or("-");
+        tracing::warn!(%error, request_id, "an answer was not kept under its key");
+    }
+    result.map(|reply| reply.with(REPLAYED, "false"))
+}
+
+/// The operation and what it is done to. Both spellings of a verb are one operation.
+fn operation(route: &Route, params: &[(String, String)]) -> String {
+    let mut path = route.path.replace("}:", "}/");
+    for (name, value) in params {
+        path = path.replace(&format!("{{{name}}}"), value);
+    }
+    format!("{} {path}", route.method)
+}
+
+/// What makes two requests equal: the body, whatever the order and spacing of its JSON, and the
+/// query.
+fn digest(uri: &Uri, body: &[u8]) -> Digest {
+    let limits = Limits {
+        max_bytes: usize::MAX,
+        max_depth: MAX_JSON_DEPTH,
+    };
+    let mut bytes = match json::parse(body, limits) {
+        Ok(value) => json::canonical(&value),
+        Err(_) => body.to_vec(),
+    };
+    bytes.push(0);
+    bytes.extend_from_slice(uri.query().unwrap_or_default().as_bytes());
+    Digest::of(&bytes)
+}
+
+/// What is answered again: what was done, and refusals that would be given again. One for which
+/// the client can mend its request or its credential, or just wait, leaves the key free.
+fn kept(result: &Result<Reply, Problem>) -> Option<KeptAnswer> {
+    let (status, body) = match result {
+        Ok(Reply::Whole { status, body, .. }) => (*status, body.clone()),
+        Ok(Reply::Ready(_)) => return None,
+        Err(problem) => {
+            let is_mendable = matches!(
+                problem.status,
+                StatusCode::UNAUTHORIZED
+                    | StatusCode::FORBIDDEN
+                    | StatusCode::REQUEST_TIMEOUT
+                    | StatusCode::TOO_MANY_REQUESTS
+            );
+            let waits = problem.retry_after.is_some();
+            if is_mendable || waits || problem.code == "validation_error" {
+                return None;
+            }
+            let body = problem.envelope().to_string();
+            (problem.status, Bytes::from(body))
+        }
+    };
+    let is_final = status.is_success() || status.is_client_error();
+    let body = is_final.then(|| String::from_utf8(body.into()).ok())??;
+    Some(KeptAnswer {
+        status: status.as_u16(),
+        body,
+    })
+}
