@@ -26,6 +26,7 @@ use crate::nodes::{Ports, Registry};
 use crate::plans::{Plans, Prepared};
 use crate::redact::Redactor;
 use crate::seal::Seal;
+use crate::upkeep::Upkeep;
 
 /// How an engine behaves.
 #[derive(Clone, Debug)]
@@ -45,6 +46,8 @@ pub struct EngineOptions {
     pub poll: Duration,
     /// Which runs the worker takes.
     pub scope: Scope,
+    /// How it looks after its store, if it does.
+    pub upkeep: Option<Upkeep>,
 }
 
 impl Default for EngineOptions {
@@ -57,6 +60,7 @@ impl Default for EngineOptions {
             hold_ttl: Duration::from_secs(10),
             poll: Duration::from_millis(500),
             scope: Scope::Everything,
+            upkeep: None,
         }
     }
 }
@@ -162,12 +166,15 @@ impl Engine {
         self.inner.ports.keyring.clone()
     }
 
-    /// Starts the worker, the renewal of holds and the delivery of the outbox.
+    /// Starts the worker, the renewal of holds, the delivery of the outbox and the upkeep.
     pub fn start(&self) {
         let tasks = &self.inner.tasks;
         tasks.spawn(crate::worker::work(self.clone()));
         tasks.spawn(crate::holds::renew(self.clone()));
         tasks.spawn(crate::outbox::deliver(self.clone()));
+        if let Some(upkeep) = self.inner.options.upkeep {
+            tasks.spawn(crate::upkeep::keep(self.clone(), upkeep));
+        }
     }
 
     /// Stops in order: nothing new is claimed; what runs may end within `grace`; what is left is
@@ -295,7 +302,8 @@ impl Engine {
             id: Some(stream),
             ..new
         };
-        self.inner.door.fork(source, new).await
+        let holder = &self.inner.options.holder;
+        self.inner.door.fork(source, new, holder).await
     }
 
     /// Does something to a run: through whoever drives it in this process, else from outside.

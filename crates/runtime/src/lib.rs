@@ -10,6 +10,7 @@ pub mod definitions;
 pub mod door;
 mod drive;
 pub mod engine;
+pub mod erase;
 pub mod hints;
 pub mod holder;
 mod holds;
@@ -24,6 +25,7 @@ mod seal;
 pub mod secrets;
 mod sinks;
 pub mod supervisor;
+pub mod upkeep;
 mod worker;
 
 pub use door::{Done, Door, DoorError, ForkFailed, ForkOrder, Forked, RegistryError};

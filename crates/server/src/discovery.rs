@@ -54,6 +54,11 @@ fn families(limits: &Limits) -> Map<String, Value> {
             "conditionalRunGet": true,
             "contentEncodings": ENCODINGS,
         },
+        "replay": {
+            "supported": true,
+            "modes": ["replay", "branch"],
+            "sideEffectSuppression": "recorded-outcome",
+        },
         "subWorkflow": { "inputMapping": true },
         "idempotency": { "crossRegion": "single-region" },
     });

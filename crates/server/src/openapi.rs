@@ -151,6 +151,42 @@ fn schemas() -> Value {
         "CancelOrder": {
             "type": "object", "additionalProperties": true, "properties": { "reason": text },
         },
+        "ForkOrder": {
+            "type": "object", "required": ["mode"],
+            "properties": {
+                "mode": { "enum": ["replay", "branch"] },
+                "fromSeq": { "type": "integer", "minimum": 0 },
+                "runOptionsOverlay": {
+                    "type": "object",
+                    "properties": {
+                        "configurable": object, "metadata": object,
+                        "tags": { "type": "array", "items": text },
+                    },
+                },
+            },
+        },
+        "ForkedRun": {
+            "type": "object",
+            "required": ["runId", "sourceRunId", "fromSeq", "mode", "status", "eventsUrl"],
+            "properties": {
+                "runId": run, "sourceRunId": run, "status": status, "eventsUrl": text,
+                "fromSeq": { "type": "integer", "minimum": 0 },
+                "mode": { "enum": ["replay", "branch"] },
+                "divergedAtSeq": { "type": "integer", "minimum": 0 },
+            },
+        },
+        "RunDiff": {
+            "type": "object", "required": ["a", "b", "eventDiffs", "stateDiff"],
+            "properties": {
+                "a": run, "b": run, "divergedAtSeq": { "type": ["integer", "null"] },
+                "eventDiffs": { "type": "array", "items": object }, "stateDiff": object,
+                "truncated": { "type": "boolean" },
+            },
+        },
+        "RunAncestry": {
+            "type": "object", "required": ["runId", "hostId", "parent"],
+            "properties": { "runId": run, "hostId": text, "parent": { "type": ["object", "null"] } },
+        },
         "EventPage": {
             "type": "object", "required": ["events", "isComplete"],
             "properties": {

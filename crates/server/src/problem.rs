@@ -5,6 +5,7 @@
 //! definitions hold.
 
 use hyper::StatusCode;
+use kernel::fork::ForkError;
 use kernel::problem::{ProblemCode, Problems};
 use kernel::run::Rejection;
 use runtime::api::{ApiError, Thing};
@@ -268,6 +269,14 @@ fn known_path(path: &str) -> String {
         "budget",
         "callbackUrl",
         "reason",
+        "runOptionsOverlay",
+        "fromSeq",
+        "target",
+        "signal",
+        "rating",
+        "correction",
+        "eventId",
+        "note",
     ];
     let known = |part: &str| WORDS.contains(&part) || part.parse::<u32>().is_ok();
     path.split('/')
@@ -377,6 +386,7 @@ impl From<ApiError> for Problem {
             )
             .retry_after(1),
             ApiError::Rejected(rejection) => Self::from(rejection),
+            ApiError::Fork(refused) => Self::from(refused),
             ApiError::Store(error) => Self::from(error),
         }
     }
@@ -416,6 +426,27 @@ impl From<Rejection> for Problem {
             Rejection::AlreadyPaused => problem.with("runStatus", "paused"),
             Rejection::Stopping => problem.with("runStatus", "cancelling"),
             _ => problem,
+        }
+    }
+}
+
+impl From<ForkError> for Problem {
+    fn from(refused: ForkError) -> Self {
+        let message = refused.to_string();
+        let code = refused.code();
+        match refused {
+            ForkError::BeyondLog { len } => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message).with("events", len)
+            }
+            ForkError::Ended { seq } => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message).with("endedAtSeq", seq)
+            }
+            ForkError::OverlayOnReplay => Self::invalid(message),
+            ForkError::Rejected(rejection) => Self::from(rejection),
+            ForkError::Source(damage) => {
+                tracing::error!(%damage, "the source of a fork is damaged");
+                Self::internal()
+            }
         }
     }
 }

@@ -113,7 +113,7 @@ async fn is_cut_off(door: &Door, run: &StreamId) -> Result<bool, Failure> {
         return Ok(false);
     }
     let run = door.load(run).await?;
-    Ok(run.is_copying() || run.is_replay())
+    Ok(run.is_forking())
 }
 
 /// Who drives a run, as far as can be told: a hold of a dead process is nobody's.

@@ -12,6 +12,7 @@ use runtime::api::Api;
 use runtime::door::Door;
 use runtime::engine::{Engine, EngineOptions, Scope};
 use runtime::holder;
+use runtime::upkeep::Upkeep;
 use server::{App, Gate, Limits};
 use store::ListQuery;
 use tokio::signal::unix::{SignalKind, signal};
@@ -21,6 +22,7 @@ use crate::data::Data;
 use crate::exit::{Exit, Failure, io_text};
 use crate::folders;
 use crate::session::{Form, Session};
+use crate::span::Span;
 use crate::{compose, env, lookup, talk};
 
 /// Runs driven at a time; more wait in the queue.
@@ -58,6 +60,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", env = env::AUTH, hide_env = true)]
     auth: Option<PathBuf>,
 
+    /// Erase runs so long after their end, such as 30d; without it they are kept
+    #[arg(long, value_name = "SPAN")]
+    retain_finished: Option<Span>,
+
     /// Serve a store that another server serves already
     #[arg(long)]
     join: bool,
@@ -78,6 +84,9 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let options = EngineOptions {
         scope: Scope::Everything,
         max_runs: MAX_RUNS,
+        upkeep: Some(Upkeep {
+            retain_finished: args.retain_finished.as_ref().map(|Span(kept)| *kept),
+        }),
         ..EngineOptions::default()
     };
     let engine = compose::engine_with(session, &door, &args.ports, options)?;

@@ -14,7 +14,8 @@
 //!
 //! **How it is written.** A fork of ordinary length is one append. A longer one takes several;
 //! until the last of a branch is durable its state says so ([`Run::is_copying`]): it is not
-//! runnable, has no timers, and takes no command. A replay is never runnable.
+//! runnable, has no timers, and takes no command. A replay is never runnable. Whoever makes one
+//! of several appends holds it; one that nobody holds was cut off ([`Run::is_forking`]).
 
 mod chunk;
 mod repeat;
@@ -28,7 +29,7 @@ use crate::ids::{Seq, StreamId};
 use crate::replay::{self, Divergence, ReplayError};
 use crate::run::cause::Start;
 use crate::run::{BadEvent, Command, Envelope, Overlay, Rejection, Run, RunEvent, decide};
-use crate::stream::{ForkMode, Origin, StreamHeader};
+use crate::stream::{ForkMode, Origin, Policy, StreamHeader};
 use crate::time::Timestamp;
 use chunk::Chunk;
 use repeat::Repeat;
@@ -44,6 +45,8 @@ pub struct NewFork {
     pub at: Seq,
     /// What a branch has other than its source.
     pub overlay: Overlay,
+    /// How a branch is driven, where otherwise than its source. A replay is driven by nobody.
+    pub policy: Option<Policy>,
 }
 
 /// Why there is no fork.
@@ -159,6 +162,16 @@ impl Fork {
         }
     }
 
+    /// Whether the batches given so far are all of it.
+    pub fn is_whole(&self) -> bool {
+        match &self.stage {
+            Stage::Copying => false,
+            Stage::Done => true,
+            // Whatever becomes of it, a replay ends.
+            Stage::Repeating(_) => self.run().is_settled(),
+        }
+    }
+
     /// The next batch to append; `None` when the fork is whole.
     ///
     /// # Errors
@@ -260,6 +273,10 @@ fn header(source: &StreamHeader, new: &NewFork, seq: Seq, now: Timestamp) -> Str
             root,
         }),
         parent,
+        policy: match (new.mode, &new.policy) {
+            (ForkMode::Branch, Some(policy)) => policy.clone(),
+            _ => source.policy.clone(),
+        },
         predecessor: None,
         ..source.clone()
     }

@@ -7,6 +7,9 @@ use crate::run::schedule;
 use crate::run::state::{End, Phase, Run, RunState};
 use crate::stream::StreamKind;
 
+/// What the summary of an index row says of a fork in the making.
+pub const FORKING: &str = "forking";
+
 /// The index row of a run stream, always `RunIndex::of(fold(log))`.
 #[derive(Debug)]
 pub struct RunIndex;
@@ -29,7 +32,11 @@ impl RunIndex {
             runnable: is_runnable(run),
             queue: header.policy.queue.clone(),
             priority: header.policy.priority,
-            concurrency_key: header.policy.concurrency_key.clone(),
+            // Nobody drives a fork in the making, nor a replay: neither is in anybody's way.
+            concurrency_key: match run.is_copying() || run.is_replay() {
+                true => None,
+                false => header.policy.concurrency_key.clone(),
+            },
             // Its parent started the source, not the fork.
             parent: match header.origin {
                 None => header.parent.as_ref().map(|parent| parent.run.clone()),
@@ -40,6 +47,7 @@ impl RunIndex {
             tags: facts.map(|facts| facts.tags.clone()).unwrap_or_default(),
             summary: match error {
                 Some(code) => json!({ "error": code }),
+                None if run.is_forking() => json!({ FORKING: true }),
                 None => json!({}),
             },
         }

@@ -21,7 +21,7 @@ pub use command::{ChannelWrite, Command, Completion, Create, Envelope, Outcome, 
 pub use decide::{Decided, Refused, decide};
 pub use event::{Artifact, Event, NodeError, RunEvent, Usage};
 pub use fold::BadEvent;
-pub use index::RunIndex;
+pub use index::{FORKING, RunIndex};
 pub use message::RunMessage;
 pub use rejection::Rejection;
 pub use state::{End, Facts, Head, NodeStatus, Phase, Run, RunState};

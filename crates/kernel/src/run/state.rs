@@ -485,6 +485,12 @@ impl Run {
         origin.mode == ForkMode::Branch && origin.seq > 0 && forked_from != Some(&origin.source)
     }
 
+    /// Whether this is a fork whose making is not over: a branch that is still copied, or a replay
+    /// that has not come to its end.
+    pub fn is_forking(&self) -> bool {
+        self.is_copying() || (self.is_replay() && !self.is_settled())
+    }
+
     /// The run's status as the wire and the index name it.
     pub fn status(&self) -> &'static str {
         if self.is_copying() {

@@ -1,7 +1,7 @@
 //! Forks of a world, each batch held against what a store and a worker rely on.
 
 use kernel::fork::{Fork, ForkError, NewFork};
-use kernel::run::{Overlay, RunIndex};
+use kernel::run::{FORKING, Overlay, RunIndex};
 use kernel::stream::ForkMode;
 
 use crate::laws;
@@ -32,6 +32,7 @@ impl World {
             mode,
             at,
             overlay,
+            policy: None,
         };
         // Some time after the source.
         let now = self.now.plus_ms(1_000);
@@ -49,7 +50,10 @@ impl World {
             world.run = folded;
             assert_eq!(batch.index(), &RunIndex::of(&world.run));
             appends += 1;
+            let is_marked = batch.index().summary.get(FORKING).is_some();
+            assert_eq!(is_marked, !fork.is_whole(), "who looks at a list can tell");
         }
+        assert!(fork.is_whole());
         assert_eq!(world.run.state, fork.run().state);
         assert_eq!(world.run.head, fork.run().head);
         laws::of_a_log(&world);

@@ -1,5 +1,6 @@
 //! Why the API did not do what was asked.
 
+use kernel::fork::ForkError;
 use kernel::ids::StreamId;
 use kernel::problem::Problems;
 use kernel::run::Rejection;
@@ -7,7 +8,7 @@ use kernel::time::Timestamp;
 use store::StoreError;
 
 use crate::access::{Denied, Scope};
-use crate::door::DoorError;
+use crate::door::{DoorError, ForkFailed};
 use crate::plans::PlanError;
 
 /// What somebody asked for that is not there.
@@ -78,6 +79,9 @@ pub enum ApiError {
     /// The rules refuse it.
     #[error(transparent)]
     Rejected(Rejection),
+    /// The run cannot be forked there.
+    #[error(transparent)]
+    Fork(ForkError),
     /// The store.
     #[error(transparent)]
     Store(StoreError),
@@ -110,6 +114,16 @@ impl From<DoorError> for ApiError {
             // Keys are claimed by creations and commands that look at them first.
             DoorError::KeyTaken { .. } => Self::KeyInFlight,
             DoorError::Store(error) => Self::Store(error),
+        }
+    }
+}
+
+impl From<ForkFailed> for ApiError {
+    fn from(failed: ForkFailed) -> Self {
+        match failed {
+            ForkFailed::Refused(ForkError::Rejected(rejection)) => Self::Rejected(rejection),
+            ForkFailed::Refused(refused) => Self::Fork(refused),
+            ForkFailed::Door(error) => error.into(),
         }
     }
 }

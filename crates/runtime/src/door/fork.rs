@@ -2,14 +2,15 @@
 //! other.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kernel::batch::KeyClaim;
 use kernel::fork::{Fork, ForkError, NewFork};
-use kernel::ids::{Seq, StreamId};
+use kernel::ids::{HolderId, Seq, StreamId};
 use kernel::replay::{self, Divergence, ReplayError};
 use kernel::run::{Overlay, Rejection, Run};
-use kernel::stream::{ForkMode, StreamKind};
-use store::{Conflict, Guard, HoldChange, Loaded, ReadFrom, StoreError};
+use kernel::stream::{ForkMode, Policy, StreamKind};
+use store::{Conflict, Guard, Hold, HoldChange, Loaded, ReadFrom, StoreError};
 
 use super::{Door, DoorError};
 use crate::engine::new_run_id;
@@ -25,6 +26,8 @@ pub struct ForkOrder {
     pub at: Option<Seq>,
     /// What a branch has other than its source.
     pub overlay: Overlay,
+    /// How a branch is driven, where otherwise than its source.
+    pub policy: Option<Policy>,
     /// Its id, where the caller must know it beforehand; else a new one is made.
     pub id: Option<StreamId>,
     /// Unique keys to claim with it.
@@ -38,6 +41,7 @@ impl ForkOrder {
             mode,
             at,
             overlay: Overlay::default(),
+            policy: None,
             id: None,
             keys: Vec::new(),
         }
@@ -64,6 +68,21 @@ pub enum ForkFailed {
     Door(#[from] DoorError),
 }
 
+/// How long a fork in the making is held without another append. What needs longer for one is
+/// taken for cut off.
+const HOLD: Duration = Duration::from_secs(60);
+
+fn take(holder: &HolderId) -> HoldChange {
+    HoldChange::Take {
+        holder: holder.clone(),
+        ttl: HOLD,
+    }
+}
+
+fn guard_of(hold: &Hold) -> Guard {
+    Guard::Holder(hold.epoch)
+}
+
 impl From<StoreError> for ForkFailed {
     fn from(error: StoreError) -> Self {
         Self::Door(error.into())
@@ -74,13 +93,18 @@ impl Door {
     /// Forks a run as its log stands. A replay is whole when this returns; a branch waits in its
     /// queue for whoever drives it.
     ///
-    /// A fork of several appends that is cut off by a crash stays behind: a branch that is not
-    /// runnable, or a replay that has not ended. Neither has any effect; both can be purged.
+    /// A fork of several appends is held by `holder` until it is whole. One that is cut off by a
+    /// crash has no effect and is nobody's any more: [`erase`](crate::erase) takes it away.
     ///
     /// # Errors
     /// `Refused` where there is nothing to fork at the place asked for; the rejection `Existing`
     /// when the id is taken; `KeyTaken` when a key is.
-    pub async fn fork(&self, source: &StreamId, new: ForkOrder) -> Result<Forked, ForkFailed> {
+    pub async fn fork(
+        &self,
+        source: &StreamId,
+        new: ForkOrder,
+        holder: &HolderId,
+    ) -> Result<Forked, ForkFailed> {
         let (source, plan) = self.whole(source).await?;
         let at = new.at.unwrap_or(match new.mode {
             ForkMode::Branch => source.next_seq,
@@ -96,23 +120,33 @@ impl Door {
             mode: new.mode,
             at,
             overlay,
+            policy: new.policy,
         };
         let now = self.store.now();
         let mut fork = Fork::new(source.header, plan, source.records, wanted, now)?;
         let mut keys = new.keys;
+        let mut hold = None;
         while let Some(batch) = fork.next_batch()? {
             let is_first = batch.first_seq() == 0;
             let batch = batch.claiming(std::mem::take(&mut keys));
-            let appended = self
-                .store
-                .append(batch, Guard::Outside, HoldChange::Keep)
-                .await;
-            appended.map_err(|error| match error {
+            let (guard, change) = match (&hold, fork.is_whole()) {
+                (None, true) => (Guard::Outside, HoldChange::Keep),
+                (None, false) => (Guard::Outside, take(holder)),
+                (Some(hold), true) => (guard_of(hold), HoldChange::Release),
+                (Some(hold), false) => (guard_of(hold), HoldChange::Keep),
+            };
+            let appended = self.store.append(batch, guard, change).await;
+            let appended = appended.map_err(|error| match error {
                 StoreError::Conflict(Conflict::Sequence) if is_first => {
                     DoorError::from(Rejection::Existing)
                 }
                 error => error.into(),
             })?;
+            hold = appended.hold.or(hold);
+            if let Some(held) = hold.as_ref().filter(|_| !fork.is_whole()) {
+                // Lost where somebody took it for cut off: the next append is fenced then.
+                self.store.renew(std::slice::from_ref(held), HOLD).await?;
+            }
             // Followers of a fork read what it copied from the store.
             self.hints.appended(fork.run(), &[], 0);
         }

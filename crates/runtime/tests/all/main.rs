@@ -15,3 +15,4 @@ mod recorder;
 mod sensitive;
 mod supervisor;
 mod support;
+mod upkeep;

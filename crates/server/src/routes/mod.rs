@@ -2,6 +2,7 @@
 
 mod create;
 mod events;
+mod forks;
 mod health;
 mod host;
 mod runs;
@@ -18,6 +19,7 @@ pub fn all() -> Vec<Route> {
         create::routes(),
         runs::routes(),
         events::routes(),
+        forks::routes(),
     ]
     .into_iter()
     .flatten()

@@ -34,12 +34,23 @@ fn call(route: &Route, run: &str) -> (Request, u16) {
         ("POST", "/v1/runs/{runId}/cancel" | "/v1/runs/{runId}:cancel") => {
             (path, Some(json!({})), 404)
         }
+        ("POST", "/v1/runs/{runId}:fork") => (path, Some(json!({ "mode": "replay" })), 404),
+        ("GET", "/v1/runs/{runId}:diff") => (format!("{path}?against={run}"), None, 404),
+        ("GET", "/v1/runs/{runId}/ancestry") => (path, None, 404),
         (method, path) => panic!("say here who may call {method} {path}, and what others see"),
     };
     let request = Request::new(route.method.as_str(), &path);
     match body {
         Some(body) => (request.json(&body), other_tenant),
         None => (request, other_tenant),
+    }
+}
+
+/// What a route needs besides the scope its table names.
+fn more_scopes(route: &Route) -> Vec<Scope> {
+    match route.path {
+        "/v1/runs/{runId}:fork" => vec![Scope::RunsRead],
+        _ => Vec::new(),
     }
 }
 
@@ -68,8 +79,14 @@ async fn every_route_refuses_nobody_and_who_lacks_the_scope() {
         let needs = &answer.json()["details"]["requiredScope"];
         assert_eq!(needs, action.scope().as_str(), "{what}");
 
-        let only = Scopes::Only(BTreeSet::from([action.scope()]));
-        let key = host.key_of("acme", None, only).await;
+        let mut enough = BTreeSet::from([action.scope()]);
+        for scope in more_scopes(&route) {
+            let key = host.key_of("acme", None, Scopes::Only(enough.clone()));
+            let answer = request.clone().key(&key.await).send(host.address).await;
+            assert_eq!(answer.refusal(403), "insufficient_scope", "{what}");
+            enough.insert(scope);
+        }
+        let key = host.key_of("acme", None, Scopes::Only(enough)).await;
         let answer = request.key(&key).send(host.address).await;
         assert!(
             ![401, 403].contains(&answer.status),

@@ -4,6 +4,7 @@ mod access;
 mod client;
 mod creating;
 mod events;
+mod forks;
 mod host;
 mod hostile;
 mod idempotency;

@@ -81,8 +81,26 @@ async fn answers_are_valid_by_the_protocols_schemas() {
             }
         }
     }
+    check_forks(&registry, &host).await;
     let refused = host.get("/v1/runs/run-0").await.json();
     if folder.join("error-envelope.schema.json").is_file() {
         check(&registry, "error-envelope.schema.json", &refused);
     }
+}
+
+async fn check_forks(registry: &Registry<'static>, host: &Host) {
+    let run = host.completed(&json!({ "workflowId": "three" })).await;
+    let other = host.completed(&json!({ "workflowId": "fails" })).await;
+    for against in [&run, &other] {
+        let path = format!("/v1/runs/{run}:diff?against={against}");
+        let diff = host.get(&path).await.json();
+        check(registry, "run-diff-response.schema.json", &diff);
+    }
+    let ancestry = host.get(&format!("/v1/runs/{run}/ancestry")).await.json();
+    check(registry, "run-ancestry-response.schema.json", &ancestry);
+    let body = json!({ "mode": "replay" });
+    let forked = host.post(&format!("/v1/runs/{run}:fork"), &body).await;
+    let replay = forked.json()["runId"].as_str().unwrap().to_owned();
+    let snapshot = host.get(&format!("/v1/runs/{replay}")).await.json();
+    check(registry, "run-snapshot.schema.json", &snapshot);
 }

@@ -1,9 +1,7 @@
 //! `runwright runs purge`.
 
-use kernel::ids::StreamId;
 use kernel::run::Run;
-use runtime::door::Door;
-use store::StoreError;
+use runtime::erase::{self, EraseError};
 
 use crate::compose;
 use crate::exit::{Exit, Failure};
@@ -39,9 +37,14 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let mut doomed = Vec::new();
     for name in &args.runs {
         let run = lookup::find_to_end(&door, name).await?;
-        family(&door, &run, &mut doomed).await?;
+        for run in erase::family(&door, &run).await? {
+            let is_new = |known: &Run| known.header.stream != run.header.stream;
+            if doomed.iter().all(is_new) {
+                doomed.push(run);
+            }
+        }
     }
-    if let Some(open) = doomed.iter().find(|run| !is_over(run)) {
+    if let Some(open) = doomed.iter().find(|run| !erase::is_over(run)) {
         let id = short(&open.header.stream);
         let what = format!("run {id} has not ended");
         return Err(Failure::new(what).hint(format!("`runwright runs cancel {id}` ends it")));
@@ -54,45 +57,14 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     // Children first: what is left when this is interrupted can still be named.
     for run in doomed.iter().rev() {
         let stream = &run.header.stream;
-        door.store().purge(stream, &args.reason).await?;
-        supervisor
-            .forget(stream)
-            .map_err(|error| Failure::file(&lookup::folder(session, stream), &error))?;
+        let erased = erase::erase(&door, &supervisor, stream, &args.reason).await;
+        erased.map_err(|error| match error {
+            EraseError::Files { error, .. } => {
+                Failure::file(&lookup::folder(session, stream), &error)
+            }
+            EraseError::Store(error) => error.into(),
+        })?;
     }
     talk::say(format!("{runs} erased"));
     Ok(Exit::Done)
-}
-
-/// A run and the runs it started, each behind its parent. What a fork copied names children too,
-/// but those are its source's.
-async fn family(door: &Door, root: &StreamId, into: &mut Vec<Run>) -> Result<(), Failure> {
-    let mut todo = vec![(root.clone(), None)];
-    while let Some((stream, parent)) = todo.pop() {
-        if into.iter().any(|run| run.header.stream == stream) {
-            continue;
-        }
-        let run = match door.load(&stream).await {
-            Ok(run) => run,
-            // Purged before, or never created.
-            Err(StoreError::Missing) if stream != *root => continue,
-            Err(error) => return Err(error.into()),
-        };
-        let started_by = run.header.parent.as_ref().map(|parent| &parent.run);
-        if parent.is_some() && started_by != parent.as_ref() {
-            continue;
-        }
-        todo.extend(
-            run.facts()
-                .into_iter()
-                .flat_map(|facts| facts.children.keys())
-                .map(|child| (child.clone(), Some(stream.clone()))),
-        );
-        into.push(run);
-    }
-    Ok(())
-}
-
-/// Whether a run has ended, or is a copy that was cut off and will never go on.
-fn is_over(run: &Run) -> bool {
-    run.is_settled() || run.is_copying() || run.is_replay()
 }

@@ -4,6 +4,8 @@
 //! protocol's schema closes an object, nothing is added to it; what this engine knows beyond
 //! the protocol goes into open objects only.
 
+mod ancestry;
+mod diff;
 mod event;
 mod fields;
 mod gate;
@@ -11,6 +13,8 @@ mod payload;
 mod snapshot;
 mod stream;
 
+pub use ancestry::ancestry;
+pub use diff::{Diff, MAX_DIFF_BYTES, MAX_DIFFS};
 pub use event::{EVENT_TYPES, event, event_caused_by, events};
 pub use snapshot::{RUN_STATUSES, snapshot};
 pub use stream::{Frame, StreamMode, StreamModes, UnsupportedModes, frame, is_urgent, state_frame};

@@ -104,7 +104,7 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             reason,
             attempts,
         } => Fields::new()
-            .text("runId", &header.stream)
+            .text("runId", header.root())
             .text("nodeId", node_id)
             .with("reason", reason)
             .with("attempts", attempts),
@@ -309,7 +309,7 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             meta,
         } => Fields::new()
             .text("nodeId", node_id)
-            .text("runId", &header.stream)
+            .text("runId", header.root())
             .with("visit", visit)
             .with("attempt", attempt)
             .with("channel", channel)

@@ -7,6 +7,7 @@ use kernel::definition::{NodeIx, Plan, PlanNode};
 use kernel::ids::{NodeId, StreamId};
 use kernel::run::state::{Child, NodeRun, OpenInterrupt, UsageTotal, timer};
 use kernel::run::{End, Facts, NodeStatus, Run, RunState};
+use kernel::stream::Origin;
 use kernel::time::Timestamp;
 use serde_json::{Map, Value};
 
@@ -52,6 +53,7 @@ pub fn snapshot(run: &Run) -> Value {
             .text("parentNodeId", &parent.node),
         None => doc,
     };
+    let doc = doc.maybe("forkedFrom", header.origin.as_ref().map(origin));
     let Some(facts) = run.facts() else {
         return doc.build();
     };
@@ -84,6 +86,15 @@ pub fn snapshot(run: &Run) -> Value {
     doc.maybe("interrupt", open.first())
         .filled("interrupts", &open)
         .maybe("metrics", facts.usage.as_ref().map(metrics))
+        .build()
+}
+
+/// Where a fork comes from. Beyond the protocol, which tells it once, to whoever forks.
+fn origin(origin: &Origin) -> Value {
+    Fields::new()
+        .text("runId", &origin.source)
+        .with("fromSeq", origin.seq)
+        .with("mode", origin.mode)
         .build()
 }
 

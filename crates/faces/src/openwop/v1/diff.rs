@@ -1,0 +1,129 @@
+//! Two runs side by side: a `RunDiffResponse`.
+//!
+//! Events are compared place by place, by what they say: type, node and payload. Ids, times and
+//! causes are of the run, not of what happened in it.
+
+use kernel::ids::Seq;
+use kernel::run::{Event, Run};
+use kernel::stream::StreamHeader;
+use serde_json::{Map, Value, json};
+
+use super::event::event;
+use super::snapshot::snapshot;
+
+/// Differences listed at most; the answer says that there are more.
+pub const MAX_DIFFS: usize = 1_000;
+/// Bytes of listed differences at most, but for one.
+pub const MAX_DIFF_BYTES: usize = 4 << 20;
+
+/// What a state is compared by, besides the maps of names in [`MAPS`].
+const WHOLE: [&str; 5] = [
+    "status",
+    "outputs",
+    "error",
+    "currentNodeId",
+    "configurable",
+];
+/// Parts of a state compared name by name.
+const MAPS: [&str; 3] = ["variables", "channels", "nodeStates"];
+/// What a node's state says of when, not of what.
+const TIMES: [&str; 3] = ["startedAt", "completedAt", "dueAt"];
+
+/// A comparison in the making. Give it the events of both runs in order, then their states.
+#[derive(Default)]
+pub struct Diff {
+    diverged_at: Option<Seq>,
+    diffs: Vec<Value>,
+    bytes: usize,
+    cut: bool,
+}
+
+impl Diff {
+    /// Compares the events at the next place; a run that has ended before has none. Answers
+    /// whether there is room for more.
+    pub fn pair(
+        &mut self,
+        seq: Seq,
+        a: Option<(&StreamHeader, &Event)>,
+        b: Option<(&StreamHeader, &Event)>,
+    ) -> bool {
+        if let (Some((_, a)), Some((_, b))) = (a, b)
+            && a.body == b.body
+        {
+            return true;
+        }
+        let shown = |side: Option<(&StreamHeader, &Event)>| side.map(|(of, it)| event(of, it));
+        let diff = match (shown(a), shown(b)) {
+            (Some(a), Some(b)) if said(&a) == said(&b) => return true,
+            (Some(a), Some(b)) => json!({ "seq": seq, "op": "changed", "aEvent": a, "bEvent": b }),
+            (Some(a), None) => json!({ "seq": seq, "op": "removed", "aEvent": a }),
+            (None, Some(b)) => json!({ "seq": seq, "op": "added", "bEvent": b }),
+            (None, None) => return true,
+        };
+        self.diverged_at.get_or_insert(seq);
+        self.bytes += diff.to_string().len();
+        self.diffs.push(diff);
+        self.cut = self.diffs.len() >= MAX_DIFFS || self.bytes >= MAX_DIFF_BYTES;
+        !self.cut
+    }
+
+    /// The answer. A run that has not ended makes it one about beginnings only.
+    pub fn build(self, a: &Run, b: &Run) -> Value {
+        let mut answer = json!({
+            "a": a.header.stream,
+            "b": b.header.stream,
+            "divergedAtSeq": self.diverged_at,
+            "eventDiffs": self.diffs,
+            "stateDiff": state_diff(&snapshot(a), &snapshot(b)),
+        });
+        if self.cut || !a.is_settled() || !b.is_settled() {
+            answer["truncated"] = json!(true);
+        }
+        answer
+    }
+}
+
+/// What two events have in common when they tell the same.
+fn said(event: &Value) -> [Option<&Value>; 3] {
+    ["type", "nodeId", "payload"].map(|name| event.get(name))
+}
+
+fn state_diff(a: &Value, b: &Value) -> Value {
+    let mut diff = Map::new();
+    for name in WHOLE {
+        if a.get(name) != b.get(name) {
+            diff.insert(name.to_owned(), sides(a.get(name), b.get(name)));
+        }
+    }
+    for name in MAPS {
+        let (a, b) = (&a[name], &b[name]);
+        let names = [a, b].into_iter().filter_map(Value::as_object);
+        let names: std::collections::BTreeSet<&String> = names.flat_map(Map::keys).collect();
+        let mut of_map = Map::new();
+        for key in names {
+            let (a, b) = (untimed(a.get(key)), untimed(b.get(key)));
+            if a != b {
+                of_map.insert(key.clone(), sides(a.as_ref(), b.as_ref()));
+            }
+        }
+        if !of_map.is_empty() {
+            diff.insert(name.to_owned(), Value::Object(of_map));
+        }
+    }
+    Value::Object(diff)
+}
+
+/// A value of both runs, left out where a run has none.
+fn sides(a: Option<&Value>, b: Option<&Value>) -> Value {
+    let both = [("a", a), ("b", b)].into_iter();
+    let there = both.filter_map(|(side, value)| Some((side.to_owned(), value?.clone())));
+    Value::Object(there.collect())
+}
+
+fn untimed(value: Option<&Value>) -> Option<Value> {
+    let mut value = value?.clone();
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|name, _| !TIMES.contains(&name.as_str()));
+    }
+    Some(value)
+}

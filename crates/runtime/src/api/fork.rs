@@ -1,0 +1,180 @@
+//! Forking runs, and where runs come from.
+
+use kernel::fork::ForkError;
+use kernel::ids::{Seq, StreamId};
+use kernel::problem::Problems;
+use kernel::run::{Overlay, Run};
+use kernel::stream::{ForkMode, Policy};
+use serde_json::{Map, Value};
+use store::StoreError;
+
+use super::error::Thing;
+use super::{Api, ApiError, options};
+use crate::access::{Action, Principal, Resource, What, authorise};
+use crate::door::ForkOrder;
+
+/// A fork somebody asks for.
+#[derive(Clone, Debug)]
+pub struct ForkRequest {
+    /// Replay or branch.
+    pub mode: ForkMode,
+    /// Events of the source below this sequence are copied. A replay may leave it out.
+    pub from: Option<Seq>,
+    /// What a branch has other than its source. Settings and metadata are laid over the
+    /// source's name by name; tags take the place of the source's.
+    pub overlay: Overlay,
+}
+
+/// A fork that was made.
+#[derive(Clone, Debug)]
+pub struct ForkedRun {
+    /// The fork.
+    pub run: StreamId,
+    /// The sequence from which on its log is its own. It lies below the one asked for where that
+    /// cuts through the ending of a run.
+    pub from: Seq,
+    /// How it stands: a replay has ended, a branch waits in its queue.
+    pub status: &'static str,
+    /// Where a replay left its source.
+    pub diverged_at: Option<Seq>,
+}
+
+/// Where a run comes from.
+#[derive(Clone, Debug)]
+pub struct Lineage {
+    /// The run that started it, with the type of the node that did, where the parent is still
+    /// there to say.
+    pub parent: Option<(StreamId, Option<String>)>,
+    /// The run it was forked from.
+    pub source: Option<(StreamId, Seq, ForkMode)>,
+}
+
+impl Api {
+    /// Whether the caller may fork a run that is there.
+    ///
+    /// # Errors
+    /// As [`Api::fork_run`].
+    pub async fn may_fork(&self, who: &Principal, source: &StreamId) -> Result<(), ApiError> {
+        authorise(who, Action::CreateRun, &Resource::own(who, What::Runs))
+            .map_err(|denied| ApiError::denied(denied, Thing::Run))?;
+        self.head(who, Action::ReadRun, source).await.map(drop)
+    }
+
+    /// Forks a run as its log stands. The fork belongs to whom the source belongs to.
+    ///
+    /// # Errors
+    /// `NotFound` and `Erased` for the source, `Fork` where it cannot be cut, `Invalid` for an
+    /// overlay that does not fit. Nothing is made then.
+    pub async fn fork_run(
+        &self,
+        who: &Principal,
+        source: &StreamId,
+        request: ForkRequest,
+    ) -> Result<ForkedRun, ApiError> {
+        self.may_fork(who, source).await?;
+        let run = self.run(who, source).await?;
+        if request.mode == ForkMode::Replay && !request.overlay.is_empty() {
+            return Err(ApiError::Fork(ForkError::OverlayOnReplay));
+        }
+        let (overlay, policy) = self.laid_over(&run, request.overlay)?;
+        let order = ForkOrder {
+            overlay,
+            policy,
+            ..ForkOrder::new(request.mode, request.from)
+        };
+        let (engine, source) = (self.engine.clone(), source.clone());
+        // A fork of several appends goes on when nobody waits for its answer any more.
+        let fork = async move { engine.fork(&source, order).await };
+        let forked = self.engine.inner.tasks.spawn(fork).await;
+        let forked = forked.map_err(|_| {
+            ApiError::Store(StoreError::Unavailable("the fork was stopped".into()))
+        })??;
+        let header = &forked.run.header;
+        let cut = header.origin.as_ref().map_or(0, |origin| origin.seq);
+        let asked = request.from.unwrap_or(cut);
+        Ok(ForkedRun {
+            run: header.stream.clone(),
+            from: match request.mode {
+                // What lies between was decided again to what it was, or `replay.diverged` says
+                // where it was not.
+                ForkMode::Replay => asked,
+                ForkMode::Branch => cut,
+            },
+            status: forked.run.status(),
+            diverged_at: forked.divergence.map(|divergence| divergence.seq),
+        })
+    }
+
+    /// An overlay as the fork keeps it, and how it is driven where that changes.
+    fn laid_over(
+        &self,
+        source: &Run,
+        overlay: Overlay,
+    ) -> Result<(Overlay, Option<Policy>), ApiError> {
+        let Some(facts) = source.facts() else {
+            return Ok((overlay, None));
+        };
+        let mut problems = Problems::new();
+        if let Some(tags) = &overlay.tags {
+            options::check_tags(tags, &mut problems);
+        }
+        let mut policy = None;
+        let configurable = overlay.configurable.map(|over| {
+            let laid = laid(&facts.configurable, over);
+            let of_source = &source.header.policy;
+            policy = Some(Policy {
+                queue: of_source.queue.clone(),
+                priority: of_source.priority,
+                concurrency_key: of_source.concurrency_key.clone(),
+                max_parallel: of_source.max_parallel,
+                ..options::policy(&laid, &mut problems)
+            });
+            self.schemas.check(&source.plan, &laid, &mut problems);
+            laid
+        });
+        problems.or(()).map_err(|problems| ApiError::Invalid {
+            what: "request",
+            problems,
+        })?;
+        let metadata = overlay.metadata.map(|over| laid(&facts.metadata, over));
+        let overlay = Overlay {
+            tags: overlay.tags,
+            metadata,
+            configurable,
+        };
+        Ok((overlay, policy))
+    }
+
+    /// Where a run comes from. What stands behind the caller's walls is not told.
+    ///
+    /// # Errors
+    /// As [`Api::version`].
+    pub async fn lineage(&self, who: &Principal, run: &StreamId) -> Result<Lineage, ApiError> {
+        let header = self.head(who, Action::ReadRun, run).await?.header;
+        let source = header.origin.as_ref();
+        let source = source.map(|origin| (origin.source.clone(), origin.seq, origin.mode));
+        // Its parent started the source, not the fork.
+        let parent = match (&source, header.parent) {
+            (None, Some(parent)) => {
+                let node_type = match self.run(who, &parent.run).await {
+                    Ok(run) => {
+                        let node = run.plan.node_ix(parent.node.as_str());
+                        node.map(|ix| run.plan.node(ix).type_id.clone())
+                    }
+                    Err(ApiError::NotFound(_) | ApiError::Erased { .. }) => None,
+                    Err(error) => return Err(error),
+                };
+                Some((parent.run, node_type))
+            }
+            _ => None,
+        };
+        Ok(Lineage { parent, source })
+    }
+}
+
+/// Settings over settings, name by name.
+fn laid(under: &Map<String, Value>, over: Map<String, Value>) -> Map<String, Value> {
+    let mut laid = under.clone();
+    laid.extend(over);
+    laid
+}

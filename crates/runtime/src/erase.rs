@@ -1,0 +1,94 @@
+//! Erasing runs: all of a run or nothing, and with it the runs it started.
+//!
+//! Each step can be the last one before a crash. What lies outside the store (the files of
+//! attempts) goes first, then what was said about the run, then the run itself, in one
+//! transaction that leaves its tombstone; children go before the run that names them. So what is
+//! left of an erasure that was cut short can still be named, and the next one ends it.
+
+use kernel::ids::StreamId;
+use kernel::run::{FORKING, Run};
+use store::{Listed, StoreError};
+
+use crate::door::Door;
+use crate::supervisor::Supervisor;
+
+/// What the tombstone of a fork says that was never whole.
+pub const CUT_OFF: &str = "the fork was cut off while it was made";
+
+/// Why a run was not erased.
+#[derive(Debug, thiserror::Error)]
+pub enum EraseError {
+    /// Its files could not be removed.
+    #[error("the files of run {run} cannot be removed: {error}")]
+    Files {
+        /// The run.
+        run: StreamId,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The store. `Conflict` where somebody holds the run.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A run and the runs it started, each behind its parent. What a fork copied names children too,
+/// but those are its source's.
+///
+/// # Errors
+/// The store's; `Missing` for an unknown root.
+pub async fn family(door: &Door, root: &StreamId) -> Result<Vec<Run>, StoreError> {
+    let mut family: Vec<Run> = Vec::new();
+    let mut todo = vec![(root.clone(), None)];
+    while let Some((stream, parent)) = todo.pop() {
+        if family.iter().any(|run| run.header.stream == stream) {
+            continue;
+        }
+        let run = match door.load(&stream).await {
+            Ok(run) => run,
+            // Erased before, or never created.
+            Err(StoreError::Missing) if stream != *root => continue,
+            Err(error) => return Err(error),
+        };
+        let started_by = run.header.parent.as_ref().map(|parent| &parent.run);
+        if parent.is_some() && started_by != parent.as_ref() {
+            continue;
+        }
+        todo.extend(
+            run.facts()
+                .into_iter()
+                .flat_map(|facts| facts.children.keys())
+                .map(|child| (child.clone(), Some(stream.clone()))),
+        );
+        family.push(run);
+    }
+    Ok(family)
+}
+
+/// Whether a run has ended, or is a copy that was cut off and will never go on.
+pub fn is_over(run: &Run) -> bool {
+    run.is_settled() || run.is_forking()
+}
+
+/// Whether a row of a list is that of a fork in the making.
+pub fn is_forking(row: &Listed) -> bool {
+    row.index.summary.get(FORKING).is_some()
+}
+
+/// Erases a run and all it left. Again is no error.
+///
+/// # Errors
+/// See [`EraseError`]; the run can still be named then.
+pub async fn erase(
+    door: &Door,
+    supervisor: &Supervisor,
+    run: &StreamId,
+    reason: &str,
+) -> Result<(), EraseError> {
+    let files = supervisor.forget(run);
+    files.map_err(|error| EraseError::Files {
+        run: run.clone(),
+        error,
+    })?;
+    door.store().purge(run, reason).await?;
+    Ok(())
+}

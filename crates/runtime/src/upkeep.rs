@@ -1,0 +1,242 @@
+//! What an engine does for its store beside driving runs: runs that ended long ago are erased,
+//! forks that were cut off are cleared away, and the store keeps its house.
+//!
+//! Nothing is remembered between two rounds: what has to go follows from the store and the clock,
+//! so a round that a crash ended is made up for by the next one.
+
+use std::time::Duration;
+
+use kernel::ids::StreamId;
+use kernel::stream::StreamKind;
+use kernel::time::Timestamp;
+use store::{Conflict, ListCursor, ListQuery, Listed, ReadFrom, StoreError};
+
+use crate::engine::Engine;
+use crate::erase::{self, EraseError};
+use crate::holder;
+
+/// Rows looked at at a time.
+const PAGE: usize = 256;
+/// How often the store is looked after at least.
+const SELDOM: Duration = Duration::from_secs(15 * 60);
+/// And at most.
+const OFTEN: Duration = Duration::from_secs(1);
+
+/// How an engine looks after its store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Upkeep {
+    /// How long a run is kept behind its end; for ever where it is not said.
+    pub retain_finished: Option<Duration>,
+}
+
+impl Upkeep {
+    /// The wait between two rounds.
+    fn every(&self) -> Duration {
+        let part = self.retain_finished.map(|kept| kept / 8);
+        part.map_or(SELDOM, |part| part.clamp(OFTEN, SELDOM))
+    }
+}
+
+/// What a round took away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cleared {
+    /// Runs whose time was over.
+    pub expired: usize,
+    /// Forks that were cut off.
+    pub cut_off: usize,
+}
+
+/// Rounds for as long as the engine runs.
+pub(crate) async fn keep(engine: Engine, upkeep: Upkeep) {
+    let drain = engine.inner.shutdown.drain.clone();
+    while !drain.is_cancelled() {
+        match round(&engine, upkeep).await {
+            Ok(Cleared {
+                expired: 0,
+                cut_off: 0,
+            }) => {}
+            Ok(cleared) => tracing::info!(
+                expired = cleared.expired,
+                cut_off = cleared.cut_off,
+                "runs were erased"
+            ),
+            Err(error) => tracing::warn!(%error, "the store was not looked after; trying again"),
+        }
+        tokio::select! {
+            biased;
+            () = drain.cancelled() => {}
+            () = tokio::time::sleep(upkeep.every()) => {}
+        }
+    }
+}
+
+/// One round. A run that cannot be erased now does not keep others from it.
+///
+/// # Errors
+/// The store's.
+pub async fn round(engine: &Engine, upkeep: Upkeep) -> Result<Cleared, StoreError> {
+    let mut cleared = Cleared::default();
+    if let Some(kept) = upkeep.retain_finished {
+        cleared.expired = erase_expired(engine, kept).await?;
+    }
+    cleared.cut_off = erase_cut_off(engine).await?;
+    while engine.inner.door.store().maintain().await? {}
+    Ok(cleared)
+}
+
+/// Erases the runs that ended longer ago than they are kept.
+async fn erase_expired(engine: &Engine, kept: Duration) -> Result<usize, StoreError> {
+    let now = engine.inner.door.store().now();
+    let kept = i64::try_from(kept.as_millis()).unwrap_or(i64::MAX);
+    let boundary = Timestamp(now.0.saturating_sub(kept));
+    // What ended at the boundary or before began no later.
+    let mut rows = Rows::of(ListQuery {
+        kind: Some(StreamKind::Run),
+        statuses: ["completed", "failed", "cancelled"]
+            .map(str::to_owned)
+            .into(),
+        after: Some(ListCursor {
+            created_at: boundary.plus_ms(1),
+            stream: StreamId::new(""),
+        }),
+        ..ListQuery::default()
+    });
+    let mut erased = 0;
+    while let Some(page) = rows.next(engine).await? {
+        for row in page {
+            let is_due = row.index.settled && row.index.updated_at <= boundary;
+            if is_due && !goes_with_its_parent(engine, &row).await? {
+                erased += erase_family(engine, &row.stream, boundary).await?;
+            }
+        }
+    }
+    Ok(erased)
+}
+
+/// A child is erased with the run that started it, however long that takes.
+async fn goes_with_its_parent(engine: &Engine, row: &Listed) -> Result<bool, StoreError> {
+    let Some(parent) = &row.index.parent else {
+        return Ok(false);
+    };
+    let store = engine.inner.door.store();
+    match store.load(parent, ReadFrom::Seq(u64::MAX), 0).await {
+        Ok(_) => Ok(true),
+        Err(StoreError::Missing) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+async fn erase_family(
+    engine: &Engine,
+    root: &StreamId,
+    boundary: Timestamp,
+) -> Result<usize, StoreError> {
+    let door = &engine.inner.door;
+    let family = match erase::family(door, root).await {
+        Ok(family) => family,
+        // Somebody else was faster.
+        Err(StoreError::Missing) => return Ok(0),
+        // What cannot be read is not erased: somebody has to look at it.
+        Err(StoreError::Corrupt(what)) => {
+            tracing::error!(run = %root, %what, "a run that expired cannot be read");
+            return Ok(0);
+        }
+        Err(error) => return Err(error),
+    };
+    let is_due = |run: &kernel::run::Run| erase::is_over(run) && run.head.at <= boundary;
+    if !family.iter().all(is_due) {
+        return Ok(0);
+    }
+    let mut erased = 0;
+    for run in family.iter().rev() {
+        match erase_one(engine, &run.header.stream, "its retention is over").await? {
+            true => erased += 1,
+            // What is named by another goes before it, or not at all.
+            false => break,
+        }
+    }
+    Ok(erased)
+}
+
+/// Erases forks in the making that nobody holds any more.
+async fn erase_cut_off(engine: &Engine) -> Result<usize, StoreError> {
+    let store = engine.inner.door.store();
+    let mut rows = Rows::of(ListQuery {
+        kind: Some(StreamKind::Run),
+        statuses: [
+            "pending",
+            "running",
+            "paused",
+            "waiting-approval",
+            "waiting-input",
+            "waiting-external",
+            "cancelling",
+        ]
+        .map(str::to_owned)
+        .into(),
+        ..ListQuery::default()
+    });
+    let mut erased = 0;
+    while let Some(page) = rows.next(engine).await? {
+        for row in page.iter().filter(|row| erase::is_forking(row)) {
+            let forking = &row.stream;
+            match holder::release_if_dead(&**store, forking).await {
+                Ok(()) => {}
+                Err(StoreError::Missing) => continue,
+                Err(error) => return Err(error),
+            }
+            erased += usize::from(erase_one(engine, forking, erase::CUT_OFF).await?);
+        }
+    }
+    Ok(erased)
+}
+
+/// Answers whether the run is gone.
+async fn erase_one(engine: &Engine, run: &StreamId, reason: &str) -> Result<bool, StoreError> {
+    let (door, supervisor) = (&engine.inner.door, &engine.inner.ports.supervisor);
+    match erase::erase(door, supervisor, run, reason).await {
+        Ok(()) => Ok(true),
+        // Somebody is at work on it.
+        Err(EraseError::Store(StoreError::Conflict(Conflict::Held))) => Ok(false),
+        Err(EraseError::Store(StoreError::Missing)) => Ok(true),
+        Err(EraseError::Store(error)) => Err(error),
+        Err(error @ EraseError::Files { .. }) => {
+            tracing::warn!(%error, "a run was not erased");
+            Ok(false)
+        }
+    }
+}
+
+/// A list, page by page.
+struct Rows {
+    query: ListQuery,
+    is_over: bool,
+}
+
+impl Rows {
+    fn of(query: ListQuery) -> Self {
+        let query = ListQuery {
+            limit: PAGE,
+            ..query
+        };
+        Self {
+            query,
+            is_over: false,
+        }
+    }
+
+    async fn next(&mut self, engine: &Engine) -> Result<Option<Vec<Listed>>, StoreError> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let page = engine.inner.door.store().list(self.query.clone()).await?;
+        self.is_over = page.len() < PAGE;
+        if let Some(last) = page.last() {
+            self.query.after = Some(ListCursor {
+                created_at: last.index.created_at,
+                stream: last.stream.clone(),
+            });
+        }
+        Ok(Some(page))
+    }
+}

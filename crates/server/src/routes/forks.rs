@@ -1,0 +1,265 @@
+//! Forking runs, comparing two, and where one comes from.
+
+use std::collections::VecDeque;
+
+use faces::openwop::v1;
+use hyper::{Method, StatusCode};
+use kernel::ids::Seq;
+use kernel::problem::{ProblemCode, Problems};
+use kernel::run::{Event, Overlay};
+use kernel::stream::ForkMode;
+use runtime::access::Action;
+use runtime::api::{ApiError, ForkRequest, Tail};
+use runtime::redact::Redactor;
+use serde_json::{Map, Value, json};
+use store::StoreError;
+
+use super::runs::named;
+use crate::params::run_id;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::route::{Access, Cx, Doc, Route};
+
+/// Events read at a time.
+const PAGE: usize = 64;
+/// How this host is called where runs of several hosts are told apart.
+const HOST_ID: &str = "runwright";
+
+/// The routes of this group.
+pub(super) fn routes() -> Vec<Route> {
+    let reads = Access::May(Action::ReadRun);
+    vec![
+        Route::new(
+            Method::POST,
+            "/v1/runs/{runId}:fork",
+            Access::May(Action::CreateRun),
+            fork,
+            Doc {
+                operation: "forkRun",
+                summary: "Begins a run with a part of another: to repeat it, or to go on otherwise. \
+                          Needs runs:read as well",
+                parameters: &[],
+                request: Some("ForkOrder"),
+                responses: &[(201, "ForkedRun")],
+            },
+        ),
+        Route::new(
+            Method::GET,
+            "/v1/runs/{runId}:diff",
+            reads,
+            diff,
+            Doc {
+                operation: "diffRuns",
+                summary: "What two runs say differently",
+                parameters: &[("query", "against", "the other run")],
+                request: None,
+                responses: &[(200, "RunDiff")],
+            },
+        ),
+        Route::new(
+            Method::GET,
+            "/v1/runs/{runId}/ancestry",
+            reads,
+            ancestry,
+            Doc {
+                operation: "runAncestry",
+                summary: "Who started a run",
+                parameters: &[],
+                request: None,
+                responses: &[(200, "RunAncestry")],
+            },
+        ),
+    ]
+}
+
+async fn fork(mut cx: Cx) -> Result<Reply, Problem> {
+    let (who, source) = (cx.who()?, named(&cx)?);
+    // Whose run it is comes before what the request says.
+    let may = cx.app.api().may_fork(&who, &source).await;
+    may.map_err(|error| of_source(error, &source))?;
+    let request = read(cx.object().await?)?;
+    let mode = request.mode;
+    let forked = cx.app.api().fork_run(&who, &source, request).await;
+    let forked = forked.map_err(|error| of_source(error, &source))?;
+    let run = &forked.run;
+    let mut answer = json!({
+        "runId": run,
+        "sourceRunId": source,
+        "fromSeq": forked.from,
+        "mode": mode,
+        "status": forked.status,
+        "eventsUrl": format!("/v1/runs/{run}/events"),
+        "statusUrl": format!("/v1/runs/{run}"),
+    });
+    if let Some(seq) = forked.diverged_at {
+        answer["divergedAtSeq"] = json!(seq);
+    }
+    Ok(Reply::json(StatusCode::CREATED, &answer))
+}
+
+/// A refusal that names the run it is about: the client knows the fork's address by it.
+fn of_source(error: ApiError, source: &kernel::ids::StreamId) -> Problem {
+    let is_about_source = matches!(error, ApiError::Erased { .. } | ApiError::Fork(_));
+    let problem = Problem::from(error);
+    match is_about_source && problem.status.is_client_error() {
+        true => problem.with("sourceRunId", source.as_str()),
+        false => problem,
+    }
+}
+
+/// Reads the body, listing everything that is wrong with it. Unknown fields are ignored.
+fn read(mut body: Map<String, Value>) -> Result<ForkRequest, Problem> {
+    let mut problems = Problems::new();
+    let mode = match body.remove("mode") {
+        Some(Value::String(mode)) if mode == "replay" => Some(ForkMode::Replay),
+        Some(Value::String(mode)) if mode == "branch" => Some(ForkMode::Branch),
+        Some(Value::Null) | None => {
+            let what = "is required: replay or branch";
+            problems.add("/mode", ProblemCode::MissingField, what);
+            None
+        }
+        Some(_) => {
+            problems.add(
+                "/mode",
+                ProblemCode::InvalidValue,
+                "must be replay or branch",
+            );
+            None
+        }
+    };
+    let from = match body.remove("fromSeq") {
+        None | Some(Value::Null) => None,
+        Some(given) => match given.as_u64() {
+            Some(seq) => Some(seq),
+            None => {
+                let what = "must be a whole number from 0 on";
+                problems.add("/fromSeq", ProblemCode::InvalidValue, what);
+                None
+            }
+        },
+    };
+    let overlay = match body.remove("runOptionsOverlay") {
+        None | Some(Value::Null) => Overlay::default(),
+        Some(Value::Object(overlay)) => read_overlay(overlay, &mut problems),
+        Some(_) => {
+            let what = "must be an object";
+            problems.add("/runOptionsOverlay", ProblemCode::WrongType, what);
+            Overlay::default()
+        }
+    };
+    if mode == Some(ForkMode::Branch) && from.is_none() && problems.is_empty() {
+        let what = "is required for a branch: events below it are copied";
+        problems.add("/fromSeq", ProblemCode::MissingField, what);
+    }
+    problems.or(())?;
+    Ok(ForkRequest {
+        mode: mode.unwrap_or(ForkMode::Replay),
+        from,
+        overlay,
+    })
+}
+
+/// An overlay. What is empty changes nothing and counts as left out.
+fn read_overlay(mut overlay: Map<String, Value>, problems: &mut Problems) -> Overlay {
+    let mut object = |overlay: &mut Map<String, Value>, name: &str| match overlay.remove(name) {
+        None | Some(Value::Null) => None,
+        Some(Value::Object(object)) => (!object.is_empty()).then_some(object),
+        Some(_) => {
+            let path = format!("/runOptionsOverlay/{name}");
+            problems.add(path, ProblemCode::WrongType, "must be an object");
+            None
+        }
+    };
+    let configurable = object(&mut overlay, "configurable");
+    let metadata = object(&mut overlay, "metadata");
+    let tags = match overlay.remove("tags") {
+        None | Some(Value::Null) => None,
+        Some(tags) => match serde_json::from_value::<Vec<String>>(tags) {
+            Ok(tags) => (!tags.is_empty()).then_some(tags),
+            Err(_) => {
+                let path = "/runOptionsOverlay/tags";
+                problems.add(path, ProblemCode::WrongType, "must be an array of texts");
+                None
+            }
+        },
+    };
+    if !overlay.is_empty() {
+        let what = "has fields that a fork cannot change";
+        problems.add("/runOptionsOverlay", ProblemCode::UnknownField, what);
+    }
+    Overlay {
+        tags,
+        metadata,
+        configurable,
+    }
+}
+
+async fn diff(cx: Cx) -> Result<Reply, Problem> {
+    let (who, a) = (cx.who()?, named(&cx)?);
+    let api = cx.app.api();
+    let a_log = api.follow(&who, &a, None).await?;
+    let against = cx.query().get("against").map(str::to_owned);
+    let against = against.ok_or_else(|| Problem::invalid("against names the other run"))?;
+    let not_there = || ApiError::NotFound(runtime::api::Thing::Run);
+    let b = run_id(&against).ok_or_else(not_there)?;
+    let b_log = api.follow(&who, &b, None).await?;
+    let (mut a_log, mut b_log) = (Reading::of(a_log), Reading::of(b_log));
+    let mut diff = v1::Diff::default();
+    for seq in 0.. {
+        let (a, b) = (a_log.next().await?, b_log.next().await?);
+        if a.is_none() && b.is_none() {
+            break;
+        }
+        let (a_of, b_of) = (a_log.tail.header(), b_log.tail.header());
+        let a = a.as_ref().map(|event| (&**a_of, event));
+        let b = b.as_ref().map(|event| (&**b_of, event));
+        if !diff.pair(seq, a, b) {
+            break;
+        }
+    }
+    let mut answer = diff.build(&api.run(&who, &a).await?, &api.run(&who, &b).await?);
+    // The logs hold no secret; this is the second wall.
+    Redactor::default().value(&mut answer["stateDiff"]);
+    Ok(Reply::ok(&answer))
+}
+
+/// A log read event by event, as far as it went when it was opened.
+struct Reading {
+    tail: Tail,
+    read: VecDeque<Event>,
+    /// Where the log ended at the first look; `None` before it.
+    end: Option<Seq>,
+    next: Seq,
+}
+
+impl Reading {
+    fn of(tail: Tail) -> Self {
+        Self {
+            tail,
+            read: VecDeque::new(),
+            end: None,
+            next: 0,
+        }
+    }
+
+    async fn next(&mut self) -> Result<Option<Event>, StoreError> {
+        if self.read.is_empty() && self.end.is_none_or(|end| self.next < end) {
+            let page = self.tail.page(PAGE).await?;
+            self.end.get_or_insert(page.end);
+            self.read
+                .extend(page.events.into_iter().map(|(event, _)| event));
+        }
+        let is_there = self.end.is_some_and(|end| self.next < end);
+        let event = is_there.then(|| self.read.pop_front()).flatten();
+        self.next += u64::from(event.is_some());
+        Ok(event)
+    }
+}
+
+async fn ancestry(cx: Cx) -> Result<Reply, Problem> {
+    let (who, run) = (cx.who()?, named(&cx)?);
+    let lineage = cx.app.api().lineage(&who, &run).await?;
+    let parent = lineage.parent.as_ref();
+    let parent = parent.map(|(parent, node_type)| (parent, node_type.as_deref()));
+    Ok(Reply::ok(&v1::ancestry(HOST_ID, &run, parent)))
+}

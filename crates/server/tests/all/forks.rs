@@ -1,0 +1,321 @@
+//! Forking over HTTP: both modes, what is refused, comparing, and where runs come from.
+
+use runtime::access::Scopes;
+use serde_json::{Value, json};
+
+use crate::client::Request;
+use crate::host::{Host, chain};
+
+/// Every event of a run.
+async fn events(host: &Host, run: &str) -> Vec<Value> {
+    let page = host.get(&format!("/v1/runs/{run}/events/poll")).await;
+    let page = page.json();
+    assert_eq!(page["isComplete"], true, "{page:#}");
+    page["events"].as_array().unwrap().clone()
+}
+
+/// What an event tells, whoever's it is.
+fn told(events: &[Value]) -> Vec<[Value; 4]> {
+    let names = ["sequence", "type", "nodeId", "payload"];
+    let told = |event: &Value| names.map(|name| event[name].clone());
+    events.iter().map(told).collect()
+}
+
+async fn fork(host: &Host, run: &str, body: Value) -> Value {
+    let answer = host.post(&format!("/v1/runs/{run}:fork"), &body).await;
+    assert_eq!(answer.status, 201, "{}", answer.json());
+    answer.json()
+}
+
+fn behind(events: &[Value], kind: &str, node: &str) -> u64 {
+    let found = events
+        .iter()
+        .find(|event| event["type"] == kind && event["nodeId"] == node);
+    found.expect("such an event")["sequence"].as_u64().unwrap() + 1
+}
+
+#[tokio::test]
+async fn a_replay_tells_what_its_source_told_payload_by_payload() {
+    let host = Host::new().await;
+    let run = host.completed(&json!({ "workflowId": "three" })).await;
+    let source = events(&host, &run).await;
+    let mut seen = Vec::new();
+    for from in [json!(null), json!(0), json!(4), json!(source.len())] {
+        let forked = fork(&host, &run, json!({ "mode": "replay", "fromSeq": from })).await;
+        assert_eq!(forked["sourceRunId"], run.as_str());
+        assert_eq!(forked["mode"], "replay");
+        assert_eq!(forked["status"], "completed");
+        assert_eq!(forked["fromSeq"], from.as_u64().unwrap_or(0));
+        let replay = forked["runId"].as_str().unwrap();
+        assert!(replay.starts_with("run-") && replay != run);
+        assert_eq!(
+            forked["eventsUrl"],
+            format!("/v1/runs/{replay}/events").as_str()
+        );
+        let replayed = events(&host, replay).await;
+        assert_eq!(told(&replayed), told(&source));
+        assert!(replayed.iter().all(|event| event["runId"] == replay));
+        assert_ne!(replayed[0]["eventId"], source[0]["eventId"]);
+        let snapshot = host.get(&format!("/v1/runs/{replay}")).await.json();
+        assert_eq!(snapshot["forkedFrom"]["runId"], run.as_str());
+        assert_eq!(snapshot["owner"]["tenant"], "acme");
+        seen.push(replay.to_owned());
+    }
+    // A replay of a replay is the same again.
+    let again = fork(&host, &seen[0], json!({ "mode": "replay" })).await;
+    let again = events(&host, again["runId"].as_str().unwrap()).await;
+    assert_eq!(told(&again), told(&source));
+}
+
+#[tokio::test]
+async fn a_branch_goes_on_from_the_place_asked_for_with_its_overlay() {
+    let host = Host::new().await;
+    let order = json!({
+        "workflowId": "three", "tags": ["old"], "metadata": { "kept": 1, "changed": 1 },
+        "configurable": { "model": "m" },
+    });
+    let run = host.completed(&order).await;
+    let source = events(&host, &run).await;
+    let at = behind(&source, "node.completed", "b");
+    let overlay = json!({
+        "tags": ["new"], "metadata": { "changed": 2 }, "configurable": { "temperature": 0.5 },
+    });
+    let body = json!({ "mode": "branch", "fromSeq": at, "runOptionsOverlay": overlay });
+    let forked = fork(&host, &run, body).await;
+    assert_eq!(
+        (&forked["fromSeq"], &forked["mode"]),
+        (&json!(at), &json!("branch"))
+    );
+    let branch = forked["runId"].as_str().unwrap();
+    host.engine.settled(&branch.into()).await.unwrap();
+    let events = events(&host, branch).await;
+    let at = usize::try_from(at).unwrap();
+    assert_eq!(told(&events[..at]), told(&source[..at]));
+    assert_eq!(events.last().unwrap()["type"], "run.completed");
+    let snapshot = host.get(&format!("/v1/runs/{branch}")).await.json();
+    assert_eq!(snapshot["tags"], json!(["new"]));
+    assert_eq!(snapshot["metadata"], json!({ "kept": 1, "changed": 2 }));
+    assert_eq!(
+        snapshot["configurable"],
+        json!({ "model": "m", "temperature": 0.5 })
+    );
+    let untouched = host.get(&format!("/v1/runs/{run}")).await.json();
+    assert_eq!(untouched["tags"], json!(["old"]));
+}
+
+#[tokio::test]
+async fn an_overlay_of_settings_changes_how_a_branch_is_driven() {
+    let host = Host::new().await;
+    let run = host.completed(&json!({ "workflowId": "three" })).await;
+    let overlay = json!({ "configurable": { "recursionLimit": 2 } });
+    let body = json!({ "mode": "branch", "fromSeq": 1, "runOptionsOverlay": overlay });
+    let forked = fork(&host, &run, body).await;
+    let branch = forked["runId"].as_str().unwrap();
+    let ended = host.engine.settled(&branch.into()).await.unwrap();
+    assert_eq!(ended.status(), "failed");
+    let snapshot = host.get(&format!("/v1/runs/{branch}")).await.json();
+    assert_eq!(snapshot["error"]["code"], "recursion_limit_exceeded");
+    // The workflow's own schema is asked, too.
+    let run = host.completed(&json!({ "workflowId": "closed" })).await;
+    let overlay = json!({ "configurable": { "other": 1 } });
+    let body = json!({ "mode": "branch", "fromSeq": 1, "runOptionsOverlay": overlay });
+    let refused = host.post(&format!("/v1/runs/{run}:fork"), &body).await;
+    assert_eq!(refused.refusal(400), "validation_error");
+}
+
+#[tokio::test]
+async fn what_cannot_be_forked_is_refused_by_its_status() {
+    let host = Host::new().await;
+    let run = host.completed(&json!({ "workflowId": "three" })).await;
+    let len = events(&host, &run).await.len();
+    for (body, status, code) in [
+        (json!({}), 400, "validation_error"),
+        (json!({ "mode": "rewind" }), 400, "validation_error"),
+        (json!({ "mode": "branch" }), 400, "validation_error"),
+        (
+            json!({ "mode": "branch", "fromSeq": -1 }),
+            400,
+            "validation_error",
+        ),
+        (
+            json!({ "mode": "replay", "fromSeq": 1.5 }),
+            400,
+            "validation_error",
+        ),
+        (
+            json!({ "mode": "replay", "runOptionsOverlay": { "tags": ["t"] } }),
+            400,
+            "validation_error",
+        ),
+        (
+            json!({ "mode": "branch", "fromSeq": 1, "runOptionsOverlay": { "inputs": {} } }),
+            400,
+            "validation_error",
+        ),
+        (
+            json!({ "mode": "branch", "fromSeq": 1, "runOptionsOverlay": { "tags": [""] } }),
+            400,
+            "validation_error",
+        ),
+        (
+            json!({ "mode": "replay", "fromSeq": len + 1 }),
+            422,
+            "fork_beyond_log",
+        ),
+        (
+            json!({ "mode": "branch", "fromSeq": 1_000_000 }),
+            422,
+            "fork_beyond_log",
+        ),
+        (
+            json!({ "mode": "branch", "fromSeq": len }),
+            422,
+            "fork_at_end",
+        ),
+    ] {
+        let answer = host.post(&format!("/v1/runs/{run}:fork"), &body).await;
+        assert_eq!(answer.refusal(status), code, "{body}");
+        if status == 422 {
+            assert_eq!(answer.json()["details"]["sourceRunId"], run.as_str());
+        }
+    }
+    let empty = json!({ "mode": "replay", "runOptionsOverlay": { "tags": [], "metadata": {} } });
+    fork(&host, &run, empty).await;
+    let replay = json!({ "mode": "replay" });
+    let unknown = host.post("/v1/runs/run-none:fork", &replay).await;
+    assert_eq!(unknown.refusal(404), "run_not_found");
+
+    // Percent-encoded, the verb is the same.
+    let answer = host.post(&format!("/v1/runs/{run}%3Afork"), &replay).await;
+    assert_eq!(answer.status, 201);
+
+    // What was erased says so; a fork of it lives on.
+    let forked = fork(&host, &run, replay.clone()).await;
+    let store = host.engine.door().store();
+    store.purge(&run.as_str().into(), "test").await.unwrap();
+    let gone = host.post(&format!("/v1/runs/{run}:fork"), &replay).await;
+    assert_eq!(gone.refusal(410), "run_expired");
+    assert_eq!(gone.json()["details"]["sourceRunId"], run.as_str());
+    fork(&host, forked["runId"].as_str().unwrap(), replay).await;
+}
+
+#[tokio::test]
+async fn a_run_in_flight_is_forked_as_far_as_it_got() {
+    let host = Host::new().await;
+    let run = host.create(&json!({ "workflowId": "waits" })).await;
+    let forked = fork(&host, &run, json!({ "mode": "branch", "fromSeq": 1 })).await;
+    let branch = forked["runId"].as_str().unwrap().to_owned();
+    let cancel = host
+        .post(&format!("/v1/runs/{branch}/cancel"), &json!({}))
+        .await;
+    assert_eq!(cancel.status, 200);
+    host.engine.settled(&branch.as_str().into()).await.unwrap();
+    let source = host.get(&format!("/v1/runs/{run}")).await.json();
+    assert_ne!(source["status"], "cancelled", "the source goes on");
+}
+
+#[tokio::test]
+async fn a_comparison_names_the_first_difference() {
+    let host = Host::new().await;
+    let run = host.completed(&json!({ "workflowId": "three" })).await;
+    let twin = fork(&host, &run, json!({ "mode": "replay" })).await;
+    let twin = twin["runId"].as_str().unwrap();
+    for other in [&run, twin] {
+        let diff = host
+            .get(&format!("/v1/runs/{run}:diff?against={other}"))
+            .await;
+        let same = json!({
+            "a": run, "b": other, "divergedAtSeq": null, "eventDiffs": [], "stateDiff": {},
+        });
+        assert_eq!(diff.json(), same);
+    }
+
+    let failed = host.completed(&json!({ "workflowId": "fails" })).await;
+    let diff = host
+        .get(&format!("/v1/runs/{run}:diff?against={failed}"))
+        .await;
+    let diff = diff.json();
+    assert_eq!(diff["divergedAtSeq"], 0);
+    let diffs = diff["eventDiffs"].as_array().unwrap();
+    assert_eq!(
+        (&diffs[0]["seq"], &diffs[0]["op"]),
+        (&json!(0), &json!("changed"))
+    );
+    assert_eq!(diffs[0]["aEvent"]["runId"], run.as_str());
+    assert_eq!(diffs[0]["bEvent"]["runId"], failed.as_str());
+    let last = diffs.last().unwrap();
+    assert_eq!(last["op"], "removed");
+    assert!(last.get("bEvent").is_none());
+    let status = json!({ "a": "completed", "b": "failed" });
+    assert_eq!(diff["stateDiff"]["status"], status);
+    assert!(diff.get("truncated").is_none());
+    let turned = host
+        .get(&format!("/v1/runs/{failed}:diff?against={run}"))
+        .await;
+    let turned = turned.json();
+    assert_eq!(
+        turned["eventDiffs"].as_array().unwrap().last().unwrap()["op"],
+        "added"
+    );
+
+    let waiting = host.create(&json!({ "workflowId": "waits" })).await;
+    let diff = host
+        .get(&format!("/v1/runs/{run}:diff?against={waiting}"))
+        .await;
+    assert_eq!(diff.json()["truncated"], true);
+
+    let unsaid = host.get(&format!("/v1/runs/{run}:diff")).await;
+    assert_eq!(unsaid.refusal(400), "validation_error");
+    for unknown in ["run-none", "no%20run"] {
+        let path = format!("/v1/runs/{run}:diff?against={unknown}");
+        assert_eq!(host.get(&path).await.refusal(404), "run_not_found");
+    }
+    let stranger = host.key_of("umbrella", None, Scopes::Everything).await;
+    let theirs = host.completed(&json!({ "workflowId": "three" })).await;
+    let own = Request::new("POST", "/v1/runs").key(&stranger);
+    let own = own.json(&json!({ "workflowId": "three" }));
+    let own = own.send(host.address).await.json();
+    let own = own["runId"].as_str().unwrap();
+    let path = format!("/v1/runs/{own}:diff?against={theirs}");
+    let answer = Request::new("GET", &path).key(&stranger);
+    let answer = answer.send(host.address).await;
+    assert_eq!(answer.refusal(404), "run_not_found");
+}
+
+#[tokio::test]
+async fn ancestry_names_who_started_a_run_and_with_what() {
+    let host = Host::new().await;
+    let calls = json!({
+        "id": "call", "typeId": "core.subWorkflow", "name": "call",
+        "position": { "x": 0, "y": 0 }, "config": { "workflowId": "three" }, "inputs": {},
+    });
+    let registered = host.post("/v1/workflows", &chain("calls", &[calls])).await;
+    assert!(registered.status < 300, "{}", registered.json());
+    let run = host.completed(&json!({ "workflowId": "calls" })).await;
+    let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
+    let child = snapshot["childRuns"][0]["runId"].as_str().unwrap();
+
+    let top = host.get(&format!("/v1/runs/{run}/ancestry")).await.json();
+    let host_id = top["hostId"].clone();
+    assert_eq!(
+        top,
+        json!({ "runId": run, "hostId": host_id, "parent": null })
+    );
+    let parent = json!({ "runId": run, "hostId": host_id, "cause": "core.subWorkflow" });
+    let below = host.get(&format!("/v1/runs/{child}/ancestry")).await.json();
+    assert_eq!(
+        below,
+        json!({ "runId": child, "hostId": host_id, "parent": parent })
+    );
+
+    // Nobody started a fork but whoever asked for it.
+    let forked = fork(&host, child, json!({ "mode": "replay" })).await;
+    let forked = forked["runId"].as_str().unwrap();
+    let of_fork = host
+        .get(&format!("/v1/runs/{forked}/ancestry"))
+        .await
+        .json();
+    assert_eq!(of_fork["parent"], Value::Null);
+    let unknown = host.get("/v1/runs/run-none/ancestry").await;
+    assert_eq!(unknown.refusal(404), "run_not_found");
+}
