@@ -114,7 +114,7 @@ impl Api {
             order
                 .keyed
                 .iter()
-                .map(|keyed| keyed.claim(who, status, now)),
+                .map(|keyed| keyed.claim(who, Some(status), now)),
         );
         let mut create = Create::new(order.inputs, order.transport, start);
         create.tags = order.tags;

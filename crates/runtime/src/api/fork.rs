@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 use store::StoreError;
 
 use super::error::Thing;
-use super::{Api, ApiError, options};
+use super::{Api, ApiError, KeyedBy, Replayed, options};
 use crate::access::{Action, Principal, Resource, What, authorise};
-use crate::door::ForkOrder;
+use crate::door::{DoorError, ForkAnswer, ForkFailed, ForkOrder};
 
 /// A fork somebody asks for.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub struct ForkRequest {
     /// What a branch has other than its source. Settings and metadata are laid over the
     /// source's name by name; tags take the place of the source's.
     pub overlay: Overlay,
+    /// What the request is recognised by when it comes again.
+    pub keyed: Option<KeyedBy>,
 }
 
 /// A fork that was made.
@@ -33,10 +35,29 @@ pub struct ForkedRun {
     /// The sequence from which on its log is its own. It lies below the one asked for where that
     /// cuts through the ending of a run.
     pub from: Seq,
-    /// How it stands: a replay has ended, a branch waits in its queue.
-    pub status: &'static str,
+    /// How it stood: a replay has ended, a branch waits in its queue.
+    pub status: String,
     /// Where a replay left its source.
     pub diverged_at: Option<Seq>,
+    /// Whether an equal request made it before.
+    pub is_again: bool,
+}
+
+impl ForkedRun {
+    fn of(run: StreamId, request: &ForkRequest, answer: ForkAnswer, is_again: bool) -> Self {
+        Self {
+            run,
+            from: match (request.mode, request.from) {
+                // What lies between was decided again to what it was, or `replay.diverged` says
+                // where it was not.
+                (ForkMode::Replay, Some(asked)) => asked,
+                _ => answer.cut,
+            },
+            status: answer.status,
+            diverged_at: answer.diverged_at,
+            is_again,
+        }
+    }
 }
 
 /// Where a run comes from.
@@ -72,37 +93,56 @@ impl Api {
         request: ForkRequest,
     ) -> Result<ForkedRun, ApiError> {
         self.may_fork(who, source).await?;
+        if let Some(again) = self.forked_before(who, &request).await? {
+            return Ok(again);
+        }
         let run = self.run(who, source).await?;
         if request.mode == ForkMode::Replay && !request.overlay.is_empty() {
             return Err(ApiError::Fork(ForkError::OverlayOnReplay));
         }
-        let (overlay, policy) = self.laid_over(&run, request.overlay)?;
+        let (overlay, policy) = self.laid_over(&run, request.overlay.clone())?;
+        let now = self.door().store().now();
+        let keyed = request.keyed.iter();
         let order = ForkOrder {
             overlay,
             policy,
+            keys: keyed.map(|keyed| keyed.claim(who, None, now)).collect(),
             ..ForkOrder::new(request.mode, request.from)
         };
         let (engine, source) = (self.engine.clone(), source.clone());
         // A fork of several appends goes on when nobody waits for its answer any more.
         let fork = async move { engine.fork(&source, order).await };
         let forked = self.engine.inner.tasks.spawn(fork).await;
-        let forked = forked.map_err(|_| {
-            ApiError::Store(StoreError::Unavailable("the fork was stopped".into()))
-        })??;
-        let header = &forked.run.header;
-        let cut = header.origin.as_ref().map_or(0, |origin| origin.seq);
-        let asked = request.from.unwrap_or(cut);
-        Ok(ForkedRun {
-            run: header.stream.clone(),
-            from: match request.mode {
-                // What lies between was decided again to what it was, or `replay.diverged` says
-                // where it was not.
-                ForkMode::Replay => asked,
-                ForkMode::Branch => cut,
-            },
-            status: forked.run.status(),
-            diverged_at: forked.divergence.map(|divergence| divergence.seq),
-        })
+        let stopped = |_| StoreError::Unavailable("the fork was stopped".into());
+        match forked.map_err(stopped)? {
+            Ok(forked) => {
+                let run = forked.run.header.stream.clone();
+                Ok(ForkedRun::of(run, &request, forked.answer, false))
+            }
+            // An equal request was faster by a moment.
+            Err(ForkFailed::Door(DoorError::KeyTaken { .. })) => {
+                let again = self.forked_before(who, &request).await?;
+                again.ok_or(ApiError::KeyInFlight)
+            }
+            Err(failed) => Err(failed.into()),
+        }
+    }
+
+    /// The fork that an equal request made.
+    async fn forked_before(
+        &self,
+        who: &Principal,
+        request: &ForkRequest,
+    ) -> Result<Option<ForkedRun>, ApiError> {
+        let Some(keyed) = &request.keyed else {
+            return Ok(None);
+        };
+        let Some(Replayed { run, answer }) = self.replayed(who, keyed).await? else {
+            return Ok(None);
+        };
+        let answer = serde_json::from_str(&answer)
+            .map_err(|_| StoreError::Corrupt("the answer of a fork cannot be read".into()))?;
+        Ok(Some(ForkedRun::of(run, request, answer, true)))
     }
 
     /// An overlay as the fork keeps it, and how it is driven where that changes.

@@ -1,6 +1,6 @@
 //! Idempotency keys: the same key and the same request have one effect and one answer.
 //!
-//! The creation of a run claims its key in the transaction that makes the run, so that there is no
+//! The creation or fork of a run claims its key in the transaction that makes it, so that there is no
 //! moment at which one is there without the other. Other requests have their effects in several
 //! streams, or in none, and their answers are known only afterwards: their key is put on record
 //! as [begun](Api::begin) before the effect and with the answer [after it](Api::finish). A process
@@ -23,7 +23,7 @@ use crate::access::Principal;
 use crate::holder;
 use crate::seal::{Seal, SealError};
 
-/// Keys of creations, whose answer is a status.
+/// Keys of creations, whose answer is a status, and of forks.
 const CREATIONS: &str = "idempotency";
 /// Keys of other requests, whose answer is a [`Kept`].
 const REQUESTS: &str = "requests";
@@ -56,13 +56,13 @@ impl KeyedBy {
         Digest::of(format!("{tenant}\0{workspace}\0{operation}\0{key}").as_bytes()).to_string()
     }
 
-    /// The claim of a creation whose answer is known.
-    pub(super) fn claim(&self, who: &Principal, answer: &str, now: Timestamp) -> KeyClaim {
+    /// The claim of a creation whose answer is known, or made with it.
+    pub(super) fn claim(&self, who: &Principal, answer: Option<&str>, now: Timestamp) -> KeyClaim {
         KeyClaim {
             namespace: CREATIONS.into(),
             key: self.name(who),
             digest: Some(self.request),
-            answer: Some(answer.as_bytes().to_vec()),
+            answer: answer.map(|answer| answer.as_bytes().to_vec()),
             expires_at: Some(now.plus(KEPT)),
         }
     }
@@ -73,8 +73,8 @@ impl KeyedBy {
 pub struct Replayed {
     /// The run it was about.
     pub run: StreamId,
-    /// The status that was answered.
-    pub status: String,
+    /// What was answered of it: of a creation the status.
+    pub answer: String,
 }
 
 /// An answer to give again, as the face that gave it writes it.
@@ -126,10 +126,10 @@ impl Api {
         if row.digest != Some(keyed.request) {
             return Err(ApiError::KeyMismatch);
         }
-        let status = row.answer.unwrap_or_default();
+        let answer = row.answer.unwrap_or_default();
         Ok(row.stream.map(|run| Replayed {
             run,
-            status: String::from_utf8(status).unwrap_or_default(),
+            answer: String::from_utf8(answer).unwrap_or_default(),
         }))
     }
 

@@ -8,12 +8,14 @@ use kernel::batch::KeyClaim;
 use kernel::fork::{Fork, ForkError, NewFork};
 use kernel::ids::{HolderId, Seq, StreamId};
 use kernel::replay::{self, Divergence, ReplayError};
-use kernel::run::{Overlay, Rejection, Run};
+use kernel::run::{FORKING, Overlay, Rejection, Run};
 use kernel::stream::{ForkMode, Policy, StreamKind};
+use serde::{Deserialize, Serialize};
 use store::{Conflict, Guard, Hold, HoldChange, Loaded, ReadFrom, StoreError};
 
 use super::{Door, DoorError};
 use crate::engine::new_run_id;
+use crate::erase::CUT_OFF;
 use crate::redact::Redactor;
 
 /// A fork to make.
@@ -30,7 +32,7 @@ pub struct ForkOrder {
     pub policy: Option<Policy>,
     /// Its id, where the caller must know it beforehand; else a new one is made.
     pub id: Option<StreamId>,
-    /// Unique keys to claim with it.
+    /// Unique keys to claim with its last append. One without an answer gets a [`ForkAnswer`].
     pub keys: Vec<KeyClaim>,
 }
 
@@ -55,6 +57,8 @@ pub struct Forked {
     pub run: Run,
     /// Where a replay left its source, if it did.
     pub divergence: Option<Divergence>,
+    /// What is answered of it.
+    pub answer: ForkAnswer,
 }
 
 /// Why there is no fork.
@@ -66,6 +70,35 @@ pub enum ForkFailed {
     /// It could not be written, or the source not be read.
     #[error(transparent)]
     Door(#[from] DoorError),
+}
+
+/// What is answered of a fork, kept under the keys it claimed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ForkAnswer {
+    /// The sequence at which it leaves its source.
+    pub cut: Seq,
+    /// How it stood when it was made.
+    pub status: String,
+    /// Where a replay left its source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diverged_at: Option<Seq>,
+}
+
+impl ForkAnswer {
+    fn of(fork: &Fork) -> Self {
+        let run = fork.run();
+        let origin = run.header.origin.as_ref();
+        Self {
+            cut: origin.map_or(0, |origin| origin.seq),
+            status: run.status().to_owned(),
+            diverged_at: fork.divergence().map(|divergence| divergence.seq),
+        }
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("an answer is always JSON")
+    }
 }
 
 /// How long a fork in the making is held without another append. What needs longer for one is
@@ -124,12 +157,40 @@ impl Door {
         };
         let now = self.store.now();
         let mut fork = Fork::new(source.header, plan, source.records, wanted, now)?;
-        let mut keys = new.keys;
         let mut hold = None;
-        while let Some(batch) = fork.next_batch()? {
+        if let Err(failed) = self.make(&mut fork, new.keys, holder, &mut hold).await {
+            if let Some(hold) = &hold {
+                self.give_up(hold).await;
+            }
+            return Err(failed);
+        }
+        self.hints.queue();
+        Ok(Forked {
+            run: fork.run().clone(),
+            divergence: fork.divergence().cloned(),
+            answer: ForkAnswer::of(&fork),
+        })
+    }
+
+    /// Appends a fork batch by batch.
+    async fn make(
+        &self,
+        fork: &mut Fork,
+        mut keys: Vec<KeyClaim>,
+        holder: &HolderId,
+        hold: &mut Option<Hold>,
+    ) -> Result<(), ForkFailed> {
+        while let Some(mut batch) = fork.next_batch()? {
             let is_first = batch.first_seq() == 0;
-            let batch = batch.claiming(std::mem::take(&mut keys));
-            let (guard, change) = match (&hold, fork.is_whole()) {
+            if fork.is_whole() {
+                // A key that is on record stands for a fork that is.
+                let answer = ForkAnswer::of(fork).to_bytes();
+                for claim in &mut keys {
+                    claim.answer.get_or_insert_with(|| answer.clone());
+                }
+                batch = batch.claiming(std::mem::take(&mut keys));
+            }
+            let (guard, change) = match (&*hold, fork.is_whole()) {
                 (None, true) => (Guard::Outside, HoldChange::Keep),
                 (None, false) => (Guard::Outside, take(holder)),
                 (Some(hold), true) => (guard_of(hold), HoldChange::Release),
@@ -142,7 +203,7 @@ impl Door {
                 }
                 error => error.into(),
             })?;
-            hold = appended.hold.or(hold);
+            *hold = appended.hold.or(hold.take());
             if let Some(held) = hold.as_ref().filter(|_| !fork.is_whole()) {
                 // Lost where somebody took it for cut off: the next append is fenced then.
                 self.store.renew(std::slice::from_ref(held), HOLD).await?;
@@ -150,11 +211,27 @@ impl Door {
             // Followers of a fork read what it copied from the store.
             self.hints.appended(fork.run(), &[], 0);
         }
-        self.hints.queue();
-        Ok(Forked {
-            run: fork.run().clone(),
-            divergence: fork.divergence().cloned(),
-        })
+        Ok(())
+    }
+
+    /// Takes away what was made of a fork. What cannot be taken away now is cut off, and goes
+    /// with the upkeep.
+    async fn give_up(&self, hold: &Hold) {
+        let taken_away = async {
+            let row = self
+                .store
+                .load(&hold.stream, ReadFrom::Seq(Seq::MAX), 0)
+                .await?;
+            // The append that was not answered for may have been the last one.
+            if row.index.summary.get(FORKING).is_some() {
+                self.store.release(hold).await?;
+                self.store.purge(&hold.stream, CUT_OFF).await?;
+            }
+            Ok::<_, StoreError>(())
+        };
+        if let Err(error) = taken_away.await {
+            tracing::warn!(run = %hold.stream, %error, "a fork that failed was left behind");
+        }
     }
 
     /// Decides a run's log again and gives the state at its end; see [`replay::verify`].

@@ -19,7 +19,7 @@ use crate::definitions::Definitions;
 use crate::hints::Hints;
 use crate::plans::Plans;
 
-pub use fork::{ForkFailed, ForkOrder, Forked};
+pub use fork::{ForkAnswer, ForkFailed, ForkOrder, Forked};
 pub use registry::RegistryError;
 
 /// How often a lost race is tried again before the caller is told to come back.

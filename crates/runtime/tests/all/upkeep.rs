@@ -127,10 +127,23 @@ async fn a_fork_that_was_cut_off_is_cleared_away_and_one_in_the_making_is_not() 
             id: Some(id.clone()),
             ..ForkOrder::new(mode, Some(20))
         };
-        // The second append never comes: so ends a process in the middle of a fork.
+        // Whoever lives takes away itself what it could not make.
         world.store.set_plan(Plan::NthOf {
             method: Method::Append,
             nth: 1,
+            strike: Strike::Before,
+        });
+        let failed = world.engine.fork(&source, order(&"run-failed".into()));
+        failed.await.expect_err("the store fails");
+        let calls = world.store.calls();
+        let failed = calls.iter().position(|call| call.strike.is_some());
+        let failed = failed.expect("an append that fails") as u64;
+        world.store.set_plan(Plan::Never);
+        assert!(!world.is_there(&"run-failed".into()).await);
+
+        // So ends a process in the middle of a fork.
+        world.store.set_plan(Plan::From {
+            nth: failed,
             strike: Strike::Before,
         });
         match world.engine.fork(&source, order(&id)).await {

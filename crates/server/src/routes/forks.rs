@@ -4,17 +4,19 @@ use std::collections::VecDeque;
 
 use faces::openwop::v1;
 use hyper::{Method, StatusCode};
+use kernel::digest::Digest;
 use kernel::ids::Seq;
 use kernel::problem::{ProblemCode, Problems};
 use kernel::run::{Event, Overlay};
 use kernel::stream::ForkMode;
 use runtime::access::Action;
-use runtime::api::{ApiError, ForkRequest, Tail};
+use runtime::api::{ApiError, ForkRequest, KeyedBy, Tail};
 use runtime::redact::Redactor;
 use serde_json::{Map, Value, json};
 use store::StoreError;
 
 use super::runs::named;
+use crate::idempotency::{self, REPLAYED};
 use crate::params::run_id;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -38,7 +40,11 @@ pub(super) fn routes() -> Vec<Route> {
                 operation: "forkRun",
                 summary: "Begins a run with a part of another: to repeat it, or to go on otherwise. \
                           Needs runs:read as well",
-                parameters: &[],
+                parameters: &[(
+                    "header",
+                    "Idempotency-Key",
+                    "1 to 255 characters; the same key and body make one fork",
+                )],
                 request: Some("ForkOrder"),
                 responses: &[(201, "ForkedRun")],
             },
@@ -72,13 +78,30 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn fork(mut cx: Cx) -> Result<Reply, Problem> {
+async fn fork(cx: Cx) -> Result<Reply, Problem> {
+    let is_keyed = cx.headers.contains_key(idempotency::KEY);
+    fork_once(cx).await.map_err(|problem| match is_keyed {
+        true => problem.first_answer(),
+        false => problem,
+    })
+}
+
+/// The key is claimed in the transaction that ends the fork, and so not by the pipeline.
+async fn fork_once(mut cx: Cx) -> Result<Reply, Problem> {
     let (who, source) = (cx.who()?, named(&cx)?);
+    let key = idempotency::key(&cx.headers)?;
     // Whose run it is comes before what the request says.
     let may = cx.app.api().may_fork(&who, &source).await;
     may.map_err(|error| of_source(error, &source))?;
-    let request = read(cx.object().await?)?;
-    let mode = request.mode;
+    let body = cx.object().await?;
+    let digest = Digest::of(&kernel::json::canonical(&Value::Object(body.clone())));
+    let mut request = read(body)?;
+    let (mode, is_keyed) = (request.mode, key.is_some());
+    request.keyed = key.map(|key| KeyedBy {
+        key,
+        operation: format!("POST /v1/runs/{source}/fork"),
+        request: digest,
+    });
     let forked = cx.app.api().fork_run(&who, &source, request).await;
     let forked = forked.map_err(|error| of_source(error, &source))?;
     let run = &forked.run;
@@ -94,7 +117,12 @@ async fn fork(mut cx: Cx) -> Result<Reply, Problem> {
     if let Some(seq) = forked.diverged_at {
         answer["divergedAtSeq"] = json!(seq);
     }
-    Ok(Reply::json(StatusCode::CREATED, &answer))
+    let reply = Reply::json(StatusCode::CREATED, &answer);
+    Ok(match (is_keyed, forked.is_again) {
+        (true, true) => reply.with(REPLAYED, "true"),
+        (true, false) => reply.with(REPLAYED, "false"),
+        (false, _) => reply,
+    })
 }
 
 /// A refusal that names the run it is about: the client knows the fork's address by it.
@@ -156,6 +184,7 @@ fn read(mut body: Map<String, Value>) -> Result<ForkRequest, Problem> {
         mode: mode.unwrap_or(ForkMode::Replay),
         from,
         overlay,
+        keyed: None,
     })
 }
 

@@ -319,3 +319,36 @@ async fn ancestry_names_who_started_a_run_and_with_what() {
     let unknown = host.get("/v1/runs/run-none/ancestry").await;
     assert_eq!(unknown.refusal(404), "run_not_found");
 }
+
+#[tokio::test]
+async fn equal_requests_with_a_key_make_one_fork() {
+    let host = Host::new().await;
+    let run = host.completed(&json!({ "workflowId": "three" })).await;
+    let path = format!("/v1/runs/{run}:fork");
+    let keyed = |body: &Value| {
+        let request = Request::new("POST", &path).key(&host.key);
+        let request = request.header("idempotency-key", "f").json(body);
+        request.send(host.address)
+    };
+    let mark = |answer: &crate::client::Answer| {
+        let mark = answer.header("openwop-idempotent-replay");
+        mark.map(str::to_owned)
+    };
+    let body = json!({ "mode": "branch", "fromSeq": 3 });
+    // Refusals have no effect and keep nothing.
+    let wrong = keyed(&json!({ "mode": "branch" })).await;
+    assert_eq!(wrong.refusal(400), "validation_error");
+    assert_eq!(mark(&wrong).as_deref(), Some("false"));
+    let (one, two) = tokio::join!(keyed(&body), keyed(&body));
+    assert_eq!((one.status, two.status), (201, 201));
+    assert_eq!(one.body, two.body);
+    let branch = one.json()["runId"].as_str().unwrap().to_owned();
+    host.engine.settled(&branch.as_str().into()).await.unwrap();
+    let again = keyed(&body).await;
+    assert_eq!(again.body, one.body, "as it was answered first");
+    assert_eq!(mark(&again).as_deref(), Some("true"));
+    let other = keyed(&json!({ "mode": "branch", "fromSeq": 4 })).await;
+    assert_eq!(other.refusal(409), "idempotency_key_mismatch");
+    let listed = host.get("/v1/runs").await.json();
+    assert_eq!(listed["runs"].as_array().unwrap().len(), 2);
+}

@@ -27,8 +27,9 @@ async fn workflow(host: &Host, id: &str) -> Value {
 fn every_route_that_changes_something_honours_a_key() {
     for route in server::routes::all() {
         let changes = ["POST", "PUT", "DELETE"].contains(&route.method.as_str());
-        // Creating a run claims its key in the transaction that creates the run.
-        let by_itself = route.path == "/v1/runs" && route.method == "POST";
+        // Creating or forking a run claims its key in the transaction that makes the run.
+        let makes_runs = ["/v1/runs", "/v1/runs/{runId}:fork"];
+        let by_itself = makes_runs.contains(&route.path) && route.method == "POST";
         let what = format!("{} {}", route.method, route.path);
         assert_eq!(route.is_keyed, changes && !by_itself, "{what}");
     }
