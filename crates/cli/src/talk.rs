@@ -81,6 +81,11 @@ pub(crate) fn listen_to_server() {
     let reports = tracing_subscriber::fmt().with_env_filter(filter("info"));
     let reports = reports.json().flatten_event(true).with_current_span(false);
     let _ = reports.with_writer(Lines).try_init();
+    // A line like the others, and without the message: it may hold what a request said.
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string);
+        tracing::error!(place, "panicked");
+    }));
 }
 
 /// What `RUNWRIGHT_LOG` asks for.

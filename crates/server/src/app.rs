@@ -12,11 +12,12 @@ use runtime::api::Api;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::admission::Rates;
 use crate::auth::Gate;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::pipeline;
-use crate::route::Table;
+use crate::route::{Route, Table};
 use crate::{discovery, openapi, routes};
 
 /// The part of its life a server is in.
@@ -39,6 +40,7 @@ struct Inner {
     gate: Gate,
     limits: Limits,
     metrics: Metrics,
+    rates: Rates,
     phase: AtomicU8,
     draining: CancellationToken,
     streams: Arc<Semaphore>,
@@ -50,10 +52,11 @@ impl App {
     /// An application that is starting.
     pub fn new(api: Api, gate: Gate, limits: Limits) -> Self {
         Self(Arc::new(Inner {
-            discovery: discovery::document(&limits).to_string().into(),
+            discovery: discovery::document(&limits, &gate).to_string().into(),
             openapi: openapi::document(&routes::all()).to_string().into(),
             streams: Arc::new(Semaphore::new(limits.streams)),
             metrics: Metrics::default(),
+            rates: Rates::of(&limits),
             phase: AtomicU8::new(Phase::Starting as u8),
             draining: CancellationToken::new(),
             api,
@@ -111,6 +114,10 @@ impl App {
         &self.0.gate
     }
 
+    pub(crate) fn rates(&self) -> &Rates {
+        &self.0.rates
+    }
+
     pub(crate) fn streams(&self) -> &Arc<Semaphore> {
         &self.0.streams
     }
@@ -126,8 +133,13 @@ impl App {
 
 /// The router of an application.
 pub fn app(app: App) -> Router {
+    router(app, routes::all())
+}
+
+/// The router of a table of routes.
+pub(crate) fn router(app: App, routes: Vec<Route>) -> Router {
     let mut tables: BTreeMap<String, Table> = BTreeMap::new();
-    for route in routes::all() {
+    for route in routes {
         for path in route.mounted_at() {
             tables.entry(path).or_default().add(route.clone());
         }

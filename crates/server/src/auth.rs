@@ -7,6 +7,7 @@ use hyper::header::AUTHORIZATION;
 use kernel::ids::TenantId;
 use runtime::access::{AuthError, Authenticator, Principal, Scopes};
 use runtime::definitions::shared_tenant;
+use serde_json::{Value, json};
 
 use crate::problem::Problem;
 
@@ -29,6 +30,27 @@ impl Gate {
             issuer: None,
             scopes: Scopes::Everything,
         }))
+    }
+
+    /// What the capabilities document says of credentials: the profiles that work here.
+    pub(crate) fn advertised(&self) -> Option<Value> {
+        let Self::Bearer(bearer) = self else {
+            return None;
+        };
+        let mut profiles = vec!["openwop-auth-api-key-rotation"];
+        // How long both keys work is said with each rotation, a day where it is not.
+        let mut auth = json!({ "rotation": { "supported": true, "minGraceSeconds": 0 } });
+        if let Some(issuer) = bearer.public_issuer() {
+            profiles.push("openwop-auth-oauth2-client-credentials");
+            auth["oauth2"] = json!({
+                "supported": true,
+                "issuer": issuer.issuer,
+                "audience": issuer.audience,
+                "supportedAlgorithms": [issuer.algorithm],
+            });
+        }
+        auth["profiles"] = json!(profiles);
+        Some(auth)
     }
 
     /// Who asks.

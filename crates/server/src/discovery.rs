@@ -4,6 +4,8 @@ use kernel::ENGINE_VERSION;
 use kernel::limits::{MAX_LOOP_ITERATIONS, MAX_NODE_EXECUTIONS, MAX_WAIT_MS};
 use serde_json::{Map, Value, json};
 
+use crate::admission;
+use crate::auth::Gate;
 use crate::encode::ENCODINGS;
 use crate::limits::Limits;
 
@@ -13,8 +15,15 @@ const PROTOCOL_VERSION: &str = "1.0";
 const EVENT_LOG_SCHEMA_VERSION: u32 = 2;
 
 /// The document. Families stand at the root; `capabilities` mirrors them for older readers.
-pub(crate) fn document(limits: &Limits) -> Value {
+pub(crate) fn document(limits: &Limits, gate: &Gate) -> Value {
     let mut families = families(limits);
+    let configured = [
+        ("auth", gate.advertised()),
+        ("production", admission::advertised(limits)),
+    ];
+    for (family, value) in configured {
+        families.extend(value.map(|value| (family.to_owned(), value)));
+    }
     let mirror = families.clone();
     families.insert("protocolVersion".into(), json!(PROTOCOL_VERSION));
     families.insert("protocolVersions".into(), json!(["1.x"]));
@@ -74,7 +83,8 @@ mod tests {
 
     #[test]
     fn the_mirror_says_what_the_root_says() {
-        let document = document(&Limits::default());
+        let gate = Gate::open_to("acme".into());
+        let document = document(&Limits::default(), &gate);
         let mirror = document["capabilities"].as_object().unwrap();
         assert!(mirror.contains_key("limits"));
         for (family, value) in mirror {

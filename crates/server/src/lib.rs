@@ -9,7 +9,8 @@
 //! **Architecture invariant:** every route says in the table of [`route::Route`] who may call it;
 //! there is no way to add one without.
 
-pub mod app;
+pub mod admission;
+mod app;
 pub mod auth;
 mod body;
 mod discovery;
@@ -20,6 +21,7 @@ pub mod listen;
 pub mod metrics;
 mod openapi;
 mod params;
+mod pass;
 mod pipeline;
 pub mod problem;
 mod reply;

@@ -1,5 +1,6 @@
 //! How much one server takes on.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use kernel::limits::MAX_VALUE_BYTES;
@@ -11,6 +12,13 @@ pub struct Limits {
     pub connections: usize,
     /// Streams of events at a time. One more is answered with 503.
     pub streams: usize,
+    /// Requests a second of one principal; as many may come at once. `None` for any number.
+    pub principal_rate: Option<NonZeroU32>,
+    /// Requests a second of one tenant; as many may come at once. `None` for any number.
+    pub tenant_rate: Option<NonZeroU32>,
+    /// Runs in flight above which no run is created: those driven now, or, where they are more,
+    /// the open streams. `None` for any number: what is beyond waits in the queue.
+    pub in_flight: Option<usize>,
     /// Bytes of a request's body.
     pub body_bytes: usize,
     /// Bytes of a workflow definition.
@@ -29,6 +37,8 @@ pub struct Limits {
     pub answer_time: Duration,
     /// How long a peer may take nothing of what is written to it.
     pub stall_time: Duration,
+    /// How often the credential of an open stream or a held poll is looked at again.
+    pub recheck: Duration,
     /// How often a stream says that it is alive while it has nothing else to say.
     pub heartbeat: Duration,
     /// How long requests and runs may take to end when the server is told to.
@@ -40,6 +50,9 @@ impl Default for Limits {
         Self {
             connections: 8_192,
             streams: 4_096,
+            principal_rate: None,
+            tenant_rate: None,
+            in_flight: None,
             body_bytes: MAX_VALUE_BYTES,
             definition_bytes: 4 << 20,
             head_bytes: 64 << 10,
@@ -49,6 +62,7 @@ impl Default for Limits {
             body_time: Duration::from_secs(30),
             answer_time: Duration::from_secs(75),
             stall_time: Duration::from_secs(60),
+            recheck: Duration::from_secs(2),
             heartbeat: Duration::from_secs(15),
             grace: Duration::from_secs(10),
         }

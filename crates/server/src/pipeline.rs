@@ -1,6 +1,9 @@
 //! What every request passes, in the order the protocol asks for: identity of the request,
-//! credentials (401), admission (503), scope (403), then the handler: ownership (404), the
+//! credentials (401), rate (429), admission (503), scope (403), then the handler: ownership (404), the
 //! request itself (400), its state (409). Whatever happens, the answer is an envelope.
+
+#[cfg(test)]
+mod tests;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -14,6 +17,7 @@ use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue, V
 use hyper::{HeaderMap, Method, StatusCode};
 use runtime::access::{Action, Denied, Principal, Resource, What, authorise, trail};
 
+use crate::admission;
 use crate::app::{App, Phase};
 use crate::encode::Encoding;
 use crate::idempotency;
@@ -183,9 +187,19 @@ async fn handle(
         },
     };
     let tenant = who.as_ref().map(|who| who.tenant.to_string());
+    if let Some(who) = &who
+        && let Err(problem) = app.rates().check(who)
+    {
+        return (Err(problem), tenant);
+    }
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
     if changes && app.phase() == Phase::Draining {
         let problem = Problem::unavailable("the server is being stopped; try again");
+        return (Err(problem), tenant);
+    }
+    if let Access::May(action) = route.access
+        && let Err(problem) = admission::check(app, action)
+    {
         return (Err(problem), tenant);
     }
     if let (Access::May(action), Some(who)) = (route.access, &who)

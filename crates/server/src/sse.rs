@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use crate::app::App;
 use crate::metrics::{Counted, Metrics};
+use crate::pass::Pass;
 use crate::problem::Problem;
 
 /// Events read at a time.
@@ -29,6 +30,7 @@ const BATCH: usize = 500;
 /// A subscriber's place in a log.
 pub(crate) struct Subscription {
     app: App,
+    pass: Pass,
     tail: Tail,
     modes: StreamModes,
     /// The run up to the tail, for frames that are snapshots.
@@ -57,7 +59,7 @@ impl Subscription {
         mut tail: Tail,
         modes: StreamModes,
         buffer: Option<Duration>,
-        slot: OwnedSemaphorePermit,
+        (slot, pass): (OwnedSemaphorePermit, Pass),
     ) -> Result<Self, Problem> {
         let run = match modes.are_values() {
             true => {
@@ -74,6 +76,7 @@ impl Subscription {
         Ok(Self {
             _counted: Counted::new(app.clone(), counted),
             _slot: slot,
+            pass,
             app,
             tail,
             modes,
@@ -97,6 +100,12 @@ impl Subscription {
         }
         let mut out = Vec::new();
         loop {
+            if let Err(problem) = self.pass.check().await {
+                tracing::info!(run = %self.tail.header().stream, code = problem.code,
+                    "a stream ended: its credential opens it no more");
+                self.is_over = true;
+                return None;
+            }
             match self.read(&mut out).await {
                 Ok(page) if page.is_last() => {
                     self.flush(&mut out);
@@ -122,6 +131,7 @@ impl Subscription {
             let draining = self.app.draining().clone();
             tokio::select! {
                 () = self.tail.changed() => {}
+                () = tokio::time::sleep_until(self.pass.due) => {}
                 () = tokio::time::sleep_until(beat) => {
                     self.spoke = Instant::now();
                     return Some(Bytes::from_static(b":keepalive\n\n"));

@@ -2,6 +2,7 @@
 
 use std::fs::{File, TryLockError};
 use std::net::SocketAddr;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -64,6 +65,18 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SPAN")]
     retain_finished: Option<Span>,
 
+    /// Requests a second that one principal may make; as many may come at once [default: any number]
+    #[arg(long, value_name = "N")]
+    principal_rate: Option<NonZeroU32>,
+
+    /// Requests a second that one tenant may make; as many may come at once [default: any number]
+    #[arg(long, value_name = "N")]
+    tenant_rate: Option<NonZeroU32>,
+
+    /// Refuse new runs while so many are driven or streamed [default: they wait in the queue]
+    #[arg(long, value_name = "N")]
+    max_in_flight: Option<NonZeroUsize>,
+
     /// Serve a store that another server serves already
     #[arg(long)]
     join: bool,
@@ -90,7 +103,13 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         ..EngineOptions::default()
     };
     let engine = compose::engine_with(session, &door, &args.ports, options)?;
-    let app = App::new(Api::new(engine.clone()), gate, Limits::default());
+    let limits = Limits {
+        principal_rate: args.principal_rate,
+        tenant_rate: args.tenant_rate,
+        in_flight: args.max_in_flight.map(NonZeroUsize::get),
+        ..Limits::default()
+    };
+    let app = App::new(Api::new(engine.clone()), gate, limits);
     let listening = listen(&addresses, &app, &args.listen).await?;
     let address = listening
         .address()

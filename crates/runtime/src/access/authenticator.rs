@@ -11,7 +11,7 @@ use kernel::time::Timestamp;
 use parking_lot::Mutex;
 use store::{Loaded, ReadFrom, Store, StoreError};
 
-use super::jwt::JwtVerifier;
+use super::jwt::{JwtVerifier, PublicIssuer};
 use super::options::AuthOptions;
 use super::principal::Principal;
 use super::scopes::Scopes;
@@ -66,6 +66,7 @@ impl AuthError {
 pub struct Authenticator {
     store: Arc<dyn Store>,
     jwt: Option<JwtVerifier>,
+    public_issuer: Option<PublicIssuer>,
     registries: Mutex<HashMap<StreamId, Arc<Kept>>>,
 }
 
@@ -97,9 +98,16 @@ impl Authenticator {
         let AuthOptions { jwt, outbound } = options;
         Self {
             store,
+            public_issuer: jwt.as_ref().and_then(PublicIssuer::of),
             jwt: jwt.map(|jwt| JwtVerifier::new(jwt, outbound)),
             registries: Mutex::default(),
         }
+    }
+
+    /// The issuer of JWTs that are good here, where it may be told: one with public keys and a
+    /// URL for a name.
+    pub fn public_issuer(&self) -> Option<&PublicIssuer> {
+        self.public_issuer.as_ref()
     }
 
     /// Finds whose a bearer token is.

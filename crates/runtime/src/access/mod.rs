@@ -19,7 +19,9 @@ pub mod trail;
 
 pub use authenticator::{AuthError, Authenticator, FRESH};
 pub use authorise::{Action, Denied, Resource, What, authorise};
-pub use jwt::{ClaimNames, JwksSource, JwtKeys, JwtOptions, PublicAlgorithm, TenantFrom};
+pub use jwt::{
+    ClaimNames, JwksSource, JwtKeys, JwtOptions, PublicAlgorithm, PublicIssuer, TenantFrom,
+};
 pub use keys::{ApiKeys, Issued, KeyError, NewKey};
 pub use options::{AuthOptions, BadOptions};
 pub use principal::Principal;

@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::runs::named;
+use crate::pass::Pass;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
@@ -88,7 +89,9 @@ async fn poll(cx: Cx) -> Result<Reply, Problem> {
         .await?;
     let after = after?;
     let until = Instant::now() + Duration::from_secs(hold?.unwrap_or(HOLD));
+    let mut pass = Pass::of(&cx, Action::ReadRun)?;
     let (events, page) = loop {
+        pass.check().await?;
         let (events, page) = gather(&mut tail).await?;
         let is_over = Instant::now() >= until || cx.app.draining().is_cancelled();
         if !events.is_empty() || page.settled || is_over {
@@ -96,7 +99,7 @@ async fn poll(cx: Cx) -> Result<Reply, Problem> {
         }
         tokio::select! {
             () = tail.changed() => {}
-            () = tokio::time::sleep_until(until) => {}
+            () = tokio::time::sleep_until(until.min(pass.due)) => {}
             () = cx.app.draining().cancelled() => {}
         }
     };
@@ -158,7 +161,8 @@ async fn stream(cx: Cx) -> Result<Reply, Problem> {
         )
         .retry_after(5));
     };
-    let subscription = Subscription::new(cx.app.clone(), tail, modes, buffer, slot).await?;
+    let pass = Pass::of(&cx, Action::ReadRun)?;
+    let subscription = Subscription::new(cx.app.clone(), tail, modes, buffer, (slot, pass)).await?;
     let mut response = Response::new(Body::from_stream(sse::frames(subscription)));
     let headers = response.headers_mut();
     let text = HeaderValue::from_static;

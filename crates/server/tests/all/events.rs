@@ -7,13 +7,13 @@ use crate::host::Host;
 
 /// A frame of a stream.
 #[derive(Clone, Debug)]
-struct Frame {
-    id: u64,
-    event: String,
-    data: Value,
+pub(crate) struct Frame {
+    pub(crate) id: u64,
+    pub(crate) event: String,
+    pub(crate) data: Value,
 }
 
-fn frames(text: &[u8]) -> Vec<Frame> {
+pub(crate) fn frames(text: &[u8]) -> Vec<Frame> {
     let text = std::str::from_utf8(text).unwrap();
     let blocks = text
         .split("\n\n")
@@ -34,7 +34,7 @@ fn frames(text: &[u8]) -> Vec<Frame> {
 }
 
 /// The whole stream of a run that has ended.
-async fn stream(host: &Host, run: &str, query: &str, last: Option<&str>) -> Vec<Frame> {
+pub(crate) async fn stream(host: &Host, run: &str, query: &str, last: Option<&str>) -> Vec<Frame> {
     let mut request = Request::new("GET", &format!("/v1/runs/{run}/events{query}")).key(&host.key);
     if let Some(last) = last {
         request = request.header("last-event-id", last);

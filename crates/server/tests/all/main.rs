@@ -1,6 +1,7 @@
 //! Tests of the server over TCP on loopback, on a real store.
 
 mod access;
+mod admission;
 mod client;
 mod creating;
 mod events;
@@ -11,4 +12,5 @@ mod idempotency;
 mod load;
 mod reading;
 mod schemas;
+mod streams;
 mod workflows;

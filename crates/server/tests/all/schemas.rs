@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use jsonschema::{Registry, Validator};
 use serde_json::{Value, json};
 
+use crate::events::stream;
 use crate::host::Host;
 
 const BASE: &str = "https://openwop.dev/spec/v1/";
@@ -46,6 +47,15 @@ fn check(registry: &Registry<'static>, schema: &str, value: &Value) {
     assert_eq!(problems, Vec::<String>::new(), "{schema}: {value:#}");
 }
 
+fn check_event(registry: &Registry<'static>, event: &Value) {
+    check(registry, "run-event.schema.json", event);
+    let kind = event["type"].as_str().unwrap();
+    if !kind.starts_with("runwright.") {
+        let payload = format!("run-event-payloads.schema.json#/$defs/_typeIndex/properties/{kind}");
+        check(registry, &payload, &event["payload"]);
+    }
+}
+
 #[tokio::test]
 async fn answers_are_valid_by_the_protocols_schemas() {
     let Some(folder) = folder() else {
@@ -72,14 +82,35 @@ async fn answers_are_valid_by_the_protocols_schemas() {
             .await
             .json();
         for event in page["events"].as_array().unwrap() {
-            check(&registry, "run-event.schema.json", event);
-            let kind = event["type"].as_str().unwrap();
-            if !kind.starts_with("runwright.") {
-                let payload =
-                    format!("run-event-payloads.schema.json#/$defs/_typeIndex/properties/{kind}");
-                check(&registry, &payload, &event["payload"]);
+            check_event(&registry, event);
+        }
+        for mode in [
+            "updates",
+            "debug",
+            "messages",
+            "updates,messages",
+            "updates,debug",
+        ] {
+            for buffer in ["", "&bufferMs=5000"] {
+                let query = format!("?streamMode={mode}{buffer}");
+                for frame in stream(&host, &run, &query, None).await {
+                    match frame.data.as_array() {
+                        Some(batch) => batch.iter().for_each(|it| check_event(&registry, it)),
+                        None => check_event(&registry, &frame.data),
+                    }
+                }
             }
         }
+        let values = stream(&host, &run, "?streamMode=values", None).await;
+        for frame in &values {
+            check(&registry, "run-event.schema.json", &frame.data);
+            check(
+                &registry,
+                "run-snapshot.schema.json",
+                &frame.data["payload"],
+            );
+        }
+        assert!(values.len() > 2, "a state after each step");
     }
     check_forks(&registry, &host).await;
     let refused = host.get("/v1/runs/run-0").await.json();

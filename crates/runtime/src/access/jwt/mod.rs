@@ -15,6 +15,7 @@ use kernel::ids::TenantId;
 use kernel::limits;
 use kernel::time::Timestamp;
 use serde_json::{Map, Value};
+use url::Url;
 
 use super::authenticator::AuthError;
 use super::principal::Principal;
@@ -70,6 +71,34 @@ pub enum PublicAlgorithm {
     Rs256,
     /// ECDSA on P-256 with SHA-256.
     Es256,
+}
+
+/// What may be told of an issuer with public keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicIssuer {
+    /// Its URL.
+    pub issuer: String,
+    /// What a token's `aud` names.
+    pub audience: String,
+    /// The one algorithm of its signatures.
+    pub algorithm: &'static str,
+}
+
+impl PublicIssuer {
+    pub(super) fn of(options: &JwtOptions) -> Option<Self> {
+        let JwtKeys::Public { algorithm, .. } = &options.keys else {
+            return None;
+        };
+        Url::parse(&options.issuer).ok()?;
+        Some(Self {
+            issuer: options.issuer.clone(),
+            audience: options.audience.first()?.clone(),
+            algorithm: match algorithm {
+                PublicAlgorithm::Rs256 => "RS256",
+                PublicAlgorithm::Es256 => "ES256",
+            },
+        })
+    }
 }
 
 /// Which claims say what.

@@ -1,0 +1,54 @@
+//! A caller's right to go on: looked at again while an answer is under way.
+
+use std::sync::Arc;
+
+use hyper::HeaderMap;
+use hyper::header::AUTHORIZATION;
+use runtime::access::{Action, Principal, Resource, What, authorise};
+use tokio::time::Instant;
+
+use crate::app::App;
+use crate::problem::Problem;
+use crate::route::Cx;
+
+/// The credential an answer was begun with. A key may be revoked or expire, and a token's scopes
+/// may be read otherwise, while somebody still listens.
+pub(crate) struct Pass {
+    app: App,
+    headers: HeaderMap,
+    who: Arc<Principal>,
+    action: Action,
+    /// When to look again.
+    pub(crate) due: Instant,
+}
+
+impl Pass {
+    pub(crate) fn of(cx: &Cx, action: Action) -> Result<Self, Problem> {
+        let mut headers = HeaderMap::new();
+        for value in cx.headers.get_all(AUTHORIZATION) {
+            headers.append(AUTHORIZATION, value.clone());
+        }
+        Ok(Self {
+            due: Instant::now() + cx.app.limits().recheck,
+            app: cx.app.clone(),
+            headers,
+            who: cx.who()?,
+            action,
+        })
+    }
+
+    /// Looks again if it is time to.
+    pub(crate) async fn check(&mut self) -> Result<(), Problem> {
+        if Instant::now() < self.due {
+            return Ok(());
+        }
+        let who = self.app.gate().caller(&self.headers).await?;
+        self.due = Instant::now() + self.app.limits().recheck;
+        let own = Resource::own(&who, What::Runs);
+        let is_same = (&who.tenant, &who.workspace) == (&self.who.tenant, &self.who.workspace);
+        match authorise(&who, self.action, &own) {
+            Ok(()) if is_same => Ok(()),
+            _ => Err(Problem::scope(self.action.scope().as_str())),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use axum::body::Body;
+use axum::response::Response;
+use http_body_util::BodyExt as _;
+use hyper::{Method, Request};
+use runtime::access::Action;
+use runtime::api::Api;
+use runtime::keyring::FileKeyring;
+use runtime::nodes::{Ports, Registry};
+use runtime::outbound::Outbound;
+use runtime::secrets::SecretSources;
+use runtime::supervisor::Supervisor;
+use runtime::{Engine, EngineOptions};
+use serde_json::Value;
+use store::SystemClock;
+use store::memory::MemoryStore;
+use tower::ServiceExt as _;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::app::{App, router};
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::route::{Access, Cx, Doc, Route};
+use crate::{Gate, Limits};
+
+const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+async fn panics(cx: Cx) -> Result<Reply, Problem> {
+    panic!("of {}", cx.param("runId"));
+}
+
+/// An application whose one route panics.
+fn app() -> App {
+    let nowhere = std::path::PathBuf::from("nowhere");
+    let ports = Ports {
+        supervisor: Supervisor {
+            program: nowhere.clone(),
+            dir: nowhere.clone(),
+        },
+        outbound: Outbound::default(),
+        secrets: Arc::new(SecretSources::none()),
+        keyring: Arc::new(FileKeyring::new(nowhere.join("keyring.json"))),
+        workdir: nowhere,
+    };
+    let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+    let nodes = Arc::new(Registry::standard());
+    let engine = Engine::new(store, nodes, ports, EngineOptions::default());
+    let gate = Gate::open_to("acme".into());
+    App::new(Api::new(engine), gate, Limits::default())
+}
+
+async fn ask() -> Response {
+    let doc = Doc {
+        operation: "panics",
+        summary: "panics",
+        parameters: &[],
+        request: None,
+        responses: &[],
+    };
+    let access = Access::May(Action::ReadRun);
+    let route = Route::new(Method::GET, "/v1/runs/{runId}", access, panics, doc);
+    let request = Request::get("/v1/runs/canary-of-address?query=canary-of-query")
+        .header("authorization", "Bearer canary-of-token")
+        .header("x-request-id", "request-0001")
+        .header("traceparent", TRACE)
+        .body(Body::empty())
+        .expect("a request");
+    let answer = router(app(), vec![route]).oneshot(request).await;
+    answer.expect("an answer")
+}
+
+/// Lines of a log, as a server writes them.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("nobody panicked").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_is_answered_with_an_envelope_and_logged_without_secrets() {
+    let lines = Lines::default();
+    let reports = tracing_subscriber::fmt()
+        .json()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(lines.clone())
+        .finish();
+    let listening = tracing::subscriber::set_default(reports);
+    let answer = ask().await;
+    drop(listening);
+
+    assert_eq!(answer.status(), 500);
+    assert_eq!(answer.headers()["x-request-id"], "request-0001");
+    assert_eq!(answer.headers()["traceparent"], TRACE);
+    let body = answer.into_body().collect().await.expect("a body");
+    let envelope: Value = serde_json::from_slice(&body.to_bytes()).expect("JSON");
+    let object = envelope.as_object().expect("an object");
+    assert_eq!(object.len(), 3, "error, message and details: {envelope}");
+    assert_eq!(envelope["error"], "internal_error");
+    assert_eq!(envelope["details"]["correlationId"], "request-0001");
+
+    let text = String::from_utf8(lines.0.lock().expect("nobody panicked").clone());
+    let text = text.expect("text");
+    assert!(!text.contains("canary"), "{text}");
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("each line is an object"))
+        .collect();
+    let fields = |message: &str| {
+        let found = lines
+            .iter()
+            .find(|line| line["fields"]["message"] == message);
+        found.expect("the line")["fields"].clone()
+    };
+    assert_eq!(fields("a handler panicked")["request_id"], "request-0001");
+    let answered = fields("answered");
+    for (name, value) in [
+        ("request_id", "request-0001"),
+        ("traceparent", TRACE),
+        ("method", "GET"),
+        ("route", "/v1/runs/{runId}"),
+        ("tenant", "acme"),
+    ] {
+        assert_eq!(answered[name], value, "{name}");
+    }
+    assert_eq!(answered["status"], 500);
+}

@@ -1,0 +1,118 @@
+//! Rates, admission, and what is advertised of them and of credentials.
+
+use std::num::NonZeroU32;
+
+use runtime::access::Scopes;
+use serde_json::{Value, json};
+use server::Limits;
+use tokio::task::JoinSet;
+
+use crate::client::{Answer, Conn, Request};
+use crate::host::Host;
+
+fn rate(n: u32) -> Option<NonZeroU32> {
+    NonZeroU32::new(n)
+}
+
+/// Requests at once with a key; more than any machine would spread over their seconds.
+async fn burst(host: &Host, key: &str) -> Vec<Answer> {
+    let mut sent = JoinSet::new();
+    for _ in 0..60 {
+        let request = Request::new("GET", "/v1/runs").key(key);
+        sent.spawn(request.send(host.address));
+    }
+    sent.join_all().await
+}
+
+fn refused(answers: &[Answer]) -> Vec<&Answer> {
+    answers.iter().filter(|it| it.status != 200).collect()
+}
+
+#[tokio::test]
+async fn who_asks_too_often_is_told_when_to_come_back() {
+    for (scope, limits) in [
+        (
+            "key",
+            Limits {
+                principal_rate: rate(1),
+                ..Limits::default()
+            },
+        ),
+        (
+            "tenant",
+            Limits {
+                tenant_rate: rate(1),
+                ..Limits::default()
+            },
+        ),
+    ] {
+        let host = Host::with(limits).await;
+        let answers = burst(&host, &host.key).await;
+        let refused = refused(&answers);
+        assert!((1..60).contains(&refused.len()), "{}", refused.len());
+        for answer in refused {
+            assert_eq!(answer.refusal(429), "rate_limited");
+            let details = &answer.json()["details"];
+            let seconds: u64 = answer.header("retry-after").unwrap().parse().unwrap();
+            let ms = details["retryAfterMs"].as_u64().unwrap();
+            assert_eq!(
+                (details["retryAfter"].as_u64(), ms.div_ceil(1000)),
+                (Some(seconds), seconds)
+            );
+            assert_eq!(details["scope"], scope);
+            assert_eq!(details["limit"], 1);
+        }
+        // Another tenant has its own, and what anybody may ask for is not counted.
+        let theirs = host.key_of("umbrella", None, Scopes::Everything).await;
+        let first = Request::new("GET", "/v1/runs").key(&theirs);
+        assert_eq!(first.send(host.address).await.status, 200);
+        for _ in 0..60 {
+            let request = Request::new("GET", "/.well-known/openwop");
+            assert_eq!(request.send(host.address).await.status, 200);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_beyond_what_is_taken_in_is_refused_as_advertised() {
+    let limits = Limits {
+        in_flight: Some(2),
+        ..Limits::default()
+    };
+    let host = Host::with(limits).await;
+    let advertised = host.get("/.well-known/openwop").await.json();
+    let told = &advertised["production"]["backpressure"];
+    assert_eq!(told["inflightCap"], 2);
+    assert_eq!(
+        advertised["capabilities"]["production"]["backpressure"],
+        *told
+    );
+    let mut streams = Vec::new();
+    for _ in 0..2 {
+        let run = host.create(&json!({ "workflowId": "waits" })).await;
+        let mut conn = Conn::to(host.address).await;
+        let stream = Request::new("GET", &format!("/v1/runs/{run}/events"));
+        conn.send(&stream.key(&host.key).bytes()).await;
+        assert_eq!(conn.head().await.unwrap().0, 200);
+        streams.push(conn);
+    }
+    let create = host
+        .post("/v1/runs", &json!({ "workflowId": "three" }))
+        .await;
+    assert_eq!(create.refusal(503), "service_unavailable");
+    let seconds = &create.json()["details"]["retryAfter"];
+    assert_eq!(*seconds, told["retryAfterSeconds"]);
+    assert_eq!(create.header("retry-after"), Some(&*seconds.to_string()));
+    // Everything else goes on.
+    assert_eq!(host.get("/v1/runs").await.status, 200);
+}
+
+#[tokio::test]
+async fn what_is_not_configured_is_not_advertised() {
+    let host = Host::new().await;
+    let document = host.get("/.well-known/openwop").await.json();
+    assert_eq!(document["production"], Value::Null);
+    let profiles = json!(["openwop-auth-api-key-rotation"]);
+    assert_eq!(document["auth"]["profiles"], profiles);
+    assert_eq!(document["auth"]["oauth2"], Value::Null);
+}
