@@ -6,7 +6,7 @@
 
 use hyper::StatusCode;
 use kernel::fork::ForkError;
-use kernel::problem::{ProblemCode, Problems};
+use kernel::problem::{ProblemCode, Problems, pointer};
 use kernel::run::Rejection;
 use runtime::api::{ApiError, Thing};
 use serde_json::{Map, Value, json};
@@ -186,12 +186,40 @@ fn listed(problems: &Problems) -> Value {
     errors.collect()
 }
 
+/// Refuses what is left of an object whose fields are known, each by itself.
+pub(crate) fn unknown_fields(
+    left: &Map<String, Value>,
+    path: &str,
+    known: &[&str],
+    problems: &mut Problems,
+) {
+    for name in left.keys() {
+        let what = format!("is no field here; there are {}", known.join(", "));
+        problems.add(pointer(path, name), ProblemCode::UnknownField, what);
+    }
+}
+
 /// A JSON pointer whose parts are numbers or words of the protocol; others become `…`.
 fn known_path(path: &str) -> String {
+    path.split('/')
+        .map(|part| {
+            if part.is_empty() || is_known(part) {
+                part
+            } else {
+                "…"
+            }
+        })
+        .collect::<Vec<_>>()
+        .join("/")
+}
+
+/// Whether a name is a number or a word of the protocol: to say it again is no echo.
+fn is_known(part: &str) -> bool {
     const WORDS: &[&str] = &[
         "acceptsInheritedArtifacts",
         "access",
         "agent",
+        "agentId",
         "backoff",
         "channels",
         "condition",
@@ -205,6 +233,7 @@ fn known_path(path: &str) -> String {
         "disabled",
         "edges",
         "enabled",
+        "evalSuiteRef",
         "expression",
         "groups",
         "id",
@@ -278,24 +307,15 @@ fn known_path(path: &str) -> String {
         "eventId",
         "note",
     ];
-    let known = |part: &str| WORDS.contains(&part) || part.parse::<u32>().is_ok();
-    path.split('/')
-        .map(|part| {
-            if part.is_empty() || known(part) {
-                part
-            } else {
-                "…"
-            }
-        })
-        .collect::<Vec<_>>()
-        .join("/")
+    WORDS.contains(&part) || part.parse::<u32>().is_ok()
 }
 
-/// A message without what it quotes from the document.
+/// A message without what it quotes from the document, words of the protocol excepted.
 fn unquoted(message: &str) -> String {
     let mut out = String::with_capacity(message.len());
     for (n, part) in message.split('`').enumerate() {
-        out.push_str(if n % 2 == 0 { part } else { "…" });
+        let is_shown = n % 2 == 0 || is_known(part);
+        out.push_str(if is_shown { part } else { "…" });
     }
     out
 }

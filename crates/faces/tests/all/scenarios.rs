@@ -336,7 +336,7 @@ fn dispatched() -> World {
 fn cancelled() -> World {
     asked().tell(Command::Cancel {
         reason: Some("no longer needed".into()),
-        by: Some("user-7".into()),
+        by: Some(kernel::audit::Actor::new("user-7")),
         parent: None,
     })
 }

@@ -85,7 +85,10 @@ impl<'a> Fields<'a> {
                 (Keys::Closed, None) => findings.problem(
                     &path,
                     ProblemCode::UnknownField,
-                    format!("there is no field {shown} here; remove it"),
+                    format!(
+                        "there is no field {shown} here; there are: {}",
+                        known.join(", ")
+                    ),
                 ),
                 (Keys::Open | Keys::Settings, Some(meant)) => findings.warning(
                     &path,

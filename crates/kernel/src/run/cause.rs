@@ -86,6 +86,12 @@ pub enum CausedBy {
         /// By whom.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cancelled_by: Option<String>,
+        /// Who vouches for them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        issuer: Option<String>,
+        /// The request it was asked for with.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request_id: Option<String>,
         /// The parent whose cancellation cascaded here.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parent: Option<StreamId>,

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::audit::Actor;
 use crate::ids::{AttemptId, InterruptId, MessageId, StreamId};
 use crate::run::cause::{Cause, CausedBy, Driving, Found, Start};
 use crate::run::event::{
@@ -99,7 +100,7 @@ pub enum Command {
         /// Why.
         reason: Option<String>,
         /// By whom.
-        by: Option<String>,
+        by: Option<Actor>,
         /// The parent whose cancellation cascades.
         parent: Option<StreamId>,
     },
@@ -325,7 +326,9 @@ impl Command {
             },
             Self::Cancel { reason, by, parent } => CausedBy::Cancel {
                 reason: reason.clone(),
-                cancelled_by: by.clone(),
+                cancelled_by: by.as_ref().map(|by| by.principal.clone()),
+                issuer: by.as_ref().and_then(|by| by.issuer.clone()),
+                request_id: by.as_ref().and_then(|by| by.request_id.clone()),
                 parent: parent.clone(),
             },
             Self::Pause { reason, policy } => CausedBy::Pause {
@@ -381,10 +384,16 @@ impl Command {
             CausedBy::Cancel {
                 reason,
                 cancelled_by,
+                issuer,
+                request_id,
                 parent,
             } => Self::Cancel {
                 reason,
-                by: cancelled_by,
+                by: cancelled_by.map(|principal| Actor {
+                    principal,
+                    issuer,
+                    request_id,
+                }),
                 parent,
             },
             CausedBy::Pause { reason, policy } => Self::Pause { reason, policy },

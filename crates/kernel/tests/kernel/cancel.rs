@@ -1,5 +1,6 @@
 //! Cancel, in every phase.
 
+use kernel::audit::Actor;
 use kernel::ids::StreamId;
 use kernel::run::event::{DrainPolicy, RunEvent};
 use kernel::run::{Command, Create, Start};
@@ -63,7 +64,7 @@ fn who_and_why_stands_in_the_log() {
     let mut run = started("a");
     run.when(Command::Cancel {
         reason: Some("enough".into()),
-        by: Some("alice".into()),
+        by: Some(Actor::new("alice")),
         parent: Some("run-0".into()),
     })
     .then("run.stopping cancelled");
@@ -84,22 +85,27 @@ fn who_and_why_stands_in_the_log() {
 
 #[test]
 fn the_audit_trail_hears_who_cancelled_but_not_of_runs_that_a_parent_cancels() {
-    let cancel = |by: Option<&str>, parent: Option<&str>| {
+    let cancel = |by: Option<Actor>, parent: Option<&str>| {
         let mut run = started("a");
         run.when(Command::Cancel {
             reason: None,
-            by: by.map(str::to_owned),
+            by,
             parent: parent.map(StreamId::new),
         })
         .decided();
         run.audited()
     };
-    let told = cancel(Some("ci"), None);
+    let by = Actor {
+        principal: "ci".into(),
+        issuer: Some("https://login.example.org/".into()),
+        request_id: Some("request-0001".into()),
+    };
+    let told = cancel(Some(by.clone()), None);
     let [(target, told)] = &told[..] else {
         panic!("one entry");
     };
     assert!(target.as_str().starts_with("audit-"));
-    assert_eq!(told.audit.by.principal, "ci");
+    assert_eq!(told.audit.by, by);
     assert_eq!(told.audit.on.kind, "run");
     assert!(cancel(None, Some("run-parent")).is_empty());
 }

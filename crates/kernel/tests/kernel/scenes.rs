@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kernel::audit::Actor;
 use kernel::digest::Digest;
 use kernel::run::event::{
     Artifact, ChildStatus, DivergenceKind, DrainPolicy, OutputChannel, Usage,
@@ -398,7 +399,7 @@ fn cancel(run: &mut World) {
     begin(run);
     run.when(Command::Cancel {
         reason: Some("not needed".into()),
-        by: Some("user-1".into()),
+        by: Some(Actor::new("user-1")),
         parent: None,
     })
     .decided();

@@ -27,11 +27,12 @@ impl Api {
         who: &Principal,
         run: &StreamId,
         reason: Option<String>,
+        request_id: Option<&str>,
     ) -> Result<&'static str, ApiError> {
         self.head(who, Action::CancelRun, run).await?;
         let command = Command::Cancel {
             reason,
-            by: Some(who.id.clone()),
+            by: Some(who.actor(request_id)),
             parent: None,
         };
         match self.engine.command(run, Envelope::from(command)).await {

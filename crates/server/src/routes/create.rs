@@ -8,7 +8,7 @@ use runtime::api::{ApiError, Created, KeyedBy, RunOrder, Twins};
 use serde_json::{Map, Value, json};
 
 use crate::idempotency::{self, REPLAYED};
-use crate::problem::Problem;
+use crate::problem::{Problem, unknown_fields};
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
 
@@ -93,6 +93,21 @@ async fn create_once(mut cx: Cx) -> Result<Reply, Problem> {
     })
 }
 
+/// The fields of a creation.
+const FIELDS: &[&str] = &[
+    "workflowId",
+    "inputs",
+    "tenantId",
+    "scopeId",
+    "tags",
+    "metadata",
+    "configurable",
+    "callbackUrl",
+    "mode",
+    "evalSuiteRef",
+    "agentId",
+];
+
 /// Reads the closed body of a creation, listing everything that is wrong with it.
 fn read(mut body: Map<String, Value>) -> Result<RunOrder, Problem> {
     // A client may write null for what it leaves out.
@@ -140,10 +155,7 @@ fn read(mut body: Map<String, Value>) -> Result<RunOrder, Problem> {
             Vec::new()
         }
     };
-    if !body.is_empty() {
-        let what = "the body has fields that creating a run does not know";
-        problems.add("", ProblemCode::UnknownField, what);
-    }
+    unknown_fields(&body, "", FIELDS, &mut problems);
     if mode.as_deref().is_some_and(|mode| mode != "eval") {
         problems.add("/mode", ProblemCode::InvalidValue, "is eval or left out");
     }

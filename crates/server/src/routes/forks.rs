@@ -18,7 +18,7 @@ use store::StoreError;
 use super::runs::named;
 use crate::idempotency::{self, REPLAYED};
 use crate::params::run_id;
-use crate::problem::Problem;
+use crate::problem::{Problem, unknown_fields};
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
 
@@ -212,10 +212,8 @@ fn read_overlay(mut overlay: Map<String, Value>, problems: &mut Problems) -> Ove
             }
         },
     };
-    if !overlay.is_empty() {
-        let what = "has fields that a fork cannot change";
-        problems.add("/runOptionsOverlay", ProblemCode::UnknownField, what);
-    }
+    let known = ["tags", "metadata", "configurable"];
+    unknown_fields(&overlay, "/runOptionsOverlay", &known, problems);
     Overlay {
         tags,
         metadata,

@@ -142,8 +142,12 @@ async fn list(cx: Cx) -> Result<Reply, Problem> {
         text => Ok(text.map(str::to_owned)),
     };
     let statuses: Vec<String> = query.all("status").map(str::to_owned).collect();
-    if statuses.len() > 16 || statuses.iter().any(|s| s.len() > 64 || s.contains('\0')) {
-        return Err(Problem::invalid("status is given at most 16 times"));
+    let is_status = |status: &String| v1::RUN_STATUSES.contains(&status.as_str());
+    if statuses.len() > 16 || !statuses.iter().all(is_status) {
+        return Err(Problem::invalid(format!(
+            "status is given at most 16 times and is one of {}",
+            v1::RUN_STATUSES.join(", ")
+        )));
     }
     let parent = match bounded("parentRunId")? {
         Some(parent) => {
@@ -223,6 +227,8 @@ async fn cancel(mut cx: Cx) -> Result<Reply, Problem> {
             ));
         }
     };
-    let status = cx.app.api().cancel_run(&who, &run, reason).await?;
+    let request_id = Some(cx.trace.id());
+    let api = cx.app.api();
+    let status = api.cancel_run(&who, &run, reason, request_id).await?;
     Ok(Reply::ok(&json!({ "runId": run, "status": status })))
 }

@@ -261,3 +261,29 @@ async fn limits_of_a_run_are_kept() {
     let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
     assert_eq!(snapshot["error"]["code"], "recursion_limit_exceeded");
 }
+
+#[tokio::test]
+async fn a_field_that_is_not_known_is_named_where_that_is_no_echo() {
+    let host = Host::new().await;
+    let order = json!({ "workflowId": "three", "timeoutMs": 5, "canary-field": 1 });
+    let answer = host.post("/v1/runs", &order).await;
+    assert_eq!(answer.refusal(400), "validation_error");
+    let errors = answer.json()["details"]["errors"].clone();
+    let paths = [&errors[0]["path"], &errors[1]["path"]];
+    assert!(paths.contains(&&json!("/timeoutMs")), "{errors}");
+    for error in errors.as_array().unwrap() {
+        assert_eq!(error["code"], "unknown_field");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("configurable, callbackUrl"), "{message}");
+    }
+    assert!(!errors.to_string().contains("canary"), "{errors}");
+
+    let mut odd = host.get("/v1/workflows/three").await.json();
+    odd["nodes"][0]["typeID"] = json!("core.noop");
+    let answer = host.post("/v1/workflows", &odd).await;
+    let text = answer.json()["details"]["errors"].to_string();
+    assert!(
+        text.contains("there are: ") && text.contains("outputSensitivity"),
+        "{text}"
+    );
+}

@@ -257,3 +257,15 @@ async fn draining_is_told_and_nothing_new_is_taken() {
     assert_eq!(stream.chunk().await, None, "the stream has ended");
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
 }
+
+#[tokio::test]
+async fn a_status_that_no_run_has_is_refused_and_the_others_are_named() {
+    let host = Host::new().await;
+    for status in ["bogus", "", "COMPLETED", "failed,cancelled"] {
+        let answer = host.get(&format!("/v1/runs?status={status}")).await;
+        assert_eq!(answer.refusal(400), "validation_error", "{status}");
+        let message = answer.json()["message"].as_str().unwrap().to_owned();
+        assert!(message.contains("waiting-approval"), "{message}");
+        assert!(!message.contains("bogus"), "{message}");
+    }
+}

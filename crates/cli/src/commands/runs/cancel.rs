@@ -1,5 +1,6 @@
 //! `runwright runs cancel`.
 
+use kernel::audit::Actor;
 use kernel::run::Command;
 
 use super::{say_who_acts, tell};
@@ -26,7 +27,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let run = lookup::find_to_end(&door, &args.run).await?;
     let command = Command::Cancel {
         reason: args.reason,
-        by: Some("cli".into()),
+        by: Some(Actor::operator()),
         parent: None,
     };
     let state = tell(&door, &run, command).await?;

@@ -103,10 +103,10 @@ fn unknown_fields_are_refused_with_a_guess() {
             ("/nodes/0/a~b%2Fc", json!(1)),
         ]),
         &[
-            "/nmae: unknown_field: there is no field `nmae` here; remove it",
-            "/nodes/0/a~0b%2Fc: unknown_field: there is no field `a~b%2Fc` here; remove it",
-            "/nodes/0/typeID: unknown_field: there is no field `typeID` here; remove it",
-            "/nodes/0/unheardOf: unknown_field: there is no field `unheardOf` here; remove it",
+            "/nmae: unknown_field: there is no field `nmae` here; there are: id, name, description, version, type, isActive, status, tenantId, scopeId, slug, nodes, edges, triggers, variables, groups, channels, configurableSchema, defaults, metadata, settings, acceptsInheritedArtifacts, createdAt, updatedAt",
+            "/nodes/0/a~0b%2Fc: unknown_field: there is no field `a~b%2Fc` here; there are: id, typeId, name, position, config, inputs, credentialsRef, settings, outputRole, disabled, notes, groupId, agent, envelopeContract, artifactType, cardType, outputSensitivity, compensation, irreversibleEffect",
+            "/nodes/0/typeID: unknown_field: there is no field `typeID` here; there are: id, typeId, name, position, config, inputs, credentialsRef, settings, outputRole, disabled, notes, groupId, agent, envelopeContract, artifactType, cardType, outputSensitivity, compensation, irreversibleEffect",
+            "/nodes/0/unheardOf: unknown_field: there is no field `unheardOf` here; there are: id, typeId, name, position, config, inputs, credentialsRef, settings, outputRole, disabled, notes, groupId, agent, envelopeContract, artifactType, cardType, outputSensitivity, compensation, irreversibleEffect",
         ],
     );
     check(
@@ -205,7 +205,7 @@ fn wrong_nodes_are_listed() {
             "/nodes/0/inputs/b/type: invalid_value: `constant` is not allowed here; it is one of static, expression, connection, variable",
             "/nodes/0/inputs/c: missing_field: the field `value` is missing; add the value",
             "/nodes/0/inputs/d: missing_field: the field `outputKey` is missing; add a string",
-            "/nodes/0/inputs/e/value: unknown_field: there is no field `value` here; remove it",
+            "/nodes/0/inputs/e/value: unknown_field: there is no field `value` here; there are: type, variableName, optional",
             "/nodes/0/inputs/f: missing_field: the field `type` is missing; add a string",
             "/nodes/0/outputSensitivity/x: wrong_type: must be true or false",
             "/nodes/1/id: invalid_value: must not hold control characters",
@@ -317,7 +317,7 @@ fn edges_and_conditions_have_a_shape() {
     check(
         &edge(json!({"triggerRule": "all_sucess", "weight": 1, "sourceOutput": ""})),
         &[
-            "/edges/0/weight: unknown_field: there is no field `weight` here; remove it",
+            "/edges/0/weight: unknown_field: there is no field `weight` here; there are: id, sourceNodeId, sourceOutput, targetNodeId, targetInput, condition, label, triggerRule",
             "/edges/0/sourceOutput: invalid_value: must not be empty",
             "/edges/0/triggerRule: invalid_value: `all_sucess` is not allowed here; did you mean `all_success`?",
         ],

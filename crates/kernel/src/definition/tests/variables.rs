@@ -90,7 +90,7 @@ fn declarations_are_checked() {
         &[
             "/variables/0/type: invalid_value: `integer` is not allowed here; it is one of string, number, boolean, object, array",
             "/variables/1/defaultValue: wrong_type: must be of type number, not a string",
-            "/variables/2/default: unknown_field: there is no field `default` here; remove it",
+            "/variables/2/default: unknown_field: there is no field `default` here; there are: name, type, description, required, defaultValue, sensitive, format",
             "/variables/2/required: wrong_type: must be true or false, not a string",
         ],
     );

@@ -65,7 +65,7 @@ impl Decision {
     pub(super) fn cancel(
         &mut self,
         reason: Option<String>,
-        by: Option<String>,
+        by: Option<Actor>,
         parent: Option<StreamId>,
     ) -> Result<(), Rejection> {
         if matches!(self.run.phase(), Some(Phase::Stopping { .. })) {
@@ -75,12 +75,13 @@ impl Decision {
         if parent.is_none() {
             self.audit_cancel(by.clone());
         }
+        let by = by.map(|by| by.principal);
         self.stop(Ending::Cancelled { reason, by, parent });
         Ok(())
     }
 
     /// Tells the tenant's audit trail who cancelled the run.
-    fn audit_cancel(&mut self, by: Option<String>) {
+    fn audit_cancel(&mut self, by: Option<Actor>) {
         let message = self.next_message();
         let header = &self.run.header;
         let mut on = Subject::new("run", header.stream.as_str());
@@ -89,7 +90,7 @@ impl Decision {
             message,
             decided_at: self.now,
             action: AuditAction::RunCancelled,
-            by: Actor::new(by.unwrap_or_else(|| "unknown".to_owned())),
+            by: by.unwrap_or_else(|| Actor::new("unknown")),
             on,
             outcome: Outcome::Done,
         };
