@@ -41,6 +41,13 @@ kinds! {
     NodeResumed => "node.resumed",
     NodeDispatched => "node.dispatched",
     ChildSettled => "runwright.child.settled",
+    ChildReported => "runwright.child.reported",
+    AgentDecided => "agent.decided",
+    AgentHandedOff => "agent.handoff",
+    OrchestratorDecided => "runOrchestrator.decided",
+    ChainStepped => "core.workflowChain.event",
+    ConfidenceEscalated => "core.workflowChain.confidence-escalated",
+    LoopbackLimited => "workflow.loopback-limit",
     InterruptRequested => "interrupt.requested",
     InterruptResolved => "interrupt.resolved",
     ApprovalRequested => "approval.requested",
@@ -96,6 +103,12 @@ pub(crate) fn node(event: &RunEvent) -> Option<&NodeId> {
         | E::ApprovalAsked { node_id, .. }
         | E::ClarificationRequested { node_id, .. }
         | E::ClarificationResolved { node_id, .. }
+        | E::AgentDecided { node_id, .. }
+        | E::AgentHandedOff { node_id, .. }
+        | E::OrchestratorDecided { node_id, .. }
+        | E::ChainStepped { node_id, .. }
+        | E::ConfidenceEscalated { node_id, .. }
+        | E::LoopbackLimited { node_id, .. }
         | E::ArtifactCreated { node_id, .. }
         | E::OutputChunk { node_id, .. }
         | E::ProviderUsage { node_id, .. } => Some(node_id),
@@ -109,6 +122,7 @@ pub(crate) fn node(event: &RunEvent) -> Option<&NodeId> {
         | E::RunResuming { .. }
         | E::RunForked { .. }
         | E::ChildSettled { .. }
+        | E::ChildReported { .. }
         | E::SignalReceived { .. }
         | E::ReplayDiverged { .. } => None,
     }

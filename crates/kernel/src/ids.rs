@@ -179,6 +179,19 @@ pub fn child_stream(origin: &StreamId, node: &NodeId, visit: u32, ordinal: u32) 
     StreamId::new(format!("run-{}", id.trim_start_matches("child-")))
 }
 
+/// The stream of a worker's run: several may belong to one attempt of a dispatch node.
+pub fn worker_stream(
+    origin: &StreamId,
+    node: &NodeId,
+    visit: u32,
+    attempt: u32,
+    worker: u32,
+) -> StreamId {
+    let text = format!("worker\0{origin}\0{node}\0{visit}\0{attempt}\0{worker}");
+    let hex = Digest::of(text.as_bytes()).to_string();
+    StreamId::new(format!("run-{}", &hex[..32]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

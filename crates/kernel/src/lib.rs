@@ -32,4 +32,4 @@ pub mod time;
 
 /// The version of this engine, as events and snapshots show it. A run persisted by a newer
 /// engine is not driven by an older one.
-pub const ENGINE_VERSION: u32 = 1;
+pub const ENGINE_VERSION: u32 = 2;

@@ -42,6 +42,8 @@ pub const MAX_INBOX: usize = 10_000;
 pub const MAX_COPY_EVENTS: usize = 10_000;
 /// Bytes of events that a fork copies, or decides again, in one append. One event more may go in.
 pub const MAX_COPY_BYTES: usize = 16 << 20;
+/// Workers of one decision.
+pub const MAX_WORKERS: usize = 256;
 /// How deep runs may start runs.
 pub const MAX_RUN_DEPTH: u32 = 16;
 /// Tags of a run, and bytes of one.

@@ -190,6 +190,9 @@ pub struct StreamHeader {
     pub owner: Owner,
     /// The event format its events were written in.
     pub format: u32,
+    /// The engine by whose rules a run is decided; older logs say it in `run.started` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine_version: Option<u32>,
     /// When it was created.
     pub created_at: Timestamp,
     /// What a run runs.

@@ -264,8 +264,7 @@ impl Driver {
             });
         }
         if let (false, Some(live)) = (stopping, run.undispatched().next()) {
-            let config = &run.plan.node(live.node).config;
-            let workflow = kernel::control::sub_workflow::SubWorkflow::of(config).workflow_id;
+            let workflow = run.wanted_child(live.node);
             return Next::LookUp(live.id, workflow);
         }
         let now = self.engine.door().store().now();

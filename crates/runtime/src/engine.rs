@@ -222,6 +222,7 @@ impl Engine {
             kind: StreamKind::Run,
             owner: new.owner,
             format: FORMAT_VERSION,
+            engine_version: Some(new.create.engine_version),
             created_at: now,
             definition: Some(new.prepared.definition),
             origin: None,

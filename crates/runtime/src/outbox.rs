@@ -1,10 +1,14 @@
 //! Delivery of the outbox: at least once, through the same door.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kernel::audit::AuditMessage;
-use kernel::run::{Command, Rejection, RunMessage};
+use kernel::ids::StreamId;
+use kernel::run::event::ChildStatus;
+use kernel::run::{Command, NodeError, Rejection, RunMessage};
 use serde::Deserialize;
+use serde_json::Map;
 use store::{HoldChange, Outgoing, StoreError};
 
 use crate::access::trail;
@@ -47,6 +51,43 @@ pub(crate) async fn deliver(engine: Engine) {
     }
 }
 
+/// Why a child will never be there; `None` where it is, or where delivery is tried again.
+fn unborn(created: &Result<(), DoorError>) -> Option<NodeError> {
+    match created {
+        Ok(()) | Err(DoorError::Rejected(Rejection::Duplicate | Rejection::Existing)) => None,
+        Err(DoorError::Rejected(rejection)) => {
+            Some(NodeError::new(rejection.code(), rejection.to_string()))
+        }
+        Err(DoorError::Store(StoreError::Missing)) => Some(NodeError::new(
+            "workflow_not_found",
+            "the definition of the child is not in the store any more; put the workflow again",
+        )),
+        Err(DoorError::Store(_) | DoorError::KeyTaken { .. }) => None,
+    }
+}
+
+/// Nobody else would tell a parent that its child could not be created.
+async fn tell_of_unborn(
+    engine: &Engine,
+    parent: StreamId,
+    child: StreamId,
+    error: NodeError,
+) -> Result<(), StoreError> {
+    let settled = Command::ChildSettled {
+        child,
+        status: ChildStatus::Failed,
+        variables: Map::new(),
+        outputs: Map::new(),
+        error: Some(error),
+        spent: BTreeMap::new(),
+    };
+    match engine.command(&parent, settled.into()).await {
+        Err(DoorError::Store(StoreError::Missing)) => Ok(()),
+        Err(DoorError::Store(error)) => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
 async fn deliver_some(engine: &Engine) -> Result<usize, StoreError> {
     let store = engine.inner.door.store();
     let waiting = store.outbox(BATCH).await?;
@@ -79,9 +120,16 @@ async fn deliver_one(engine: &Engine, message: &Outgoing) -> Result<(), StoreErr
         (Some(header), Command::Create(_)) => {
             engine.adopt(&header.stream);
             let door = &engine.inner.door;
-            door.create(header, &envelope, Vec::new(), HoldChange::Keep)
+            let parent = header.parent.clone().map(|parent| parent.run);
+            let child = header.stream.clone();
+            let created = door
+                .create(header, &envelope, Vec::new(), HoldChange::Keep)
                 .await
-                .map(drop)
+                .map(drop);
+            if let (Some(parent), Some(error)) = (parent, unborn(&created)) {
+                return tell_of_unborn(engine, parent, child, error).await;
+            }
+            created
         }
         _ => engine.command(&message.target, envelope).await,
     };

@@ -15,6 +15,7 @@ use kernel::time::Timestamp;
 
 use crate::record;
 
+mod agents;
 mod text;
 mod words;
 

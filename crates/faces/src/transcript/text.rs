@@ -167,6 +167,13 @@ pub(super) fn text(event: &RunEvent) -> String {
             format!("{child_run_id} {}", word(status)),
             error.as_ref().map(failure).unwrap_or_default(),
         ]),
+        E::ChildReported { .. }
+        | E::AgentDecided { .. }
+        | E::AgentHandedOff { .. }
+        | E::OrchestratorDecided { .. }
+        | E::ChainStepped { .. }
+        | E::ConfidenceEscalated { .. }
+        | E::LoopbackLimited { .. } => super::agents::text(event),
         E::InterruptRequested {
             interrupt_id,
             kind,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::samples;
 
 /// The roots of event types that belong to the protocol.
-const RESERVED: [&str; 14] = [
+const RESERVED: &[&str] = &[
     "run",
     "node",
     "approval",
@@ -23,10 +23,14 @@ const RESERVED: [&str; 14] = [
     "replay",
     "provider",
     "budget",
+    "agent",
+    "core",
+    "runOrchestrator",
+    "workflow",
 ];
 
 /// The types of the protocol that this engine writes.
-const LISTED: [&str; 33] = [
+const LISTED: &[&str] = &[
     "run.started",
     "run.completed",
     "run.failed",
@@ -60,6 +64,12 @@ const LISTED: [&str; 33] = [
     "cap.breached",
     "provider.usage",
     "replay.diverged",
+    "agent.decided",
+    "agent.handoff",
+    "runOrchestrator.decided",
+    "core.workflowChain.event",
+    "core.workflowChain.confidence-escalated",
+    "workflow.loopback-limit",
 ];
 
 #[test]

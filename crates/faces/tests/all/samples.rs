@@ -6,8 +6,8 @@ use kernel::digest::Digest;
 use kernel::ids::{AttemptId, StreamId};
 use kernel::run::cause::Start;
 use kernel::run::event::{
-    ApprovalAction, CapKind, ChildStatus, DivergenceKind, DrainPolicy, Ending, OutputChannel,
-    SkipReason, Vote,
+    ApprovalAction, CapKind, ChainPhase, ChildStatus, DivergenceKind, Doubt, DrainPolicy, Ending,
+    OutputChannel, SkipReason, Vote,
 };
 use kernel::run::{Artifact, Cause, CausedBy, Driving, Event, NodeError, RunEvent, Usage};
 use kernel::stream::{
@@ -30,6 +30,7 @@ pub(crate) fn header() -> StreamHeader {
             issuer: Some("https://id.example".into()),
         },
         format: FORMAT_VERSION,
+        engine_version: None,
         created_at: START,
         definition: Some(definition("print-letters")),
         origin: None,
@@ -112,6 +113,7 @@ pub(crate) fn bodies() -> Vec<RunEvent> {
     all.extend(outside_events());
     all.extend(gate_events());
     all.extend(data_events());
+    all.extend(orchestrator_events());
     all
 }
 
@@ -277,6 +279,64 @@ fn node_events() -> Vec<RunEvent> {
             error: Some(error()),
             spent: tokens(20),
         },
+        RunEvent::ChildReported {
+            child_run_id: "run-child".into(),
+            status: Some("waiting-approval".into()),
+            child_sequence: 7,
+        },
+    ]
+}
+
+fn orchestrator_events() -> Vec<RunEvent> {
+    let next = || json!({ "kind": "next-worker", "nextWorkerIds": ["stamps"], "confidence": 0.25 });
+    let step = |phase, harvested: &[&str], error| RunEvent::ChainStepped {
+        node_id: "send".into(),
+        visit: 1,
+        phase,
+        worker_id: "stamps".into(),
+        worker: 0,
+        child_run_id: (phase != ChainPhase::DispatchFailed).then(|| "run-child".into()),
+        harvested_keys: harvested.iter().map(|key| (*key).to_owned()).collect(),
+        error,
+    };
+    vec![
+        RunEvent::AgentDecided {
+            node_id: "send".into(),
+            visit: 1,
+            agent_id: "core.letters".into(),
+            decision: next(),
+            confidence: Some(0.5),
+        },
+        RunEvent::AgentHandedOff {
+            node_id: "send".into(),
+            visit: 1,
+            from_agent_id: "core.letters".into(),
+            to_agent_id: "host:stamps".into(),
+            reason: Some("dispatch".into()),
+        },
+        RunEvent::OrchestratorDecided {
+            node_id: "send".into(),
+            visit: 1,
+            agent_id: "core.letters".into(),
+            decision: next(),
+            iteration: 2,
+        },
+        step(ChainPhase::DispatchSucceeded, &[], None),
+        step(ChainPhase::DispatchFailed, &[], Some(error())),
+        step(ChainPhase::OutputHarvested, &["copies"], None),
+        RunEvent::ConfidenceEscalated {
+            node_id: "send".into(),
+            visit: 1,
+            confidence: 0.25,
+            floor: 0.5,
+            worker_id: Some("stamps".into()),
+            original_decision: next(),
+        },
+        RunEvent::LoopbackLimited {
+            node_id: "send".into(),
+            iterations: 5,
+            limit: 5,
+        },
     ]
 }
 
@@ -302,6 +362,18 @@ fn outside_events() -> Vec<RunEvent> {
             visit: 0,
             interrupt_id: "interrupt-1".into(),
             kind: "approval".into(),
+            doubt: None,
+        },
+        RunEvent::NodeSuspended {
+            node_id: "send".into(),
+            visit: 1,
+            interrupt_id: "interrupt-2".into(),
+            kind: "low-confidence".into(),
+            doubt: Some(Doubt {
+                agent_id: "core.letters".into(),
+                threshold: 0.7,
+                observed: 0.5,
+            }),
         },
         RunEvent::InterruptResolved {
             interrupt_id: "interrupt-1".into(),
@@ -415,7 +487,17 @@ fn data_events() -> Vec<RunEvent> {
             reducer: "append".into(),
             written_at: later(5),
             schema_version: 1,
+            stamped: false,
             node_id: Some("send".into()),
+        },
+        RunEvent::ChannelWritten {
+            channel: "lately".into(),
+            value: json!("Ada"),
+            reducer: "append".into(),
+            written_at: later(6),
+            schema_version: 1,
+            stamped: true,
+            node_id: None,
         },
         RunEvent::VariableChanged {
             name: "copies".into(),

@@ -95,6 +95,7 @@ impl AuditTrail {
                 kind: StreamKind::Audit,
                 owner: Owner::tenant(tenant.clone()),
                 format: FORMAT_VERSION,
+                engine_version: None,
                 created_at: now,
                 definition: None,
                 origin: None,

@@ -47,7 +47,7 @@ impl Log<'_> {
             | RunEvent::ClarificationRequested { interrupt_id, .. } => {
                 let of_its_kind = match body {
                     RunEvent::ApprovalRequested { .. } => self.is_approval(ix),
-                    _ => self.is_clarification(ix),
+                    _ => self.is_clarification(ix) || self.is_dispatch(ix),
                 };
                 self.require(of_its_kind, || format!("{id} is not a gate of this kind"));
                 match self.question_mut(ix, interrupt_id.as_str()) {

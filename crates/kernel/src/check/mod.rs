@@ -6,6 +6,7 @@
 
 mod gates;
 mod nodes;
+mod orchestrator;
 mod rules;
 mod run;
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Log;
 use super::rules::Judgement;
+use super::run::Child;
 use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind, OnFailure};
 use crate::ids::{AttemptId, NodeId};
 use crate::run::RunEvent;
@@ -21,6 +22,8 @@ pub(super) struct Node {
     pub(super) retries: u32,
     /// Restarts of the current attempt.
     restarts: u32,
+    /// Of a dispatch node: the worker it is at.
+    pub(super) worker: Option<u32>,
 }
 
 /// Where a node stands.
@@ -75,8 +78,9 @@ impl WaitsFor {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Ended {
     Completed {
-        port: Option<String>,
         declined: Vec<EdgeIx>,
+        /// A loop's head began a round.
+        in_body: bool,
     },
     Failed {
         declined: Vec<EdgeIx>,
@@ -88,7 +92,7 @@ pub(super) enum Ended {
 impl Ended {
     /// A loop's head that chose another round is not done for good.
     pub(super) fn is_in_body(&self) -> bool {
-        matches!(self, Self::Completed { port: Some(port), .. } if port == "body")
+        matches!(self, Self::Completed { in_body: true, .. })
     }
 }
 
@@ -176,6 +180,12 @@ impl Log<'_> {
                 };
                 self.require_live(&attempt);
             }
+            RunEvent::AgentDecided { .. }
+            | RunEvent::AgentHandedOff { .. }
+            | RunEvent::OrchestratorDecided { .. }
+            | RunEvent::ChainStepped { .. }
+            | RunEvent::ConfidenceEscalated { .. }
+            | RunEvent::LoopbackLimited { .. } => self.orchestrator_event(ix, body),
             body => self.gate_event(ix, body),
         }
     }
@@ -327,6 +337,13 @@ impl Log<'_> {
                     })
                 );
                 self.require(!unanswered, || format!("{id} completes without an answer"));
+                let child = match (&waits_for, self.is_dispatch(ix)) {
+                    (WaitsFor::Child(child), true) => self.run.children.get(child),
+                    _ => None,
+                };
+                self.require(child.is_none_or(|child| child.settled), || {
+                    format!("{id} completes before its worker")
+                });
             }
             place => self.violation(format!("{id} completes but is {place:?}")),
         }
@@ -334,6 +351,7 @@ impl Log<'_> {
             NodeKind::Control(ControlKind::Conditional) => &["true", "false"],
             NodeKind::Control(ControlKind::Loop) => &["body", "done"],
             NodeKind::Control(ControlKind::ApprovalGate) => &["accept", "reject", "refine"],
+            NodeKind::Control(ControlKind::Supervisor) => &["dispatch", "terminate"],
             _ => &[],
         };
         self.left_as_decided(ix, port);
@@ -343,14 +361,14 @@ impl Log<'_> {
         };
         self.require(fits, || format!("{id} leaves by a port it does not have"));
         let declined = self.declined(ix, declined);
-        let open_exits = match (&self.plan.node(ix).body, port) {
-            (Some(body), Some("body")) => body.exits.clone(),
-            _ => Vec::new(),
-        };
+        let body = self.plan.node(ix).body.as_ref();
+        let in_body = body.filter(|_| matches!(port, Some("body" | "dispatch")));
+        let open_exits = in_body.map(|body| body.exits.clone()).unwrap_or_default();
         for edge in &self.plan.node(ix).outgoing {
             let named = self.plan.edge(*edge).source_output.as_deref();
             let from = match named.filter(|from| ports.contains(from)) {
                 None if self.is_approval(ix) => Some("accept"),
+                None => self.supervisor_port(ix, *edge),
                 from => from,
             };
             let other = from.is_some_and(|from| Some(from) != port);
@@ -360,10 +378,9 @@ impl Log<'_> {
                 });
             }
         }
-        let port = port.map(str::to_owned);
-        let begins_round = port.as_deref() == Some("body");
-        self.end(ix, Ended::Completed { port, declined });
-        if begins_round {
+        let in_body = in_body.is_some();
+        self.end(ix, Ended::Completed { declined, in_body });
+        if in_body {
             self.begin_round(ix);
         }
     }
@@ -476,9 +493,12 @@ impl Log<'_> {
     fn dispatched(&mut self, ix: NodeIx, child: String) {
         let id = self.id(ix).clone();
         let is_sub = self.plan.node(ix).kind == NodeKind::Control(ControlKind::SubWorkflow);
-        self.require(is_sub, || format!("{id} is not a node that starts runs"));
-        let fresh = self.run.children.insert(child.clone(), false).is_none();
-        self.require(fresh, || {
+        let has_worker = self.nodes[ix.index()].worker.is_some();
+        self.require(is_sub || self.is_dispatch(ix) && has_worker, || {
+            format!("{id} is not a node that starts runs")
+        });
+        let before = self.run.children.insert(child.clone(), Child::of(ix));
+        self.require(before.is_none(), || {
             format!("{id} starts a child that was started before")
         });
         match &mut self.nodes[ix.index()].place {
@@ -564,10 +584,16 @@ fn node_of(body: &RunEvent) -> Option<(&NodeId, Option<u32>)> {
         | RunEvent::ApprovalAsked { node_id, visit, .. }
         | RunEvent::ClarificationRequested { node_id, visit, .. }
         | RunEvent::ClarificationResolved { node_id, visit, .. }
+        | RunEvent::AgentDecided { node_id, visit, .. }
+        | RunEvent::AgentHandedOff { node_id, visit, .. }
+        | RunEvent::OrchestratorDecided { node_id, visit, .. }
+        | RunEvent::ChainStepped { node_id, visit, .. }
+        | RunEvent::ConfidenceEscalated { node_id, visit, .. }
         | RunEvent::OutputChunk { node_id, visit, .. } => Some((node_id, Some(*visit))),
         RunEvent::InterruptResolved { node_id, .. }
         | RunEvent::ArtifactCreated { node_id, .. }
         | RunEvent::ProviderUsage { node_id, .. }
+        | RunEvent::LoopbackLimited { node_id, .. }
         | RunEvent::RunDeadLettered { node_id, .. } => Some((node_id, None)),
         _ => None,
     }

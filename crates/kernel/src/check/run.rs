@@ -6,8 +6,9 @@ use super::Log;
 use super::nodes::{Place, WaitsFor};
 use super::rules::Judgement;
 use crate::definition::NodeIx;
+use crate::ids::Seq;
 use crate::limits;
-use crate::run::event::{CapKind, DrainPolicy, Ending};
+use crate::run::event::{CapKind, ChainPhase, DrainPolicy, Ending};
 use crate::run::{CausedBy, Event, RunEvent};
 use crate::time::Timestamp;
 
@@ -19,15 +20,40 @@ pub(super) struct RunSoFar {
     pub(super) executions: u64,
     /// Ids of interrupts that were ever asked with.
     pub(super) interrupts: BTreeSet<String>,
-    /// Child runs, and whether they have settled.
-    pub(super) children: BTreeMap<String, bool>,
+    /// Child runs.
+    pub(super) children: BTreeMap<String, Child>,
+    /// By whose rules the run is decided.
+    engine: u32,
+    /// The orchestrator and its decisions so far.
+    pub(super) orchestrator: Option<String>,
+    pub(super) decisions: u64,
     /// A failure that nothing took: the run must end.
     pub(super) unhandled: Option<String>,
     /// A bound was reached: the run must end.
-    breached: bool,
+    pub(super) breached: bool,
     reserved: BTreeMap<String, BTreeMap<String, u64>>,
     spent: BTreeMap<String, u64>,
     batch_at: Timestamp,
+}
+
+/// A child run.
+#[derive(Debug)]
+pub(super) struct Child {
+    /// The node that started it.
+    pub(super) node: NodeIx,
+    pub(super) settled: bool,
+    /// How long its log was when it last told what it waits for.
+    reported: Option<Seq>,
+}
+
+impl Child {
+    pub(super) fn of(node: NodeIx) -> Self {
+        Self {
+            node,
+            settled: false,
+            reported: None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,8 +83,9 @@ impl Log<'_> {
         self.seq = event.seq;
         self.envelope(index, event);
         match &event.body {
-            RunEvent::RunStarted { .. } => {
+            RunEvent::RunStarted { engine_version, .. } => {
                 self.require(index == 0, || "run.started stands first and once".into());
+                self.run.engine = *engine_version;
                 self.run.stage = Stage::Running;
             }
             RunEvent::RunCompleted { .. } => self.completes(),
@@ -76,11 +103,15 @@ impl Log<'_> {
             RunEvent::RunCancelled { .. } => {
                 let fits = !matches!(self.run.stage, Stage::Stopping(Ending::Failed { .. }));
                 self.require(fits, || "the run is cancelled while it fails".into());
+                let waits = self.run.engine >= 2 && self.has_running_children();
+                self.require(!waits, || "the run is cancelled before its children".into());
                 self.ends();
             }
             RunEvent::RunStopping { ending } => {
                 self.require(!self.run.is_stopping(), || "the run stops twice".into());
-                self.require(self.live_work() > 0, || {
+                let cancels = matches!(ending, Ending::Cancelled { .. });
+                let waits = cancels && self.run.engine >= 2 && self.has_running_children();
+                self.require(self.live_work() > 0 || waits, || {
                     "the run stops although nothing has to be stopped".into()
                 });
                 self.run.unhandled = None;
@@ -112,10 +143,22 @@ impl Log<'_> {
                 ..
             } => self.breaches(*kind, *limit, *observed),
             RunEvent::ChildSettled { child_run_id, .. } => {
-                let told = self.run.children.get_mut(child_run_id.as_str());
-                let fits = told.is_some_and(|told| !std::mem::replace(told, true));
+                let child = self.run.children.get_mut(child_run_id.as_str());
+                let fits = child.is_some_and(|child| !std::mem::replace(&mut child.settled, true));
                 self.require(fits, || "a child settles that does not run".into());
                 self.run.reserved.remove(child_run_id.as_str());
+            }
+            RunEvent::ChildReported {
+                child_run_id,
+                child_sequence,
+                ..
+            } => {
+                let child = self.run.children.get_mut(child_run_id.as_str());
+                let fits = child.is_some_and(|child| {
+                    let before = child.reported.replace(*child_sequence);
+                    !child.settled && before.is_none_or(|before| before < *child_sequence)
+                });
+                self.require(fits, || "a child reports late, or does not run".into());
             }
             RunEvent::SignalReceived { name, id, .. } => {
                 let fresh = self.signals.insert((name.clone(), id.clone()));
@@ -243,13 +286,23 @@ impl Log<'_> {
         self.run.stage = Stage::Paused;
     }
 
+    /// Whether children run that end with this run.
+    fn has_running_children(&self) -> bool {
+        self.run.children.values().any(|child| {
+            let config = &self.plan.node(child.node).config;
+            let stays =
+                config.get("propagateCancellation") == Some(&serde_json::Value::Bool(false));
+            !child.settled && !stays
+        })
+    }
+
     fn forks(&mut self) {
         let is_fork = self.header.origin.is_some();
         self.require(is_fork, || "only a fork holds a fork".into());
         self.abandon(|waits_for| {
             !matches!(waits_for, WaitsFor::Answer(_)) || waits_for.is_answered()
         });
-        self.run.children.retain(|_, settled| *settled);
+        self.run.children.retain(|_, child| child.settled);
         self.run.reserved.clear();
     }
 
@@ -326,6 +379,7 @@ fn begins(cause: &CausedBy, event: &RunEvent) -> bool {
         },
         CausedBy::Signal => matches!(event, RunEvent::SignalReceived { .. }),
         CausedBy::ChildSettled => matches!(event, RunEvent::ChildSettled { .. }),
+        CausedBy::ChildReported => matches!(event, RunEvent::ChildReported { .. }),
         CausedBy::Fork => matches!(event, RunEvent::RunForked { .. }),
         CausedBy::Diverge => matches!(event, RunEvent::ReplayDiverged { .. }),
         CausedBy::Cancel { .. } => matches!(
@@ -337,6 +391,10 @@ fn begins(cause: &CausedBy, event: &RunEvent) -> bool {
         CausedBy::Dispatch { .. } => matches!(
             event,
             RunEvent::NodeDispatched { .. }
+                | RunEvent::ChainStepped {
+                    phase: ChainPhase::DispatchFailed,
+                    ..
+                }
                 | RunEvent::NodeFailed { .. }
                 | RunEvent::NodeRetried { .. }
         ),

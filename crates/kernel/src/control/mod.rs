@@ -8,17 +8,20 @@ pub mod approval;
 pub mod channel_write;
 pub mod clarification;
 pub mod conditional;
+pub(crate) mod decision;
 pub mod delay;
+pub mod dispatch;
 pub mod get_variable;
 pub mod interrupt;
 pub mod loop_head;
 mod schema;
 pub mod set_variable;
 pub mod sub_workflow;
+pub mod supervisor;
 
 use serde_json::{Map, Value};
 
-use crate::definition::{ControlKind, NodeKind, PlanNode};
+use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind, Plan, PlanNode};
 use crate::expr::Scope;
 use crate::run::command::ChannelWrite;
 use crate::run::event::NodeError;
@@ -54,6 +57,10 @@ pub(crate) enum Began {
     Asks(Ask),
     /// It waits for a timer, or for a definition to be looked up.
     Waits,
+    /// It decides who goes next.
+    Supervises,
+    /// It carries out what a supervisor decided.
+    Dispatches,
 }
 
 /// A control node that is over.
@@ -87,31 +94,9 @@ pub(crate) fn begin(kind: ControlKind, cx: &Context<'_>) -> Began {
         ControlKind::ChannelWrite => channel_write::begin(cx),
         ControlKind::SetVariable => set_variable::begin(cx),
         ControlKind::GetVariable => get_variable::begin(cx),
-        other => Began::Failed(
-            NodeError::new(
-                "capability_not_provided",
-                format!("this engine does not run {} nodes yet", other.type_id()),
-            )
-            .fatal(),
-        ),
+        ControlKind::Supervisor => Began::Supervises,
+        ControlKind::Dispatch => Began::Dispatches,
     }
-}
-
-/// Control kinds this engine carries out.
-pub fn is_supported(kind: ControlKind) -> bool {
-    matches!(
-        kind,
-        ControlKind::Delay
-            | ControlKind::Loop
-            | ControlKind::Conditional
-            | ControlKind::SubWorkflow
-            | ControlKind::Interrupt
-            | ControlKind::ApprovalGate
-            | ControlKind::ClarificationGate
-            | ControlKind::ChannelWrite
-            | ControlKind::SetVariable
-            | ControlKind::GetVariable
-    )
 }
 
 /// The output ports a node of a kind chooses among.
@@ -120,14 +105,31 @@ pub(crate) fn ports(kind: NodeKind) -> &'static [&'static str] {
         NodeKind::Control(ControlKind::Conditional) => &["true", "false"],
         NodeKind::Control(ControlKind::Loop) => &["body", "done"],
         NodeKind::Control(ControlKind::ApprovalGate) => &approval::PORTS,
+        NodeKind::Control(ControlKind::Supervisor) => &supervisor::PORTS,
         _ => &[],
     }
 }
 
-/// The output port that an edge belongs to which names none of them.
-pub(crate) fn plain_port(kind: NodeKind) -> Option<&'static str> {
-    match kind {
-        NodeKind::Control(ControlKind::ApprovalGate) => Some("accept"),
+/// The output port of a choosing node that an edge belongs to; `None` for an edge that is
+/// followed whichever port is chosen.
+pub(crate) fn port_of_edge(plan: &Plan, source: NodeIx, edge: EdgeIx) -> Option<&str> {
+    let (node, edge_ix, edge) = (plan.node(source), edge, plan.edge(edge));
+    let named = edge.source_output.as_deref();
+    if let Some(named) = named.filter(|named| ports(node.kind).contains(named)) {
+        return Some(named);
+    }
+    match (node.kind, &node.body) {
+        (NodeKind::Control(ControlKind::ApprovalGate), _) => Some("accept"),
+        (NodeKind::Control(ControlKind::Supervisor), Some(body)) => {
+            match body.starts.contains(&edge_ix) {
+                true => Some(supervisor::DISPATCH),
+                false => Some(supervisor::TERMINATE),
+            }
+        }
+        (NodeKind::Control(ControlKind::Supervisor), None) => {
+            let target = plan.node(edge.target).kind;
+            (target == NodeKind::Control(ControlKind::Dispatch)).then_some(supervisor::DISPATCH)
+        }
         _ => None,
     }
 }
@@ -137,6 +139,8 @@ pub(crate) fn check_config(kind: ControlKind, config: &Value) -> Vec<(&'static s
     let mut problems = match kind {
         ControlKind::ApprovalGate => approval::check_config(config),
         ControlKind::ClarificationGate => clarification::check_config(config),
+        ControlKind::Supervisor => supervisor::check_config(config),
+        ControlKind::Dispatch => dispatch::check_config(config),
         ControlKind::Interrupt => Vec::new(),
         _ => return Vec::new(),
     };

@@ -2,7 +2,9 @@
 //!
 //! Config: `workflowId`, `waitForCompletion` (true), `onChildFailure` (`fail-parent`, else the
 //! node completes with the child's status), `inputMapping` {child variable: parent variable},
-//! `outputMapping` {parent variable: child variable}, `budget` {dimension: amount}.
+//! `outputMapping` {parent variable: child variable}, `budget` {dimension: amount; a dimension
+//! not named is what the run has left}, `propagateCancellation` (true: a child is cancelled with
+//! its parent).
 //! Mappings are evaluated once, when the child is created or has completed. A parent variable
 //! that was never set is given as an explicit null.
 
@@ -31,6 +33,7 @@ pub struct SubWorkflow {
     input_mapping: Vec<(String, String)>,
     output_mapping: Vec<(String, String)>,
     pub(crate) budget: BTreeMap<String, u64>,
+    pub(crate) propagates_cancellation: bool,
 }
 
 impl SubWorkflow {
@@ -66,6 +69,10 @@ impl SubWorkflow {
                     Some((dimension.clone(), amount.as_u64()?.min(MAX_COUNT)))
                 })
                 .collect(),
+            propagates_cancellation: config
+                .get("propagateCancellation")
+                .and_then(Value::as_bool)
+                .unwrap_or(true),
         }
     }
 

@@ -24,9 +24,9 @@ pub enum ControlKind {
     SetVariable,
     /// Reads a variable.
     GetVariable,
-    /// Decides which workers go next (not in this version yet).
+    /// Decides which workers go next.
     Supervisor,
-    /// Starts the workers a supervisor chose (not in this version yet).
+    /// Starts the workers a supervisor chose.
     Dispatch,
 }
 
@@ -83,8 +83,8 @@ impl ControlKind {
             Self::ChannelWrite => "Writes a value to a channel.",
             Self::SetVariable => "Sets variables.",
             Self::GetVariable => "Reads a variable.",
-            Self::Supervisor => "Decides which workers go next (not in this version yet).",
-            Self::Dispatch => "Starts the workers a supervisor chose (not in this version yet).",
+            Self::Supervisor => "Decides which workers go next.",
+            Self::Dispatch => "Runs the workers a supervisor chose, each as a run of its own.",
         }
     }
 }

@@ -11,6 +11,10 @@ use crate::problem::{ProblemCode, Problems, quoted};
 const BODY: &str = "body";
 /// The port of a loop's head that leaves the loop.
 const DONE: &str = "done";
+/// The port of a supervisor that begins a round.
+const DISPATCH: &str = "dispatch";
+/// The port of a supervisor that ends its work.
+const TERMINATE: &str = "terminate";
 /// Edges looked at to find the bodies of all loops. Loops within loops are looked at once per
 /// level, so only a definition of absurdly nested loops needs more.
 const MAX_STEPS: usize = 5_000_000;
@@ -22,7 +26,6 @@ pub(super) fn mark(
     declared_iterations: Option<u32>,
     problems: &mut Problems,
 ) {
-    mark_loopbacks(plan);
     let mut search = Search {
         places,
         problems,
@@ -34,12 +37,21 @@ pub(super) fn mark(
         if is_control(plan, head, ControlKind::Loop) {
             loops.extend(search.find(plan, head));
         }
-        if search.steps > MAX_STEPS {
-            search.problems.add(
-                "/nodes",
-                ProblemCode::TooLarge,
-                "the loops are nested too deep; split the workflow",
-            );
+        if search.is_exhausted() {
+            return;
+        }
+    }
+    // What leads back to a `core.loop` is no way back to a supervisor inside of it.
+    for found in &loops {
+        for &edge in &found.body.back_edges {
+            plan.edges[edge.index()].back = true;
+        }
+    }
+    for head in plan.node_ixs() {
+        if is_control(plan, head, ControlKind::Supervisor) {
+            loops.extend(search.find_supervised(plan, head));
+        }
+        if search.is_exhausted() {
             return;
         }
     }
@@ -56,10 +68,14 @@ pub(super) fn mark(
         for &node in &body.nodes {
             plan.nodes[node.index()].within = Some(head);
         }
+        let default = match body.port {
+            DISPATCH => plan.settings.max_loop_iterations,
+            _ => DEFAULT_LOOP_ITERATIONS,
+        };
         body.max_iterations = search
             .iterations(plan, head)
             .or(declared_iterations)
-            .unwrap_or(DEFAULT_LOOP_ITERATIONS);
+            .unwrap_or(default);
         plan.nodes[head.index()].body = Some(body);
     }
 }
@@ -77,23 +93,6 @@ impl Found {
     }
 }
 
-/// A dispatch may lead back to the supervisor that leads to it.
-fn mark_loopbacks(plan: &mut Plan) {
-    for index in 0..plan.edges.len() {
-        let (source, target) = (plan.edges[index].source, plan.edges[index].target);
-        let back = is_control(plan, source, ControlKind::Dispatch)
-            && is_control(plan, target, ControlKind::Supervisor)
-            && plan
-                .node(target)
-                .outgoing
-                .iter()
-                .any(|&edge| plan.edge(edge).target == source);
-        if back {
-            plan.edges[index].back = true;
-        }
-    }
-}
-
 fn is_control(plan: &Plan, ix: NodeIx, kind: ControlKind) -> bool {
     plan.node(ix).kind == NodeKind::Control(kind)
 }
@@ -107,6 +106,19 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
+    /// Whether the definition is too much to look at; says so.
+    fn is_exhausted(&mut self) -> bool {
+        let is_exhausted = self.steps > MAX_STEPS;
+        if is_exhausted {
+            self.problems.add(
+                "/nodes",
+                ProblemCode::TooLarge,
+                "the loops are nested too deep; split the workflow",
+            );
+        }
+        is_exhausted
+    }
+
     fn problem_at(&mut self, edge: EdgeIx, message: String) {
         let place = format!("/edges/{}", self.places[edge.index()]);
         self.problems.add(place, ProblemCode::InvalidLoop, message);
@@ -142,6 +154,7 @@ impl Search<'_> {
             return None;
         }
         let body = LoopBody {
+            port: BODY,
             nodes,
             back_edges,
             max_iterations: 0,
@@ -149,6 +162,70 @@ impl Search<'_> {
             exits,
         };
         Some(Found { head, body })
+    }
+
+    /// The loop of a supervisor: everything that a dispatch leads to before it decides again.
+    /// `None` when nothing leads back to it by a dispatch.
+    fn find_supervised(&mut self, plan: &Plan, head: NodeIx) -> Option<Found> {
+        let forward: Vec<EdgeIx> = plan
+            .node(head)
+            .outgoing
+            .iter()
+            .copied()
+            .filter(|&edge| !plan.edge(edge).back)
+            .collect();
+        let leads_back = self.leads_to(plan, head);
+        let (starts, exits): (Vec<EdgeIx>, Vec<EdgeIx>) =
+            forward
+                .into_iter()
+                .partition(|&edge| match plan.edge(edge).source_output.as_deref() {
+                    Some(TERMINATE) => false,
+                    Some(DISPATCH) => true,
+                    _ => leads_back[plan.edge(edge).target.index()],
+                });
+        let nodes = self.reach(plan, head, &starts);
+        let incoming = &plan.node(head).incoming;
+        let back_edges: Vec<EdgeIx> = incoming
+            .iter()
+            .copied()
+            .filter(|&edge| self.seen[plan.edge(edge).source.index()] == Some(head))
+            .collect();
+        let has_dispatch = nodes
+            .iter()
+            .any(|&node| is_control(plan, node, ControlKind::Dispatch));
+        if back_edges.is_empty() || !has_dispatch {
+            return None;
+        }
+        let body = LoopBody {
+            port: DISPATCH,
+            nodes,
+            back_edges,
+            max_iterations: 0,
+            starts,
+            exits,
+        };
+        Some(Found { head, body })
+    }
+
+    /// Which nodes lead to a head without passing it.
+    fn leads_to(&mut self, plan: &Plan, head: NodeIx) -> Vec<bool> {
+        let mut leads = vec![false; plan.nodes.len()];
+        self.steps += plan.nodes.len() / 64;
+        let mut open = vec![head];
+        while let Some(node) = open.pop() {
+            for &edge in &plan.node(node).incoming {
+                self.steps += 1;
+                let source = plan.edge(edge).source;
+                if source != head && !plan.edge(edge).back && !leads[source.index()] {
+                    leads[source.index()] = true;
+                    open.push(source);
+                }
+            }
+            if self.steps > MAX_STEPS {
+                break;
+            }
+        }
+        leads
     }
 
     /// The edges of the two ports of a head.
@@ -184,6 +261,9 @@ impl Search<'_> {
         loop {
             self.steps += 1 + edges.len();
             for &edge in edges {
+                if plan.edge(edge).back {
+                    continue;
+                }
                 let node = plan.edge(edge).target;
                 if node != head && self.seen[node.index()] != Some(head) {
                     self.seen[node.index()] = Some(head);
@@ -242,9 +322,13 @@ impl Search<'_> {
                          of; lead it to {head} itself, or {id} out of the loop by port `{DONE}`"
                     );
                     self.problem_at(ix, message);
-                } else if edge.source_output.as_deref() == Some(DONE) {
+                } else if found.body.exits.contains(&ix) {
+                    let port = match found.body.port {
+                        DISPATCH => TERMINATE,
+                        _ => DONE,
+                    };
                     let message = format!(
-                        "leads from port `{DONE}` of the loop {head} into its own body, which \
+                        "leads from port `{port}` of the loop {head} into its own body, which \
                          {id} is part of; only one of the two ports may lead to {id}"
                     );
                     self.problem_at(ix, message);

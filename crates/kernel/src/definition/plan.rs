@@ -132,15 +132,17 @@ pub enum NodeKind {
 /// The inside of a loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoopBody {
+    /// The output port of the head that begins a round.
+    pub port: &'static str,
     /// Every node of the body, those of inner loops included, in document order.
     pub nodes: Vec<NodeIx>,
     /// The edges from the body to the head: a round is over when they are settled.
     pub back_edges: Vec<EdgeIx>,
     /// Rounds before the run fails.
     pub max_iterations: u32,
-    /// The edges from port `body`.
+    /// The edges that begin a round.
     pub starts: Vec<EdgeIx>,
-    /// The edges from port `done`.
+    /// The edges that leave the loop.
     pub exits: Vec<EdgeIx>,
 }
 
@@ -245,6 +247,15 @@ pub struct PlanEdge {
     pub rule: TriggerRule,
     /// It closes a loop: it never keeps its target from starting the first time.
     pub back: bool,
+}
+
+impl PlanNode {
+    /// Whether leaving this node by a port begins a round of the loop it is the head of.
+    pub fn begins_round(&self, port: Option<&str>) -> bool {
+        self.body
+            .as_ref()
+            .is_some_and(|body| port == Some(body.port))
+    }
 }
 
 impl Plan {

@@ -263,6 +263,11 @@ fn header(source: &StreamHeader, new: &NewFork, seq: Seq, now: Timestamp) -> Str
         ForkMode::Replay => (source.root().clone(), source.parent.clone()),
         ForkMode::Branch => (new.stream.clone(), None),
     };
+    let engine_version = match (new.mode, seq) {
+        // Nothing is copied: the run is asked for anew.
+        (ForkMode::Branch, 0) => Some(ENGINE_VERSION),
+        _ => source.engine_version,
+    };
     StreamHeader {
         stream: new.stream.clone(),
         created_at: now,
@@ -277,6 +282,7 @@ fn header(source: &StreamHeader, new: &NewFork, seq: Seq, now: Timestamp) -> Str
             (ForkMode::Branch, Some(policy)) => policy.clone(),
             _ => source.policy.clone(),
         },
+        engine_version,
         predecessor: None,
         ..source.clone()
     }
@@ -326,7 +332,9 @@ fn ends(event: &RunEvent) -> bool {
 /// Whether an event only stands between the reason a run ends for and its end.
 fn is_ending(event: &RunEvent) -> bool {
     match event {
-        RunEvent::CapBreached { .. } | RunEvent::RunDeadLettered { .. } => true,
+        RunEvent::CapBreached { .. }
+        | RunEvent::LoopbackLimited { .. }
+        | RunEvent::RunDeadLettered { .. } => true,
         // "stopped" is what was observed of an attempt while the run was stopping already.
         RunEvent::NodeCancelled { reason, .. } => reason != "stopped",
         _ => false,

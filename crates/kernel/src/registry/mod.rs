@@ -53,6 +53,7 @@ impl Registry {
                 kind: StreamKind::Registry,
                 owner: Owner::tenant(tenant.clone()),
                 format: FORMAT_VERSION,
+                engine_version: None,
                 created_at: now,
                 definition: None,
                 origin: None,

@@ -123,6 +123,8 @@ pub enum CausedBy {
     },
     /// A child run ended.
     ChildSettled,
+    /// A child run waits, or goes on.
+    ChildReported,
     /// The run is a branch of another.
     Fork,
     /// A replay found that its source decided otherwise.

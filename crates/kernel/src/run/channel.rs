@@ -106,6 +106,15 @@ pub fn reduce_in_place(
     }
 }
 
+/// Whether the entries of a channel are kept with the time of their write.
+pub fn keeps_times(channel: &Channel) -> bool {
+    let is_list = matches!(
+        channel.reducer,
+        Reducer::Append | Reducer::Votes | Reducer::Feedback | Reducer::Message
+    );
+    is_list && channel.ttl_ms.is_some_and(|ms| ms > 0)
+}
+
 /// The value of a channel before its first write.
 pub fn initial(reducer: &Reducer, channel: Option<&Channel>) -> Value {
     if let Some(default) = channel.and_then(|c| c.default.clone()) {

@@ -157,6 +157,15 @@ pub enum Command {
         #[serde(default)]
         spent: BTreeMap<String, u64>,
     },
+    /// A child run waits, or goes on.
+    ChildReported {
+        /// The child.
+        child: StreamId,
+        /// Its status while it waits.
+        status: Option<String>,
+        /// How long its log is.
+        seq: u64,
+    },
     /// Go on from a copied prefix as a run of its own. Only for a stream whose header says that
     /// it is a branch, and once.
     Fork {
@@ -345,6 +354,7 @@ impl Command {
                 found: found.clone(),
             },
             Self::ChildSettled { .. } => CausedBy::ChildSettled,
+            Self::ChildReported { .. } => CausedBy::ChildReported,
             Self::Fork { .. } => CausedBy::Fork,
             Self::Diverge { .. } => CausedBy::Diverge,
         }
@@ -449,6 +459,18 @@ impl Command {
                     outputs: outputs.clone(),
                     error: error.clone(),
                     spent: spent.clone(),
+                },
+                _ => return None,
+            },
+            CausedBy::ChildReported => match &first.body {
+                RunEvent::ChildReported {
+                    child_run_id,
+                    status,
+                    child_sequence,
+                } => Self::ChildReported {
+                    child: child_run_id.clone(),
+                    status: status.clone(),
+                    seq: *child_sequence,
                 },
                 _ => return None,
             },

@@ -5,16 +5,21 @@
 //! vendor prefix `runwright.`. Changing this file is a change of the event format: see
 //! `docs/event-format.md`, which quotes its hash.
 
+mod parts;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::digest::Digest;
 use crate::ids::{AttemptId, InterruptId, NodeId, Seq, StreamId, WorkflowId};
 use crate::run::cause::Cause;
 use crate::stream::DefinitionRef;
 use crate::time::Timestamp;
+
+pub use parts::{
+    ApprovalAction, Artifact, ChainPhase, ChildStatus, Doubt, OutputChannel, Usage, Vote,
+};
 
 /// An event with its place and time. Run id and event id are not stored: they follow from the
 /// stream and the sequence, and a copied prefix hashes the same.
@@ -79,99 +84,6 @@ pub enum DrainPolicy {
     Immediate,
     /// Let it finish and start nothing new.
     DrainCurrentNode,
-}
-
-/// A file or byte string a node produced, kept as blobs under the tenant.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Artifact {
-    /// Derived id, unique in the run.
-    pub artifact_id: String,
-    /// What it is (`process.stdout`, `http.body`, …).
-    pub artifact_type: String,
-    /// The media type of its bytes.
-    pub media_type: String,
-    /// Its length in bytes.
-    pub size: u64,
-    /// The SHA-256 of its bytes.
-    pub digest: Digest,
-    /// The blobs it consists of, in order.
-    pub parts: Vec<Digest>,
-}
-
-/// What a model or paid tool call used, as the provider reported it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Usage {
-    /// The provider's normalised name.
-    pub provider: String,
-    /// The model.
-    pub model: String,
-    /// Tokens in.
-    pub input_tokens: u64,
-    /// Tokens out.
-    pub output_tokens: u64,
-    /// Estimated cost in `currency`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cost_estimate_usd: Option<f64>,
-    /// How long the call took.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub duration_ms: Option<u64>,
-}
-
-/// Which output of an attempt a chunk belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OutputChannel {
-    /// A process's standard output.
-    Stdout,
-    /// A process's standard error.
-    Stderr,
-    /// Text a model streams.
-    Text,
-}
-
-/// How a gate may be, or was, answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ApprovalAction {
-    /// Go on.
-    Accept,
-    /// Do not go on.
-    Reject,
-    /// Do it again, differently.
-    Refine,
-    /// Go on with what the answer says instead.
-    EditAccept,
-    /// A question back; decides nothing.
-    Ask,
-    /// Nobody answered in time. Never asked for.
-    Timeout,
-}
-
-/// An answer that leaves its gate open, as it was given. Empty where an `interrupt.resolved`
-/// says it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Vote {
-    /// The answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resume_value: Option<Value>,
-    /// Who answered, as far as the engine knows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resolved_by: Option<String>,
-}
-
-/// How a child run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ChildStatus {
-    /// It completed.
-    Completed,
-    /// It failed, or could not be started.
-    Failed,
-    /// It was cancelled.
-    Cancelled,
 }
 
 /// What happened. The tags are stable.
@@ -420,6 +332,9 @@ pub enum RunEvent {
         interrupt_id: InterruptId,
         /// The interrupt's kind.
         kind: String,
+        /// Of a decision that was not sure enough: how sure it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        doubt: Option<Doubt>,
     },
     /// A suspended node goes on.
     #[serde(rename = "node.resumed")]
@@ -471,6 +386,117 @@ pub enum RunEvent {
         /// What it used of the budget it was given, by dimension.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         spent: BTreeMap<String, u64>,
+    },
+    /// A child run told what it waits for now.
+    #[serde(rename = "runwright.child.reported")]
+    ChildReported {
+        /// The child run.
+        child_run_id: StreamId,
+        /// Its status while it waits; none when it goes on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        status: Option<String>,
+        /// How long its log was: of two reports the later one counts.
+        child_sequence: Seq,
+    },
+    /// An agent decided, and how sure it was.
+    #[serde(rename = "agent.decided")]
+    AgentDecided {
+        /// The node.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// The agent.
+        agent_id: String,
+        /// The decision.
+        decision: Value,
+        /// From 0 to 1.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        confidence: Option<f64>,
+    },
+    /// One agent hands the work to another.
+    #[serde(rename = "agent.handoff")]
+    AgentHandedOff {
+        /// The node that does.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// Who had the work.
+        from_agent_id: String,
+        /// Who has it now.
+        to_agent_id: String,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// The run's orchestrator decided who goes next; carried out by what follows its node.
+    #[serde(rename = "runOrchestrator.decided")]
+    OrchestratorDecided {
+        /// The supervisor.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// The run's orchestrator.
+        agent_id: String,
+        /// The decision, as the protocol shapes it.
+        decision: Value,
+        /// How many decisions of the run there are now.
+        iteration: u64,
+    },
+    /// A step of a dispatch node with one of its workers.
+    #[serde(rename = "core.workflowChain.event")]
+    ChainStepped {
+        /// The dispatch node.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// Which step.
+        phase: ChainPhase,
+        /// The worker: the id of its workflow.
+        worker_id: String,
+        /// Its place in the decision.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        worker: u32,
+        /// Its run, once there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        child_run_id: Option<StreamId>,
+        /// Variables of this run that its outputs were kept in.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        harvested_keys: Vec<String>,
+        /// Why it failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<NodeError>,
+    },
+    /// A decision is not sure enough to be carried out; a person is asked.
+    #[serde(rename = "core.workflowChain.confidence-escalated")]
+    ConfidenceEscalated {
+        /// The node.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// How sure it is.
+        confidence: f64,
+        /// How sure it must be.
+        floor: f64,
+        /// The first worker it names.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        worker_id: Option<String>,
+        /// The decision.
+        original_decision: Value,
+    },
+    /// A supervisor would dispatch once more than the definition allows.
+    #[serde(rename = "workflow.loopback-limit")]
+    LoopbackLimited {
+        /// The supervisor.
+        node_id: NodeId,
+        /// Rounds there were.
+        iterations: u64,
+        /// Rounds there may be.
+        limit: u64,
     },
     /// Somebody or something outside is asked.
     #[serde(rename = "interrupt.requested")]
@@ -668,6 +694,9 @@ pub enum RunEvent {
         written_at: Timestamp,
         /// The channel's schema version in force.
         schema_version: u32,
+        /// The channel forgets: its entries are kept with the time of their write.
+        #[serde(default, skip_serializing_if = "is_false")]
+        stamped: bool,
         /// The writing node.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node_id: Option<NodeId>,
@@ -839,4 +868,8 @@ pub enum DivergenceKind {
 
 fn is_zero(n: &u32) -> bool {
     *n == 0
+}
+
+fn is_false(b: &bool) -> bool {
+    !*b
 }

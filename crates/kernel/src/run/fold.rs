@@ -9,7 +9,7 @@ mod node;
 
 use serde_json::{Map, Value};
 
-use crate::definition::{NodeIx, Reducer};
+use crate::definition::{NodeIx, PlanNode, Reducer};
 use crate::ids::NodeId;
 use crate::run::budget::Budget;
 use crate::run::channel;
@@ -161,6 +161,7 @@ impl Run {
             RunEvent::ReplayDiverged { .. }
             | RunEvent::CapBreached { .. }
             | RunEvent::RunDeadLettered { .. }
+            | RunEvent::LoopbackLimited { .. }
             | RunEvent::OutputChunk { .. }
             | RunEvent::LogAppended { .. } => {}
             RunEvent::VariableChanged { name, next, .. } => {
@@ -224,6 +225,16 @@ impl Run {
                 };
                 child.status = Some(*status);
             }
+            RunEvent::ChildReported {
+                child_run_id,
+                status,
+                child_sequence,
+            } => {
+                let Some(child) = facts.children.get_mut(child_run_id) else {
+                    return Err("no such child run was started".into());
+                };
+                child.reported = Some((status.clone(), *child_sequence));
+            }
             body => self.apply_to_node(body, at)?,
         }
         Ok(())
@@ -271,6 +282,10 @@ impl Run {
             seen: Default::default(),
             takeovers: 0,
             forked_from: None,
+            agent: None,
+            orchestrator: None,
+            decision: None,
+            decisions: 0,
         };
         if let Some(message) = event
             .cause
@@ -341,9 +356,9 @@ fn set_timer(facts: &mut Facts, name: String, due: Option<Timestamp>) {
 }
 
 /// The index of the round that a loop's head has begun.
-fn round_of(status: &NodeStatus) -> Option<u64> {
+fn round_of(head: &PlanNode, status: &NodeStatus) -> Option<u64> {
     match status {
-        NodeStatus::Completed { outputs, port, .. } if port.as_deref() == Some("body") => {
+        NodeStatus::Completed { outputs, port, .. } if head.begins_round(port.as_deref()) => {
             outputs.get("index").and_then(Value::as_u64)
         }
         _ => None,

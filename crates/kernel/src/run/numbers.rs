@@ -80,6 +80,15 @@ pub(super) fn as_read_back(event: &mut RunEvent) {
         | RunEvent::ApprovalAsked { vote, .. } => vote.resume_value.iter_mut().for_each(value),
         RunEvent::ClarificationRequested { questions, .. } => questions.iter_mut().for_each(value),
         RunEvent::ClarificationResolved { answers, .. } => object(answers),
+        RunEvent::AgentDecided { decision: of, .. }
+        | RunEvent::OrchestratorDecided { decision: of, .. }
+        | RunEvent::ConfidenceEscalated {
+            original_decision: of,
+            ..
+        } => value(of),
+        RunEvent::ChainStepped {
+            error: Some(error), ..
+        } => of_error(error),
         RunEvent::RunForked {
             metadata,
             configurable,

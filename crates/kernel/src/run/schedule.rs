@@ -3,7 +3,7 @@
 //! Nothing here changes anything; `decide` asks and emits.
 
 use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind, Plan, TriggerRule};
-use crate::run::state::{Facts, NodeRun, NodeStatus, Run, RunState};
+use crate::run::state::{Facts, NodeStatus, Run, RunState};
 
 /// What a node's trigger rules say about starting it in its current visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ fn edge_state(plan: &Plan, facts: &Facts, edge: EdgeIx) -> EdgeState {
     let source = plan.edge(edge).source;
     match &facts.nodes[source.index()].status {
         NodeStatus::Completed { port, declined, .. } => {
-            let mid_loop = port.as_deref() == Some("body");
+            let mid_loop = plan.node(source).begins_round(port.as_deref());
             let is_exit = plan
                 .node(source)
                 .body
@@ -169,7 +169,7 @@ pub fn judge_round(plan: &Plan, facts: &Facts, head: NodeIx) -> Round {
     let NodeStatus::Completed { port, .. } = &facts.nodes[head.index()].status else {
         return Round::Open;
     };
-    if port.as_deref() != Some("body") {
+    if !plan.node(head).begins_round(port.as_deref()) {
         return Round::Open;
     }
     // Nested bodies that were never entered stay idle only while their head is unsettled.
@@ -177,9 +177,10 @@ pub fn judge_round(plan: &Plan, facts: &Facts, head: NodeIx) -> Round {
         .nodes
         .iter()
         .all(|node| facts.nodes[node.index()].status.is_settled())
-        && body.nodes.iter().all(|node| {
-            plan.node(*node).body.is_none() || !is_mid_loop(&facts.nodes[node.index()])
-        });
+        && !body
+            .nodes
+            .iter()
+            .any(|node| is_mid_loop(plan, facts, *node));
     if !over {
         return Round::Open;
     }
@@ -205,8 +206,11 @@ pub fn leads_back(plan: &Plan, facts: &Facts, head: NodeIx) -> bool {
     })
 }
 
-fn is_mid_loop(node: &NodeRun) -> bool {
-    matches!(&node.status, NodeStatus::Completed { port: Some(port), .. } if port == "body")
+fn is_mid_loop(plan: &Plan, facts: &Facts, node: NodeIx) -> bool {
+    match &facts.nodes[node.index()].status {
+        NodeStatus::Completed { port, .. } => plan.node(node).begins_round(port.as_deref()),
+        _ => false,
+    }
 }
 
 /// Whether a running run has something a worker should start or settle now. Looks at every
@@ -238,7 +242,7 @@ pub fn has_startable(run: &Run) -> bool {
 pub fn takes_slot(kind: NodeKind) -> bool {
     matches!(
         kind,
-        NodeKind::Work | NodeKind::Control(ControlKind::SubWorkflow)
+        NodeKind::Work | NodeKind::Control(ControlKind::SubWorkflow | ControlKind::Dispatch)
     )
 }
 

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use crate::definition::{NodeIx, Plan, PortValue};
-use crate::expr::Scope;
+use crate::definition::{NodeIx, Plan, PlanNode, PortValue};
+use crate::expr::{ExprError, Scope};
 use crate::run::event::NodeError;
 use crate::run::state::{Facts, NodeStatus};
 
@@ -19,6 +19,8 @@ pub(crate) struct RunScope<'a> {
     pub(crate) ended: Option<(NodeIx, Just<'a>)>,
     /// The loop's current item, for nodes inside a loop.
     pub(crate) item: Option<Value>,
+    /// The channels the node may read, where those are not all.
+    channels: Option<Value>,
 }
 
 /// How a node ended whose edges are being decided, before the event that says so.
@@ -46,6 +48,7 @@ impl<'a> RunScope<'a> {
             run_id,
             ended: None,
             item,
+            channels: readable_channels(plan, facts, ix),
         }
     }
 
@@ -61,7 +64,7 @@ impl Scope for RunScope<'_> {
         Some(match name {
             "variables" => Cow::Borrowed(&self.facts.variables),
             "inputs" => Cow::Borrowed(&self.facts.inputs),
-            "channels" => Cow::Borrowed(&self.facts.channels),
+            "channels" => Cow::Borrowed(self.channels.as_ref().unwrap_or(&self.facts.channels)),
             "output" => match self.ended?.1 {
                 Just::Gave(outputs) => Cow::Borrowed(outputs),
                 Just::Failed(_) => return None,
@@ -101,6 +104,59 @@ impl Scope for RunScope<'_> {
     }
 }
 
+/// The channels a node may read, where those are not all.
+fn readable_channels(plan: &Plan, facts: &Facts, ix: NodeIx) -> Option<Value> {
+    // Runs of the first engine version read every channel.
+    if facts.engine_version < 2 {
+        return None;
+    }
+    let node = plan.node(ix);
+    let hides = |name: &str| {
+        let declared = plan.channels.get(name);
+        declared.is_some_and(|channel| !channel.access.may_read(node.id.as_str(), &node.type_id))
+    };
+    if !plan.channels.keys().any(|name| hides(name)) {
+        return None;
+    }
+    let all = facts.channels.as_object().into_iter().flatten();
+    let readable = all.filter(|(name, _)| !hides(name));
+    Some(Value::Object(
+        readable
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
+    ))
+}
+
+/// What a refused access to a channel says for programs.
+pub(crate) fn denied(node: &PlanNode, channel: &str, list: &str) -> Value {
+    json!({
+        "channel": channel,
+        "requestedBy": { "nodeId": node.id, "typeId": node.type_id },
+        "allowed": list,
+    })
+}
+
+/// The error of an expression that reads a channel its node may not read.
+pub(crate) fn read_denied(plan: &Plan, ix: NodeIx, error: &ExprError) -> Option<NodeError> {
+    let ExprError::Missing { path } = error else {
+        return None;
+    };
+    let node = plan.node(ix);
+    let (name, _) = plan.channels.iter().find(|(name, channel)| {
+        let rest = path.strip_prefix("channels.");
+        let reads = rest.is_some_and(|rest| {
+            let after = rest.strip_prefix(name.as_str());
+            after.is_some_and(|after| after.is_empty() || after.starts_with(['.', '[']))
+        });
+        reads && !channel.access.may_read(node.id.as_str(), &node.type_id)
+    })?;
+    let error = NodeError::new(
+        "channel_access_denied",
+        format!("node {} may not read channel {name}", node.id),
+    );
+    Some(error.fatal().with_details(denied(node, name, "readers")))
+}
+
 /// What the input ports of a node resolve to now.
 ///
 /// # Errors
@@ -123,11 +179,11 @@ pub(crate) fn resolve_inputs(
         };
         let value = match source {
             PortValue::Static(value) => Some(value.clone()),
-            PortValue::Expression(expression) => Some(
-                expression
-                    .eval(&scope)
-                    .map_err(|error| unresolved(error.to_string()))?,
-            ),
+            PortValue::Expression(expression) => {
+                Some(expression.eval(&scope).map_err(|error| {
+                    read_denied(plan, ix, &error).unwrap_or_else(|| unresolved(error.to_string()))
+                })?)
+            }
             PortValue::Connection {
                 node,
                 output,

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::definition::{NodeIx, NodeKind, Plan};
+use crate::control::sub_workflow::SubWorkflow;
+use crate::definition::{ControlKind, NodeIx, NodeKind, Plan};
 use crate::digest::Digest;
 use crate::ids::{AttemptId, InterruptId, MessageId, NodeId, Seq, StreamId, WorkflowId};
 use crate::run::budget::Budget;
@@ -162,6 +163,18 @@ pub struct Facts {
     pub takeovers: u32,
     /// The run this one last branched off.
     pub forked_from: Option<StreamId>,
+    /// The agent that has the work: pinned to the node that started last, or handed the work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Value>,
+    /// The agent of the first supervisor, for good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orchestrator: Option<Value>,
+    /// What the orchestrator decided last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Value>,
+    /// Decisions of the orchestrator so far.
+    #[serde(default, skip_serializing_if = "none_yet")]
+    pub decisions: u64,
 }
 
 /// A node in its current visit.
@@ -182,6 +195,9 @@ pub struct NodeRun {
     pub asked: u32,
     /// What its ports resolved to, while it is active.
     pub inputs: Option<Map<String, Value>>,
+    /// The worker it dispatches now, by its place in the decision.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub worker: u32,
     /// Of a loop's head that was entered again: the index of the round before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<u64>,
@@ -190,6 +206,10 @@ pub struct NodeRun {
 }
 
 fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+fn none_yet(n: &u64) -> bool {
     *n == 0
 }
 
@@ -364,6 +384,22 @@ pub struct Child {
     pub workflow: WorkflowId,
     /// How it ended; `None` while it runs.
     pub status: Option<crate::run::event::ChildStatus>,
+    /// Of a worker: its place in the decision.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub worker: u32,
+    /// What it waits for, as far as it told, and how long its log was then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported: Option<(Option<String>, Seq)>,
+}
+
+impl Child {
+    /// The status it waits in.
+    pub fn waits(&self) -> Option<&str> {
+        match (&self.status, &self.reported) {
+            (None, Some((status, _))) => status.as_deref(),
+            _ => None,
+        }
+    }
 }
 
 /// Usage of all model calls of a run.
@@ -513,11 +549,37 @@ impl Run {
                 Phase::Stopping {
                     ending: Ending::Failed { .. },
                 } => "running",
+                Phase::Running if self.has_live_work() => "running",
                 Phase::Running => match facts.interrupts.first() {
-                    Some(open) if !self.has_live_work() => waiting_status(&open.kind),
-                    _ => "running",
+                    Some(open) => waiting_status(&open.kind),
+                    None => self.awaited_status(facts).unwrap_or("running"),
                 },
             },
+        }
+    }
+
+    /// The status of a child that a node waits for, while the child itself waits.
+    fn awaited_status(&self, facts: &Facts) -> Option<&'static str> {
+        facts.active.iter().find_map(|ix| {
+            let NodeStatus::Dispatched { child, .. } = &facts.nodes[*ix as usize].status else {
+                return None;
+            };
+            let waits = facts.children.get(child)?.waits()?;
+            WAITING.into_iter().find(|status| *status == waits)
+        })
+    }
+
+    /// The workflow that a node wants to run as a child now, if it names one.
+    pub fn wanted_child(&self, ix: NodeIx) -> Option<String> {
+        let node = self.plan.node(ix);
+        match node.kind {
+            NodeKind::Control(ControlKind::Dispatch) => {
+                let state = &self.facts()?.nodes[ix.index()];
+                let decision = state.inputs.as_ref()?.get("decision")?;
+                let workers = decision.get("nextWorkerIds")?;
+                Some(workers.get(state.worker as usize)?.as_str()?.to_owned())
+            }
+            _ => SubWorkflow::of(&node.config).workflow_id,
         }
     }
 
@@ -599,6 +661,9 @@ impl Run {
         Some(&self.plan.node(NodeIx(open.node)).id)
     }
 }
+
+/// The statuses of a run that waits for somebody or something outside.
+pub const WAITING: [&str; 3] = ["waiting-approval", "waiting-input", "waiting-external"];
 
 /// The status word for a run that waits on an interrupt of a kind.
 pub fn waiting_status(kind: &str) -> &'static str {

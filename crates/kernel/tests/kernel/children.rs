@@ -178,7 +178,8 @@ fn a_node_need_not_wait_for_its_child() {
 fn a_cancel_cascades_to_children_that_still_run() {
     let mut run = mapped();
     let (child, message) = dispatched(&mut run);
-    run.cancel().then("node.cancelled s; run.cancelled");
+    run.cancel()
+        .then("node.cancelled s; run.stopping cancelled");
     let (target, told) = run.sent().pop().expect("the child is told");
     assert_eq!(target, child);
     let mut child = child_world(&message);
@@ -195,6 +196,8 @@ fn a_cancel_cascades_to_children_that_still_run() {
             if reason == "parent-cancelled" && parent.as_str() == "run-1"
     ));
     let (_, told) = child.sent().pop().expect("the parent is told");
+    run.when(told.envelope.clone())
+        .then("child.settled cancelled; run.cancelled");
     run.when(told.envelope).refused("run_terminal");
 }
 

@@ -58,7 +58,7 @@ impl World {
             return;
         }
         let may_advance = *self.run.phase().expect("active") == Phase::Pending
-            || schedule::has_startable(&self.run);
+            || !stopping && schedule::has_startable(&self.run);
         if may_advance {
             drop(self.advance().decided());
             return;
@@ -86,7 +86,8 @@ impl World {
             let listed = open.data["approversList"][0].as_str();
             let voter = listed.map_or_else(|| format!("voter-{}", open.votes.len()), str::to_owned);
             let value = match open.kind.as_str() {
-                "clarification" => json!({ "answers": { "q1": "blue", "q2": 3 } }),
+                "clarification" => json!({ "answers": { "q1": "blue", "q2": 3, "answer": "a" } }),
+                "low-confidence" => json!({ "action": "accept" }),
                 "approval" => json!({ "action": "accept", "voter": voter }),
                 _ => json!(true),
             };

@@ -27,6 +27,7 @@ mod golden;
 mod interrupts;
 mod lifecycle;
 mod loops;
+mod orchestrate;
 mod outside;
 mod pause;
 mod replays;

@@ -162,6 +162,55 @@ fn details(event: &RunEvent) -> String {
             ChildStatus::Failed => "failed".into(),
             ChildStatus::Cancelled => "cancelled".into(),
         },
+        RunEvent::ChildReported { status, .. } => status.clone().unwrap_or_default(),
+        RunEvent::AgentDecided {
+            node_id,
+            visit,
+            confidence,
+            ..
+        } => format!(
+            "{} {}",
+            at(node_id.as_str(), *visit, 0),
+            confidence.unwrap_or_default()
+        ),
+        RunEvent::AgentHandedOff {
+            from_agent_id,
+            to_agent_id,
+            ..
+        } => format!("{from_agent_id} -> {to_agent_id}"),
+        RunEvent::OrchestratorDecided {
+            node_id,
+            visit,
+            decision,
+            ..
+        } => format!(
+            "{} {}",
+            at(node_id.as_str(), *visit, 0),
+            decision["kind"].as_str().unwrap_or_default()
+        ),
+        RunEvent::ChainStepped {
+            node_id,
+            visit,
+            phase,
+            worker_id,
+            ..
+        } => format!(
+            "{} {} {worker_id}",
+            at(node_id.as_str(), *visit, 0),
+            json_word(phase)
+        ),
+        RunEvent::ConfidenceEscalated {
+            node_id,
+            visit,
+            confidence,
+            floor,
+            ..
+        } => format!("{} {confidence} < {floor}", at(node_id.as_str(), *visit, 0)),
+        RunEvent::LoopbackLimited {
+            node_id,
+            iterations,
+            ..
+        } => format!("{node_id} {iterations}"),
         RunEvent::SignalReceived { name, id, .. } => format!("{name} {id}"),
         RunEvent::ChannelWritten { channel, value, .. } => format!("{channel} = {value}"),
         RunEvent::VariableChanged { name, next, .. } => format!("{name} = {next}"),

@@ -15,6 +15,8 @@ use kernel::run::{
 use kernel::stream::{DefinitionRef, ForkMode, Parent, Policy};
 use serde_json::{Map, Value, json};
 
+mod workers;
+
 use crate::flow;
 use crate::world::{World, header, object};
 
@@ -64,6 +66,9 @@ pub(crate) fn all() -> Vec<Scene> {
         branched(),
         diverged(),
     ]
+    .into_iter()
+    .chain(workers::all())
+    .collect()
 }
 
 fn scene(name: &'static str, text: &str, policy: Policy, play: fn(&mut World)) -> Scene {
@@ -77,8 +82,16 @@ fn scene(name: &'static str, text: &str, policy: Policy, play: fn(&mut World)) -
     }
 }
 
+/// What a run of the first engine version was created with: the golden logs of most scenes are
+/// decided by its rules.
+fn by_the_first(mut create: Create) -> Create {
+    create.engine_version = 1;
+    create
+}
+
 fn begin(run: &mut World) {
-    run.create(Map::new()).decided();
+    let create = Create::new(Map::new(), "test", Start::Now);
+    run.when(Command::Create(by_the_first(create))).decided();
 }
 
 fn straight(run: &mut World) {
@@ -90,7 +103,7 @@ fn straight(run: &mut World) {
     create.tags = vec!["red".into()];
     create.metadata = object(json!({ "team": "x" }));
     create.configurable = object(json!({ "temperature": 0.5 }));
-    run.when(Command::Create(create)).decided();
+    run.when(Command::Create(by_the_first(create))).decided();
     run.at(5).advance().decided();
     run.at(20).gives("a", json!({ "n": 1 })).decided();
     run.at(21).completes("b").decided();
@@ -470,7 +483,11 @@ fn child() -> Scene {
         depth: 1,
     });
     let mut world = World::with_header(Arc::new(header.seal_genesis()), plan);
-    let create = Create::new(object(json!({ "p": 7 })), "run", Start::WhenClaimed);
+    let create = by_the_first(Create::new(
+        object(json!({ "p": 7 })),
+        "run",
+        Start::WhenClaimed,
+    ));
     world
         .when(Envelope {
             command: Command::Create(create),

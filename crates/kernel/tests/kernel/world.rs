@@ -70,6 +70,7 @@ pub(crate) fn header(plan: &Plan, policy: Policy) -> StreamHeader {
         kind: StreamKind::Run,
         owner: Owner::tenant("local"),
         format: FORMAT_VERSION,
+        engine_version: None,
         created_at: START,
         definition: Some(DefinitionRef {
             workflow: plan.workflow.clone(),

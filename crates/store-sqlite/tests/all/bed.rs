@@ -145,6 +145,7 @@ fn header(stream: &StreamId) -> StreamHeader {
         kind: StreamKind::Run,
         owner: Owner::tenant("local"),
         format: FORMAT_VERSION,
+        engine_version: None,
         created_at: Timestamp(1),
         definition: None,
         origin: None,

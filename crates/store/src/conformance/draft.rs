@@ -32,6 +32,7 @@ impl Log {
             kind: StreamKind::Run,
             owner: Owner::tenant(tenant),
             format: FORMAT_VERSION,
+            engine_version: None,
             created_at: START,
             definition: None,
             origin: None,

@@ -1,6 +1,5 @@
 //! The envelope: a stored event as a `RunEventDoc`.
 
-use kernel::ENGINE_VERSION;
 use kernel::ids::Seq;
 use kernel::run::{Event, RunEvent};
 use kernel::stream::StreamHeader;
@@ -38,7 +37,11 @@ pub fn event_caused_by(header: &StreamHeader, event: &Event, cause: Option<Seq>)
         .with("sequence", event.seq)
         .maybe_text("nodeId", record::node(&event.body))
         .with("schemaVersion", SCHEMA_VERSION)
-        .text("engineVersion", ENGINE_VERSION)
+        .text(
+            "engineVersion",
+            // Logs that do not say it in their header are the first version's.
+            header.engine_version.unwrap_or(1),
+        )
         .maybe_text("causationId", cause);
     match &event.body {
         // The payload is closed to all but the question itself, so its id stands beside it.

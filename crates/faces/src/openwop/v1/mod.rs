@@ -9,6 +9,7 @@ mod diff;
 mod event;
 mod fields;
 mod gate;
+mod orchestration;
 mod payload;
 mod snapshot;
 mod stream;

@@ -1,16 +1,18 @@
 //! The payload of each event type.
 //!
 //! Objects that the protocol closes get its fields only: `node.dispatched`, `channel.written`,
+//! `runOrchestrator.decided`, `core.workflowChain.*`,
 //! `approval.granted`, `approval.rejected`, `provider.usage`, `run.dead_lettered`, `interrupt.requested` and the `meta` of
 //! `output.chunk`. The others also say which visit and attempt of the node they are about.
 
 use kernel::run::event::{DivergenceKind, Ending};
 use kernel::run::{Event, NodeError, RunEvent};
 use kernel::stream::{Owner, StreamHeader};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::fields::{Fields, error};
 use super::gate::gate;
+use super::orchestration::orchestration;
 
 /// The transports the protocol knows. A run that came in by another way (the command line) says
 /// none rather than a wrong one.
@@ -196,11 +198,22 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             visit,
             interrupt_id,
             kind,
-        } => Fields::new()
-            .text("nodeId", node_id)
-            .with("visit", visit)
-            .text("interruptId", interrupt_id)
-            .with("kind", kind),
+            doubt,
+        } => {
+            let fields = Fields::new()
+                .text("nodeId", node_id)
+                .with("visit", visit)
+                .text("interruptId", interrupt_id)
+                .with("kind", kind);
+            match doubt {
+                Some(doubt) => fields
+                    .with("reason", kind)
+                    .with("agentId", &doubt.agent_id)
+                    .with("threshold", doubt.threshold)
+                    .with("observed", doubt.observed),
+                None => fields,
+            }
+        }
         RunEvent::NodeResumed {
             node_id,
             visit,
@@ -234,6 +247,20 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             .filled("outputs", outputs)
             .maybe("error", error.as_ref().map(failure))
             .filled("spent", spent),
+        RunEvent::ChildReported {
+            child_run_id,
+            status,
+            child_sequence,
+        } => Fields::new()
+            .text("childRunId", child_run_id)
+            .maybe("status", status.as_ref())
+            .with("childSequence", child_sequence),
+        RunEvent::AgentDecided { .. }
+        | RunEvent::AgentHandedOff { .. }
+        | RunEvent::OrchestratorDecided { .. }
+        | RunEvent::ChainStepped { .. }
+        | RunEvent::ConfidenceEscalated { .. }
+        | RunEvent::LoopbackLimited { .. } => orchestration(header, event),
         RunEvent::InterruptRequested {
             interrupt_id: _,
             node_id: _,
@@ -276,10 +303,18 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             reducer,
             written_at,
             schema_version,
+            stamped,
             node_id,
         } => Fields::new()
             .with("channel", channel)
-            .with("value", value)
+            .with(
+                "value",
+                match stamped {
+                    // As the entry is kept in the channel.
+                    true => json!({ "value": value, "_ts": written_at.0 }),
+                    false => value.clone(),
+                },
+            )
             .with("reducer", reducer)
             .text("writtenAt", written_at)
             .with("schemaVersion", schema_version)

@@ -60,7 +60,15 @@ pub fn snapshot(run: &Run) -> Value {
     let doc = ending(doc, run)
         .maybe_text("currentNodeId", current_node(run, facts))
         .text("startedAt", facts.started_at)
-        .text("engineVersion", facts.engine_version)
+        .text(
+            "engineVersion",
+            header.engine_version.unwrap_or(facts.engine_version),
+        )
+        .maybe("agent", facts.agent.as_ref().and_then(agent))
+        .maybe(
+            "runOrchestrator",
+            facts.orchestrator.as_ref().and_then(agent),
+        )
         .filled("tags", &facts.tags)
         .filled("metadata", &facts.metadata)
         .filled("configurable", &facts.configurable)
@@ -184,7 +192,7 @@ fn child_runs(plan: &Plan, facts: &Facts) -> Vec<Value> {
         let doc = Fields::new().text("runId", id);
         match &child.status {
             Some(status) => doc.with("status", status),
-            None => doc.with("status", "running"),
+            None => doc.with("status", child.waits().unwrap_or("running")),
         }
         .text("workflowId", &child.workflow)
         .text("nodeId", &plan.node(NodeIx(child.node)).id)
@@ -211,6 +219,27 @@ fn open_interrupt(plan: &Plan, open: &OpenInterrupt) -> Value {
         .text("requestedAt", open.requested_at)
         .maybe_text("expiresAt", open.timeout_at.as_ref())
         .build()
+}
+
+/// An agent as the protocol's closed `AgentRef`: what else a definition says of it is its own.
+fn agent(declared: &Value) -> Option<Value> {
+    const FIELDS: [&str; 7] = [
+        "agentId",
+        "name",
+        "modelClass",
+        "memoryRef",
+        "version",
+        "channel",
+        "sourceManifestId",
+    ];
+    declared.get("agentId")?.as_str()?;
+    let fields = declared.as_object()?.iter();
+    let shown = fields.filter(|(name, value)| FIELDS.contains(&name.as_str()) && value.is_string());
+    Some(Value::Object(
+        shown
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
+    ))
 }
 
 fn metrics(usage: &UsageTotal) -> Value {

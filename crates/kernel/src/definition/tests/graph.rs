@@ -181,12 +181,30 @@ fn a_dispatch_may_lead_back_to_its_supervisor() {
     ));
     assert_eq!(back_edges(&back), [0]);
     assert_eq!(ids(&back, &back.entries), "s");
+    // What stands between them is part of the loop, and what only follows it is not.
+    let back = plan(&graph(&format!("{loopback} x y z"), "s>x x>d d>y y>s s>z"));
+    assert_eq!(back_edges(&back), [3]);
+    let body = back.node(NodeIx(0)).body.as_ref().expect("a loop");
+    assert_eq!(ids(&back, &body.nodes), "d x y");
+    assert_eq!((body.starts.len(), body.exits.len()), (1, 1));
+    assert_eq!(body.max_iterations, 5);
     check(
-        &graph(&format!("{loopback} x"), "s>x x>d d>s"),
+        &graph(&format!("{loopback} x"), "s>d s>x x>s"),
         &[
-            "/edges/2: cycle: the edges run in a circle: `s` → `x` → `d` → `s`; remove one of them, or put a `core.loop` at its head, whose ports `body` and `done` lead into the circle and out of it",
+            "/edges/2: cycle: the edges run in a circle: `s` → `x` → `s`; remove one of them, or put a `core.loop` at its head, whose ports `body` and `done` lead into the circle and out of it",
         ],
     );
+}
+
+#[test]
+fn a_supervisor_in_a_loop_has_none_of_its_own() {
+    let plan = plan(&graph(
+        "l:core.loop s:core.orchestrator.supervisor d:core.dispatch",
+        "l.body>s s>d d>l",
+    ));
+    assert!(plan.node(NodeIx(1)).body.is_none());
+    let body = plan.node(NodeIx(0)).body.as_ref().expect("a loop");
+    assert_eq!(ids(&plan, &body.nodes), "s d");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::run::channel::{self, Refused};
 use crate::run::command::{ChannelWrite, Completion, Outcome};
 use crate::run::event::{Artifact, NodeError, OutputChannel, RunEvent, Usage};
 use crate::run::rejection::Rejection;
+use crate::run::scope;
 use crate::run::size::{json_size, size};
 use crate::run::state::NodeStatus;
 
@@ -163,11 +164,15 @@ impl Decision {
         let node = plan.node(ix);
         let declared = plan.channels.get(&write.channel);
         if declared.is_some_and(|c| !c.access.may_write(node.id.as_str(), &node.type_id)) {
-            return Err(NodeError::new(
+            let error = NodeError::new(
                 "channel_access_denied",
                 format!("node {} may not write channel {}", node.id, write.channel),
             )
-            .fatal());
+            .fatal();
+            return Err(match self.since(2) {
+                true => error.with_details(scope::denied(node, &write.channel, "writers")),
+                false => error,
+            });
         }
         let reducer = declared.map_or(&Reducer::Replace, |channel| &channel.reducer);
         channel::check(reducer, declared, current, &write.value).map_err(|refused| {
@@ -198,12 +203,14 @@ impl Decision {
             .map_or("replace", |channel| channel.reducer.as_str())
             .to_owned();
         let schema_version = declared.map_or(1, |channel| channel.schema_version);
+        let stamped = self.since(2) && declared.is_some_and(channel::keeps_times);
         self.emit(RunEvent::ChannelWritten {
             channel: write.channel.clone(),
             value: write.value.clone(),
             reducer,
             written_at: self.now,
             schema_version,
+            stamped,
             node_id: Some(self.node_id(ix)),
         });
         Ok(())

@@ -2,15 +2,19 @@
 
 use serde_json::{Map, Value};
 
-use super::Decision;
+use super::orchestrate::Step;
+use super::{Decision, waits_in};
+use crate::ENGINE_VERSION;
+use crate::control::dispatch::Dispatch;
 use crate::control::sub_workflow::{OnChildFailure, SubWorkflow};
 use crate::definition::NodeIx;
-use crate::ids::{AttemptId, StreamId, child_stream};
+use crate::ids::{AttemptId, Seq, StreamId, child_stream, worker_stream};
 use crate::limits::MAX_RUN_DEPTH;
 use crate::run::budget;
 use crate::run::cause::{Found, Start};
 use crate::run::command::{Command, Create};
-use crate::run::event::{ChildStatus, NodeError, RunEvent};
+use crate::run::event::{ChainPhase, ChildStatus, Ending, NodeError, RunEvent};
+use crate::run::model_settings::INHERITED;
 use crate::run::rejection::Rejection;
 use crate::run::state::{NodeStatus, Phase};
 use crate::stream::{DefinitionRef, Parent, Policy, StreamHeader, StreamKind};
@@ -31,16 +35,34 @@ impl Decision {
             return Err(Rejection::StaleAttempt);
         }
         match found {
-            Found::Not(error) => self.fail_attempt(ix, error.clone()),
+            Found::Not(error) => self.refuse_child(ix, error.clone()),
             Found::Definition(definition) => self.create_child(ix, attempt, definition),
         }
         self.conclude();
         Ok(())
     }
 
+    /// The node's child could not be created.
+    fn refuse_child(&mut self, ix: NodeIx, error: NodeError) {
+        let step = Step {
+            error: Some(error.clone()),
+            ..Step::default()
+        };
+        self.step(ix, ChainPhase::DispatchFailed, step);
+        self.fail_attempt(ix, error);
+    }
+
+    /// What a node says of the child it starts now.
+    fn child_config(&self, ix: NodeIx) -> SubWorkflow {
+        let config = &self.run.plan.node(ix).config;
+        match self.current_worker(ix) {
+            Some((_, worker)) => Dispatch(config).worker(&worker),
+            None => SubWorkflow::of(config),
+        }
+    }
+
     fn create_child(&mut self, ix: NodeIx, attempt: &AttemptId, definition: &DefinitionRef) {
-        let plan = self.run.plan.clone();
-        let config = SubWorkflow::of(&plan.node(ix).config);
+        let config = self.child_config(ix);
         let header = self.run.header.clone();
         let depth = header.parent.as_ref().map_or(0, |parent| parent.depth) + 1;
         if depth > MAX_RUN_DEPTH {
@@ -50,7 +72,7 @@ impl Decision {
                     "runs may start runs {MAX_RUN_DEPTH} deep; look for a workflow that starts itself"
                 ),
             );
-            return self.fail_attempt(ix, error.fatal());
+            return self.refuse_child(ix, error.fatal());
         }
         if let Err(exhausted) = self.facts().budget.fits(&config.budget) {
             let error = NodeError::new(
@@ -60,44 +82,71 @@ impl Decision {
                     exhausted.dimension, exhausted.limit
                 ),
             );
-            return self.fail_attempt(ix, error.fatal());
+            return self.refuse_child(ix, error.fatal());
+        }
+        let mut budget = config.budget.clone();
+        if self.since(2) {
+            let counters = &self.facts().budget;
+            for (dimension, limit) in &counters.limits {
+                let left = limit.saturating_sub(counters.committed(dimension));
+                budget.entry(dimension.clone()).or_insert(left);
+            }
         }
         let inputs = config.child_inputs(&self.facts().variables);
-        let child = child_stream(header.root(), &attempt.node, attempt.visit, attempt.attempt);
+        let worker = self.current_worker(ix).map(|(worker, _)| worker);
+        let (node, visit) = (&attempt.node, attempt.visit);
+        let child = match worker {
+            Some(worker) => worker_stream(header.root(), node, visit, attempt.attempt, worker),
+            None => child_stream(header.root(), node, visit, attempt.attempt),
+        };
         self.emit(RunEvent::NodeDispatched {
-            node_id: attempt.node.clone(),
-            visit: attempt.visit,
+            node_id: node.clone(),
+            visit,
             child_run_id: child.clone(),
             child_workflow_id: definition.workflow.clone(),
             definition: definition.clone(),
             inputs: inputs.clone(),
-            budget: config.budget.clone(),
+            budget: budget.clone(),
         });
+        let step = Step {
+            child: Some(child.clone()),
+            ..Step::default()
+        };
+        self.step(ix, ChainPhase::DispatchSucceeded, step);
+        self.hand_off(ix);
         let child_header = StreamHeader {
             stream: child.clone(),
             kind: StreamKind::Run,
             owner: header.owner.clone(),
             format: header.format,
+            engine_version: Some(ENGINE_VERSION),
             created_at: self.now,
             definition: Some(definition.clone()),
             origin: None,
             parent: Some(Parent {
                 run: header.stream.clone(),
-                node: attempt.node.clone(),
-                visit: attempt.visit,
+                node: node.clone(),
+                visit,
                 depth,
             }),
             policy: Policy {
                 queue: header.policy.queue.clone(),
                 priority: header.policy.priority,
-                budget: config.budget.clone(),
+                max_node_executions: header.policy.max_node_executions,
+                max_loop_iterations: header.policy.max_loop_iterations,
+                budget,
                 ..Policy::default()
             },
             genesis: header.genesis,
             predecessor: None,
         }
         .seal_genesis();
-        let create = Create::new(inputs, "run", Start::WhenClaimed);
+        let mut create = Create::new(inputs, "run", Start::WhenClaimed);
+        create.configurable = INHERITED
+            .iter()
+            .filter_map(|key| self.facts().configurable.get_key_value(*key))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
         self.send(&child, Some(child_header), Command::Create(create));
         if !config.wait_for_completion {
             let outputs = child_outputs(&child, "pending", Map::new());
@@ -139,13 +188,40 @@ impl Decision {
             NodeStatus::Dispatched { child: awaited, .. } => awaited == child,
             _ => false,
         };
-        if !waits {
-            return Ok(());
+        if waits {
+            self.go_on_after(ix, child, *status, variables, outputs, error.as_ref());
         }
-        let plan = self.run.plan.clone();
-        let config = SubWorkflow::of(&plan.node(ix).config);
-        if *status == ChildStatus::Completed {
+        self.conclude();
+        Ok(())
+    }
+
+    /// The child that a node waits for has ended.
+    fn go_on_after(
+        &mut self,
+        ix: NodeIx,
+        child: &StreamId,
+        status: ChildStatus,
+        variables: &Map<String, Value>,
+        outputs: &Map<String, Value>,
+        error: Option<&NodeError>,
+    ) {
+        let config = self.child_config(ix);
+        let worker = self.current_worker(ix).map(|(worker, _)| worker);
+        let phase = match status {
+            ChildStatus::Completed => ChainPhase::ChildCompleted,
+            ChildStatus::Failed => ChainPhase::ChildFailed,
+            ChildStatus::Cancelled => ChainPhase::ChildCancelled,
+        };
+        let of_child = |harvested, error| Step {
+            child: Some(child.clone()),
+            harvested,
+            error,
+        };
+        self.step(ix, phase, of_child(Vec::new(), error.cloned()));
+        if status == ChildStatus::Completed {
+            let mut harvested = Vec::new();
             for (name, next) in config.parent_variables(variables) {
+                harvested.push(name.clone());
                 let node_id = Some(self.node_id(ix));
                 self.emit(RunEvent::VariableChanged {
                     name,
@@ -153,33 +229,91 @@ impl Decision {
                     node_id,
                 });
             }
+            if !harvested.is_empty() {
+                self.step(ix, ChainPhase::OutputHarvested, of_child(harvested, None));
+            }
         }
-        let word = match status {
-            ChildStatus::Completed => "completed",
-            ChildStatus::Failed => "failed",
-            ChildStatus::Cancelled => "cancelled",
-        };
-        let failed = *status != ChildStatus::Completed;
+        let failed = status != ChildStatus::Completed;
         if failed && config.on_child_failure == OnChildFailure::FailParent {
+            let word = status.as_str();
             let mut cause = NodeError::new("child_failed", format!("the child run has {word}"));
             cause.details = Some(serde_json::json!({ "childRunId": child, "error": error }));
-            self.fail_attempt(ix, cause);
-        } else {
-            self.complete(ix, child_outputs(child, word, outputs.clone()), None);
+            return self.fail_attempt(ix, cause);
         }
-        self.conclude();
+        let outputs = child_outputs(child, status.as_str(), outputs.clone());
+        match worker {
+            None => self.complete(ix, outputs, None),
+            Some(worker) if self.worker_at(ix, worker + 1).is_some() => {
+                self.begin_worker(ix, worker + 1);
+            }
+            Some(_) => {
+                let outputs = self.outputs_of_workers(ix, outputs);
+                self.complete(ix, outputs, None);
+            }
+        }
+    }
+
+    /// A child waits for somebody outside, or goes on.
+    pub(super) fn child_reported(
+        &mut self,
+        child: &StreamId,
+        status: Option<&str>,
+        seq: Seq,
+    ) -> Result<(), Rejection> {
+        let known = self.facts().children.get(child).ok_or(Rejection::NoChild)?;
+        let is_late = known.reported.as_ref().is_some_and(|(_, at)| *at >= seq);
+        if known.status.is_some() || is_late {
+            return Err(Rejection::Duplicate);
+        }
+        self.emit(RunEvent::ChildReported {
+            child_run_id: child.clone(),
+            status: status.map(str::to_owned),
+            child_sequence: seq,
+        });
         Ok(())
+    }
+
+    /// Tells the parent what this run waits for, when that has changed.
+    pub(super) fn report_to_parent(&mut self) {
+        let Some(parent) = self.run.header.parent.clone() else {
+            return;
+        };
+        let waits = waits_in(&self.run);
+        if waits == self.waited_in || self.run.phase().is_none() || !self.since(2) {
+            return;
+        }
+        let command = Command::ChildReported {
+            child: self.run.header.stream.clone(),
+            status: waits.map(str::to_owned),
+            seq: self.run.head.next_seq,
+        };
+        self.send(&parent.run, None, command);
+    }
+
+    /// Whether a run that is being cancelled still waits for children to stop.
+    pub(super) fn awaits_children(&self, ending: &Ending) -> bool {
+        self.since(2)
+            && matches!(ending, Ending::Cancelled { .. })
+            && self.running_children().next().is_some()
+    }
+
+    /// Children that end with this run.
+    fn running_children(&self) -> impl Iterator<Item = &StreamId> {
+        let honours = self.since(2);
+        self.facts()
+            .children
+            .iter()
+            .filter(move |(_, child)| {
+                let config = &self.run.plan.node(NodeIx(child.node)).config;
+                let stays = honours && !SubWorkflow::of(config).propagates_cancellation;
+                child.status.is_none() && !stays
+            })
+            .map(|(id, _)| id)
     }
 
     /// Tells every child that still runs to stop.
     pub(super) fn cancel_children(&mut self, reason: &str) {
-        let running: Vec<StreamId> = self
-            .facts()
-            .children
-            .iter()
-            .filter(|(_, child)| child.status.is_none())
-            .map(|(id, _)| id.clone())
-            .collect();
+        let running: Vec<StreamId> = self.running_children().cloned().collect();
         for child in running {
             let reason = if reason == "run_failed" {
                 "parent-failed"

@@ -74,7 +74,7 @@ impl Decision {
         for ix in waiting {
             self.cancel_node(ix, reason);
         }
-        if live.is_empty() {
+        if live.is_empty() && !self.awaits_children(&ending) {
             self.settle(ending);
         } else {
             self.emit(RunEvent::RunStopping { ending });
@@ -95,7 +95,9 @@ impl Decision {
     pub(super) fn conclude(&mut self) {
         let live = self.run.has_live_work();
         match self.run.phase().cloned() {
-            Some(Phase::Stopping { ending }) if !live => self.settle(ending),
+            Some(Phase::Stopping { ending }) if !live && !self.awaits_children(&ending) => {
+                self.settle(ending);
+            }
             Some(Phase::Draining { reason }) if !live => {
                 let drain_policy = crate::run::event::DrainPolicy::DrainCurrentNode;
                 self.emit(RunEvent::RunPaused {

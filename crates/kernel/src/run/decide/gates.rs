@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::Decision;
 use crate::control::approval::{self, Answer, OnTimeout, Terms, Verdict};
+use crate::control::decision::Decided;
 use crate::control::{answer, clarification};
 use crate::definition::{ControlKind, NodeIx, NodeKind};
 use crate::run::event::{ApprovalAction, NodeError, RunEvent, Vote};
@@ -22,6 +23,10 @@ pub(super) enum Reply {
     Asked,
     /// Every question is answered.
     Answers(Map<String, Value>),
+    /// This decision is to be carried out.
+    Confirmed(Decided),
+    /// A decision is not to be carried out.
+    Refused,
 }
 
 impl Reply {
@@ -50,6 +55,12 @@ impl Decision {
             }
             NodeKind::Control(ControlKind::ClarificationGate) => {
                 clarification::judge(node, open, value, by).map(Reply::Answers)
+            }
+            NodeKind::Control(ControlKind::Dispatch) if open.kind == "clarification" => {
+                clarification::judge(node, open, value, by).map(Reply::Answers)
+            }
+            NodeKind::Control(ControlKind::Supervisor | ControlKind::Dispatch) => {
+                self.judge_doubt(open, value, by)
             }
             _ => answer::check(node, open, value, by).map(|()| Reply::Value),
         }
@@ -86,6 +97,16 @@ impl Decision {
                     ("answers".to_owned(), Value::Object(answers)),
                 ]);
                 self.complete(ix, outputs, None);
+            }
+            Reply::Confirmed(decided) => {
+                self.resolved(open, value, by);
+                self.resumed(open);
+                self.confirmed(ix, &decided);
+            }
+            Reply::Refused => {
+                self.resolved(open, value, by);
+                self.resumed(open);
+                self.refused(ix);
             }
             Reply::Asked => {
                 let vote = Vote {
@@ -136,7 +157,9 @@ impl Decision {
                     required_approvals: terms.required,
                 });
             }
-            NodeKind::Control(ControlKind::ClarificationGate) => {
+            NodeKind::Control(ControlKind::ClarificationGate | ControlKind::Dispatch)
+                if open.kind == "clarification" =>
+            {
                 let questions = open.data.get("questions").and_then(Value::as_array);
                 self.emit(RunEvent::ClarificationRequested {
                     interrupt_id,

@@ -12,6 +12,7 @@ mod fork;
 mod gates;
 mod interrupts;
 mod lifecycle;
+mod orchestrate;
 mod scheduling;
 
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ use crate::run::index::RunIndex;
 use crate::run::message::RunMessage;
 use crate::run::numbers;
 use crate::run::rejection::Rejection;
-use crate::run::state::{Facts, Run, RunState};
+use crate::run::state::{Facts, Run, RunState, WAITING};
 use crate::stream::StreamHeader;
 use crate::time::Timestamp;
 
@@ -88,6 +89,8 @@ struct Decision {
     /// How many leading events are the command's own observation.
     observed: u32,
     timers_before: BTreeMap<String, Timestamp>,
+    /// The status the run waited in.
+    waited_in: Option<&'static str>,
     first_of_stream: bool,
     outbox: Vec<Message>,
     /// Nodes to judge, in order.
@@ -108,6 +111,7 @@ impl Decision {
             events: Vec::new(),
             observed: 0,
             timers_before,
+            waited_in: waits_in(&run),
             first_of_stream: matches!(run.state, RunState::Unborn),
             outbox: Vec::new(),
             frontier: Default::default(),
@@ -170,6 +174,9 @@ impl Decision {
             Command::Signal { name, id, payload } => self.signal(name, id, payload),
             Command::Dispatch { attempt, found } => self.dispatch_child(attempt, found),
             Command::ChildSettled { .. } => self.child_settled(&envelope.command),
+            Command::ChildReported { child, status, seq } => {
+                self.child_reported(child, status.as_deref(), *seq)
+            }
             Command::Fork {
                 source,
                 at,
@@ -204,6 +211,13 @@ impl Decision {
     /// Marks everything emitted so far as the command's own observation.
     fn end_observation(&mut self) {
         self.observed = u32::try_from(self.events.len()).unwrap_or(u32::MAX);
+    }
+
+    /// Whether the run is decided by the rules of this engine version or a later one. Rules that
+    /// a version changed stay as they were for runs of earlier ones: their logs must come out
+    /// the same when they are decided again.
+    fn since(&self, version: u32) -> bool {
+        self.facts().engine_version >= version
     }
 
     /// Facts of a run that was checked to have some.
@@ -241,6 +255,7 @@ impl Decision {
 
     /// Encodes the events, extends the hash chain and closes the batch.
     fn seal(mut self) -> Decided {
+        self.report_to_parent();
         if let Some(Cause {
             command: CausedBy::Finish { observed, .. },
             ..
@@ -293,6 +308,11 @@ impl Decision {
             run: self.run,
         }
     }
+}
+
+/// The status of a run that waits for somebody or something outside.
+fn waits_in(run: &Run) -> Option<&'static str> {
+    Some(run.status()).filter(|status| WAITING.contains(status))
 }
 
 fn owned_timers(run: &Run) -> BTreeMap<String, Timestamp> {

@@ -11,7 +11,7 @@ use crate::run::cause::Driving;
 use crate::run::event::{CapKind, Ending, NodeError, RunEvent, SkipReason};
 use crate::run::rejection::Rejection;
 use crate::run::schedule::{self, Round, Verdict};
-use crate::run::scope::{Just, RunScope, resolve_inputs};
+use crate::run::scope::{Just, RunScope, read_denied, resolve_inputs};
 use crate::run::size::{json_size, size};
 use crate::run::state::{NodeStatus, Phase};
 
@@ -167,7 +167,9 @@ impl Decision {
         let known = state.inputs.clone().filter(|_| !is_next_round);
         let resolved = match &known {
             Some(inputs) => Ok(inputs.clone()),
-            None => resolve_inputs(&plan, self.facts(), run_id.as_str(), ix).and_then(fitting),
+            None => resolve_inputs(&plan, self.facts(), run_id.as_str(), ix)
+                .map(|inputs| self.with_decision(ix, inputs))
+                .and_then(fitting),
         };
         let inputs = resolved.as_ref().cloned().unwrap_or_default();
         let due_at = match node.kind {
@@ -244,6 +246,8 @@ impl Decision {
             Began::LoopLimit { limit } => {
                 self.breach(CapKind::LoopIterations, limit, Some(self.node_id(ix)));
             }
+            Began::Supervises => self.supervise(ix, inputs, round),
+            Began::Dispatches => self.carry_out(ix, inputs),
             Began::Asks(ask) => self.ask(ix, ask),
             // The timer was set with the start, or the definition is looked up outside.
             Began::Waits => {}
@@ -354,7 +358,7 @@ impl Decision {
         let plan = &self.run.plan;
         let node = plan.node(ix);
         let open_exits: &[EdgeIx] = match &node.body {
-            Some(body) if port == Some("body") => &body.exits,
+            Some(body) if node.begins_round(port) => &body.exits,
             _ => &[],
         };
         let mut declined = Vec::new();
@@ -364,11 +368,7 @@ impl Decision {
             if open_exits.contains(&edge_ix) {
                 continue;
             }
-            let ports = control::ports(node.kind);
-            let named = edge.source_output.as_deref();
-            let from = named
-                .filter(|from| ports.contains(from))
-                .or(control::plain_port(node.kind));
+            let from = control::port_of_edge(plan, ix, edge_ix);
             if let (Some(port), Some(from)) = (port, from)
                 && from != port
             {
@@ -395,6 +395,9 @@ impl Decision {
                 Err(error) => {
                     declined.push(edge_ix);
                     broken.get_or_insert_with(|| {
+                        if let Some(denied) = read_denied(plan, ix, &error) {
+                            return denied;
+                        }
                         NodeError::new(
                             "condition_failed",
                             format!("the condition of edge {} has no value: {error}", edge.id),

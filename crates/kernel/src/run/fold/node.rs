@@ -1,12 +1,13 @@
 //! What events say of a node.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{EXPIRED, round_of, set_timer, take_signal, withdraw_question};
+use crate::definition::{ControlKind, NodeKind, PlanNode};
 use crate::ids::{InterruptId, NodeId};
-use crate::run::event::{ApprovalAction, RunEvent};
+use crate::run::event::{ApprovalAction, ChainPhase, RunEvent};
 use crate::run::state::{
-    Ballot, Child, Closed, NodeRun, NodeStatus, OpenInterrupt, Run, RunState, timer,
+    Ballot, Child, Closed, Facts, NodeRun, NodeStatus, OpenInterrupt, Run, RunState, timer,
 };
 use crate::time::Timestamp;
 
@@ -22,7 +23,9 @@ impl Run {
                 timeout_at,
                 ..
             } => {
+                let plan = self.plan.clone();
                 let (ix, facts) = self.node(node_id)?;
+                begin_agent(facts, plan.node(ix));
                 facts.executions += 1;
                 facts.active.insert(ix.0);
                 facts.timers.remove(&timer::retry(node_id));
@@ -32,7 +35,7 @@ impl Run {
                 if *visit != node.visit {
                     *node = NodeRun {
                         visit: *visit,
-                        round: round_of(&node.status),
+                        round: round_of(plan.node(ix), &node.status),
                         ..NodeRun::default()
                     };
                 }
@@ -74,9 +77,7 @@ impl Run {
                     declined,
                 };
                 self.settle_node(node_id, status, at)?;
-                if port.as_deref() == Some("body") {
-                    self.begin_round(node_id)?;
-                }
+                self.begin_round(node_id, port.as_deref())?;
             }
             RunEvent::NodeFailed {
                 node_id,
@@ -247,6 +248,8 @@ impl Run {
                     visit: *visit,
                     workflow: child_workflow_id.clone(),
                     status: None,
+                    worker: facts.nodes[ix.index()].worker,
+                    reported: None,
                 };
                 facts.children.insert(child_run_id.clone(), child);
                 let node = &mut facts.nodes[ix.index()];
@@ -255,6 +258,38 @@ impl Run {
                     node.status = NodeStatus::Dispatched { attempt, child };
                 }
             }
+            RunEvent::AgentDecided { .. } | RunEvent::ConfidenceEscalated { .. } => {}
+            RunEvent::AgentHandedOff { to_agent_id, .. } => {
+                let RunState::Active { facts, .. } = &mut self.state else {
+                    return Err("the run has settled".into());
+                };
+                facts.agent = Some(json!({ "agentId": to_agent_id }));
+            }
+            RunEvent::OrchestratorDecided { decision, .. } => {
+                let RunState::Active { facts, .. } = &mut self.state else {
+                    return Err("the run has settled".into());
+                };
+                facts.decisions = facts.decisions.saturating_add(1);
+                facts.decision = Some(decision.clone());
+            }
+            RunEvent::ChainStepped {
+                node_id,
+                phase: ChainPhase::DispatchBegan,
+                worker,
+                ..
+            } => {
+                let (ix, facts) = self.node(node_id)?;
+                let node = &mut facts.nodes[ix.index()];
+                node.worker = *worker;
+                // The worker before it has ended.
+                if let NodeStatus::Dispatched { attempt, .. } = node.status {
+                    node.status = NodeStatus::InFlight {
+                        attempt,
+                        restarts: 0,
+                    };
+                }
+            }
+            RunEvent::ChainStepped { .. } => {}
             _ => return Err("an event of the run, not of a node".into()),
         }
         Ok(())
@@ -298,11 +333,12 @@ impl Run {
             .collect()
     }
 
-    /// A loop's head chose another round: its body is idle again, one visit later.
-    pub(super) fn begin_round(&mut self, head: &NodeId) -> Result<(), String> {
+    /// A loop's head that chose another round: its body is idle again, one visit later.
+    pub(super) fn begin_round(&mut self, head: &NodeId, port: Option<&str>) -> Result<(), String> {
         let plan = self.plan.clone();
         let (ix, facts) = self.node(head)?;
-        let Some(body) = &plan.node(ix).body else {
+        let node = plan.node(ix);
+        let Some(body) = node.body.as_ref().filter(|_| node.begins_round(port)) else {
             return Ok(());
         };
         for inner in &body.nodes {
@@ -358,4 +394,23 @@ impl Run {
         }
         Ok(())
     }
+}
+
+/// The agent pinned to a node has the work when the node starts. The first supervisor's is the
+/// run's orchestrator.
+fn begin_agent(facts: &mut Facts, node: &PlanNode) {
+    let pinned = node.agent.clone().filter(|agent| {
+        let id = agent.get("agentId").and_then(Value::as_str);
+        id.is_some_and(|id| !id.is_empty())
+    });
+    let is_supervisor = node.kind == NodeKind::Control(ControlKind::Supervisor);
+    let agent = match pinned {
+        Some(agent) => agent,
+        None if is_supervisor => json!({ "agentId": format!("host:{}", node.id) }),
+        None => return,
+    };
+    if is_supervisor {
+        facts.orchestrator.get_or_insert_with(|| agent.clone());
+    }
+    facts.agent = Some(agent);
 }

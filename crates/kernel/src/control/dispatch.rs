@@ -1,0 +1,176 @@
+//! `core.dispatch`: carries out what a supervisor decided last, or what its input port
+//! `decision` says.
+//!
+//! Config (OpenWOP's `DispatchConfig`): `fanOutPolicy` (`sequential`, or `reject` for more than
+//! one worker), `askUserRouting` (`auto` and `clarification` ask by a clarification), `iterationCap`
+//! (visits of all dispatch nodes of the run), `inputMapping`, `outputMapping`, and
+//! `perWorkerInputMappings`, `perWorkerOutputMappings`, which replace them for a worker;
+//! `onChildFailure` (`continue`, or `fail-parent`), `budget` of each worker,
+//! `propagateCancellation`.
+//!
+//! Each worker is a run of the workflow of that id. Workers run one after another over the
+//! variables of this run, so that one sees what the one before it gave back. A confidence below
+//! 0.5 is a person's to confirm before any worker runs. Outputs: `childRunId`, `childStatus` and
+//! `outputs` of the last worker and all `workers`; of a question `answers`.
+
+use serde_json::{Map, Value, json};
+
+use super::Ask;
+use super::sub_workflow::SubWorkflow;
+
+/// The id of the one question that `ask-user` asks.
+const QUESTION: &str = "answer";
+
+/// The config of a dispatch node.
+pub(crate) struct Dispatch<'a>(pub(crate) &'a Value);
+
+impl Dispatch<'_> {
+    fn text(&self, key: &str) -> Option<&str> {
+        self.0.get(key).and_then(Value::as_str)
+    }
+
+    /// Whether several workers at once are refused.
+    pub(crate) fn refuses_many(&self) -> bool {
+        self.text("fanOutPolicy") == Some("reject")
+    }
+
+    /// The most visits of dispatch nodes in a run.
+    pub(crate) fn iteration_cap(&self) -> Option<u64> {
+        self.0.get("iterationCap").and_then(Value::as_u64)
+    }
+
+    /// The child that a worker is, as if a sub-workflow node started it.
+    pub(crate) fn worker(&self, id: &str) -> SubWorkflow {
+        let mut config = self.0.as_object().cloned().unwrap_or_default();
+        for (key, of_workers) in [
+            ("inputMapping", "perWorkerInputMappings"),
+            ("outputMapping", "perWorkerOutputMappings"),
+        ] {
+            if let Some(own) = self.0.get(of_workers).and_then(|all| all.get(id)) {
+                config.insert(key.into(), own.clone());
+            }
+        }
+        config.insert("workflowId".into(), json!(id));
+        config.insert("waitForCompletion".into(), json!(true));
+        config
+            .entry("onChildFailure")
+            .or_insert_with(|| json!("continue"));
+        SubWorkflow::of(&Value::Object(config))
+    }
+}
+
+/// The question of `ask-user`.
+pub(crate) fn question(key: &str, prompt: &str) -> Ask {
+    Ask {
+        kind: "clarification".into(),
+        key: key.to_owned(),
+        data: json!({
+            "questions": [{ "id": QUESTION, "question": prompt }],
+            "contextType": "orchestrator",
+        }),
+        resume_schema: None,
+        timeout_ms: None,
+    }
+}
+
+/// What a node that ran workers gives: the last one, and all of them.
+pub(crate) fn outputs(workers: Vec<Value>, last: Map<String, Value>) -> Map<String, Value> {
+    let mut outputs = last;
+    outputs.insert("workers".into(), Value::Array(workers));
+    outputs
+}
+
+/// What is wrong with the config of a dispatch node, by its key.
+pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
+    let mut problems = Vec::new();
+    let text = |key: &str| {
+        config
+            .get(key)
+            .map(|value| value.as_str().unwrap_or_default())
+    };
+    let mut word = |key: &'static str, allowed: &[&str], instead: &str| {
+        if text(key).is_some_and(|word| !allowed.contains(&word)) {
+            problems.push((key, format!("must be {}{instead}", allowed.join(" or "))));
+        }
+    };
+    word(
+        "fanOutPolicy",
+        &["sequential", "reject"],
+        "; workers run one after another",
+    );
+    word(
+        "askUserRouting",
+        &["auto", "clarification"],
+        "; there are no conversations here",
+    );
+    word("workerDispatchModel", &["child-run"], "");
+    word("onChildFailure", &["continue", "fail-parent"], "");
+    if config
+        .get("iterationCap")
+        .is_some_and(|cap| cap.as_u64().is_none_or(|cap| cap == 0))
+    {
+        problems.push(("iterationCap", "must be a whole number from 1 on".into()));
+    }
+    let is_mapping = |value: &Value| {
+        let fields = value.as_object();
+        fields.is_some_and(|fields| fields.values().all(Value::is_string))
+    };
+    for key in ["inputMapping", "outputMapping"] {
+        if config.get(key).is_some_and(|value| !is_mapping(value)) {
+            problems.push((key, "must be an object of names by name".into()));
+        }
+    }
+    for key in ["perWorkerInputMappings", "perWorkerOutputMappings"] {
+        let fits = |value: &Value| {
+            let fields = value.as_object();
+            fields.is_some_and(|fields| fields.values().all(is_mapping))
+        };
+        if config.get(key).is_some_and(|value| !fits(value)) {
+            problems.push((key, "must be mappings by workflow".into()));
+        }
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workers_own_mapping_replaces_the_one_for_all() {
+        let config = json!({
+            "inputMapping": { "x": "all" },
+            "perWorkerInputMappings": { "b": { "y": "own" } },
+        });
+        let variables = json!({ "all": 1, "own": 2 });
+        let inputs =
+            |worker: &str| Value::Object(Dispatch(&config).worker(worker).child_inputs(&variables));
+        assert_eq!(inputs("a"), json!({ "x": 1 }));
+        assert_eq!(inputs("b"), json!({ "y": 2 }));
+    }
+
+    #[test]
+    fn what_this_engine_does_not_do_is_a_problem() {
+        let config = json!({
+            "fanOutPolicy": "parallel",
+            "askUserRouting": "conversation",
+            "iterationCap": 0,
+            "inputMapping": { "a": 1 },
+            "perWorkerOutputMappings": { "w": 1 },
+        });
+        let keys: Vec<&str> = check_config(&config)
+            .into_iter()
+            .map(|(key, _)| key)
+            .collect();
+        assert_eq!(
+            keys,
+            [
+                "fanOutPolicy",
+                "askUserRouting",
+                "iterationCap",
+                "inputMapping",
+                "perWorkerOutputMappings"
+            ]
+        );
+    }
+}

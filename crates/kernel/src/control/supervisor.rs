@@ -1,0 +1,81 @@
+//! `core.orchestrator.supervisor`: decides which workers go next.
+//!
+//! The decision comes from the first of these that is there: the input port `decision` (one
+//! decision, or a list with one for each visit; objects or JSON texts, so that a model or a
+//! program may decide), the config's `mockPendingDecision`, and the config's plan
+//! `mockDispatchPlan`, `mockDecisions` or `decisions` (one for each visit). A plan that is used
+//! up, or empty, says `terminate`.
+//!
+//! Port `dispatch` begins a round of whatever leads back to the supervisor, port `terminate`
+//! leaves. The node is less sure than the threshold (input port `confidence`, config
+//! `mockConfidence`; `escalationThreshold` of the run, 0.7): a person confirms or replaces the
+//! decision first. A `terminate` with a confidence of its own below 0.5 is held back likewise.
+//! Outputs: `decision`, `index` of the round.
+
+use serde_json::Value;
+
+use super::decision::Decided;
+use super::{Context, setting};
+
+/// The most confidence that still needs a person, unless the run says otherwise.
+pub(crate) const THRESHOLD: f64 = 0.7;
+/// The port that begins a round.
+pub(crate) const DISPATCH: &str = "dispatch";
+/// The port that ends the work.
+pub(crate) const TERMINATE: &str = "terminate";
+/// The ports of a supervisor.
+pub(crate) const PORTS: [&str; 2] = [DISPATCH, TERMINATE];
+
+const PLANS: [&str; 3] = ["mockDispatchPlan", "mockDecisions", "decisions"];
+
+/// What the node decides in a visit.
+pub(crate) fn decide(cx: &Context<'_>, visit: u32) -> Result<Decided, String> {
+    let of = |given: &Value| match given {
+        Value::Array(plan) => match plan.get(visit as usize) {
+            Some(decision) => Decided::of(decision),
+            None => Ok(Decided::terminate("plan-exhausted")),
+        },
+        decision => Decided::of(decision),
+    };
+    let is_given = |value: &&Value| !value.is_null();
+    if let Some(given) = cx.inputs.get("decision").filter(is_given) {
+        return of(given);
+    }
+    let config = &cx.node.config;
+    if let Some(given) = config.get("mockPendingDecision").filter(is_given) {
+        return of(given);
+    }
+    match PLANS.iter().find_map(|key| config.get(key)) {
+        Some(plan @ Value::Array(_)) => of(plan),
+        Some(_) => Err("comes from a plan that is not a list".into()),
+        None => Ok(Decided::terminate("plan-exhausted")),
+    }
+}
+
+/// How sure the node itself is, where it says so.
+pub(crate) fn confidence(cx: &Context<'_>) -> Option<f64> {
+    let given = cx
+        .inputs
+        .get("confidence")
+        .or_else(|| setting(cx, "mockConfidence"));
+    given.and_then(Value::as_f64)
+}
+
+/// What is wrong with the config of a supervisor, by its key.
+pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
+    let mut problems = Vec::new();
+    for key in PLANS {
+        match config.get(key) {
+            None => {}
+            Some(Value::Array(plan)) => {
+                for (place, decision) in plan.iter().enumerate() {
+                    if let Err(why) = Decided::of(decision) {
+                        problems.push((key, format!("the decision at {place} {why}")));
+                    }
+                }
+            }
+            Some(_) => problems.push((key, "must be a list of decisions".into())),
+        }
+    }
+    problems
+}

@@ -1,0 +1,425 @@
+//! Supervisors and what carries their decisions out.
+//!
+//! A supervisor decides (`runOrchestrator.decided`); a dispatch node runs the workers it chose,
+//! one after another, each a child run. Neither goes on with a decision that is not sure enough
+//! before a person has confirmed it.
+
+use serde_json::{Map, Value, json};
+
+use super::Decision;
+use super::gates::Reply;
+use crate::control::answer;
+use crate::control::decision::{CONFIDENCE_FLOOR, Choice, Decided};
+use crate::control::dispatch::{self, Dispatch};
+use crate::control::loop_head::Left;
+use crate::control::{Ask, Context, supervisor};
+use crate::definition::{ControlKind, NodeIx, NodeKind};
+use crate::ids::StreamId;
+use crate::run::event::{CapKind, ChainPhase, ChildStatus, Doubt, Ending, NodeError, RunEvent};
+use crate::run::rejection::Rejection;
+use crate::run::scope::RunScope;
+use crate::run::state::{NodeStatus, OpenInterrupt};
+
+/// The kind of the question whether a decision may be carried out.
+pub(super) const DOUBT: &str = "low-confidence";
+
+/// Which step of a worker, and what it says beside.
+#[derive(Default)]
+pub(super) struct Step {
+    pub(super) child: Option<StreamId>,
+    pub(super) harvested: Vec<String>,
+    pub(super) error: Option<NodeError>,
+}
+
+impl Decision {
+    /// A supervisor's turn.
+    pub(super) fn supervise(
+        &mut self,
+        ix: NodeIx,
+        inputs: &Map<String, Value>,
+        round: Option<(Option<u64>, Left)>,
+    ) {
+        if matches!(round, Some((_, Left::ByBreak))) {
+            let left = Decided::terminate("loop-left");
+            let outputs = self.outputs_of_turn(ix, left.value);
+            return self.complete(ix, outputs, Some(supervisor::TERMINATE.to_owned()));
+        }
+        let plan = self.run.plan.clone();
+        let visit = self.facts().nodes[ix.index()].visit;
+        let (decided, confidence) = {
+            let scope = RunScope::of_node(&plan, self.facts(), self.run.header.root().as_str(), ix);
+            let cx = Context {
+                node: plan.node(ix),
+                inputs,
+                scope: &scope,
+                policy: &self.run.header.policy,
+                round,
+            };
+            (supervisor::decide(&cx, visit), supervisor::confidence(&cx))
+        };
+        let decided = match decided {
+            Ok(decided) => decided,
+            Err(why) => {
+                let what = format!("the decision of the supervisor {why}");
+                let error = NodeError::new("invalid_decision", what);
+                return self.fail_attempt(ix, error.fatal());
+            }
+        };
+        let threshold = self.facts().model_settings().escalation_threshold();
+        if let Some(observed) = confidence {
+            let agent_id = self.orchestrator();
+            self.emit(RunEvent::AgentDecided {
+                node_id: self.node_id(ix),
+                visit,
+                agent_id,
+                decision: decided.value.clone(),
+                confidence: Some(observed),
+            });
+            if observed < threshold {
+                return self.doubt(ix, &decided.value, threshold, observed);
+            }
+        }
+        match (&decided.choice, decided.below_floor()) {
+            // What a dispatch carries out, it holds back itself.
+            (Choice::Terminate, Some(observed)) => self.escalate(ix, &decided, observed),
+            _ => self.decided(ix, &decided),
+        }
+    }
+
+    /// The decision stands.
+    fn decided(&mut self, ix: NodeIx, decided: &Decided) {
+        let plan = self.run.plan.clone();
+        let (node, is_last) = (plan.node(ix), decided.choice == Choice::Terminate);
+        let rounds = self.round(ix);
+        let own = node
+            .body
+            .as_ref()
+            .map(|body| u64::from(body.max_iterations));
+        let of_run = self.run.header.policy.max_loop_iterations.map(u64::from);
+        let is_reached = |limit: &u64| !is_last && node.body.is_some() && rounds >= *limit;
+        if let Some(limit) = of_run.filter(is_reached) {
+            return self.breach(CapKind::LoopIterations, limit, Some(node.id.clone()));
+        }
+        if let Some(limit) = own.filter(is_reached) {
+            self.emit(RunEvent::LoopbackLimited {
+                node_id: node.id.clone(),
+                iterations: rounds,
+                limit,
+            });
+            let error = NodeError::new(
+                "loop_limit_exceeded",
+                format!(
+                    "the supervisor may dispatch {limit} times; raise maxLoopbackIterations or \
+                     let it terminate earlier"
+                ),
+            );
+            return self.stop(Ending::Failed {
+                error: error.fatal(),
+                node_id: Some(node.id.clone()),
+            });
+        }
+        let agent_id = self.orchestrator();
+        self.emit(RunEvent::OrchestratorDecided {
+            node_id: node.id.clone(),
+            visit: self.facts().nodes[ix.index()].visit,
+            agent_id,
+            decision: decided.value.clone(),
+            iteration: self.facts().decisions.saturating_add(1),
+        });
+        let port = match is_last {
+            true => supervisor::TERMINATE,
+            false => supervisor::DISPATCH,
+        };
+        let outputs = self.outputs_of_turn(ix, decided.value.clone());
+        self.complete(ix, outputs, Some(port.to_owned()));
+    }
+
+    fn outputs_of_turn(&self, ix: NodeIx, decision: Value) -> Map<String, Value> {
+        Map::from_iter([
+            ("decision".to_owned(), decision),
+            ("index".to_owned(), Value::from(self.round(ix))),
+        ])
+    }
+
+    /// The index of the round that a supervisor is to begin.
+    fn round(&self, ix: NodeIx) -> u64 {
+        let before = self.facts().nodes[ix.index()].round;
+        before.map_or(0, |index| index.saturating_add(1))
+    }
+
+    /// A dispatch node reads the decision when it starts, so that it carries out one.
+    pub(super) fn with_decision(
+        &self,
+        ix: NodeIx,
+        mut inputs: Map<String, Value>,
+    ) -> Map<String, Value> {
+        let is_dispatch = self.run.plan.node(ix).kind == NodeKind::Control(ControlKind::Dispatch);
+        let is_given = inputs.get("decision").is_some_and(|value| !value.is_null());
+        if let (true, false, Some(decision)) = (is_dispatch, is_given, &self.facts().decision) {
+            inputs.insert("decision".into(), decision.clone());
+        }
+        // A text is read once.
+        if is_dispatch
+            && let Some(given @ Value::String(_)) = inputs.get("decision")
+            && let Ok(decided) = Decided::of(given)
+        {
+            inputs.insert("decision".into(), decided.value);
+        }
+        inputs
+    }
+
+    /// A dispatch node begins.
+    pub(super) fn carry_out(&mut self, ix: NodeIx, inputs: &Map<String, Value>) {
+        let plan = self.run.plan.clone();
+        let config = Dispatch(&plan.node(ix).config);
+        let decided = match inputs.get("decision").map(Decided::of) {
+            Some(Ok(decided)) => decided,
+            Some(Err(why)) => {
+                let error = NodeError::new("invalid_decision", format!("the decision {why}"));
+                return self.fail_attempt(ix, error.fatal());
+            }
+            None => {
+                let what = "nothing was decided yet; put a core.orchestrator.supervisor before it, \
+                            or connect its port `decision`";
+                return self.fail_attempt(ix, NodeError::new("invalid_decision", what).fatal());
+            }
+        };
+        if let Some(cap) = config
+            .iteration_cap()
+            .filter(|cap| self.dispatches() > *cap)
+        {
+            return self.breach(CapKind::LoopIterations, cap, Some(self.node_id(ix)));
+        }
+        match &decided.choice {
+            Choice::Terminate => {
+                let outputs = Map::from_iter([("decision".to_owned(), decided.value.clone())]);
+                self.complete(ix, outputs, None);
+            }
+            Choice::AskUser(prompt) => {
+                let key = self.node_id(ix).to_string();
+                self.ask(ix, dispatch::question(&key, prompt));
+            }
+            Choice::NextWorker(workers) if workers.len() > 1 && config.refuses_many() => {
+                let error = NodeError::new(
+                    "fan_out_unsupported",
+                    format!(
+                        "{} workers were chosen and the node takes one at a time",
+                        workers.len()
+                    ),
+                );
+                self.fail_attempt(ix, error.fatal());
+            }
+            Choice::NextWorker(_) => match decided.below_floor() {
+                Some(observed) => self.escalate(ix, &decided, observed),
+                None => self.begin_worker(ix, self.facts().nodes[ix.index()].worker),
+            },
+        }
+    }
+
+    /// How often dispatch nodes of the run were entered.
+    fn dispatches(&self) -> u64 {
+        let nodes = self.run.plan.nodes.iter().zip(&self.facts().nodes);
+        let of_kind =
+            nodes.filter(|(node, _)| node.kind == NodeKind::Control(ControlKind::Dispatch));
+        of_kind
+            .map(|(_, state)| u64::from(state.visit) + u64::from(state.status != NodeStatus::Idle))
+            .sum()
+    }
+
+    /// The worker at a place of the decision is next: its definition is looked up outside.
+    pub(super) fn begin_worker(&mut self, ix: NodeIx, worker: u32) {
+        if let Some(id) = self.worker_at(ix, worker) {
+            self.emit(RunEvent::ChainStepped {
+                node_id: self.node_id(ix),
+                visit: self.facts().nodes[ix.index()].visit,
+                phase: ChainPhase::DispatchBegan,
+                worker_id: id,
+                worker,
+                child_run_id: None,
+                harvested_keys: Vec::new(),
+                error: None,
+            });
+        }
+    }
+
+    /// The worker at a place of the decision that a dispatch node carries out.
+    pub(super) fn worker_at(&self, ix: NodeIx, worker: u32) -> Option<String> {
+        if self.run.plan.node(ix).kind != NodeKind::Control(ControlKind::Dispatch) {
+            return None;
+        }
+        let inputs = self.facts().nodes[ix.index()].inputs.as_ref()?;
+        let workers = inputs.get("decision")?.get("nextWorkerIds")?;
+        Some(workers.get(worker as usize)?.as_str()?.to_owned())
+    }
+
+    /// The worker that a dispatch node is at.
+    pub(super) fn current_worker(&self, ix: NodeIx) -> Option<(u32, String)> {
+        let worker = self.facts().nodes[ix.index()].worker;
+        Some((worker, self.worker_at(ix, worker)?))
+    }
+
+    /// Says a step of the worker that a dispatch node is at. Other nodes have no workers.
+    pub(super) fn step(&mut self, ix: NodeIx, phase: ChainPhase, step: Step) {
+        if let Some((worker, worker_id)) = self.current_worker(ix) {
+            self.emit(RunEvent::ChainStepped {
+                node_id: self.node_id(ix),
+                visit: self.facts().nodes[ix.index()].visit,
+                phase,
+                worker_id,
+                worker,
+                child_run_id: step.child,
+                harvested_keys: step.harvested,
+                error: step.error,
+            });
+        }
+    }
+
+    /// The work goes to the worker that a dispatch node is at.
+    pub(super) fn hand_off(&mut self, ix: NodeIx) {
+        let Some((_, worker)) = self.current_worker(ix) else {
+            return;
+        };
+        let id_of = |agent: &Value| Some(agent.get("agentId")?.as_str()?.to_owned());
+        let from = self.facts().agent.as_ref().and_then(id_of);
+        self.emit(RunEvent::AgentHandedOff {
+            node_id: self.node_id(ix),
+            visit: self.facts().nodes[ix.index()].visit,
+            from_agent_id: from.unwrap_or_else(|| format!("host:{}", self.node_id(ix))),
+            to_agent_id: format!("host:{worker}"),
+            reason: Some("dispatch".to_owned()),
+        });
+    }
+
+    /// What a dispatch node gives when its last worker has ended.
+    pub(super) fn outputs_of_workers(
+        &self,
+        ix: NodeIx,
+        last: Map<String, Value>,
+    ) -> Map<String, Value> {
+        let visit = self.facts().nodes[ix.index()].visit;
+        let children = self.facts().children.iter();
+        let mut ran: Vec<_> = children
+            .filter(|(_, child)| child.node == ix.0 && child.visit == visit)
+            .collect();
+        ran.sort_by_key(|(id, child)| (child.worker, (*id).clone()));
+        let workers = ran.into_iter().map(|(id, child)| {
+            json!({
+                "workerId": child.workflow,
+                "childRunId": id,
+                "childStatus": child.status.map_or("running", ChildStatus::as_str),
+            })
+        });
+        dispatch::outputs(workers.collect(), last)
+    }
+
+    /// A decision is not sure enough: nothing of it happens before a person has said so.
+    fn escalate(&mut self, ix: NodeIx, decided: &Decided, observed: f64) {
+        let first = match &decided.choice {
+            Choice::NextWorker(workers) => workers.first().cloned(),
+            _ => None,
+        };
+        self.emit(RunEvent::ConfidenceEscalated {
+            node_id: self.node_id(ix),
+            visit: self.facts().nodes[ix.index()].visit,
+            confidence: observed,
+            floor: CONFIDENCE_FLOOR,
+            worker_id: first,
+            original_decision: decided.value.clone(),
+        });
+        self.doubt(ix, &decided.value, CONFIDENCE_FLOOR, observed);
+    }
+
+    /// Asks whether a decision may be carried out.
+    fn doubt(&mut self, ix: NodeIx, decision: &Value, threshold: f64, observed: f64) {
+        let data = json!({
+            "agentId": self.orchestrator(),
+            "threshold": threshold,
+            "observed": observed,
+            "decision": decision,
+        });
+        self.ask(
+            ix,
+            Ask {
+                kind: DOUBT.to_owned(),
+                key: self.node_id(ix).to_string(),
+                data,
+                resume_schema: None,
+                timeout_ms: None,
+            },
+        );
+    }
+
+    /// What a person said of a decision that was not sure enough.
+    pub(super) fn judge_doubt(
+        &self,
+        open: &OpenInterrupt,
+        value: &Value,
+        by: Option<&str>,
+    ) -> Result<Reply, Rejection> {
+        let node = self.run.plan.node(NodeIx(open.node));
+        answer::check(node, open, value, by)?;
+        let replaced = |given: Option<&Value>| {
+            if node.kind != NodeKind::Control(ControlKind::Supervisor) {
+                let what = "a dispatch carries out what was decided; accept or reject it";
+                return Err(answer::invalid(what));
+            }
+            let given = given.ok_or_else(|| answer::invalid("it needs the other decision"))?;
+            let decided = Decided::of(given);
+            decided.map_err(|why| answer::invalid(format!("the other decision {why}")))
+        };
+        match value.get("action").and_then(Value::as_str) {
+            Some("accept") => {
+                let held = open.data.get("decision").map(Decided::of);
+                match held {
+                    Some(Ok(decided)) => Ok(Reply::Confirmed(decided)),
+                    _ => Err(answer::invalid("there is no decision to accept")),
+                }
+            }
+            Some("edit-accept") => replaced(value.get("editedArtifactData")).map(Reply::Confirmed),
+            Some("reject") => Ok(Reply::Refused),
+            None if value.get("decision").is_some() => {
+                replaced(value.get("decision")).map(Reply::Confirmed)
+            }
+            _ => Err(answer::invalid(
+                "it must have an `action`: accept, edit-accept with `editedArtifactData`, or reject",
+            )),
+        }
+    }
+
+    /// A person has said that a decision may be carried out.
+    pub(super) fn confirmed(&mut self, ix: NodeIx, decided: &Decided) {
+        match self.run.plan.node(ix).kind {
+            NodeKind::Control(ControlKind::Supervisor) => self.decided(ix, decided),
+            _ => self.begin_worker(ix, self.facts().nodes[ix.index()].worker),
+        }
+    }
+
+    /// A person has refused it.
+    pub(super) fn refused(&mut self, ix: NodeIx) {
+        let error = NodeError::new("interrupt_rejected", "the decision was refused");
+        self.fail_attempt(ix, error.fatal());
+    }
+
+    /// The id of the run's orchestrator.
+    fn orchestrator(&self) -> String {
+        let of = |agent: &Option<Value>| {
+            let agent = agent.as_ref()?;
+            Some(agent.get("agentId")?.as_str()?.to_owned())
+        };
+        let facts = self.facts();
+        let known = of(&facts.orchestrator).or_else(|| of(&facts.agent));
+        known.unwrap_or_else(|| "host:dispatch".to_owned())
+    }
+}
+
+/// What a suspension says of the decision it holds back.
+pub(super) fn doubt_of(open: &OpenInterrupt) -> Option<Doubt> {
+    if open.kind != DOUBT {
+        return None;
+    }
+    Some(Doubt {
+        agent_id: open.data.get("agentId")?.as_str()?.to_owned(),
+        threshold: open.data.get("threshold")?.as_f64()?,
+        observed: open.data.get("observed")?.as_f64()?,
+    })
+}

@@ -1,0 +1,148 @@
+//! What several events are made of.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::digest::Digest;
+
+/// A file or byte string a node produced, kept as blobs under the tenant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Artifact {
+    /// Derived id, unique in the run.
+    pub artifact_id: String,
+    /// What it is (`process.stdout`, `http.body`, …).
+    pub artifact_type: String,
+    /// The media type of its bytes.
+    pub media_type: String,
+    /// Its length in bytes.
+    pub size: u64,
+    /// The SHA-256 of its bytes.
+    pub digest: Digest,
+    /// The blobs it consists of, in order.
+    pub parts: Vec<Digest>,
+}
+
+/// What a model or paid tool call used, as the provider reported it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    /// The provider's normalised name.
+    pub provider: String,
+    /// The model.
+    pub model: String,
+    /// Tokens in.
+    pub input_tokens: u64,
+    /// Tokens out.
+    pub output_tokens: u64,
+    /// Estimated cost in `currency`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_estimate_usd: Option<f64>,
+    /// How long the call took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+}
+
+/// Which output of an attempt a chunk belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OutputChannel {
+    /// A process's standard output.
+    Stdout,
+    /// A process's standard error.
+    Stderr,
+    /// Text a model streams.
+    Text,
+}
+
+/// How a gate may be, or was, answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ApprovalAction {
+    /// Go on.
+    Accept,
+    /// Do not go on.
+    Reject,
+    /// Do it again, differently.
+    Refine,
+    /// Go on with what the answer says instead.
+    EditAccept,
+    /// A question back; decides nothing.
+    Ask,
+    /// Nobody answered in time. Never asked for.
+    Timeout,
+}
+
+/// An answer that leaves its gate open, as it was given. Empty where an `interrupt.resolved`
+/// says it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Vote {
+    /// The answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume_value: Option<Value>,
+    /// Who answered, as far as the engine knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved_by: Option<String>,
+}
+
+/// A decision that is not sure enough to be carried out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Doubt {
+    /// Whose decision.
+    pub agent_id: String,
+    /// How sure it must be.
+    pub threshold: f64,
+    /// How sure it is.
+    pub observed: f64,
+}
+
+/// How a child run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChildStatus {
+    /// It completed.
+    Completed,
+    /// It failed, or could not be started.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl ChildStatus {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// A step of a dispatch node with one of its workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ChainPhase {
+    /// The worker is next.
+    #[serde(rename = "dispatch.began")]
+    DispatchBegan,
+    /// Its run was created.
+    #[serde(rename = "dispatch.succeeded")]
+    DispatchSucceeded,
+    /// Its run could not be created.
+    #[serde(rename = "dispatch.failed")]
+    DispatchFailed,
+    /// Its run completed.
+    #[serde(rename = "child.completed")]
+    ChildCompleted,
+    /// Its run failed.
+    #[serde(rename = "child.failed")]
+    ChildFailed,
+    /// Its run was cancelled.
+    #[serde(rename = "child.cancelled")]
+    ChildCancelled,
+    /// What it gave back was kept.
+    #[serde(rename = "output.harvested")]
+    OutputHarvested,
+}

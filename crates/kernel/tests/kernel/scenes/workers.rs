@@ -1,0 +1,119 @@
+//! Scenes of supervisors, of the runs they start, and of what children report.
+
+use kernel::ids::StreamId;
+use kernel::run::event::ChildStatus;
+use kernel::run::{Command, Create, Found, NodeError, Start};
+use kernel::stream::Policy;
+use serde_json::{Map, json};
+
+use super::{Scene, child_definition, limited, scene};
+use crate::world::{World, object};
+
+pub(super) fn all() -> Vec<Scene> {
+    vec![
+        scene("workers", WORKERS, Policy::default(), workers),
+        scene("doubts", DOUBTS, Policy::default(), doubts),
+        scene("rounds", ROUNDS, Policy::default(), rounds),
+        scene("cascade", CASCADE, limited(), cascade),
+    ]
+}
+
+/// By the rules of the second engine version.
+fn begin(run: &mut World) {
+    let mut create = Create::new(Map::new(), "test", Start::Now);
+    create.engine_version = 2;
+    run.when(Command::Create(create)).decided();
+}
+
+const WORKERS: &str = r#"boss: core.orchestrator.supervisor {"agent":{"agentId":"core.boss","modelClass":"reasoning"},"config":{"mockDecisions":[{"kind":"next-worker","nextWorkerIds":["one","two","gone"]},{"kind":"ask-user","prompt":"Which?"},{"kind":"terminate","reason":"done","successCriteria":[{"key":"asked","met":true}]}]}}
+    go: core.dispatch {"config":{"inputMapping":{"p":"last"},"outputMapping":{"last":"result"},"perWorkerInputMappings":{"two":{"q":"last"}}},"settings":{"onFailure":"skip"}}
+    boss -> go -> boss
+    workflow: {"variables":[{"name":"last","type":"string"}]}"#;
+
+/// Gives the child that is wanted now a run.
+fn dispatches(run: &mut World) -> StreamId {
+    let attempt = run.run.undispatched().next().expect("a child is wanted").id;
+    let found = Found::Definition(child_definition());
+    run.when(Command::Dispatch { attempt, found }).decided();
+    run.sent().pop().expect("a message creates the child").0
+}
+
+fn ends(run: &mut World, child: &StreamId, status: ChildStatus) {
+    let failed = status == ChildStatus::Failed;
+    run.when(Command::ChildSettled {
+        child: child.clone(),
+        status,
+        variables: object(json!({ "result": "r" })),
+        outputs: Map::new(),
+        error: failed.then(|| NodeError::new("boom", "it broke")),
+        spent: Default::default(),
+    })
+    .decided();
+}
+
+/// A worker that completes, one that fails, one that is not there, and a person.
+fn workers(run: &mut World) {
+    begin(run);
+    let one = dispatches(run);
+    for (seq, status) in [(4, Some("waiting-approval")), (9, None)] {
+        run.at(seq)
+            .when(Command::ChildReported {
+                child: one.clone(),
+                status: status.map(str::to_owned),
+                seq,
+            })
+            .decided();
+    }
+    ends(run, &one, ChildStatus::Completed);
+    let two = dispatches(run);
+    ends(run, &two, ChildStatus::Failed);
+    let three = dispatches(run);
+    ends(run, &three, ChildStatus::Cancelled);
+    run.at(30)
+        .answer("go", "ada", json!({ "answers": { "answer": "blue" } }))
+        .decided();
+}
+
+const DOUBTS: &str = r#"boss: core.orchestrator.supervisor {"config":{"mockConfidence":0.5,"mockPendingDecision":{"kind":"next-worker","nextWorkerIds":["one"],"confidence":0.25}}}
+    go: core.dispatch
+    boss -> go
+    boss.terminate -> report
+    go -> after any_failed"#;
+
+/// Twice somebody has to say so; then the worker is not there.
+fn doubts(run: &mut World) {
+    begin(run);
+    run.answer("boss", "ada", json!({ "action": "accept" }))
+        .decided();
+    run.at(3)
+        .answer("go", "ada", json!({ "action": "accept" }))
+        .decided();
+    let attempt = run.attempt("go");
+    let found = Found::Not(NodeError::new("workflow_not_found", "put it first").fatal());
+    run.when(Command::Dispatch { attempt, found }).decided();
+    run.completes("after").decided();
+}
+
+const ROUNDS: &str = r#"boss: core.orchestrator.supervisor {"config":{"decisions":[{"kind":"next-worker","nextWorkerIds":["one"]},{"kind":"next-worker","nextWorkerIds":["one"]}]}}
+    go: core.dispatch
+    boss -> go -> boss
+    workflow: {"settings":{"maxLoopbackIterations":1}}"#;
+
+/// Ends at the bound of rounds.
+fn rounds(run: &mut World) {
+    begin(run);
+    let one = dispatches(run);
+    ends(run, &one, ChildStatus::Completed);
+}
+
+const CASCADE: &str = r#"s: core.subWorkflow {"config":{"workflowId":"child"}}
+    stays: core.subWorkflow {"config":{"workflowId":"child","budget":{"tokens":0},"propagateCancellation":false}}"#;
+
+/// A cancelled run waits for the child that ends with it.
+fn cascade(run: &mut World) {
+    begin(run);
+    let one = dispatches(run);
+    let _stays = dispatches(run);
+    run.cancel().decided();
+    ends(run, &one, ChildStatus::Cancelled);
+}
