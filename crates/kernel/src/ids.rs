@@ -100,6 +100,10 @@ id_type!(
     KeyId
 );
 id_type!(
+    /// A webhook: a subscription to the events of a tenant's runs.
+    WebhookId
+);
+id_type!(
     /// An event, derived from its stream and sequence.
     EventId
 );

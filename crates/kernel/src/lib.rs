@@ -16,6 +16,7 @@ pub mod batch;
 pub mod check;
 pub mod control;
 pub mod definition;
+pub mod delivery;
 pub mod digest;
 pub mod expr;
 pub mod fork;

@@ -68,3 +68,15 @@ pub const MAX_VALUE_BYTES: usize = MAX_EVENT_BYTES / 4;
 pub const MAX_KEYS: usize = 10_000;
 /// Scopes of one key.
 pub const MAX_SCOPES: usize = 64;
+/// Webhooks of a tenant.
+pub const MAX_WEBHOOKS: usize = 100;
+/// Bytes of a webhook's address.
+pub const MAX_WEBHOOK_URL_BYTES: usize = 2_048;
+/// Event types that a webhook names.
+pub const MAX_WEBHOOK_EVENTS: usize = 128;
+/// Events that wait for another attempt at a webhook; more stay in the logs until there is room.
+pub const MAX_WAITING_DELIVERIES: usize = 1_000;
+/// Attempts at delivering one event before it becomes a dead letter.
+pub const MAX_DELIVERY_ATTEMPTS: u32 = 12;
+/// Dead letters of a webhook that are listed; older ones are counted.
+pub const MAX_DEAD_LETTERS: usize = 100;

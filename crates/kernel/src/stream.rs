@@ -28,6 +28,8 @@ pub enum StreamKind {
     Registry,
     /// What may still be said about a settled run.
     Notes,
+    /// How far a webhook's deliveries have come.
+    Deliveries,
 }
 
 impl StreamKind {
@@ -40,6 +42,7 @@ impl StreamKind {
             Self::Audit => "audit",
             Self::Registry => "registry",
             Self::Notes => "notes",
+            Self::Deliveries => "deliveries",
         }
     }
 }

@@ -25,6 +25,7 @@ pub struct Hints {
 struct Inner {
     queue: Notify,
     outbox: Notify,
+    feed: Notify,
     // Held for a map look-up, never across an await.
     watched: Mutex<Watched>,
 }
@@ -87,8 +88,19 @@ impl Hints {
         self.inner.outbox.notified().await;
     }
 
+    /// Something may be new in the feed.
+    pub fn feed(&self) {
+        self.inner.feed.notify_one();
+    }
+
+    /// Waits for [`Hints::feed`].
+    pub async fn wait_feed(&self) {
+        self.inner.feed.notified().await;
+    }
+
     /// Events of a run, so many bytes together, are durable.
     pub(crate) fn appended(&self, run: &Run, events: &[Event], bytes: usize) {
+        self.feed();
         let watched = self
             .inner
             .watched

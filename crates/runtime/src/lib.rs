@@ -26,6 +26,7 @@ pub mod secrets;
 mod sinks;
 pub mod supervisor;
 pub mod upkeep;
+pub mod webhooks;
 mod worker;
 
 pub use door::{Done, Door, DoorError, ForkFailed, ForkOrder, Forked, RegistryError};

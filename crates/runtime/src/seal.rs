@@ -112,7 +112,8 @@ impl Seal {
         }
     }
 
-    fn open(&self, sealed: &Sealed) -> Result<Value, SealError> {
+    /// Opens a sealed value.
+    pub(crate) fn open(&self, sealed: &Sealed) -> Result<Value, SealError> {
         let key = self.keyring.key(&sealed.key)?;
         let decode = |text: &str| STANDARD.decode(text).map_err(|_| SealError::Broken);
         let nonce = decode(&sealed.nonce)?;

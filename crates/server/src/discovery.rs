@@ -2,12 +2,14 @@
 
 use kernel::ENGINE_VERSION;
 use kernel::limits::{MAX_LOOP_ITERATIONS, MAX_NODE_EXECUTIONS, MAX_WAIT_MS};
+use runtime::webhooks::OVERLAP_MS;
 use serde_json::{Map, Value, json};
 
 use crate::admission;
 use crate::auth::Gate;
 use crate::encode::ENCODINGS;
 use crate::limits::Limits;
+use crate::webhooks::SIGNATURES;
 
 /// The version of the protocol's major 1 that is spoken.
 const PROTOCOL_VERSION: &str = "1.0";
@@ -69,6 +71,11 @@ fn families(limits: &Limits) -> Map<String, Value> {
             "sideEffectSuppression": "recorded-outcome",
         },
         "subWorkflow": { "inputMapping": true },
+        "webhooks": {
+            "supported": true,
+            "signatureAlgorithms": SIGNATURES,
+            "secretRotation": { "overlapSeconds": OVERLAP_MS / 1_000 },
+        },
         "idempotency": { "crossRegion": "single-region" },
     });
     match document {

@@ -29,8 +29,10 @@ pub mod route;
 pub mod routes;
 mod sse;
 mod trace;
+pub mod webhooks;
 mod wire;
 
 pub use app::{App, Phase, app};
 pub use auth::Gate;
 pub use limits::Limits;
+pub use webhooks::deliver_webhooks;

@@ -216,6 +216,40 @@ fn schemas() -> Value {
             "type": "object", "required": ["workflows"],
             "properties": { "workflows": { "type": "array", "items": object } },
         },
+        "WebhookOrder": {
+            "type": "object", "required": ["url", "events"],
+            "properties": {
+                "url": { "type": "string", "format": "uri" },
+                "events": { "type": "array", "minItems": 1, "items": text },
+                "tenantId": text, "scopeId": text,
+                "tags": { "type": "array", "items": text },
+                "secret": { "type": "string", "minLength": 24 },
+                "signatureAlgorithms": { "type": "array", "items": text },
+            },
+        },
+        "Webhook": {
+            "type": "object",
+            "required": ["webhookId", "subscriptionId", "url", "events", "secretFingerprint"],
+            "properties": {
+                "webhookId": text, "subscriptionId": text, "url": text, "secret": text,
+                "events": { "type": "array", "items": text }, "secretFingerprint": text,
+            },
+        },
+        "WebhookList": {
+            "type": "object", "required": ["webhooks"],
+            "properties": { "webhooks": { "type": "array", "items": reference("Webhook") } },
+        },
+        "WebhookReport": {
+            "type": "object", "required": ["webhookId", "deliveries"],
+            "properties": { "webhookId": text, "deliveries": object },
+        },
+        "WebhookSecret": {
+            "type": "object", "required": ["secret"], "properties": { "secret": text },
+        },
+        "RotatedWebhook": {
+            "type": "object", "required": ["rotatedAt", "previousSecretExpiresAt"],
+            "properties": { "rotatedAt": text, "previousSecretExpiresAt": text },
+        },
         "RegisteredWorkflow": {
             "type": "object", "required": ["id", "workflowId", "version", "digest"],
             "properties": { "id": text, "workflowId": text, "version": text, "digest": text,

@@ -1,7 +1,7 @@
 //! What the address of a request says, checked.
 
 use hyper::Uri;
-use kernel::ids::{Seq, StreamId};
+use kernel::ids::{Seq, StreamId, WebhookId};
 use url::form_urlencoded;
 
 use crate::problem::Problem;
@@ -71,4 +71,11 @@ pub(crate) fn run_id(text: &str) -> Option<StreamId> {
 pub(crate) fn workflow_id(text: &str) -> Option<&str> {
     let fits = !text.is_empty() && text.len() <= 256 && !text.chars().any(char::is_control);
     fits.then_some(text)
+}
+
+/// A webhook id, or none that could name a webhook.
+pub(crate) fn webhook_id(text: &str) -> Option<WebhookId> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let fits = !text.is_empty() && text.len() <= 128 && text.chars().all(is_plain);
+    fits.then(|| WebhookId::new(text))
 }

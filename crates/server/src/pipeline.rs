@@ -254,6 +254,7 @@ pub(crate) async fn call(route: &Route, cx: Cx) -> Result<Reply, Problem> {
 async fn permit(app: &App, who: &Principal, action: Action, trace: &Trace) -> Result<(), Problem> {
     let what = match action {
         Action::ReadWorkflows | Action::WriteWorkflows => What::Workflows,
+        Action::ManageWebhooks => What::Webhooks,
         _ => What::Runs,
     };
     let resource = Resource::own(who, what);

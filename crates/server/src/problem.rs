@@ -7,6 +7,7 @@
 use hyper::StatusCode;
 use kernel::fork::ForkError;
 use kernel::problem::{ProblemCode, Problems, pointer};
+use kernel::registry;
 use kernel::run::Rejection;
 use runtime::api::{ApiError, Thing};
 use serde_json::{Map, Value, json};
@@ -359,6 +360,24 @@ impl From<ApiError> for Problem {
                 "workflow_not_found",
                 "there is no workflow of this id; GET /v1/workflows lists those there are",
             ),
+            ApiError::NotFound(Thing::Webhook) => Self::new(
+                StatusCode::NOT_FOUND,
+                "subscription_not_found",
+                "there is no webhook of this id; GET /v1/webhooks lists those there are",
+            ),
+            ApiError::WebhookAddress(bad) => Self::new(
+                StatusCode::BAD_REQUEST,
+                "webhook_url_rejected",
+                bad.to_string(),
+            ),
+            ApiError::WebhookUnverified => Self::new(
+                StatusCode::BAD_REQUEST,
+                "webhook_endpoint_unverified",
+                "the endpoint did not answer the verification request with its challenge; \
+                 nothing was registered",
+            ),
+            ApiError::WebhookInvalid(what) => Self::invalid(what),
+            ApiError::Registry(rejection) => Self::from(rejection),
             ApiError::Erased { at } => Self::new(
                 StatusCode::GONE,
                 "run_expired",
@@ -408,6 +427,32 @@ impl From<ApiError> for Problem {
             ApiError::Rejected(rejection) => Self::from(rejection),
             ApiError::Fork(refused) => Self::from(refused),
             ApiError::Store(error) => Self::from(error),
+        }
+    }
+}
+
+impl From<registry::Rejection> for Problem {
+    fn from(rejection: registry::Rejection) -> Self {
+        use registry::Rejection as Refused;
+        match rejection {
+            Refused::InvalidWebhook(_) | Refused::InvalidGrant(_) | Refused::NoOverlap => {
+                Self::invalid(rejection.to_string())
+            }
+            Refused::UnknownWebhook | Refused::UnknownKey => Self::new(
+                StatusCode::NOT_FOUND,
+                rejection.code(),
+                rejection.to_string(),
+            ),
+            Refused::Unchanged
+            | Refused::KeyExists
+            | Refused::DeadKey
+            | Refused::TooManyKeys
+            | Refused::WebhookExists
+            | Refused::TooManyWebhooks => Self::new(
+                StatusCode::CONFLICT,
+                rejection.code(),
+                rejection.to_string(),
+            ),
         }
     }
 }

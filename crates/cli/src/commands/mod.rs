@@ -11,6 +11,7 @@ mod run;
 pub(crate) mod runs;
 mod serve;
 mod verify;
+mod webhooks;
 mod workflow;
 
 use clap::{Parser, Subcommand};
@@ -59,6 +60,9 @@ pub(crate) enum Command {
     /// Make and take back the keys that open a server
     #[command(subcommand)]
     Keys(keys::Command),
+    /// Tell addresses of what happens to runs
+    #[command(subcommand)]
+    Webhooks(webhooks::Command),
     /// Show what was done that matters, and by whom
     #[command(subcommand)]
     Audit(audit::Command),
@@ -77,6 +81,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
         Command::Serve(_)
             | Command::Workflow(_)
             | Command::Keys(_)
+            | Command::Webhooks(_)
             | Command::Audit(_)
             | Command::Completions(_)
     );
@@ -92,6 +97,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
         Command::Events(args) => runs::events::run(args, session).await,
         Command::Workflow(command) => workflow::dispatch(command, session).await,
         Command::Keys(command) => keys::dispatch(command, session).await,
+        Command::Webhooks(command) => webhooks::dispatch(command, session).await,
         Command::Audit(command) => audit::dispatch(command, session).await,
         Command::Verify(args) => verify::run(args, session).await,
         Command::Doctor(args) => doctor::run(args, session).await,

@@ -14,6 +14,7 @@ use runtime::door::Door;
 use runtime::engine::{Engine, EngineOptions, Scope};
 use runtime::holder;
 use runtime::upkeep::Upkeep;
+use runtime::webhooks::{Reach, Webhooks};
 use server::{App, Gate, Limits};
 use store::ListQuery;
 use tokio::signal::unix::{SignalKind, signal};
@@ -81,6 +82,11 @@ pub(crate) struct Args {
     #[arg(long)]
     join: bool,
 
+    /// Let webhooks lead anywhere, also to this machine and without encryption. For tests and
+    /// closed networks
+    #[arg(long)]
+    allow_private_webhooks: bool,
+
     #[command(flatten)]
     ports: PortArgs,
 }
@@ -109,7 +115,12 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         in_flight: args.max_in_flight.map(NonZeroUsize::get),
         ..Limits::default()
     };
-    let app = App::new(Api::new(engine.clone()), gate, limits);
+    let reach = match args.allow_private_webhooks {
+        true => Reach::Private,
+        false => Reach::Public,
+    };
+    let api = Api::new(engine.clone()).with_webhooks(Webhooks::new(reach));
+    let app = App::new(api, gate, limits);
     let listening = listen(&addresses, &app, &args.listen).await?;
     let address = listening
         .address()
@@ -122,6 +133,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     .collect::<Result<Vec<_>, _>>()
     .map_err(|error| Failure::new(io_text(&error)))?;
     engine.start();
+    server::deliver_webhooks(&app);
     tokio::spawn(free_the_lost(engine.clone()));
     let serving = tokio::spawn(listening.serve());
     app.ready();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use indicatif::{ProgressBar, ProgressStyle};
 use kernel::audit::{AuditEvent, AuditTrail};
 use kernel::check::check;
+use kernel::delivery::Deliveries;
 use kernel::digest::{Digest, Hasher};
 use kernel::ids::{MessageId, StreamId, TenantId};
 use kernel::registry::Registry;
@@ -124,6 +125,9 @@ impl Check<'_> {
                 let trail = AuditTrail::at_start(header.clone());
                 Fold::Audit(Box::new(trail), BTreeSet::new())
             }
+            StreamKind::Deliveries => {
+                Fold::Deliveries(Box::new(Deliveries::at_start(header.clone())))
+            }
             _ => Fold::None,
         };
         let mut chain = header.genesis;
@@ -210,6 +214,7 @@ impl Check<'_> {
             Fold::Run(run) => RunIndex::of(run),
             Fold::Registry(registry) => registry.index(),
             Fold::Audit(trail, _) => trail.index(),
+            Fold::Deliveries(deliveries) => deliveries.index(),
             Fold::None => return,
         };
         if expected != loaded.index {
@@ -320,6 +325,7 @@ impl Check<'_> {
 enum Fold {
     Run(Box<Run>),
     Registry(Box<Registry>),
+    Deliveries(Box<Deliveries>),
     /// With the messages it has kept.
     Audit(Box<AuditTrail>, BTreeSet<MessageId>),
     /// A kind that this command checks by its chain only.
@@ -338,6 +344,10 @@ impl Fold {
                 .fold_content(content)
                 .map(|()| None)
                 .ok_or_else(|| "an event of the registry does not fold".to_owned()),
+            Self::Deliveries(deliveries) => deliveries
+                .fold_content(content)
+                .map(|()| None)
+                .ok_or_else(|| "an event of the deliveries does not fold".to_owned()),
             Self::Audit(trail, kept) => {
                 let event = trail
                     .fold_content(content)

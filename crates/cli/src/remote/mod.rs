@@ -49,13 +49,18 @@ impl Remote {
     }
 
     /// Asks for something.
-    async fn get(&self, path: &str) -> Result<Value, Failure> {
+    pub(crate) async fn get(&self, path: &str) -> Result<Value, Failure> {
         self.send(Method::GET, path, None).await
     }
 
     /// Asks for something to be done.
-    async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         self.send(Method::POST, path, Some(body)).await
+    }
+
+    /// Asks for something to be gone.
+    pub(crate) async fn delete(&self, path: &str) -> Result<Value, Failure> {
+        self.send(Method::DELETE, path, None).await
     }
 
     async fn send(
@@ -102,7 +107,10 @@ impl Remote {
                 return Err(Failure::new("the server's answer is too large"));
             }
         }
-        let answer: Option<Value> = serde_json::from_slice(&bytes).ok();
+        let answer: Option<Value> = match status {
+            StatusCode::NO_CONTENT => Some(Value::Null),
+            _ => serde_json::from_slice(&bytes).ok(),
+        };
         match answer {
             Some(answer) if status.is_success() => Ok(answer),
             answer => Err(refused(status, answer.as_ref())),

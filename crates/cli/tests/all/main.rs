@@ -20,3 +20,4 @@ mod steering;
 mod support;
 mod tenants;
 mod usage;
+mod webhooks;

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use crate::support::*;
 
 /// A server that answers.
-struct Serving {
+pub(crate) struct Serving {
     child: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Serving {
-    fn of(lab: &Lab, more: &[&str]) -> Self {
+    pub(crate) fn of(lab: &Lab, more: &[&str]) -> Self {
         let args = [
             "serve",
             "--data",
@@ -44,19 +44,19 @@ impl Serving {
         Self { child, url }
     }
 
-    fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         assert!(self.child.wait().unwrap().success());
     }
 }
 
-fn lab() -> Lab {
+pub(crate) fn lab() -> Lab {
     let lab = Lab::new();
     fs::create_dir_all(lab.path().join("flows")).unwrap();
     let noop = |id: &str| node(id, "core.noop", json!({}));
@@ -80,13 +80,13 @@ fn lab() -> Lab {
     lab
 }
 
-fn key(lab: &Lab, tenant: &str) -> String {
+pub(crate) fn key(lab: &Lab, tenant: &str) -> String {
     let create = lab.call(&["keys", "create", "--data", "store", "--tenant", tenant]);
     create.with(0).stdout.trim().to_owned()
 }
 
 /// A call against a server.
-fn call(lab: &Lab, serving: &Serving, key: &str, args: &[&str]) -> Ended {
+pub(crate) fn call(lab: &Lab, serving: &Serving, key: &str, args: &[&str]) -> Ended {
     let mut command = lab.command(args);
     command
         .env("RUNWRIGHT_SERVER", &serving.url)
@@ -189,7 +189,7 @@ fn the_official_python_client_drives_it() {
         return testkit::skip("the_official_python_client_drives_it", reason);
     };
     let lab = lab();
-    let serving = Serving::of(&lab, &[]);
+    let serving = Serving::of(&lab, &["--allow-private-webhooks"]);
     let key = key(&lab, "acme");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/client.py");
     let ended = std::process::Command::new(python)

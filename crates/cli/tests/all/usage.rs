@@ -53,6 +53,10 @@ fn help_says_what_there_is_and_how_it_ends() {
         "keys list",
         "keys revoke",
         "keys rotate",
+        "webhooks create",
+        "webhooks list",
+        "webhooks deliveries",
+        "webhooks delete",
         "audit list",
     ];
     for command in commands {

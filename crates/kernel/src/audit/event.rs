@@ -63,6 +63,18 @@ pub enum AuditAction {
     /// A run was cancelled by somebody.
     #[serde(rename = "run.cancelled")]
     RunCancelled,
+    /// A webhook was made.
+    #[serde(rename = "webhook.registered")]
+    WebhookRegistered,
+    /// A webhook was given another secret.
+    #[serde(rename = "webhook.rotated")]
+    WebhookRotated,
+    /// A webhook was taken away.
+    #[serde(rename = "webhook.removed")]
+    WebhookRemoved,
+    /// Webhooks were to be read or changed.
+    #[serde(rename = "webhooks.manage")]
+    WebhooksManage,
     /// Keys were to be read or changed.
     #[serde(rename = "keys.manage")]
     KeysManage,

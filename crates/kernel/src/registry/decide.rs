@@ -3,10 +3,10 @@
 use crate::audit::{self, Actor, AuditAction, Entry, Outcome, Subject};
 use crate::batch::{Batch, Message, Record};
 use crate::digest::Digest;
-use crate::ids::{KeyId, MessageId, Seq, TenantId};
+use crate::ids::{KeyId, MessageId, Seq, TenantId, WebhookId};
 use crate::json;
 use crate::limits;
-use crate::registry::event::{Event, Grant, RegistryEvent};
+use crate::registry::event::{Event, Grant, RegistryEvent, WebhookSecret, WebhookSpec};
 use crate::registry::key::{self, Standing};
 use crate::registry::{Key, Registry};
 use crate::stream::DefinitionRef;
@@ -47,6 +47,29 @@ pub enum RegistryCommand {
         /// Milliseconds for which both work. Never lengthens the old key's life.
         overlap_ms: u64,
     },
+    /// Tell a webhook of runs from now on.
+    RegisterWebhook {
+        /// The new webhook's id.
+        webhook: WebhookId,
+        /// What it is told, and where.
+        spec: WebhookSpec,
+        /// What its deliveries are signed with.
+        secret: WebhookSecret,
+    },
+    /// Give a webhook another secret.
+    RotateWebhook {
+        /// The webhook.
+        webhook: WebhookId,
+        /// The new secret.
+        secret: WebhookSecret,
+        /// Milliseconds for which both sign. An overlap that is still going on ends at once.
+        overlap_ms: u64,
+    },
+    /// Tell a webhook nothing more.
+    RemoveWebhook {
+        /// The webhook.
+        webhook: WebhookId,
+    },
 }
 
 /// Why a registry refuses a command. Nothing was written.
@@ -70,6 +93,21 @@ pub enum Rejection {
     /// The grant breaks a bound.
     #[error("{0}")]
     InvalidGrant(&'static str),
+    /// The webhook's id is in use; draw another.
+    #[error("there is a webhook with this id")]
+    WebhookExists,
+    /// The tenant has no such webhook.
+    #[error("there is no such webhook")]
+    UnknownWebhook,
+    /// The tenant has as many webhooks as it may.
+    #[error("the tenant has {} webhooks; remove some", limits::MAX_WEBHOOKS)]
+    TooManyWebhooks,
+    /// The webhook breaks a bound.
+    #[error("{0}")]
+    InvalidWebhook(&'static str),
+    /// Only one secret can sign what the webhook is sent.
+    #[error("the webhook takes one signature at a time; remove it and make another")]
+    NoOverlap,
 }
 
 impl Rejection {
@@ -82,6 +120,11 @@ impl Rejection {
             Self::DeadKey => "key_not_live",
             Self::TooManyKeys => "too_many_keys",
             Self::InvalidGrant(_) => "invalid_grant",
+            Self::WebhookExists => "webhook_exists",
+            Self::UnknownWebhook => "subscription_not_found",
+            Self::TooManyWebhooks => "too_many_webhooks",
+            Self::InvalidWebhook(_) => "invalid_webhook",
+            Self::NoOverlap => "webhook_not_rotatable",
         }
     }
 }
@@ -167,6 +210,17 @@ impl Registry {
                     expires_at: old.grant.expires_at.map_or(end, |expiry| expiry.min(end)),
                 });
             }
+            RegistryCommand::RegisterWebhook {
+                webhook,
+                spec,
+                secret,
+            } => draft.register_webhook(webhook, spec, secret, by)?,
+            RegistryCommand::RotateWebhook {
+                webhook,
+                secret,
+                overlap_ms,
+            } => draft.rotate_webhook(webhook, secret, overlap_ms, by)?,
+            RegistryCommand::RemoveWebhook { webhook } => draft.remove_webhook(webhook, by)?,
         }
         Ok(draft.seal())
     }
@@ -185,9 +239,9 @@ fn renewed(old: &Key, now: Timestamp) -> Grant {
 }
 
 /// A batch in the making.
-struct Draft {
-    registry: Registry,
-    now: Timestamp,
+pub(super) struct Draft {
+    pub(super) registry: Registry,
+    pub(super) now: Timestamp,
     first_seq: Seq,
     records: Vec<Record>,
     outbox: Vec<Message>,
@@ -217,7 +271,7 @@ impl Draft {
         }
     }
 
-    fn emit(&mut self, body: RegistryEvent) {
+    pub(super) fn emit(&mut self, body: RegistryEvent) {
         let event = Event {
             seq: self.registry.next_seq,
             at: self.now,
@@ -236,7 +290,7 @@ impl Draft {
         self.audit(action, subject, by);
     }
 
-    fn audit(&mut self, action: AuditAction, subject: Subject, by: &Actor) {
+    pub(super) fn audit(&mut self, action: AuditAction, subject: Subject, by: &Actor) {
         let header = &self.registry.header;
         let (stream, place) = (&header.stream, self.outbox.len());
         let message = MessageId::new(format!("{stream}.{}.{place}", self.first_seq));

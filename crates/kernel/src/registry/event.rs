@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
-use crate::ids::{KeyId, Seq};
+use crate::ids::{KeyId, Seq, WebhookId};
+use crate::sealed::Sealed;
 use crate::stream::DefinitionRef;
 use crate::time::Timestamp;
 
@@ -39,6 +40,35 @@ pub struct Grant {
     /// From when on the key is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
+}
+
+/// What a webhook is told, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WebhookSpec {
+    /// Where deliveries go.
+    pub url: String,
+    /// The event types it is told of; `*` stands for all.
+    pub events: BTreeSet<String>,
+    /// Only runs with one of these tags, unless it is empty.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub tags: BTreeSet<String>,
+    /// Only runs of this workspace; without one those of the whole tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    /// Whether deliveries are also signed as Standard Webhooks 1.0.0 says.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub standard: bool,
+}
+
+/// What a webhook's deliveries are signed with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WebhookSecret {
+    /// The secret, sealed for the tenant.
+    pub sealed: Sealed,
+    /// The first 8 hex digits of the secret's SHA-256: what people and logs call it by.
+    pub fingerprint: String,
 }
 
 /// What happened to a registry.
@@ -83,5 +113,32 @@ pub enum RegistryEvent {
         /// Why.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+    },
+    /// A webhook exists. Its secret was shown once.
+    #[serde(rename = "runwright.webhook.registered", rename_all = "camelCase")]
+    WebhookRegistered {
+        /// The webhook.
+        webhook_id: WebhookId,
+        /// What it is told, and where.
+        #[serde(flatten)]
+        spec: WebhookSpec,
+        /// What its deliveries are signed with.
+        secret: WebhookSecret,
+    },
+    /// A webhook has another secret; for a while both sign.
+    #[serde(rename = "runwright.webhook.rotated", rename_all = "camelCase")]
+    WebhookRotated {
+        /// The webhook.
+        webhook_id: WebhookId,
+        /// The new secret.
+        secret: WebhookSecret,
+        /// From when on the secret before it signs nothing.
+        previous_expires_at: Timestamp,
+    },
+    /// Nothing is delivered to a webhook any more.
+    #[serde(rename = "runwright.webhook.removed", rename_all = "camelCase")]
+    WebhookRemoved {
+        /// The webhook.
+        webhook_id: WebhookId,
     },
 }

@@ -1,5 +1,5 @@
-//! The registry of a tenant: which definition a workflow's name stands for, and which keys open
-//! the tenant.
+//! The registry of a tenant: which definition a workflow's name stands for, which keys open the
+//! tenant, and which webhooks are told of its runs.
 //!
 //! A stream of its own per tenant. Putting a workflow again appends; runs that exist keep the
 //! definition their header names. A key is never taken out, only revoked or expired.
@@ -9,6 +9,7 @@ mod event;
 mod key;
 #[cfg(test)]
 mod tests;
+mod webhook;
 
 use std::collections::BTreeMap;
 
@@ -16,13 +17,14 @@ use serde_json::json;
 
 use crate::batch::IndexRow;
 use crate::digest::Digest;
-use crate::ids::{KeyId, Seq, StreamId, TenantId, WorkflowId};
+use crate::ids::{KeyId, Seq, StreamId, TenantId, WebhookId, WorkflowId};
 use crate::stream::{DefinitionRef, FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
 use crate::time::Timestamp;
 
 pub use decide::{RegistryCommand, Rejection};
-pub use event::{Event, Grant, RegistryEvent};
+pub use event::{Event, Grant, RegistryEvent, WebhookSecret, WebhookSpec};
 pub use key::{KEY_ID_BYTES, Key, Standing};
+pub use webhook::{EVERY_EVENT, Previous, Webhook};
 
 /// How the ids of registry streams begin.
 const PREFIX: &str = "registry-";
@@ -36,6 +38,7 @@ pub struct Registry {
     at: Timestamp,
     workflows: BTreeMap<WorkflowId, DefinitionRef>,
     keys: BTreeMap<KeyId, Key>,
+    webhooks: BTreeMap<WebhookId, Webhook>,
 }
 
 impl Registry {
@@ -43,6 +46,11 @@ impl Registry {
     pub fn stream(tenant: &TenantId) -> StreamId {
         let hex = Digest::of(format!("registry\0{tenant}").as_bytes()).to_string();
         StreamId::new(format!("{PREFIX}{}", &hex[..32]))
+    }
+
+    /// Whether a stream is one of a registry.
+    pub fn is_stream(stream: &StreamId) -> bool {
+        stream.as_str().starts_with(PREFIX)
     }
 
     /// A registry nothing was put into yet.
@@ -74,6 +82,7 @@ impl Registry {
             at: header.created_at,
             workflows: BTreeMap::new(),
             keys: BTreeMap::new(),
+            webhooks: BTreeMap::new(),
             header,
         }
     }
@@ -81,14 +90,14 @@ impl Registry {
     /// Folds a stored event. `None` when it is not an event of this stream's format or place.
     pub fn fold_content(&mut self, content: &[u8]) -> Option<()> {
         let event: Event = serde_json::from_slice(content).ok()?;
-        (event.seq == self.next_seq && self.knows_keys_of(&event.body)).then_some(())?;
+        (event.seq == self.next_seq && self.knows_what(&event.body)).then_some(())?;
         self.fold(&event);
         self.chain = self.chain.chain(content);
         Some(())
     }
 
-    /// What an event says of earlier keys must be there to be said.
-    fn knows_keys_of(&self, body: &RegistryEvent) -> bool {
+    /// What an event says of earlier keys and webhooks must be there to be said.
+    fn knows_what(&self, body: &RegistryEvent) -> bool {
         match body {
             RegistryEvent::WorkflowPut { .. } => true,
             RegistryEvent::KeyCreated {
@@ -103,6 +112,13 @@ impl Registry {
                 .iter()
                 .all(|id| self.keys.contains_key(*id)),
             RegistryEvent::KeyRevoked { key_id, .. } => self.keys.contains_key(key_id),
+            RegistryEvent::WebhookRegistered { webhook_id, .. } => {
+                !self.webhooks.contains_key(webhook_id)
+            }
+            RegistryEvent::WebhookRotated { webhook_id, .. }
+            | RegistryEvent::WebhookRemoved { webhook_id } => {
+                self.webhooks.contains_key(webhook_id)
+            }
         }
     }
 
@@ -144,6 +160,38 @@ impl Registry {
                     key.revoked_at = Some(event.at);
                 }
             }
+            RegistryEvent::WebhookRegistered {
+                webhook_id,
+                spec,
+                secret,
+            } => {
+                let webhook = Webhook {
+                    id: webhook_id.clone(),
+                    spec: spec.clone(),
+                    secret: secret.clone(),
+                    previous: None,
+                    created_at: event.at,
+                    rotated_at: None,
+                };
+                self.webhooks.insert(webhook_id.clone(), webhook);
+            }
+            RegistryEvent::WebhookRotated {
+                webhook_id,
+                secret,
+                previous_expires_at,
+            } => {
+                if let Some(webhook) = self.webhooks.get_mut(webhook_id) {
+                    let before = std::mem::replace(&mut webhook.secret, secret.clone());
+                    webhook.previous = Some(Previous {
+                        secret: before,
+                        expires_at: *previous_expires_at,
+                    });
+                    webhook.rotated_at = Some(event.at);
+                }
+            }
+            RegistryEvent::WebhookRemoved { webhook_id } => {
+                self.webhooks.remove(webhook_id);
+            }
         }
         self.next_seq += 1;
         self.at = event.at;
@@ -179,6 +227,16 @@ impl Registry {
         self.keys.values()
     }
 
+    /// A webhook.
+    pub fn webhook(&self, id: &WebhookId) -> Option<&Webhook> {
+        self.webhooks.get(id)
+    }
+
+    /// Every webhook, by id.
+    pub fn webhooks(&self) -> impl Iterator<Item = &Webhook> {
+        self.webhooks.values()
+    }
+
     /// The last link of the hash chain.
     pub fn chain(&self) -> Digest {
         self.chain
@@ -190,6 +248,9 @@ impl Registry {
         // Left out where there is none, as in rows written before there were keys.
         if !self.keys.is_empty() {
             summary["keys"] = self.keys.len().into();
+        }
+        if !self.webhooks.is_empty() {
+            summary["webhooks"] = self.webhooks.len().into();
         }
         IndexRow {
             kind: StreamKind::Registry,

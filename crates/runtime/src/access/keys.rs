@@ -152,7 +152,8 @@ impl ApiKeys {
     ) -> Result<(), KeyError> {
         let key = key.clone();
         let revoke = RegistryCommand::RevokeKey { key, reason };
-        Ok(self.door.registry_command(tenant, &revoke, by).await?)
+        self.door.registry_command(tenant, &revoke, by).await?;
+        Ok(())
     }
 
     /// Every key of a tenant, newest first, those that do not work any more included.
@@ -180,7 +181,7 @@ impl ApiKeys {
                 .registry_command(tenant, &command(&token), by)
                 .await;
             match done {
-                Ok(()) => break token,
+                Ok(_) => break token,
                 Err(RegistryError::Rejected(Rejection::KeyExists)) if draws < DRAWS => draws += 1,
                 Err(error) => return Err(error.into()),
             }

@@ -117,6 +117,7 @@ fn administers(action: Action) -> Option<AuditAction> {
     match action {
         Action::ManageKeys => Some(AuditAction::KeysManage),
         Action::WriteWorkflows => Some(AuditAction::WorkflowsWrite),
+        Action::ManageWebhooks => Some(AuditAction::WebhooksManage),
         Action::ReadAudit => Some(AuditAction::AuditRead),
         _ => None,
     }

@@ -3,13 +3,15 @@
 use kernel::fork::ForkError;
 use kernel::ids::StreamId;
 use kernel::problem::Problems;
+use kernel::registry;
 use kernel::run::Rejection;
 use kernel::time::Timestamp;
 use store::StoreError;
 
 use crate::access::{Denied, Scope};
-use crate::door::{DoorError, ForkFailed};
+use crate::door::{DoorError, ForkFailed, RegistryError};
 use crate::plans::PlanError;
+use crate::webhooks::BadAddress;
 
 /// What somebody asked for that is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub enum Thing {
     Run,
     /// A workflow.
     Workflow,
+    /// A webhook.
+    Webhook,
 }
 
 /// Why the API did not do what was asked. Nothing was written, except where a store error says
@@ -34,7 +38,11 @@ pub enum ApiError {
     #[error("the tenant or scope is not that of the credential")]
     NotTheirs,
     /// Not there, or behind a wall: both look the same.
-    #[error("there is no such {}", match .0 { Thing::Run => "run", Thing::Workflow => "workflow" })]
+    #[error("there is no such {}", match .0 {
+        Thing::Run => "run",
+        Thing::Workflow => "workflow",
+        Thing::Webhook => "webhook",
+    })]
     NotFound(Thing),
     /// It was there and has been erased.
     #[error("the run was erased")]
@@ -76,6 +84,18 @@ pub enum ApiError {
     /// The request with the same idempotency key is not done yet.
     #[error("the first request with this idempotency key is still under way")]
     KeyInFlight,
+    /// The address is no webhook's.
+    #[error("the webhook is refused: {0}")]
+    WebhookAddress(BadAddress),
+    /// The endpoint did not say that it wants deliveries.
+    #[error("the endpoint did not answer the verification request with its challenge")]
+    WebhookUnverified,
+    /// What was given for a webhook does not fit.
+    #[error("{0}")]
+    WebhookInvalid(&'static str),
+    /// The rules of a registry refuse it.
+    #[error(transparent)]
+    Registry(registry::Rejection),
     /// The rules refuse it.
     #[error(transparent)]
     Rejected(Rejection),
@@ -124,6 +144,18 @@ impl From<ForkFailed> for ApiError {
             ForkFailed::Refused(ForkError::Rejected(rejection)) => Self::Rejected(rejection),
             ForkFailed::Refused(refused) => Self::Fork(refused),
             ForkFailed::Door(error) => error.into(),
+        }
+    }
+}
+
+impl From<RegistryError> for ApiError {
+    fn from(error: RegistryError) -> Self {
+        match error {
+            RegistryError::Rejected(registry::Rejection::UnknownWebhook) => {
+                Self::NotFound(Thing::Webhook)
+            }
+            RegistryError::Rejected(rejection) => Self::Registry(rejection),
+            RegistryError::Store(error) => Self::Store(error),
         }
     }
 }

@@ -82,6 +82,31 @@ impl Api {
 }
 
 impl Tail {
+    /// One event of a run, with its header and the first event of its batch.
+    ///
+    /// # Errors
+    /// `Missing` where there is none.
+    pub(crate) async fn event(
+        door: &Door,
+        run: &StreamId,
+        seq: Seq,
+    ) -> Result<(Arc<StreamHeader>, Event, Option<Seq>), StoreError> {
+        let loaded = door.store().load(run, ReadFrom::Seq(seq), 1).await?;
+        let record = loaded.records.first().ok_or(StoreError::Missing)?;
+        let event = read_event(run, seq, &record.content)?;
+        let mut tail = Self {
+            door: door.clone(),
+            hint: door.hints().watch(run),
+            header: Arc::new(loaded.header),
+            next: seq,
+            cause: None,
+            end: loaded.next_seq,
+        };
+        tail.find_cause().await?;
+        let (event, cause) = tail.step(event);
+        Ok((tail.header, event, cause))
+    }
+
     /// The header of the log.
     pub fn header(&self) -> &Arc<StreamHeader> {
         &self.header

@@ -15,6 +15,7 @@ mod idempotency;
 mod list;
 mod options;
 mod read;
+mod webhooks;
 mod workflows;
 
 pub use create::{Created, RunOrder, Twins};
@@ -24,12 +25,14 @@ pub use fork::{ForkRequest, ForkedRun, Lineage};
 pub use idempotency::{Begun, KeptAnswer, Keyed, KeyedBy, Replayed};
 pub use list::{RunFilter, RunPage};
 pub use read::Version;
+pub use webhooks::{DeliveryReport, NewWebhook, RegisteredWebhook, Rotated};
 pub use workflows::{Described, Registered};
 
 use std::sync::Arc;
 
 use crate::door::Door;
 use crate::engine::Engine;
+use crate::webhooks::{Reach, Webhooks};
 use options::Schemas;
 
 /// The command API over the engine of this process.
@@ -39,6 +42,7 @@ pub struct Api {
     schemas: Arc<Schemas>,
     /// Held from the look for a run of the same kind to the creation of this one.
     twins: Arc<tokio::sync::Mutex<()>>,
+    webhooks: Webhooks,
 }
 
 impl Api {
@@ -48,7 +52,18 @@ impl Api {
             engine,
             schemas: Arc::default(),
             twins: Arc::default(),
+            webhooks: Webhooks::new(Reach::Public),
         }
+    }
+
+    /// The same with webhooks that reach further, or otherwise.
+    pub fn with_webhooks(self, webhooks: Webhooks) -> Self {
+        Self { webhooks, ..self }
+    }
+
+    /// What webhooks of this process share.
+    pub fn webhook_service(&self) -> &Webhooks {
+        &self.webhooks
     }
 
     /// The engine behind it.

@@ -4,7 +4,7 @@ use kernel::audit::Actor;
 use kernel::ids::TenantId;
 use kernel::registry::{Registry, RegistryCommand, Rejection};
 use kernel::stream::DefinitionRef;
-use store::{Guard, HoldChange, ReadFrom, StoreError};
+use store::{Guard, HoldChange, Position, ReadFrom, StoreError};
 
 use super::{Door, TRIES};
 
@@ -35,12 +35,13 @@ impl Door {
         let put = RegistryCommand::PutWorkflow { definition };
         match self.registry_command(tenant, &put, by).await {
             // Of a workflow the registry refuses only what it says already.
-            Ok(()) | Err(RegistryError::Rejected(_)) => Ok(()),
+            Ok(_) | Err(RegistryError::Rejected(_)) => Ok(()),
             Err(RegistryError::Store(error)) => Err(error),
         }
     }
 
-    /// Tells a registry something. A lost race is decided again on what won.
+    /// Tells a registry something, and answers where in the feed it stands. A lost race is decided
+    /// again on what won.
     ///
     /// # Errors
     /// The rejection, or the store's error.
@@ -49,7 +50,7 @@ impl Door {
         tenant: &TenantId,
         command: &RegistryCommand,
         by: &Actor,
-    ) -> Result<(), RegistryError> {
+    ) -> Result<Position, RegistryError> {
         let mut tries = 0;
         loop {
             let registry = self.workflows(tenant).await?;
@@ -59,11 +60,12 @@ impl Door {
                 .append(batch, Guard::Outside, HoldChange::Keep)
                 .await;
             match appended {
-                Ok(_) => {
+                Ok(appended) => {
                     // Each of its batches tells the audit trail.
                     self.hints.outbox();
+                    self.hints.feed();
                     self.definitions.changed(tenant);
-                    return Ok(());
+                    return Ok(appended.position);
                 }
                 Err(StoreError::Conflict(_)) if tries < TRIES => tries += 1,
                 Err(error) => return Err(error.into()),

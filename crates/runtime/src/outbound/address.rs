@@ -41,6 +41,7 @@ const NOT_PUBLIC: [(&str, &str); 16] = [
 pub struct Allowed {
     networks: Vec<IpNet>,
     hosts: Vec<(String, u16)>,
+    private: bool,
 }
 
 /// An entry that is neither a network nor a host with a port.
@@ -70,7 +71,18 @@ impl Allowed {
         Ok(allowed)
     }
 
+    /// Allows every address there is, and every name but those of a machine's metadata.
+    pub fn private() -> Self {
+        Self {
+            private: true,
+            ..Self::default()
+        }
+    }
+
     fn has_host(&self, host: &str, port: u16) -> bool {
+        if self.private {
+            return !METADATA_HOSTS.contains(&host);
+        }
         self.hosts
             .iter()
             .any(|(allowed, on)| allowed == host && *on == port)
@@ -375,6 +387,23 @@ mod tests {
         accepted("http://10.1.2.3/", "192.168.0.0/16, 10.1.0.0/16");
         accepted("http://[::ffff:10.1.2.3]/", "10.1.0.0/16");
         refused("http://10.2.2.3/", "10.1.0.0/16");
+    }
+
+    #[test]
+    fn private_targets_can_be_allowed_all_at_once_and_metadata_never_is() {
+        let private = Allowed::private();
+        let of = |url: &str| Target::of(&Url::parse(url).unwrap(), &private);
+        for url in [
+            "http://127.0.0.1:1/",
+            "http://localhost/",
+            "http://10.0.0.1/",
+        ] {
+            assert!(of(url).is_ok(), "{url}");
+        }
+        assert_eq!(
+            of("http://metadata.google.internal/"),
+            Err(Refusal::Metadata)
+        );
     }
 
     #[test]

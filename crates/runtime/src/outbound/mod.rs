@@ -203,6 +203,14 @@ impl Outbound {
         })
     }
 
+    /// Whether a request to a URL would pass the guard as its name resolves now.
+    ///
+    /// # Errors
+    /// `Refused` or `Unresolved`.
+    pub async fn check(&self, url: &Url) -> Result<(), OutboundError> {
+        self.addresses(url).await.map(drop)
+    }
+
     /// One request to one validated address, without redirects.
     async fn hop(
         &self,

@@ -6,6 +6,7 @@ mod forks;
 mod health;
 mod host;
 mod runs;
+mod webhooks;
 mod workflows;
 
 use crate::route::Route;
@@ -20,6 +21,7 @@ pub fn all() -> Vec<Route> {
         runs::routes(),
         events::routes(),
         forks::routes(),
+        webhooks::routes(),
     ]
     .into_iter()
     .flatten()

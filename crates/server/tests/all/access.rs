@@ -37,6 +37,21 @@ fn call(route: &Route, run: &str) -> (Request, u16) {
         ("POST", "/v1/runs/{runId}:fork") => (path, Some(json!({ "mode": "replay" })), 404),
         ("GET", "/v1/runs/{runId}:diff") => (format!("{path}?against={run}"), None, 404),
         ("GET", "/v1/runs/{runId}/ancestry") => (path, None, 404),
+        ("POST", "/v1/webhooks") => {
+            let body = json!({
+                "url": "https://1.1.1.1/", "events": ["run.completed"],
+                "tenantId": "acme", "scopeId": "red",
+            });
+            (path, Some(body), 403)
+        }
+        ("GET", "/v1/webhooks") => (path, None, 200),
+        ("GET" | "DELETE", "/v1/webhooks/{webhookId}") => {
+            (path.replace("{webhookId}", "wh_none"), None, 404)
+        }
+        ("POST", "/v1/webhooks/{webhookId}/rotate-secret") => {
+            let body = json!({ "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" });
+            (path.replace("{webhookId}", "wh_none"), Some(body), 404)
+        }
         (method, path) => panic!("say here who may call {method} {path}, and what others see"),
     };
     let request = Request::new(route.method.as_str(), &path);

@@ -14,6 +14,7 @@ use runtime::nodes::{Ports, Registry};
 use runtime::outbound::Outbound;
 use runtime::secrets::SecretSources;
 use runtime::supervisor::Supervisor;
+use runtime::webhooks::{Reach, Webhooks};
 use runtime::{Engine, EngineOptions};
 use serde_json::{Value, json};
 use server::listen::Listening;
@@ -41,6 +42,11 @@ impl Host {
     }
 
     pub(crate) async fn with(limits: Limits) -> Self {
+        Self::reaching(limits, Reach::Public).await
+    }
+
+    /// With webhooks that reach so far.
+    pub(crate) async fn reaching(limits: Limits, reach: Reach) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options = Options {
             access: Access::Create,
@@ -79,11 +85,16 @@ impl Host {
         }
         let key = create_key(&engine, "acme", None, Scopes::Everything).await;
         let gate = Gate::Bearer(Arc::new(Authenticator::new(store, AuthOptions::default())));
-        let app = App::new(Api::new(engine.clone()), gate, limits);
+        let app = App::new(
+            Api::new(engine.clone()).with_webhooks(Webhooks::new(reach)),
+            gate,
+            limits,
+        );
         let listening = Listening::at(([127, 0, 0, 1], 0).into(), app.clone());
         let listening = listening.await.unwrap();
         let address = listening.address().unwrap();
         engine.start();
+        server::deliver_webhooks(&app);
         app.ready();
         Self {
             address,

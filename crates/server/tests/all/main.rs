@@ -11,6 +11,8 @@ mod hostile;
 mod idempotency;
 mod load;
 mod reading;
+mod receiver;
 mod schemas;
 mod streams;
+mod webhooks;
 mod workflows;

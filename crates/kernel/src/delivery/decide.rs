@@ -1,0 +1,167 @@
+//! Decide: from what was attempted to a batch.
+
+use super::{Deliveries, DeliveryEvent, Event, Item};
+use crate::batch::{Batch, Record};
+use crate::ids::WebhookId;
+use crate::json;
+use crate::limits;
+use crate::time::Timestamp;
+
+/// Milliseconds before the second attempt; each wait after it is [`BACKOFF_FACTOR`] times as long.
+const BACKOFF_MS: u64 = 1_000;
+const BACKOFF_FACTOR: u64 = 5;
+/// Milliseconds between two attempts at most.
+const MAX_BACKOFF_MS: u64 = 3_600_000;
+
+/// What became of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The event.
+    pub item: Item,
+    /// What became of it.
+    pub sent: Sent,
+}
+
+/// What became of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// The receiver has it.
+    Delivered,
+    /// The receiver did not say that it has it.
+    Failed {
+        /// Why, for a person.
+        why: String,
+    },
+    /// It was not attempted.
+    Deferred,
+    /// It never will be delivered.
+    Impossible {
+        /// Why, for a person.
+        why: String,
+    },
+}
+
+impl Deliveries {
+    /// Begins a log: deliveries start behind a position of the feed.
+    pub fn open(self, webhook: &WebhookId, from: u64, now: Timestamp) -> (Self, Batch) {
+        let mut draft = Draft::new(self, now);
+        draft.emit(DeliveryEvent::Opened {
+            webhook_id: webhook.clone(),
+            from,
+        });
+        draft.seal()
+    }
+
+    /// Ends a log: the webhook was removed.
+    pub fn close(self, now: Timestamp) -> (Self, Batch) {
+        let mut draft = Draft::new(self, now);
+        draft.emit(DeliveryEvent::Closed {});
+        draft.seal()
+    }
+
+    /// Keeps what became of events, in the order it did, and how far the feed was looked at.
+    pub fn settle(
+        self,
+        outcomes: Vec<Outcome>,
+        through: Option<u64>,
+        now: Timestamp,
+    ) -> (Self, Batch) {
+        let mut draft = Draft::new(self, now);
+        let mut delivered = 0;
+        for Outcome { item, sent } in outcomes {
+            let waiting = draft.deliveries.facts.waiting.get(&item.run_id);
+            let attempts = waiting
+                .filter(|waiting| waiting.items.front() == Some(&item))
+                .map(|waiting| waiting.attempts);
+            match (sent, attempts) {
+                (Sent::Delivered, None) => delivered += 1,
+                (Sent::Delivered, Some(_)) => draft.emit(DeliveryEvent::Succeeded(item)),
+                (Sent::Deferred, _) => draft.emit(DeliveryEvent::Deferred(item)),
+                (Sent::Impossible { why }, attempts) => draft.emit(DeliveryEvent::Dropped {
+                    item,
+                    attempts: attempts.unwrap_or(0),
+                    why,
+                }),
+                (Sent::Failed { why }, attempts) => draft.failed(item, attempts, why),
+            }
+        }
+        let cursor = draft.deliveries.facts.cursor;
+        let through = through.unwrap_or(cursor).max(cursor);
+        if delivered > 0 || through > cursor || draft.records.is_empty() {
+            draft.emit(DeliveryEvent::Advanced { through, delivered });
+        }
+        draft.seal()
+    }
+}
+
+/// Milliseconds from a failed attempt to the next.
+fn backoff(attempt: u32) -> u64 {
+    let times = BACKOFF_FACTOR.saturating_pow(attempt.saturating_sub(1));
+    BACKOFF_MS.saturating_mul(times).min(MAX_BACKOFF_MS)
+}
+
+/// A batch in the making.
+struct Draft {
+    deliveries: Deliveries,
+    first_seq: u64,
+    now: Timestamp,
+    records: Vec<Record>,
+}
+
+impl Draft {
+    fn new(deliveries: Deliveries, now: Timestamp) -> Self {
+        Self {
+            first_seq: deliveries.next_seq,
+            now: now.max(deliveries.facts.at),
+            deliveries,
+            records: Vec::new(),
+        }
+    }
+
+    fn failed(&mut self, item: Item, attempts: Option<u32>, why: String) {
+        let attempt = attempts.unwrap_or(0) + 1;
+        self.emit(match attempt {
+            limits::MAX_DELIVERY_ATTEMPTS.. => DeliveryEvent::Dropped {
+                item,
+                attempts: attempt,
+                why,
+            },
+            _ => DeliveryEvent::Failed {
+                item,
+                attempt,
+                why,
+                retry_at: self.now.plus_ms(backoff(attempt)),
+            },
+        });
+    }
+
+    fn emit(&mut self, body: DeliveryEvent) {
+        let event = Event {
+            seq: self.deliveries.next_seq,
+            at: self.now,
+            body,
+        };
+        self.deliveries.fold(&event);
+        let content = json::canonical(&event);
+        let chain = self.deliveries.chain.chain(&content);
+        self.deliveries.chain = chain;
+        self.records.push(Record { content, chain });
+    }
+
+    fn seal(self) -> (Deliveries, Batch) {
+        let header = &self.deliveries.header;
+        let batch = Batch {
+            stream: header.stream.clone(),
+            tenant: header.tenant().clone(),
+            header: (self.first_seq == 0).then(|| header.clone()),
+            first_seq: self.first_seq,
+            records: self.records,
+            index: self.deliveries.index(),
+            timers: Vec::new(),
+            keys: Vec::new(),
+            outbox: Vec::new(),
+            blobs: Vec::new(),
+        };
+        (self.deliveries, batch)
+    }
+}

@@ -1,0 +1,413 @@
+//! The deliveries of a webhook: how far they have come, what waits for another attempt, what was
+//! given up.
+//!
+//! A log of its own per webhook. It has a cursor into the feed of the store, which has every event
+//! in the order it was committed; what lies at or below the cursor was delivered, waits here, or is
+//! a dead letter. Events of one run are delivered in their order: while one waits, those behind it
+//! wait with it, and other runs go on.
+//!
+//! Thresholds of the circuit breaker are those of OpenWOP v1 `webhooks.md`, *Circuit breaker*.
+
+mod decide;
+mod event;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::batch::IndexRow;
+use crate::digest::Digest;
+use crate::ids::{Seq, StreamId, TenantId, WebhookId};
+use crate::limits;
+use crate::stream::{FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
+use crate::time::Timestamp;
+
+pub use decide::{Outcome, Sent};
+pub use event::{DeliveryEvent, Event, Item};
+
+/// Failures one after another at which the breaker opens.
+pub const BREAKER_FAILURES: u32 = 4;
+/// Milliseconds it stays open.
+pub const BREAKER_MS: u64 = 3_600_000;
+/// Failures within [`FAILED_DAYS`] at which a webhook is given up.
+pub const FAILED_FAILURES: u32 = 100;
+/// Days over which failures are counted.
+pub const FAILED_DAYS: i64 = 7;
+const DAY_MS: i64 = 86_400_000;
+
+/// Whether deliveries may be attempted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// They may.
+    Closed,
+    /// One may, to see whether the receiver is there again.
+    Probe,
+    /// None before this time.
+    Open(Timestamp),
+    /// None any more: too many failed. Registering the address again makes a new webhook.
+    Failed,
+    /// None any more: the webhook was removed.
+    Removed,
+}
+
+/// What the log says, as a checkpoint keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Facts {
+    /// The webhook.
+    pub webhook: WebhookId,
+    /// Position of the feed up to which everything was looked at.
+    pub cursor: u64,
+    /// Events delivered.
+    pub delivered: u64,
+    /// Attempts that failed.
+    pub failed: u64,
+    /// Events given up.
+    pub dropped: u64,
+    /// Events that wait, run by run, in their order.
+    pub waiting: BTreeMap<StreamId, Waiting>,
+    /// The newest dead letters, oldest first.
+    pub dead: VecDeque<DeadLetter>,
+    /// Failures since the last success.
+    consecutive: u32,
+    /// When the breaker opened, or its probe failed last.
+    opened_at: Option<Timestamp>,
+    /// Failures by day since 1970.
+    by_day: BTreeMap<i64, u32>,
+    /// Too many failed.
+    given_up: bool,
+    /// The webhook was removed.
+    closed: bool,
+    at: Timestamp,
+}
+
+/// Events of a run that wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Waiting {
+    /// The events; the first one is attempted next.
+    pub items: VecDeque<Item>,
+    /// How often the first one was attempted.
+    pub attempts: u32,
+    /// When it is attempted next.
+    pub retry_at: Timestamp,
+    /// Why the last attempt failed.
+    pub why: Option<String>,
+}
+
+/// An event that is not delivered any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeadLetter {
+    /// The event.
+    pub item: Item,
+    /// How often it was attempted.
+    pub attempts: u32,
+    /// Why it is dead.
+    pub why: String,
+    /// Since when.
+    pub at: Timestamp,
+}
+
+/// The deliveries of a webhook.
+#[derive(Clone, Debug)]
+pub struct Deliveries {
+    header: StreamHeader,
+    next_seq: Seq,
+    chain: Digest,
+    facts: Facts,
+}
+
+impl Deliveries {
+    /// The log of a webhook's deliveries. Derived, because there is one per webhook.
+    pub fn stream(tenant: &TenantId, webhook: &WebhookId) -> StreamId {
+        let hex = Digest::of(format!("deliveries\0{tenant}\0{webhook}").as_bytes()).to_string();
+        StreamId::new(format!("deliveries-{}", &hex[..32]))
+    }
+
+    /// The log of a webhook nothing was delivered to yet.
+    pub fn unborn(
+        tenant: &TenantId,
+        workspace: Option<&str>,
+        webhook: &WebhookId,
+        now: Timestamp,
+    ) -> Self {
+        let mut owner = Owner::tenant(tenant.clone());
+        owner.workspace = workspace.map(str::to_owned);
+        let header = StreamHeader {
+            stream: Self::stream(tenant, webhook),
+            kind: StreamKind::Deliveries,
+            owner,
+            format: FORMAT_VERSION,
+            engine_version: None,
+            created_at: now,
+            definition: None,
+            origin: None,
+            parent: None,
+            policy: Policy::default(),
+            genesis: Digest([0; 32]),
+            predecessor: None,
+        };
+        Self::at_start(header.seal_genesis())
+    }
+
+    /// The fold of no event.
+    pub fn at_start(header: StreamHeader) -> Self {
+        Self {
+            next_seq: 0,
+            chain: header.genesis,
+            facts: Facts {
+                webhook: WebhookId::new(""),
+                cursor: 0,
+                delivered: 0,
+                failed: 0,
+                dropped: 0,
+                waiting: BTreeMap::new(),
+                dead: VecDeque::new(),
+                consecutive: 0,
+                opened_at: None,
+                by_day: BTreeMap::new(),
+                given_up: false,
+                closed: false,
+                at: header.created_at,
+            },
+            header,
+        }
+    }
+
+    /// The fold of the events a checkpoint stands for. `None` for one of another build.
+    pub fn from_checkpoint(
+        header: StreamHeader,
+        next_seq: Seq,
+        chain: Digest,
+        state: &[u8],
+    ) -> Option<Self> {
+        Some(Self {
+            header,
+            next_seq,
+            chain,
+            facts: serde_json::from_slice(state).ok()?,
+        })
+    }
+
+    /// The bytes of a checkpoint.
+    pub fn checkpoint(&self) -> Vec<u8> {
+        serde_json::to_vec(&self.facts).expect("facts are always JSON")
+    }
+
+    /// Folds a stored event. `None` when it is not an event of this stream's format or place.
+    pub fn fold_content(&mut self, content: &[u8]) -> Option<()> {
+        let event: Event = serde_json::from_slice(content).ok()?;
+        let is_first = matches!(event.body, DeliveryEvent::Opened { .. });
+        let fits = event.seq == self.next_seq && is_first == (event.seq == 0);
+        (fits && !self.facts.closed).then_some(())?;
+        self.fold(&event);
+        self.chain = self.chain.chain(content);
+        Some(())
+    }
+
+    fn fold(&mut self, event: &Event) {
+        self.next_seq += 1;
+        self.facts.fold(event);
+    }
+
+    /// What the log says.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// How many events were folded.
+    pub fn next_seq(&self) -> Seq {
+        self.next_seq
+    }
+
+    /// The last link of the hash chain.
+    pub fn chain(&self) -> Digest {
+        self.chain
+    }
+
+    /// The index row of this state.
+    pub fn index(&self) -> IndexRow {
+        let Facts {
+            delivered, dropped, ..
+        } = &self.facts;
+        IndexRow {
+            kind: StreamKind::Deliveries,
+            workspace: self.header.owner.workspace.clone(),
+            subject: self.facts.webhook.to_string(),
+            status: self.facts.status(Timestamp(i64::MAX)).into(),
+            settled: self.facts.closed,
+            runnable: false,
+            queue: self.header.policy.queue.clone(),
+            priority: 0,
+            concurrency_key: None,
+            parent: None,
+            created_at: self.header.created_at,
+            updated_at: self.facts.at,
+            tags: Vec::new(),
+            summary: json!({ "delivered": delivered, "dropped": dropped }),
+        }
+    }
+}
+
+impl Facts {
+    fn fold(&mut self, event: &Event) {
+        self.at = event.at;
+        match &event.body {
+            DeliveryEvent::Opened { webhook_id, from } => {
+                self.webhook = webhook_id.clone();
+                self.cursor = *from;
+            }
+            DeliveryEvent::Advanced { through, delivered } => {
+                self.cursor = *through;
+                self.delivered += delivered;
+                if *delivered > 0 {
+                    self.reached();
+                }
+            }
+            DeliveryEvent::Deferred(item) => self.wait(item, event.at),
+            DeliveryEvent::Failed {
+                item,
+                attempt,
+                why,
+                retry_at,
+            } => {
+                self.wait(item, event.at);
+                if let Some(waiting) = self.waiting.get_mut(&item.run_id) {
+                    waiting.attempts = *attempt;
+                    waiting.retry_at = *retry_at;
+                    waiting.why = Some(why.clone());
+                }
+                self.missed(event.at);
+            }
+            DeliveryEvent::Succeeded(item) => {
+                self.go_on(item, event.at);
+                self.delivered += 1;
+                self.reached();
+            }
+            DeliveryEvent::Dropped {
+                item,
+                attempts,
+                why,
+            } => {
+                self.go_on(item, event.at);
+                self.dropped += 1;
+                if *attempts > 0 {
+                    self.missed(event.at);
+                }
+                self.dead.push_back(DeadLetter {
+                    item: item.clone(),
+                    attempts: *attempts,
+                    why: why.clone(),
+                    at: event.at,
+                });
+                if self.dead.len() > limits::MAX_DEAD_LETTERS {
+                    self.dead.pop_front();
+                }
+            }
+            DeliveryEvent::Closed {} => {
+                self.closed = true;
+                self.waiting.clear();
+            }
+        }
+    }
+
+    /// An event waits, unless it is the first of its run's that do.
+    fn wait(&mut self, item: &Item, at: Timestamp) {
+        let waiting = self.waiting.entry(item.run_id.clone());
+        let waiting = waiting.or_insert_with(|| Waiting {
+            items: VecDeque::new(),
+            attempts: 0,
+            retry_at: at,
+            why: None,
+        });
+        if waiting.items.front() != Some(item) {
+            waiting.items.push_back(item.clone());
+        }
+    }
+
+    /// The first event of a run's that wait does so no more.
+    fn go_on(&mut self, item: &Item, at: Timestamp) {
+        let Some(waiting) = self.waiting.get_mut(&item.run_id) else {
+            return;
+        };
+        if waiting.items.front() == Some(item) {
+            waiting.items.pop_front();
+            waiting.attempts = 0;
+            waiting.retry_at = at;
+            waiting.why = None;
+        }
+        if waiting.items.is_empty() {
+            self.waiting.remove(&item.run_id);
+        }
+    }
+
+    fn reached(&mut self) {
+        self.consecutive = 0;
+        self.opened_at = None;
+    }
+
+    fn missed(&mut self, at: Timestamp) {
+        self.failed += 1;
+        self.consecutive = self.consecutive.saturating_add(1);
+        if self.consecutive >= BREAKER_FAILURES {
+            self.opened_at = Some(at);
+        }
+        let today = at.0.div_euclid(DAY_MS);
+        *self.by_day.entry(today).or_default() += 1;
+        self.by_day.retain(|day, _| *day > today - FAILED_DAYS);
+        self.given_up |= self.by_day.values().sum::<u32>() >= FAILED_FAILURES;
+    }
+
+    /// Whether deliveries may be attempted at a time.
+    pub fn gate(&self, now: Timestamp) -> Gate {
+        match self.opened_at {
+            _ if self.closed => Gate::Removed,
+            _ if self.given_up => Gate::Failed,
+            Some(at) if now < at.plus_ms(BREAKER_MS) => Gate::Open(at.plus_ms(BREAKER_MS)),
+            Some(_) => Gate::Probe,
+            None => Gate::Closed,
+        }
+    }
+
+    /// The gate in a word, for lists.
+    pub fn status(&self, now: Timestamp) -> &'static str {
+        match self.gate(now) {
+            Gate::Closed | Gate::Probe => "active",
+            Gate::Open(_) => "paused",
+            Gate::Failed => "failed",
+            Gate::Removed => "removed",
+        }
+    }
+
+    /// How many more failures one after another open the breaker.
+    pub fn failures_left(&self) -> u32 {
+        BREAKER_FAILURES.saturating_sub(self.consecutive).max(1)
+    }
+
+    /// How many events wait.
+    pub fn waiting_events(&self) -> usize {
+        self.waiting.values().map(|run| run.items.len()).sum()
+    }
+
+    /// When the next event that waits is due, if any does.
+    pub fn next_retry(&self) -> Option<Timestamp> {
+        self.waiting.values().map(|run| run.retry_at).min()
+    }
+
+    /// The first event of each run that is due, longest due first.
+    pub fn due(&self, now: Timestamp) -> Vec<Item> {
+        let mut due: Vec<_> = self
+            .waiting
+            .values()
+            .filter(|run| run.retry_at <= now)
+            .collect();
+        due.sort_by_key(|run| run.retry_at);
+        due.iter()
+            .filter_map(|run| run.items.front().cloned())
+            .collect()
+    }
+}

@@ -1,0 +1,167 @@
+//! Webhooks as the registry knows them. How deliveries to them go is said by a log of each one's
+//! own: see [`crate::delivery`].
+
+use crate::audit::{Actor, AuditAction, Subject};
+use crate::ids::WebhookId;
+use crate::limits;
+use crate::registry::Rejection;
+use crate::registry::decide::Draft;
+use crate::registry::event::{RegistryEvent, WebhookSecret, WebhookSpec};
+use crate::time::Timestamp;
+
+/// The word that stands for every event type.
+pub const EVERY_EVENT: &str = "*";
+
+/// A webhook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Webhook {
+    /// Its id.
+    pub id: WebhookId,
+    /// What it is told, and where.
+    pub spec: WebhookSpec,
+    /// What its deliveries are signed with.
+    pub secret: WebhookSecret,
+    /// The secret before it.
+    pub previous: Option<Previous>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last given another secret.
+    pub rotated_at: Option<Timestamp>,
+}
+
+/// A secret that has a successor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Previous {
+    /// The secret.
+    pub secret: WebhookSecret,
+    /// From when on it signs nothing.
+    pub expires_at: Timestamp,
+}
+
+impl Webhook {
+    /// Whether it is told of events of a type.
+    pub fn wants(&self, event_type: &str) -> bool {
+        let events = &self.spec.events;
+        events.contains(event_type) || events.contains(EVERY_EVENT)
+    }
+
+    /// Whether it is told of runs of a workspace and with some tags. Whose tenant the run is, is
+    /// for the caller to look at first.
+    pub fn wants_run<T: AsRef<str>>(&self, workspace: Option<&str>, tags: &[T]) -> bool {
+        let WebhookSpec {
+            tags: wanted,
+            workspace: only,
+            ..
+        } = &self.spec;
+        let is_within = only.as_deref().is_none_or(|only| workspace == Some(only));
+        let mut tags = tags.iter().map(AsRef::as_ref);
+        is_within && (wanted.is_empty() || tags.any(|tag| wanted.contains(tag)))
+    }
+
+    /// The secret before the one it has, while both sign.
+    pub fn overlapping(&self, now: Timestamp) -> Option<&WebhookSecret> {
+        let previous = self.previous.as_ref()?;
+        (now < previous.expires_at).then_some(&previous.secret)
+    }
+}
+
+/// Holds what a webhook is to be told against its bounds.
+pub(super) fn check(spec: &WebhookSpec) -> Result<(), Rejection> {
+    let is_word = |word: &String| {
+        !word.is_empty()
+            && word.len() <= limits::MAX_NAME_BYTES
+            && !word.chars().any(char::is_control)
+    };
+    if spec.url.is_empty() || spec.url.len() > limits::MAX_WEBHOOK_URL_BYTES {
+        return Err(Rejection::InvalidWebhook(
+            "a webhook's url has 1 to 2048 bytes",
+        ));
+    }
+    if spec.events.is_empty() || spec.events.len() > limits::MAX_WEBHOOK_EVENTS {
+        return Err(Rejection::InvalidWebhook(
+            "a webhook names 1 to 128 event types",
+        ));
+    }
+    if spec.tags.len() > limits::MAX_TAGS {
+        return Err(Rejection::InvalidWebhook(
+            "a webhook names at most 100 tags",
+        ));
+    }
+    let mut words = spec.events.iter().chain(&spec.tags).chain(&spec.workspace);
+    match words.all(is_word) {
+        true => Ok(()),
+        false => Err(Rejection::InvalidWebhook(
+            "event types, tags and workspace are 1 to 256 bytes of text without control characters",
+        )),
+    }
+}
+
+impl Draft {
+    pub(super) fn register_webhook(
+        &mut self,
+        id: WebhookId,
+        spec: WebhookSpec,
+        secret: WebhookSecret,
+        by: &Actor,
+    ) -> Result<(), Rejection> {
+        check(&spec)?;
+        if self.registry.webhook(&id).is_some() {
+            return Err(Rejection::WebhookExists);
+        }
+        if self.registry.webhooks().count() >= limits::MAX_WEBHOOKS {
+            return Err(Rejection::TooManyWebhooks);
+        }
+        self.audit_webhook(AuditAction::WebhookRegistered, &id, &spec, by);
+        self.emit(RegistryEvent::WebhookRegistered {
+            webhook_id: id,
+            spec,
+            secret,
+        });
+        Ok(())
+    }
+
+    pub(super) fn rotate_webhook(
+        &mut self,
+        id: WebhookId,
+        secret: WebhookSecret,
+        overlap_ms: u64,
+        by: &Actor,
+    ) -> Result<(), Rejection> {
+        let spec = self.webhook_spec(&id)?;
+        if !spec.standard {
+            return Err(Rejection::NoOverlap);
+        }
+        self.audit_webhook(AuditAction::WebhookRotated, &id, &spec, by);
+        self.emit(RegistryEvent::WebhookRotated {
+            webhook_id: id,
+            secret,
+            previous_expires_at: self.now.plus_ms(overlap_ms),
+        });
+        Ok(())
+    }
+
+    pub(super) fn remove_webhook(&mut self, id: WebhookId, by: &Actor) -> Result<(), Rejection> {
+        let spec = self.webhook_spec(&id)?;
+        self.audit_webhook(AuditAction::WebhookRemoved, &id, &spec, by);
+        self.emit(RegistryEvent::WebhookRemoved { webhook_id: id });
+        Ok(())
+    }
+
+    fn webhook_spec(&self, id: &WebhookId) -> Result<WebhookSpec, Rejection> {
+        let webhook = self.registry.webhook(id);
+        let webhook = webhook.ok_or(Rejection::UnknownWebhook)?;
+        Ok(webhook.spec.clone())
+    }
+
+    fn audit_webhook(
+        &mut self,
+        action: AuditAction,
+        id: &WebhookId,
+        spec: &WebhookSpec,
+        by: &Actor,
+    ) {
+        let mut subject = Subject::new("webhook", id.as_str());
+        subject.workspace.clone_from(&spec.workspace);
+        self.audit(action, subject, by);
+    }
+}

@@ -1,0 +1,276 @@
+//! Webhooks: registering, listing, rotating and removing them, and how their deliveries go.
+
+use std::collections::BTreeSet;
+
+use kernel::delivery::Facts;
+use kernel::ids::WebhookId;
+use kernel::registry::{RegistryCommand, Rejection, Webhook, WebhookSpec};
+use kernel::time::Timestamp;
+use store::StoreError;
+
+use super::error::Thing;
+use super::{Api, ApiError};
+use crate::access::{Action, Principal, Resource, What, authorise};
+use crate::door::RegistryError;
+use crate::webhooks::{self, OVERLAP_MS, Secret};
+
+/// How often another id is drawn when one is in use.
+const DRAWS: u32 = 8;
+
+/// A webhook to register.
+#[derive(Clone, Debug, Default)]
+pub struct NewWebhook {
+    /// Where deliveries go.
+    pub url: String,
+    /// The event types it is told of; `*` stands for all.
+    pub events: BTreeSet<String>,
+    /// Only runs with one of these tags, unless it is empty.
+    pub tags: BTreeSet<String>,
+    /// Only runs of this workspace. Left out, it is the caller's own, if it is bound to one.
+    pub workspace: Option<String>,
+    /// The secret that signs, where the subscriber brings one.
+    pub secret: Option<String>,
+    /// Whether deliveries are also signed as Standard Webhooks 1.0.0 says.
+    pub standard: bool,
+}
+
+/// A webhook that was registered.
+#[derive(Clone)]
+pub struct RegisteredWebhook {
+    /// The webhook.
+    pub webhook: Webhook,
+    /// Its secret, to be shown this once. `None` where the subscriber must have it already.
+    pub secret: Option<Secret>,
+}
+
+/// A webhook that was given another secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rotated {
+    /// When.
+    pub at: Timestamp,
+    /// From when on the secret before signs nothing.
+    pub previous_expires_at: Timestamp,
+}
+
+/// How deliveries to a webhook go.
+#[derive(Clone, Debug)]
+pub struct DeliveryReport {
+    /// The webhook.
+    pub webhook: Webhook,
+    /// What its log says. `None` before anything was looked at.
+    pub facts: Option<Facts>,
+    /// The time this was asked at, by the store's clock.
+    pub now: Timestamp,
+}
+
+impl Api {
+    /// Registers a webhook. It is told of what happens from now on.
+    ///
+    /// # Errors
+    /// An address that the guard refuses, a secret that is none, a bound of the registry, or an
+    /// endpoint that did not verify.
+    pub async fn register_webhook(
+        &self,
+        who: &Principal,
+        new: NewWebhook,
+        request_id: Option<&str>,
+    ) -> Result<RegisteredWebhook, ApiError> {
+        self.permit_webhooks(who, who.workspace.as_deref())?;
+        let workspace = match (&who.workspace, new.workspace) {
+            (Some(bound), Some(asked)) if *bound != asked => return Err(ApiError::NotTheirs),
+            (bound, asked) => asked.or_else(|| bound.clone()),
+        };
+        let url = self.webhooks.check(&new.url).await;
+        let url = url.map_err(ApiError::WebhookAddress)?;
+        let (secret, is_ours) = secret(new.secret.as_deref(), new.standard)?;
+        let store = self.door().store();
+        if new.standard {
+            let outbound = self.webhooks.outbound();
+            let verified = webhooks::verify(outbound, &url, &secret, store.now()).await;
+            match verified.map_err(no_entropy)? {
+                true => {}
+                false => return Err(ApiError::WebhookUnverified),
+            }
+        }
+        let spec = WebhookSpec {
+            url: url.into(),
+            events: new.events,
+            tags: new.tags,
+            workspace,
+            standard: new.standard,
+        };
+        let id = self.put_webhook(who, spec, &secret, request_id).await?;
+        let registry = self.door().workflows(&who.tenant).await?;
+        let webhook = registry.webhook(&id).cloned();
+        Ok(RegisteredWebhook {
+            webhook: webhook.ok_or(ApiError::NotFound(Thing::Webhook))?,
+            secret: (is_ours || !new.standard).then_some(secret),
+        })
+    }
+
+    /// Puts a webhook into the registry, and begins the log of its deliveries where that stands.
+    async fn put_webhook(
+        &self,
+        who: &Principal,
+        spec: WebhookSpec,
+        secret: &Secret,
+        request_id: Option<&str>,
+    ) -> Result<WebhookId, ApiError> {
+        let sealed = webhooks::seal(&self.engine, &who.tenant, secret);
+        let sealed = sealed.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        let by = who.actor(request_id);
+        let mut draws = 0;
+        let (id, position) = loop {
+            let id = webhooks::draw_id().map_err(no_entropy)?;
+            let register = RegistryCommand::RegisterWebhook {
+                webhook: id.clone(),
+                spec: spec.clone(),
+                secret: sealed.clone(),
+            };
+            let done = self.door().registry_command(&who.tenant, &register, &by);
+            match done.await {
+                Ok(position) => break (id, position),
+                Err(RegistryError::Rejected(Rejection::WebhookExists)) if draws < DRAWS => {
+                    draws += 1;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        };
+        let registry = self.door().workflows(&who.tenant).await?;
+        if let Some(webhook) = registry.webhook(&id) {
+            let store = self.door().store();
+            webhooks::open(&**store, &who.tenant, webhook, position).await?;
+        }
+        self.webhooks.changed();
+        Ok(id)
+    }
+
+    /// The webhooks the caller reaches, newest first.
+    ///
+    /// # Errors
+    /// A missing scope, or the store's.
+    pub async fn webhooks(&self, who: &Principal) -> Result<Vec<Webhook>, ApiError> {
+        self.permit_webhooks(who, who.workspace.as_deref())?;
+        let registry = self.door().workflows(&who.tenant).await?;
+        let reaches =
+            |webhook: &&Webhook| who.workspace.is_none() || who.workspace == webhook.spec.workspace;
+        let mut all: Vec<Webhook> = registry.webhooks().filter(reaches).cloned().collect();
+        all.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
+        Ok(all)
+    }
+
+    /// How deliveries to a webhook go.
+    ///
+    /// # Errors
+    /// `NotFound` for what is not there or behind a wall.
+    pub async fn webhook(
+        &self,
+        who: &Principal,
+        id: &WebhookId,
+    ) -> Result<DeliveryReport, ApiError> {
+        let webhook = self.reachable_webhook(who, id).await?;
+        let store = self.door().store();
+        let known = webhooks::load(&**store, &who.tenant, id).await?;
+        Ok(DeliveryReport {
+            webhook,
+            facts: known.map(|deliveries| deliveries.facts().clone()),
+            now: store.now(),
+        })
+    }
+
+    /// Gives a webhook another secret, which the subscriber brings. For a day both sign.
+    ///
+    /// # Errors
+    /// `NotFound`; a secret that is none; a webhook that takes one signature only.
+    pub async fn rotate_webhook(
+        &self,
+        who: &Principal,
+        id: &WebhookId,
+        new: &str,
+        request_id: Option<&str>,
+    ) -> Result<Rotated, ApiError> {
+        self.reachable_webhook(who, id).await?;
+        let (secret, _) = secret(Some(new), true)?;
+        let sealed = webhooks::seal(&self.engine, &who.tenant, &secret);
+        let rotate = RegistryCommand::RotateWebhook {
+            webhook: id.clone(),
+            secret: sealed.map_err(|error| StoreError::Unavailable(error.to_string()))?,
+            overlap_ms: OVERLAP_MS,
+        };
+        let by = who.actor(request_id);
+        let door = self.door();
+        door.registry_command(&who.tenant, &rotate, &by).await?;
+        let webhook = self.reachable_webhook(who, id).await?;
+        let rotated = webhook.rotated_at.zip(webhook.previous);
+        let (at, previous) = rotated.ok_or(ApiError::NotFound(Thing::Webhook))?;
+        Ok(Rotated {
+            at,
+            previous_expires_at: previous.expires_at,
+        })
+    }
+
+    /// Removes a webhook: nothing is delivered to it any more.
+    ///
+    /// # Errors
+    /// `NotFound` for what is not there or behind a wall.
+    pub async fn remove_webhook(
+        &self,
+        who: &Principal,
+        id: &WebhookId,
+        request_id: Option<&str>,
+    ) -> Result<(), ApiError> {
+        self.reachable_webhook(who, id).await?;
+        let webhook = id.clone();
+        let remove = RegistryCommand::RemoveWebhook { webhook };
+        let by = who.actor(request_id);
+        let door = self.door();
+        door.registry_command(&who.tenant, &remove, &by).await?;
+        self.webhooks.changed();
+        Ok(())
+    }
+
+    /// A webhook that the caller reaches.
+    async fn reachable_webhook(
+        &self,
+        who: &Principal,
+        id: &WebhookId,
+    ) -> Result<Webhook, ApiError> {
+        self.permit_webhooks(who, who.workspace.as_deref())?;
+        let registry = self.door().workflows(&who.tenant).await?;
+        let webhook = registry.webhook(id);
+        let webhook = webhook.ok_or(ApiError::NotFound(Thing::Webhook))?;
+        self.permit_webhooks(who, webhook.spec.workspace.as_deref())?;
+        Ok(webhook.clone())
+    }
+
+    fn permit_webhooks(&self, who: &Principal, workspace: Option<&str>) -> Result<(), ApiError> {
+        let resource = Resource {
+            tenant: who.tenant.clone(),
+            workspace: workspace.map(str::to_owned),
+            what: What::Webhooks,
+        };
+        authorise(who, Action::ManageWebhooks, &resource)
+            .map_err(|denied| ApiError::denied(denied, Thing::Webhook))
+    }
+}
+
+/// The secret of a webhook, and whether it was made here.
+fn secret(brought: Option<&str>, standard: bool) -> Result<(Secret, bool), ApiError> {
+    let invalid = ApiError::WebhookInvalid;
+    match (brought, standard) {
+        (Some(text), true) => Secret::standard(text).map(|secret| (secret, false)).ok_or(invalid(
+            "secret must be whsec_ and the base64 of 24 to 64 random bytes",
+        )),
+        (None, true) => Err(invalid(
+            "standard-webhooks-1 needs a secret: whsec_ and the base64 of 24 to 64 random bytes",
+        )),
+        (Some(text), false) => Secret::brought(text).map(|secret| (secret, false)).ok_or(invalid(
+            "secret must have 24 to 256 characters without spaces; leave it out to be given one",
+        )),
+        (None, false) => Ok((Secret::draw().map_err(no_entropy)?, true)),
+    }
+}
+
+fn no_entropy(error: std::io::Error) -> ApiError {
+    StoreError::Unavailable(format!("the system gives no randomness: {error}")).into()
+}

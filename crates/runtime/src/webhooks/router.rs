@@ -1,0 +1,189 @@
+//! Reads the feed once for all webhooks and offers each event to those that want it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kernel::delivery::Item;
+use kernel::ids::{TenantId, WebhookId};
+use kernel::registry::Registry;
+use kernel::stream::StreamKind;
+use kernel::time::Timestamp;
+use serde::Deserialize;
+use store::{FeedEvent, ListQuery, Position, StoreError};
+
+use super::lane::{Job, Lane};
+use super::worker::Worker;
+use super::{Render, Webhooks};
+use crate::engine::Engine;
+
+/// Events read at a time.
+pub(super) const PAGE: usize = 256;
+/// Registries listed at a time.
+const LIST: usize = 500;
+/// How long another process's first webhook may go unnoticed.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// The reader of the feed.
+pub(super) struct Router {
+    engine: Engine,
+    webhooks: Webhooks,
+    render: Arc<dyn Render>,
+    lanes: BTreeMap<TenantId, BTreeMap<WebhookId, Arc<Lane>>>,
+    position: Position,
+}
+
+impl Router {
+    pub(super) fn new(engine: Engine, webhooks: Webhooks, render: Arc<dyn Render>) -> Self {
+        Self {
+            engine,
+            webhooks,
+            render,
+            lanes: BTreeMap::new(),
+            position: Position::default(),
+        }
+    }
+
+    /// Routes until the engine drains.
+    pub(super) async fn route(mut self) {
+        let drain = self.engine.inner.shutdown.drain.clone();
+        while !drain.is_cancelled() {
+            let is_idle = self.lanes.is_empty();
+            let routed = match is_idle {
+                true => self.look_for_webhooks().await,
+                false => self.page().await,
+            };
+            let wait = match routed {
+                Ok(true) => continue,
+                Ok(false) if is_idle => IDLE,
+                Ok(false) => self.engine.inner.options.poll,
+                Err(error) => {
+                    tracing::warn!(%error, "events could not be routed to webhooks; trying again");
+                    self.engine.inner.options.poll
+                }
+            };
+            let hints = self.engine.door().hints();
+            tokio::select! {
+                biased;
+                () = drain.cancelled() => {}
+                () = self.webhooks.inner.changed.notified() => {}
+                () = hints.wait_feed(), if !is_idle => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+        for lane in self.lanes.values().flat_map(BTreeMap::values) {
+            lane.wake.notify_one();
+        }
+    }
+
+    /// Looks for webhooks in every registry. Answers whether there are any. Routing begins where
+    /// the furthest of them is: each new lane reads what lies before that for itself.
+    async fn look_for_webhooks(&mut self) -> Result<bool, StoreError> {
+        let store = self.engine.door().store().clone();
+        let mut query = ListQuery {
+            kind: Some(StreamKind::Registry),
+            limit: LIST,
+            ..ListQuery::default()
+        };
+        loop {
+            let rows = store.list(query.clone()).await?;
+            for row in &rows {
+                let count = row.index.summary["webhooks"].as_u64();
+                if count.is_some_and(|count| count > 0) {
+                    let furthest = self.sync(&row.tenant).await?;
+                    self.position = self.position.max(furthest);
+                }
+            }
+            let Some(last) = rows.last().filter(|_| rows.len() == LIST) else {
+                return Ok(!self.lanes.is_empty());
+            };
+            query.after = Some(store::ListCursor {
+                created_at: last.index.created_at,
+                stream: last.stream.clone(),
+            });
+        }
+    }
+
+    /// Makes the lanes of a tenant those its registry says. Answers how far deliveries to new ones
+    /// have come.
+    async fn sync(&mut self, tenant: &TenantId) -> Result<Position, StoreError> {
+        let mut furthest = Position::default();
+        let door = self.engine.door();
+        let registry = door.workflows(tenant).await?;
+        let lanes = self.lanes.entry(tenant.clone()).or_default();
+        lanes.retain(|id, lane| {
+            let webhook = registry.webhook(id);
+            lane.set(webhook);
+            webhook.is_some()
+        });
+        for webhook in registry.webhooks() {
+            if lanes.contains_key(&webhook.id) {
+                continue;
+            }
+            let known = super::load(&**door.store(), tenant, &webhook.id).await?;
+            let cursor = known.map_or(0, |deliveries| deliveries.facts().cursor);
+            furthest = furthest.max(Position(cursor));
+            let lane = Arc::new(Lane::new(tenant.clone(), webhook.clone()));
+            let worker = Worker::new(
+                self.engine.clone(),
+                self.webhooks.outbound().clone(),
+                self.render.clone(),
+                lane.clone(),
+            );
+            self.engine.inner.tasks.spawn(worker.work());
+            lanes.insert(webhook.id.clone(), lane);
+        }
+        if lanes.is_empty() {
+            self.lanes.remove(tenant);
+        }
+        Ok(furthest)
+    }
+
+    /// Routes a page of the feed. Answers whether there may be more.
+    async fn page(&mut self) -> Result<bool, StoreError> {
+        let store = self.engine.door().store();
+        let page = store.feed(self.position, PAGE).await?;
+        for event in &page {
+            if Registry::is_stream(&event.stream) {
+                self.sync(&event.tenant).await?;
+            }
+            let lanes = self.lanes.get(&event.tenant);
+            for lane in lanes.into_iter().flat_map(BTreeMap::values) {
+                if let Some(job) = wanted(lane, event) {
+                    lane.offer(job);
+                }
+            }
+        }
+        if let Some(last) = page.last() {
+            self.position = self.position.max(last.position);
+        }
+        for lane in self.lanes.values().flat_map(BTreeMap::values) {
+            lane.passed(self.position.0);
+        }
+        Ok(page.len() == PAGE)
+    }
+}
+
+#[derive(Deserialize)]
+struct Peek<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    at: Timestamp,
+}
+
+/// The event, if the webhook of a lane wants events of its type and was there before it.
+pub(super) fn wanted(lane: &Lane, event: &FeedEvent) -> Option<Job> {
+    let is_of_run = event.tenant == lane.tenant && event.stream.as_str().starts_with("run-");
+    let webhook = lane.webhook().filter(|_| is_of_run)?;
+    let peek: Peek<'_> = serde_json::from_slice(&event.content).ok()?;
+    let is_new = peek.at >= webhook.created_at;
+    (is_new && webhook.wants(&peek.kind)).then(|| Job {
+        position: event.position.0,
+        item: Item {
+            run_id: event.stream.clone(),
+            sequence: event.seq,
+            event_type: peek.kind.into_owned(),
+        },
+    })
+}

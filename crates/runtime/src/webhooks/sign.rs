@@ -1,0 +1,330 @@
+//! Secrets of webhooks and what they sign.
+//!
+//! Two schemes. `v1` is OpenWOP's own: the secret's text is the key, the message is the timestamp,
+//! a full stop and the body. `standard-webhooks-1` is Standard Webhooks 1.0.0, sent beside it to
+//! those who asked for it; its key is what the text stands for in base64.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use kernel::delivery::Item;
+use kernel::digest::Digest;
+use kernel::ids::{TenantId, WebhookId};
+use kernel::registry::{Webhook, WebhookSecret};
+use kernel::time::Timestamp;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use ring::hmac;
+use serde_json::Value;
+
+use crate::access::{Entropy, OsEntropy};
+use crate::engine::Engine;
+use crate::seal::{Seal, SealError};
+
+/// Random bytes of a secret that we make; it is twice as many hex digits.
+const SECRET_BYTES: usize = 32;
+/// Random bytes of a webhook's id.
+const ID_BYTES: usize = 12;
+/// Bytes that a secret of Standard Webhooks stands for.
+const STANDARD_KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
+/// Bytes of the text of a secret that a subscriber brings for `v1`.
+const TEXT_BYTES: std::ops::RangeInclusive<usize> = 24..=256;
+/// How secrets of Standard Webhooks begin.
+const STANDARD_PREFIX: &str = "whsec_";
+
+/// A secret in the clear. Neither `Debug` nor `Display` shows it.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl Secret {
+    /// A new one: 64 hex digits.
+    ///
+    /// # Errors
+    /// When the system has no randomness.
+    pub fn draw() -> std::io::Result<Self> {
+        let mut bytes = [0; SECRET_BYTES];
+        OsEntropy.fill(&mut bytes)?;
+        Ok(Self(hex(&bytes)))
+    }
+
+    /// One that a subscriber brings. `None` unless it is long enough to be one.
+    pub fn brought(text: &str) -> Option<Self> {
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+        (is_plain && TEXT_BYTES.contains(&text.len())).then(|| Self(text.to_owned()))
+    }
+
+    /// One that a subscriber brings for Standard Webhooks: `whsec_` and base64 of 24 to 64 bytes.
+    pub fn standard(text: &str) -> Option<Self> {
+        let secret = Self(text.to_owned());
+        let key = secret.standard_key()?;
+        STANDARD_KEY_BYTES.contains(&key.len()).then_some(secret)
+    }
+
+    /// The text, to be shown once.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// What people and logs call it by: the first 8 hex digits of its SHA-256.
+    pub fn fingerprint(&self) -> String {
+        let mut digest = Digest::of(self.0.as_bytes()).to_string();
+        digest.truncate(8);
+        digest
+    }
+
+    fn standard_key(&self) -> Option<Vec<u8>> {
+        let text = self.0.strip_prefix(STANDARD_PREFIX)?;
+        STANDARD.decode(text).ok()
+    }
+
+    /// `sha256=` and the hex HMAC that OpenWOP's `v1` asks for.
+    fn v1(&self, timestamp: &str, body: &[u8]) -> String {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, self.0.as_bytes());
+        let message = [timestamp.as_bytes(), b".", body].concat();
+        format!("sha256={}", hex(hmac::sign(&key, &message).as_ref()))
+    }
+
+    /// An entry of `webhook-signature`.
+    fn standard_entry(&self, id: &str, timestamp: &str, body: &[u8]) -> Option<String> {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.standard_key()?);
+        let parts = [id.as_bytes(), b".", timestamp.as_bytes(), b".", body];
+        let tag = hmac::sign(&key, &parts.concat());
+        Some(format!("v1,{}", STANDARD.encode(tag)))
+    }
+}
+
+/// A new webhook's id.
+pub(crate) fn draw_id() -> std::io::Result<WebhookId> {
+    let mut bytes = [0; ID_BYTES];
+    OsEntropy.fill(&mut bytes)?;
+    Ok(WebhookId::new(format!("wh_{}", hex(&bytes))))
+}
+
+/// A challenge nobody can guess.
+pub(super) fn draw_challenge() -> std::io::Result<String> {
+    let mut bytes = [0; SECRET_BYTES];
+    OsEntropy.fill(&mut bytes)?;
+    Ok(URL_SAFE_NO_PAD.encode(bytes))
+}
+
+/// Seals a secret for its tenant.
+pub(crate) fn seal(
+    engine: &Engine,
+    tenant: &TenantId,
+    secret: &Secret,
+) -> Result<WebhookSecret, SealError> {
+    let value = sealer(engine, tenant).seal(&Value::String(secret.0.clone()))?;
+    let sealed = kernel::sealed::Sealed::of(&value).ok_or(SealError::Broken)?;
+    Ok(WebhookSecret {
+        sealed,
+        fingerprint: secret.fingerprint(),
+    })
+}
+
+fn open(engine: &Engine, tenant: &TenantId, secret: &WebhookSecret) -> Result<Secret, SealError> {
+    match sealer(engine, tenant).open(&secret.sealed)? {
+        Value::String(text) => Ok(Secret(text)),
+        _ => Err(SealError::Broken),
+    }
+}
+
+fn sealer(engine: &Engine, tenant: &TenantId) -> Seal {
+    Seal::new(engine.inner.ports.keyring.clone(), tenant.clone())
+}
+
+/// The secrets that sign for a webhook at a time.
+pub(super) struct Signers {
+    current: Secret,
+    /// The one before, while both sign.
+    previous: Option<Secret>,
+    standard: bool,
+}
+
+impl Signers {
+    /// Opens a webhook's secrets.
+    pub(super) fn of(
+        engine: &Engine,
+        tenant: &TenantId,
+        webhook: &Webhook,
+        now: Timestamp,
+    ) -> Result<Self, SealError> {
+        let previous = webhook.overlapping(now);
+        Ok(Self {
+            current: open(engine, tenant, &webhook.secret)?,
+            previous: previous
+                .map(|secret| open(engine, tenant, secret))
+                .transpose()?,
+            standard: webhook.spec.standard,
+        })
+    }
+
+    /// Those of a webhook that is yet to be made.
+    pub(super) fn of_one(secret: Secret) -> Self {
+        Self {
+            current: secret,
+            previous: None,
+            standard: true,
+        }
+    }
+
+    /// The headers of a delivery, all but the trace.
+    pub(super) fn headers(
+        &self,
+        webhook: &WebhookId,
+        item: &Item,
+        body: &[u8],
+        now: Timestamp,
+    ) -> HeaderMap {
+        let timestamp = now.0.div_euclid(1_000).to_string();
+        // While two secrets sign, receivers that read one signature still know the older one.
+        let signer = self.previous.as_ref().unwrap_or(&self.current);
+        let mut headers = common();
+        let mut put = |name, value: &str| {
+            // What may not stand in a header cannot come from us.
+            if let Ok(value) = HeaderValue::from_str(value) {
+                headers.insert(HeaderName::from_static(name), value);
+            }
+        };
+        put("x-openwop-webhook-id", webhook.as_str());
+        put("x-openwop-event-type", &item.event_type);
+        put("x-openwop-timestamp", &timestamp);
+        put("x-openwop-signature", &signer.v1(&timestamp, body));
+        put("x-openwop-signature-algorithm", "v1");
+        if self.standard {
+            let id = message_id(webhook, item);
+            self.standard(&mut headers, &id, &timestamp, body);
+        }
+        headers
+    }
+
+    /// The headers of the request that asks a receiver whether it wants deliveries.
+    pub(super) fn verification(&self, id: &str, body: &[u8], now: Timestamp) -> HeaderMap {
+        let timestamp = now.0.div_euclid(1_000).to_string();
+        let mut headers = common();
+        self.standard(&mut headers, id, &timestamp, body);
+        headers
+    }
+
+    fn standard(&self, headers: &mut HeaderMap, id: &str, timestamp: &str, body: &[u8]) {
+        let signers = std::iter::once(&self.current).chain(&self.previous);
+        let entries = signers.filter_map(|secret| secret.standard_entry(id, timestamp, body));
+        let signature = entries.collect::<Vec<_>>().join(" ");
+        let pairs = [
+            ("webhook-id", id),
+            ("webhook-timestamp", timestamp),
+            ("webhook-signature", &signature),
+        ];
+        for (name, value) in pairs {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                headers.insert(HeaderName::from_static(name), value);
+            }
+        }
+    }
+}
+
+fn common() -> HeaderMap {
+    let agent = concat!("openwop-webhook-dispatcher/", env!("CARGO_PKG_VERSION"));
+    HeaderMap::from_iter([
+        (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+        (USER_AGENT, HeaderValue::from_static(agent)),
+    ])
+}
+
+/// The same for each attempt at an event, another for every other event and webhook.
+fn message_id(webhook: &WebhookId, item: &Item) -> String {
+    let Item {
+        run_id, sequence, ..
+    } = item;
+    let digest = Digest::of(format!("delivery\0{webhook}\0{run_id}\0{sequence}").as_bytes());
+    format!("msg_{}", URL_SAFE_NO_PAD.encode(digest.0))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item() -> Item {
+        Item {
+            run_id: "run-1".into(),
+            sequence: 4,
+            event_type: "run.completed".into(),
+        }
+    }
+
+    /// Figures of `printf '%s' '1700000000.{"a":1}' | openssl dgst -sha256 -hmac SECRET`.
+    #[test]
+    fn v1_signs_the_timestamp_a_stop_and_the_body_with_the_text_of_the_secret() {
+        let secret = Secret("0123456789abcdef0123456789abcdef".into());
+        assert_eq!(
+            secret.v1("1700000000", br#"{"a":1}"#),
+            "sha256=f05f2539e3ae1c49aec5f8cfdad75ef6b06480b133973ffbb7ec9e18827af177"
+        );
+        assert_eq!(secret.fingerprint(), "3eb1bd43");
+    }
+
+    /// The example of the Standard Webhooks specification.
+    #[test]
+    fn a_standard_signature_is_the_one_of_the_specification() {
+        let secret = Secret::standard("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").expect("a secret");
+        let id = "msg_p5jXN8AQM9LWM0D4loKWxJek";
+        let entry = secret.standard_entry(id, "1614265330", br#"{"test": 2432232314}"#);
+        let expected = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+        assert_eq!(entry.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn while_two_secrets_sign_the_single_header_keeps_the_older_one() {
+        let old = Secret::standard("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").expect("a secret");
+        let new = format!("whsec_{}", STANDARD.encode([7; 32]));
+        let new = Secret::standard(&new).expect("a secret");
+        let both = Signers {
+            current: new.clone(),
+            previous: Some(old.clone()),
+            standard: true,
+        };
+        let (webhook, now) = (WebhookId::new("wh_1"), Timestamp(1_700_000_000_999));
+        let headers = both.headers(&webhook, &item(), b"{}", now);
+        assert_eq!(headers["x-openwop-signature"], old.v1("1700000000", b"{}"));
+        assert_eq!(headers["webhook-timestamp"], "1700000000");
+        let id = message_id(&webhook, &item());
+        let entry = |secret: &Secret| {
+            secret
+                .standard_entry(&id, "1700000000", b"{}")
+                .expect("one")
+        };
+        let expected = format!("{} {}", entry(&new), entry(&old));
+        assert_eq!(headers["webhook-signature"], expected);
+        let is_id = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+        assert!(
+            (16..=128).contains(&id.len()) && id.chars().all(is_id),
+            "{id}"
+        );
+
+        let single = Signers {
+            current: new.clone(),
+            previous: None,
+            standard: false,
+        };
+        let headers = single.headers(&webhook, &item(), b"{}", now);
+        assert_eq!(headers["x-openwop-signature"], new.v1("1700000000", b"{}"));
+        assert!(
+            headers
+                .keys()
+                .all(|name| !name.as_str().starts_with("webhook-"))
+        );
+    }
+
+    #[test]
+    fn secrets_that_are_too_short_to_keep_anything_are_refused() {
+        assert!(Secret::brought("short").is_none());
+        assert!(Secret::brought(&"x".repeat(24)).is_some());
+        assert!(Secret::brought(&"ü".repeat(24)).is_none());
+        assert!(Secret::standard(&"x".repeat(40)).is_none());
+        assert!(Secret::standard(&format!("whsec_{}", STANDARD.encode([1; 8]))).is_none());
+        let (one, other) = (Secret::draw().expect("one"), Secret::draw().expect("one"));
+        assert_eq!(one.reveal().len(), 64);
+        assert_ne!(one.reveal(), other.reveal());
+    }
+}

@@ -1,0 +1,442 @@
+//! Delivers to one webhook.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use kernel::delivery::{BREAKER_FAILURES, Deliveries, Facts, Gate, Item, Outcome, Sent};
+use kernel::ids::{Seq, StreamId, WebhookId};
+use kernel::limits::MAX_WAITING_DELIVERIES;
+use kernel::registry::Webhook;
+use kernel::stream::{ForkMode, StreamHeader};
+use kernel::time::Timestamp;
+use parking_lot::Mutex;
+use store::{Checkpoint, Conflict, Guard, Hold, HoldChange, Position, ReadFrom, Store, StoreError};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use url::Url;
+
+use super::lane::Lane;
+use super::router::{PAGE, wanted};
+use super::sign::Signers;
+use super::{MAX_BODY_BYTES, Render, post};
+use crate::api::Tail;
+use crate::engine::Engine;
+use crate::holder;
+use crate::outbound::Outbound;
+
+/// Events settled together.
+const CHUNK: usize = 64;
+/// Runs delivered for at a time.
+const RUNS: usize = 8;
+/// Positions the cursor may lag behind what was looked at without anything to deliver.
+const IDLE_POSITIONS: u64 = 4_096;
+/// Events of the log of deliveries between two checkpoints.
+const CHECKPOINT: u64 = 64;
+/// Runs whose tags and workspace are remembered.
+const REMEMBERED: usize = 4_096;
+
+/// The worker of a webhook.
+pub(super) struct Worker {
+    shared: Arc<Shared>,
+    lane: Arc<Lane>,
+}
+
+/// What a delivery needs.
+struct Shared {
+    engine: Engine,
+    outbound: Outbound,
+    render: Arc<dyn Render>,
+    /// From which event on the webhook is told of a run; nothing where it is not.
+    wanted: Mutex<HashMap<StreamId, Option<Seq>>>,
+}
+
+/// A webhook as it stands while a chunk is delivered.
+struct Target {
+    id: WebhookId,
+    webhook: Arc<Webhook>,
+    url: Url,
+    signers: Signers,
+    now: Timestamp,
+}
+
+/// Events to deliver now.
+struct Chunk {
+    items: Vec<Item>,
+    /// Where the cursor is when they are settled; events that waited do not move it.
+    through: Option<u64>,
+    /// Whether there is more to read at once.
+    has_more: bool,
+}
+
+impl Worker {
+    pub(super) fn new(
+        engine: Engine,
+        outbound: Outbound,
+        render: Arc<dyn Render>,
+        lane: Arc<Lane>,
+    ) -> Self {
+        let shared = Shared {
+            engine,
+            outbound,
+            render,
+            wanted: Mutex::default(),
+        };
+        Self {
+            shared: Arc::new(shared),
+            lane,
+        }
+    }
+
+    fn store(&self) -> &dyn Store {
+        &**self.shared.engine.door().store()
+    }
+
+    fn ttl(&self) -> Duration {
+        self.shared.engine.inner.options.hold_ttl
+    }
+
+    fn is_draining(&self) -> bool {
+        self.shared.engine.inner.shutdown.drain.is_cancelled()
+    }
+
+    /// Works until the webhook is removed or the engine drains.
+    pub(super) async fn work(self) {
+        while !self.is_draining() {
+            let Some(webhook) = self.lane.webhook() else {
+                return;
+            };
+            let worked = match self.claim(&webhook).await {
+                Ok(Some((hold, deliveries))) => self.deliver(hold, deliveries).await,
+                Ok(None) => Ok(()),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = worked {
+                tracing::warn!(webhook = %webhook.id, %error, "deliveries stopped; trying again");
+            }
+            if self.lane.webhook().is_some() {
+                self.wait(None).await;
+            }
+        }
+    }
+
+    /// Takes the hold on the log of deliveries. `None` while another process has it.
+    async fn claim(&self, webhook: &Webhook) -> Result<Option<(Hold, Deliveries)>, StoreError> {
+        let tenant = &self.lane.tenant;
+        let stream = Deliveries::stream(tenant, &webhook.id);
+        if super::load(self.store(), tenant, &webhook.id)
+            .await?
+            .is_none()
+        {
+            // Its registration did not live to begin it. Nothing before that is delivered.
+            open(self.store(), tenant, webhook, Position(0)).await?;
+        }
+        holder::release_if_dead(self.store(), &stream).await?;
+        let me = &self.shared.engine.inner.options.holder;
+        let hold = match self.store().claim(&stream, me, self.ttl()).await {
+            Ok(hold) => hold,
+            Err(StoreError::Conflict(Conflict::Held)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let deliveries = super::load(self.store(), tenant, &webhook.id).await?;
+        Ok(deliveries.map(|deliveries| (hold, deliveries)))
+    }
+
+    async fn deliver(&self, hold: Hold, deliveries: Deliveries) -> Result<(), StoreError> {
+        let mut held = hold;
+        let result = self.deliver_held(&mut held, deliveries).await;
+        if self.is_draining() || self.lane.webhook().is_none() {
+            self.store().release(&held).await?;
+        }
+        result
+    }
+
+    async fn deliver_held(
+        &self,
+        hold: &mut Hold,
+        mut deliveries: Deliveries,
+    ) -> Result<(), StoreError> {
+        self.lane.begin(deliveries.facts().cursor);
+        let mut kept = deliveries.next_seq();
+        while !self.is_draining() {
+            let Some(webhook) = self.lane.webhook() else {
+                let (_, batch) = deliveries.close(self.store().now());
+                let guard = Guard::Holder(hold.epoch);
+                self.store().append(batch, guard, HoldChange::Keep).await?;
+                return Ok(());
+            };
+            self.renew(hold).await?;
+            let facts = deliveries.facts();
+            let limit = match facts.gate(self.store().now()) {
+                Gate::Closed => CHUNK,
+                Gate::Probe => 1,
+                Gate::Open(until) => {
+                    self.wait(Some(until)).await;
+                    continue;
+                }
+                Gate::Failed | Gate::Removed => {
+                    self.wait(None).await;
+                    continue;
+                }
+            };
+            let chunk = self.next(facts, limit).await?;
+            let cursor = facts.cursor + IDLE_POSITIONS;
+            if chunk.items.is_empty() && chunk.through.is_none_or(|through| through < cursor) {
+                if !chunk.has_more {
+                    self.wait(facts.next_retry()).await;
+                }
+                continue;
+            }
+            let outcomes = self.attempt(&webhook, facts, chunk.items).await?;
+            let now = self.store().now();
+            let (next, batch) = deliveries.settle(outcomes, chunk.through, now);
+            deliveries = next;
+            let guard = Guard::Holder(hold.epoch);
+            self.store().append(batch, guard, HoldChange::Keep).await?;
+            if deliveries.next_seq() >= kept + CHECKPOINT {
+                kept = deliveries.next_seq();
+                self.checkpoint(&deliveries).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn renew(&self, hold: &mut Hold) -> Result<(), StoreError> {
+        let left = hold.expires_at.ms_since(self.store().now());
+        let third = u64::try_from(self.ttl().as_millis() / 3).unwrap_or(u64::MAX);
+        if left > 2 * third {
+            return Ok(());
+        }
+        let renewed = self.store().renew(std::slice::from_ref(hold), self.ttl());
+        *hold = renewed.await?.pop().ok_or(StoreError::Fenced)??;
+        Ok(())
+    }
+
+    async fn checkpoint(&self, deliveries: &Deliveries) -> Result<(), StoreError> {
+        let stream = Deliveries::stream(&self.lane.tenant, &deliveries.facts().webhook);
+        let checkpoint = Checkpoint {
+            next_seq: deliveries.next_seq(),
+            chain: deliveries.chain(),
+            state: deliveries.checkpoint(),
+        };
+        self.store().put_checkpoint(&stream, checkpoint).await
+    }
+
+    /// Waits until there may be something to do. Returns early rather than late, and in time to
+    /// renew the hold.
+    async fn wait(&self, until: Option<Timestamp>) {
+        let soon = self.ttl() / 3;
+        let until = until.map(|until| {
+            let left = until.ms_since(self.store().now());
+            Duration::from_millis(left)
+        });
+        let longest = until.map_or(soon, |until| until.min(soon));
+        tokio::select! {
+            biased;
+            () = self.shared.engine.inner.shutdown.drain.cancelled() => {}
+            () = self.lane.wake.notified() => {}
+            () = tokio::time::sleep(longest) => {}
+        }
+    }
+
+    /// What to deliver next: what waited and is due, else what is new.
+    async fn next(&self, facts: &Facts, limit: usize) -> Result<Chunk, StoreError> {
+        let mut due = facts.due(self.store().now());
+        if !due.is_empty() {
+            due.truncate(limit.min(RUNS));
+            return Ok(Chunk {
+                items: due,
+                through: None,
+                has_more: false,
+            });
+        }
+        // What is new may have to wait: without room for that it stays where it is.
+        if facts.waiting_events() + limit > MAX_WAITING_DELIVERIES {
+            return Ok(Chunk {
+                items: Vec::new(),
+                through: None,
+                has_more: false,
+            });
+        }
+        if let Some(from) = self.lane.behind() {
+            let page = self.store().feed(Position(from), PAGE).await?;
+            let through = page.last().map_or(from, |event| event.position.0);
+            let jobs = page.iter().filter_map(|event| wanted(&self.lane, event));
+            self.lane.caught(through, jobs.collect());
+        }
+        let (jobs, through) = self.lane.take(limit);
+        Ok(Chunk {
+            items: jobs.into_iter().map(|job| job.item).collect(),
+            through: Some(through),
+            has_more: self.lane.behind().is_some(),
+        })
+    }
+
+    /// Delivers events, those of a run one after the other, and says what became of each.
+    async fn attempt(
+        &self,
+        webhook: &Arc<Webhook>,
+        facts: &Facts,
+        items: Vec<Item>,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
+        let now = self.store().now();
+        let signers = Signers::of(&self.shared.engine, &self.lane.tenant, webhook, now);
+        let target = Arc::new(Target {
+            id: webhook.id.clone(),
+            url: Url::parse(&webhook.spec.url)
+                .map_err(|_| StoreError::Corrupt("a webhook's address is none".into()))?,
+            webhook: webhook.clone(),
+            signers: signers.map_err(|error| StoreError::Unavailable(error.to_string()))?,
+            now,
+        });
+        let mut runs: Vec<(StreamId, Vec<Item>)> = Vec::new();
+        for item in items {
+            match runs.iter_mut().find(|(run, _)| *run == item.run_id) {
+                Some((_, of_run)) => of_run.push(item),
+                None => runs.push((item.run_id.clone(), vec![item])),
+            }
+        }
+        let outcomes = Arc::new(Mutex::new(Vec::new()));
+        let left = Arc::new(AtomicU32::new(facts.failures_left()));
+        let slots = Arc::new(Semaphore::new(RUNS));
+        let mut tasks = JoinSet::new();
+        for (run, items) in runs {
+            // Events of a run that has one waiting stand behind that one; a retry is that one.
+            let is_blocked = facts
+                .waiting
+                .get(&run)
+                .is_some_and(|waiting| waiting.items.front() != items.first());
+            let (shared, target) = (self.shared.clone(), target.clone());
+            let (outcomes, left, slots) = (outcomes.clone(), left.clone(), slots.clone());
+            tasks.spawn(async move {
+                let _slot = slots.acquire().await;
+                shared
+                    .deliver_run(&target, items, is_blocked, &left, &outcomes)
+                    .await
+            });
+        }
+        while let Some(done) = tasks.join_next().await {
+            done.map_err(|error| StoreError::Unavailable(error.to_string()))??;
+        }
+        let outcomes = std::mem::take(&mut *outcomes.lock());
+        Ok(outcomes)
+    }
+}
+
+impl Shared {
+    async fn deliver_run(
+        &self,
+        target: &Target,
+        items: Vec<Item>,
+        mut is_blocked: bool,
+        left: &AtomicU32,
+        outcomes: &Mutex<Vec<Outcome>>,
+    ) -> Result<(), StoreError> {
+        let Some(first) = items.first() else {
+            return Ok(());
+        };
+        let Some(from) = self.wants(target, &first.run_id).await? else {
+            return Ok(());
+        };
+        for item in items.into_iter().filter(|item| item.sequence >= from) {
+            let sent = match is_blocked || left.load(Ordering::Acquire) == 0 {
+                true => Sent::Deferred,
+                false => self.send(target, &item).await?,
+            };
+            match &sent {
+                Sent::Delivered => left.store(BREAKER_FAILURES, Ordering::Release),
+                Sent::Failed { .. } => {
+                    let less = |left: u32| Some(left.saturating_sub(1));
+                    let _ = left.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+                    is_blocked = true;
+                }
+                _ => {}
+            }
+            outcomes.lock().push(Outcome { item, sent });
+        }
+        Ok(())
+    }
+
+    /// Attempts a delivery.
+    async fn send(&self, target: &Target, item: &Item) -> Result<Sent, StoreError> {
+        let door = self.engine.door();
+        let (header, event, cause) = match Tail::event(door, &item.run_id, item.sequence).await {
+            Ok(found) => found,
+            Err(StoreError::Missing) => {
+                let why = "the run was erased".to_owned();
+                return Ok(Sent::Impossible { why });
+            }
+            Err(error) => return Err(error),
+        };
+        let body = self.render.body(&header, &event, cause);
+        if body.len() > MAX_BODY_BYTES {
+            let why = "the event is larger than a delivery may be; read it from the run's events";
+            return Ok(Sent::Impossible { why: why.into() });
+        }
+        let headers = target.signers.headers(&target.id, item, &body, target.now);
+        let sent = post::deliver(&self.outbound, &target.url, headers, body.into()).await;
+        Ok(match sent {
+            Ok(()) => Sent::Delivered,
+            Err(why) => {
+                let (webhook, run) = (&target.id, &item.run_id);
+                tracing::debug!(%webhook, %run, seq = item.sequence, %why, "a delivery failed");
+                Sent::Failed { why }
+            }
+        })
+    }
+
+    /// From which event on the webhook is told of a run, if it has the workspace and the tags that
+    /// the webhook asks for.
+    async fn wants(&self, target: &Target, run: &StreamId) -> Result<Option<Seq>, StoreError> {
+        if let Some(known) = self.wanted.lock().get(run) {
+            return Ok(*known);
+        }
+        let head = self.engine.door().store();
+        let loaded = match head.load(run, ReadFrom::Seq(u64::MAX), 0).await {
+            Ok(loaded) => loaded,
+            // Told apart by whoever reads the event.
+            Err(StoreError::Missing) => return Ok(Some(0)),
+            Err(error) => return Err(error),
+        };
+        let workspace = loaded.header.owner.workspace.as_deref();
+        let is_wanted = target.webhook.wants_run(workspace, &loaded.index.tags);
+        let wants = own_from(&loaded.header).filter(|_| is_wanted);
+        let mut wanted = self.wanted.lock();
+        if wanted.len() >= REMEMBERED {
+            wanted.clear();
+        }
+        wanted.insert(run.clone(), wants);
+        Ok(wants)
+    }
+}
+
+/// The first event that is a run's own: a branch copies what its source has told, and a replay
+/// tells again what was.
+fn own_from(header: &StreamHeader) -> Option<Seq> {
+    match &header.origin {
+        None => Some(0),
+        Some(origin) if origin.mode == ForkMode::Branch => Some(origin.seq),
+        Some(_) => None,
+    }
+}
+
+/// Begins the log of a webhook's deliveries behind a position of the feed, unless it was begun.
+pub(crate) async fn open(
+    store: &dyn Store,
+    tenant: &kernel::ids::TenantId,
+    webhook: &Webhook,
+    from: Position,
+) -> Result<(), StoreError> {
+    let workspace = webhook.spec.workspace.as_deref();
+    let now = store.now();
+    let unborn = Deliveries::unborn(tenant, workspace, &webhook.id, now);
+    let (_, batch) = unborn.open(&webhook.id, from.0, now);
+    match store.append(batch, Guard::Outside, HoldChange::Keep).await {
+        Ok(_) | Err(StoreError::Conflict(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,131 @@
+//! What webhooks, and deliveries to them, look like on the wire.
+
+use std::sync::Arc;
+
+use faces::openwop::v1;
+use kernel::delivery::{Facts, Gate, Item};
+use kernel::ids::{Seq, TenantId};
+use kernel::registry::Webhook;
+use kernel::run::Event;
+use kernel::stream::StreamHeader;
+use kernel::time::Timestamp;
+use runtime::api::{DeliveryReport, RegisteredWebhook};
+use runtime::webhooks::Render;
+use serde_json::{Map, Value, json};
+
+use crate::app::App;
+
+/// The companion signature a subscriber may ask for.
+pub(crate) const STANDARD: &str = "standard-webhooks-1";
+/// Every signature there is.
+pub(crate) const SIGNATURES: [&str; 2] = ["v1", STANDARD];
+/// Runs with events that wait, as far as an answer lists them.
+const LISTED: usize = 100;
+
+/// OpenWOP v1 (`webhooks.md`, *Body*): the event as polling shows it, with its run and workspace.
+struct Openwop;
+
+impl Render for Openwop {
+    fn body(&self, header: &StreamHeader, event: &Event, cause: Option<Seq>) -> Vec<u8> {
+        let owner = &header.owner;
+        let workspace = owner.workspace.as_deref();
+        let body = json!({
+            "runId": header.stream,
+            "workspaceId": workspace.unwrap_or(owner.tenant.as_str()),
+            "event": v1::event_caused_by(header, event, cause),
+        });
+        body.to_string().into_bytes()
+    }
+}
+
+/// Delivers to webhooks for as long as the engine of an application runs.
+pub fn deliver_webhooks(app: &App) {
+    let api = app.api();
+    api.webhook_service().start(api.engine(), Arc::new(Openwop));
+}
+
+/// A webhook that was just registered, with its secret where it has to be shown.
+pub fn registered(made: &RegisteredWebhook, tenant: &TenantId) -> Value {
+    let mut shown = shown(&made.webhook, tenant);
+    if let Some(secret) = &made.secret {
+        shown.insert("secret".into(), json!(secret.reveal()));
+    }
+    Value::Object(shown)
+}
+
+/// A webhook and how deliveries to it go.
+pub fn reported(found: &DeliveryReport, tenant: &TenantId) -> Value {
+    let mut shown = shown(&found.webhook, tenant);
+    let facts = found.facts.as_ref();
+    let deliveries = facts.map_or(json!({ "status": "active" }), |facts| {
+        deliveries(facts, found.now)
+    });
+    shown.insert("deliveries".into(), deliveries);
+    Value::Object(shown)
+}
+
+/// A webhook, without its secret.
+pub fn shown(webhook: &Webhook, tenant: &TenantId) -> Map<String, Value> {
+    let Webhook { id, spec, .. } = webhook;
+    let signatures = match spec.standard {
+        true => &SIGNATURES[..],
+        false => &SIGNATURES[..1],
+    };
+    let mut shown = json!({
+        "webhookId": id.as_str(),
+        "subscriptionId": id.as_str(),
+        "url": spec.url,
+        "events": spec.events,
+        "eventTypes": spec.events,
+        "tenantId": tenant,
+        "tags": spec.tags,
+        "secretFingerprint": webhook.secret.fingerprint,
+        "signatureAlgorithm": "v1",
+        "signatureAlgorithms": signatures,
+        "createdAt": webhook.created_at.to_string(),
+    });
+    if let Some(workspace) = &spec.workspace {
+        shown["scopeId"] = json!(workspace);
+    }
+    if let Some(previous) = &webhook.previous {
+        shown["rotatedAt"] = json!(webhook.rotated_at.map(|at| at.to_string()));
+        shown["previousSecretExpiresAt"] = json!(previous.expires_at.to_string());
+    }
+    match shown {
+        Value::Object(shown) => shown,
+        _ => Map::new(),
+    }
+}
+
+/// How deliveries go.
+fn deliveries(facts: &Facts, now: Timestamp) -> Value {
+    let event = |item: &Item| json!({ "runId": item.run_id, "sequence": item.sequence, "type": item.event_type });
+    let waiting = facts.waiting.values().map(|run| {
+        let mut shown = run.items.front().map_or(json!({}), event);
+        shown["attempts"] = json!(run.attempts);
+        shown["retryAt"] = json!(run.retry_at.to_string());
+        shown["lastError"] = json!(run.why);
+        shown["behindIt"] = json!(run.items.len().saturating_sub(1));
+        shown
+    });
+    let dead = facts.dead.iter().rev().map(|dead| {
+        let mut shown = event(&dead.item);
+        shown["attempts"] = json!(dead.attempts);
+        shown["lastError"] = json!(dead.why);
+        shown["at"] = json!(dead.at.to_string());
+        shown
+    });
+    let mut shown = json!({
+        "status": facts.status(now),
+        "delivered": facts.delivered,
+        "failedAttempts": facts.failed,
+        "deadLettered": facts.dropped,
+        "waitingEvents": facts.waiting_events(),
+        "waiting": waiting.take(LISTED).collect::<Vec<_>>(),
+        "deadLetters": dead.collect::<Vec<_>>(),
+    });
+    if let Gate::Open(until) = facts.gate(now) {
+        shown["pausedUntil"] = json!(until.to_string());
+    }
+    shown
+}
