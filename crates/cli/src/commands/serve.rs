@@ -78,6 +78,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     max_in_flight: Option<NonZeroUsize>,
 
+    /// End in order when standard input ends: with whoever started it, however that ended
+    #[arg(long, hide = true)]
+    until_stdin_ends: bool,
+
     /// Serve a store that another server serves already
     #[arg(long)]
     join: bool,
@@ -146,6 +150,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
+        () = stdin_ends(), if args.until_stdin_ends => {}
     }
     tracing::info!("draining");
     app.drain();
@@ -161,6 +166,16 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         _ = interrupt.recv() => tracing::warn!("stopped at once"),
     }
     Ok(Exit::Done)
+}
+
+/// Waits for the end of standard input, on a thread that the end of the process need not wait for.
+async fn stdin_ends() {
+    let (ended, end) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        let _ = ended.send(());
+    });
+    let _ = end.await;
 }
 
 async fn resolve(listen: &str) -> Result<Vec<SocketAddr>, Failure> {

@@ -17,6 +17,10 @@ pub(super) async fn run(
     session: &Session,
     remote: &Remote,
 ) -> Result<Exit, Failure> {
+    if args.max_parallel.is_some() {
+        let what = "a server decides how many nodes of a run go at a time";
+        return Err(Failure::new(what).hint("leave --max-parallel out, or run without --server"));
+    }
     for child in &args.with {
         register(remote, &Source::from(child.as_str())).await?;
     }

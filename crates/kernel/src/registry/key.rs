@@ -50,6 +50,8 @@ pub struct Key {
     pub created_at: Timestamp,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
+    /// Why it was.
+    pub revoke_reason: Option<String>,
     /// The key it took the place of.
     pub replaces: Option<KeyId>,
     /// The key that takes its place.

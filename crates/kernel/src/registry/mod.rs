@@ -140,6 +140,7 @@ impl Registry {
                     grant: grant.clone(),
                     created_at: event.at,
                     revoked_at: None,
+                    revoke_reason: None,
                     replaces: replaces.clone(),
                     successor: None,
                 };
@@ -155,9 +156,10 @@ impl Registry {
                     key.successor = Some(successor.clone());
                 }
             }
-            RegistryEvent::KeyRevoked { key_id, .. } => {
+            RegistryEvent::KeyRevoked { key_id, reason } => {
                 if let Some(key) = self.keys.get_mut(key_id) {
                     key.revoked_at = Some(event.at);
+                    key.revoke_reason.clone_from(reason);
                 }
             }
             RegistryEvent::WebhookRegistered {

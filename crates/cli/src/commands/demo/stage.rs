@@ -122,7 +122,10 @@ impl Stage {
             .append(true)
             .open(&log);
         let file = file.map_err(|error| Failure::file(&log, &error))?;
-        let mut command = self.program(&["serve", "--listen", "127.0.0.1:0"])?;
+        let serve = ["serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"];
+        let mut command = self.program(&serve)?;
+        // The pipe ends with this program, also where that is killed and cannot end the server.
+        command.stdin(Stdio::piped());
         // A group of its own: Ctrl-C is for this program, which ends the server itself.
         command.stdout(Stdio::piped()).stderr(file).process_group(0);
         let mut child = command.spawn().map_err(|error| cannot_start(&error))?;

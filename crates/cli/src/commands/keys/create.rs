@@ -1,6 +1,8 @@
 //! `runwright keys create`.
 
 use kernel::audit::Actor;
+use kernel::problem::quoted;
+use kernel::registry::{Key, Standing};
 use runtime::access::{ApiKeys, NewKey, Scopes, UnknownScope};
 
 use super::{Whose, print};
@@ -63,6 +65,17 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     };
     let tenant = &args.whose.tenant;
     let keys = ApiKeys::new(door.clone());
+    if let Some(name) = &new.name {
+        let is_taken = |key: &Key| {
+            key.grant.name.as_ref() == Some(name) && key.standing(now) == Standing::Live
+        };
+        if keys.list(tenant).await?.iter().any(is_taken) {
+            let what = format!("there is a key named {} that works", quoted(name));
+            return Err(Failure::new(what).hint(
+                "choose another name, or give that key a successor: `runwright keys rotate`",
+            ));
+        }
+    }
     let issued = keys.create(tenant, new, &Actor::operator()).await?;
     tell_trail(&door).await;
     print(session, tenant, &issued)?;

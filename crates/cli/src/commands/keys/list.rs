@@ -35,6 +35,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             shown["status"] = key.standing(now).as_str().into();
             shown["createdAt"] = key.created_at.to_string().into();
             shown["revokedAt"] = key.revoked_at.map(|at| at.to_string()).into();
+            shown["revokeReason"] = key.revoke_reason.as_deref().into();
             shown["replaces"] = key.replaces.as_ref().map(|id| id.as_str()).into();
             shown["successor"] = key.successor.as_ref().map(|id| id.as_str()).into();
             data.json_line(&shown)?;
@@ -62,7 +63,10 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         let scopes: Vec<&str> = grant.scopes.iter().map(String::as_str).collect();
         table.row([
             style::strong(short(&key.id)),
-            key.standing(now).as_str().to_owned(),
+            match &key.revoke_reason {
+                Some(reason) => format!("revoked: {}", text::one_line(reason, 40)),
+                None => key.standing(now).as_str().to_owned(),
+            },
             match grant.principal == key.id.as_str() {
                 true => "the key".to_owned(),
                 false => text::one_line(&grant.principal, 30),
