@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use ring::hmac;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +29,32 @@ pub struct Key {
     pub bytes: [u8; KEY_BYTES],
 }
 
+/// What a key of its own is derived for. Sealing has the key itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Signing the tokens that answer interrupts.
+    InterruptTokens,
+}
+
+impl Purpose {
+    fn label(self) -> &'static [u8] {
+        match self {
+            Self::InterruptTokens => b"runwright interrupt tokens 1",
+        }
+    }
+}
+
+impl Key {
+    /// The key for a purpose: what is signed or sealed for one says nothing about another.
+    pub fn of(&self, purpose: Purpose) -> [u8; KEY_BYTES] {
+        let from = hmac::Key::new(hmac::HMAC_SHA256, &self.bytes);
+        let tag = hmac::sign(&from, purpose.label());
+        let mut key = [0; KEY_BYTES];
+        key.copy_from_slice(tag.as_ref());
+        key
+    }
+}
+
 /// Why there is no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyringError {
@@ -39,7 +66,7 @@ pub enum KeyringError {
     Unavailable(String),
 }
 
-/// Where sealing keys come from.
+/// Where keys come from.
 pub trait Keyring: Send + Sync + 'static {
     /// The key that new values are sealed with. Makes one where there is none yet.
     ///

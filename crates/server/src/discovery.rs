@@ -36,7 +36,7 @@ pub(crate) fn document(limits: &Limits, gate: &Gate) -> Value {
 
 fn families(limits: &Limits) -> Map<String, Value> {
     let document = json!({
-        "supportedEnvelopes": [],
+        "supportedEnvelopes": ["clarification.request"],
         "schemaVersions": {},
         "limits": {
             // The protocol wants these positive even of an engine that asks nobody.
@@ -69,6 +69,23 @@ fn families(limits: &Limits) -> Map<String, Value> {
             "supported": true,
             "modes": ["replay", "branch"],
             "sideEffectSuppression": "recorded-outcome",
+        },
+        "runs": {
+            "pauseResume": {
+                "supported": true,
+                "drainPolicies": ["immediate", "drain-current-node"],
+            },
+        },
+        "extensions": {
+            "interrupts": {
+                "profiles": [
+                    "openwop-interrupt-quorum",
+                    "openwop-interrupt-auth-required",
+                    "openwop-interrupt-external-event",
+                    "openwop-interrupt-cascade-cancel",
+                ],
+                "signedCallbackTokens": true,
+            },
         },
         "subWorkflow": { "inputMapping": true },
         "webhooks": {

@@ -1,5 +1,7 @@
 //! The OpenAPI document, made of the table of routes.
 
+mod steering;
+
 use runtime::access::Action;
 use serde_json::{Map, Value, json};
 
@@ -102,7 +104,7 @@ fn schemas() -> Value {
     let object = json!({ "type": "object" });
     let run = json!({ "type": "string", "minLength": 1, "maxLength": 128 });
     let status = json!({ "type": "string", "enum": faces::openwop::v1::RUN_STATUSES });
-    json!({
+    let mut schemas = json!({
         "Error": {
             "type": "object", "required": ["error", "message"], "additionalProperties": false,
             "properties": { "error": text, "message": text, "details": object },
@@ -255,5 +257,9 @@ fn schemas() -> Value {
             "properties": { "id": text, "workflowId": text, "version": text, "digest": text,
                             "warnings": { "type": "array", "items": object } },
         },
-    })
+    });
+    if let (Value::Object(all), Value::Object(more)) = (&mut schemas, steering::schemas()) {
+        all.extend(more);
+    }
+    schemas
 }

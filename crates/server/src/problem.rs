@@ -378,6 +378,33 @@ impl From<ApiError> for Problem {
             ),
             ApiError::WebhookInvalid(what) => Self::invalid(what),
             ApiError::Registry(rejection) => Self::from(rejection),
+            ApiError::NotFound(Thing::Interrupt) => Self::new(
+                StatusCode::NOT_FOUND,
+                "interrupt_not_found",
+                "nothing is asked here; GET /v1/runs/{runId}/interrupts lists what a run asks",
+            ),
+            ApiError::NotNow(now) => {
+                let problem = Self::from(now.rejection).with("runStatus", now.status);
+                match now.paused_at {
+                    Some(at) => problem.with("pausedAt", at.to_string()),
+                    None => problem,
+                }
+            }
+            ApiError::InterruptCancelled => Self::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "interrupt_cancelled",
+                "the run was cancelled, and its questions with it",
+            ),
+            ApiError::TokenExpired => Self::new(
+                StatusCode::GONE,
+                "interrupt_expired",
+                "the token has expired; ask for a new one",
+            ),
+            ApiError::InspectOnly => Self::new(
+                StatusCode::FORBIDDEN,
+                "forbidden",
+                "this token is for looking only",
+            ),
             ApiError::Erased { at } => Self::new(
                 StatusCode::GONE,
                 "run_expired",

@@ -220,6 +220,7 @@ fn answered() -> World {
             interrupt,
             value: json!({ "action": "accept" }),
             by: Some("user-8".into()),
+            capacity: Default::default(),
         })
         .complete("send", json!({}))
 }
@@ -230,6 +231,7 @@ fn answer(world: World, by: &str, value: Value) -> World {
         interrupt,
         value,
         by: Some(by.into()),
+        capacity: Default::default(),
     })
 }
 

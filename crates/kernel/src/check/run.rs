@@ -369,7 +369,7 @@ fn begins(cause: &CausedBy, event: &RunEvent) -> bool {
                 | RunEvent::BudgetSettled { .. }
         ),
         CausedBy::Resume { .. } => matches!(event, RunEvent::RunResumed { .. }),
-        CausedBy::Resolve => match event {
+        CausedBy::Resolve { .. } => match event {
             RunEvent::InterruptResolved { .. } => true,
             // An answer that leaves its gate open says itself what it was.
             RunEvent::ApprovalGranted { vote, .. }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::schema;
 use crate::definition::PlanNode;
+use crate::run::capacity::Answerer;
 use crate::run::rejection::Rejection;
 use crate::run::state::OpenInterrupt;
 
@@ -23,9 +24,9 @@ pub(crate) fn check(
     node: &PlanNode,
     open: &OpenInterrupt,
     value: &Value,
-    by: Option<&str>,
+    who: Answerer<'_>,
 ) -> Result<(), Rejection> {
-    if by.is_none() && needs_authentication(node) {
+    if who.by.is_none() && needs_authentication(node) {
         return Err(Rejection::AuthRequired);
     }
     if open.kind == "external-event" {

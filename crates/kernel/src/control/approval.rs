@@ -14,11 +14,14 @@
 //! Where several must accept, each votes once. Under `single-veto` the first rejection decides,
 //! under `majority` the one with which rejections reach `required / 2 + 1`.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use super::answer::{self, invalid};
 use super::{Began, Context, interrupt, misconfigured, setting};
 use crate::definition::PlanNode;
+use crate::run::capacity::Answerer;
 use crate::run::event::ApprovalAction;
 use crate::run::rejection::Rejection;
 use crate::run::state::OpenInterrupt;
@@ -187,6 +190,8 @@ pub(crate) struct Terms<'a> {
     pub(crate) actions: Vec<ApprovalAction>,
     pub(crate) approvers: Vec<&'a str>,
     pub(crate) required: u32,
+    groups: Vec<&'a str>,
+    roles: Vec<&'a str>,
     majority: bool,
 }
 
@@ -204,6 +209,8 @@ impl<'a> Terms<'a> {
             title: text("title"),
             actions: list("actions").filter_map(action).collect(),
             approvers: list("approversList").collect(),
+            groups: list("approverGroupRefs").collect(),
+            roles: list("approverRoleRefs").collect(),
             required: data
                 .get("requiredApprovals")
                 .and_then(Value::as_u64)
@@ -211,6 +218,21 @@ impl<'a> Terms<'a> {
                 .unwrap_or(1),
             majority: text("rejectionPolicy") == "majority",
         }
+    }
+
+    /// Whether somebody is among those who may decide: by name, by group or by role. Where none of
+    /// these is said, whoever may answer interrupts of the run may decide. A group is of whoever
+    /// answers, not of whom they speak for, as nobody knows the groups of those.
+    fn may_decide(&self, name: Option<&str>, who: Answerer<'_>) -> bool {
+        let is_open = self.approvers.is_empty() && self.groups.is_empty() && self.roles.is_empty();
+        let speaks_for_itself = who.capacity.speaks_for.is_none();
+        let has = |refs: &[&str], of: &BTreeSet<String>| {
+            speaks_for_itself && refs.iter().any(|word| of.contains(*word))
+        };
+        is_open
+            || name.is_some_and(|name| self.approvers.contains(&name))
+            || has(&self.groups, &who.capacity.groups)
+            || has(&self.roles, &who.capacity.roles)
     }
 
     /// Rejections with which a gate is rejected.
@@ -249,13 +271,12 @@ pub(crate) fn judge(
     node: &PlanNode,
     open: &OpenInterrupt,
     value: &Value,
-    by: Option<&str>,
+    who: Answerer<'_>,
 ) -> Result<Verdict, Rejection> {
-    answer::check(node, open, value, by)?;
+    answer::check(node, open, value, who)?;
     let terms = Terms::of(&open.data);
-    let mut answer = read(&terms, value, by)?;
-    let listed = |by: &String| terms.approvers.contains(&by.as_str());
-    if !terms.approvers.is_empty() && !answer.by.as_ref().is_some_and(listed) {
+    let mut answer = read(&terms, value, who)?;
+    if !terms.may_decide(answer.by.as_deref(), who) {
         return Err(Rejection::NotAnApprover);
     }
     let action = match answer.action {
@@ -298,7 +319,7 @@ pub(crate) fn judge(
 }
 
 /// Reads an answer. Whoever the engine knows to answer is who answers, whatever it says.
-fn read(terms: &Terms<'_>, value: &Value, by: Option<&str>) -> Result<Answer, Rejection> {
+fn read(terms: &Terms<'_>, value: &Value, who: Answerer<'_>) -> Result<Answer, Rejection> {
     let fields = value
         .as_object()
         .ok_or_else(|| invalid("it must be an object with an `action`"))?;
@@ -347,7 +368,7 @@ fn read(terms: &Terms<'_>, value: &Value, by: Option<&str>) -> Result<Answer, Re
     };
     Ok(Answer {
         action,
-        by: by.map(str::to_owned).or(claimed),
+        by: who.name().map(str::to_owned).or(claimed),
         comment: answer::text(fields, "comment")?,
         feedback,
         refine_feedback,

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::answer::{self, invalid};
 use super::{Began, Context, interrupt, misconfigured, schema, setting};
 use crate::definition::PlanNode;
+use crate::run::capacity::Answerer;
 use crate::run::rejection::Rejection;
 use crate::run::state::OpenInterrupt;
 
@@ -79,9 +80,9 @@ pub(crate) fn judge(
     node: &PlanNode,
     open: &OpenInterrupt,
     value: &Value,
-    by: Option<&str>,
+    who: Answerer<'_>,
 ) -> Result<Map<String, Value>, Rejection> {
-    answer::check(node, open, value, by)?;
+    answer::check(node, open, value, who)?;
     let answers = given(value)?;
     let questions = open.data.get("questions").and_then(Value::as_array);
     for question in questions.into_iter().flatten() {

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{AttemptId, MessageId, StreamId};
+use crate::run::capacity::Capacity;
 use crate::run::event::{DrainPolicy, NodeError};
 use crate::stream::DefinitionRef;
 
@@ -111,7 +112,11 @@ pub enum CausedBy {
         reason: Option<String>,
     },
     /// An interrupt was answered.
-    Resolve,
+    Resolve {
+        /// As what whoever answered did.
+        #[serde(default, skip_serializing_if = "Capacity::is_plain")]
+        capacity: Capacity,
+    },
     /// A signal arrived.
     Signal,
     /// A child run could (or could not) be resolved to a definition.

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::audit::Actor;
 use crate::ids::{AttemptId, InterruptId, MessageId, StreamId};
+use crate::run::capacity::Capacity;
 use crate::run::cause::{Cause, CausedBy, Driving, Found, Start};
 use crate::run::event::{
     Artifact, ChildStatus, DivergenceKind, DrainPolicy, Event, NodeError, OutputChannel, RunEvent,
@@ -124,6 +125,9 @@ pub enum Command {
         value: Value,
         /// Who answers.
         by: Option<String>,
+        /// As what.
+        #[serde(default)]
+        capacity: Capacity,
     },
     /// Something arrives by name.
     Signal {
@@ -347,7 +351,9 @@ impl Command {
             Self::Resume { reason } => CausedBy::Resume {
                 reason: reason.clone(),
             },
-            Self::Resolve { .. } => CausedBy::Resolve,
+            Self::Resolve { capacity, .. } => CausedBy::Resolve {
+                capacity: capacity.clone(),
+            },
             Self::Signal { .. } => CausedBy::Signal,
             Self::Dispatch { attempt, found } => CausedBy::Dispatch {
                 attempt: attempt.clone(),
@@ -408,7 +414,7 @@ impl Command {
             },
             CausedBy::Pause { reason, policy } => Self::Pause { reason, policy },
             CausedBy::Resume { reason } => Self::Resume { reason },
-            CausedBy::Resolve => match &first.body {
+            CausedBy::Resolve { capacity } => match &first.body {
                 RunEvent::InterruptResolved {
                     interrupt_id,
                     resume_value,
@@ -418,6 +424,7 @@ impl Command {
                     interrupt: interrupt_id.clone(),
                     value: resume_value.clone(),
                     by: resolved_by.clone(),
+                    capacity,
                 },
                 // An answer that left its gate open.
                 RunEvent::ApprovalGranted {
@@ -432,6 +439,7 @@ impl Command {
                     interrupt: interrupt_id.clone(),
                     value: vote.resume_value.clone()?,
                     by: vote.resolved_by.clone(),
+                    capacity,
                 },
                 _ => return None,
             },

@@ -270,6 +270,7 @@ impl Run {
             executions: 0,
             interrupts: Vec::new(),
             closed_interrupts: Default::default(),
+            last_asked: Default::default(),
             inbox: Inbox::default(),
             children: Default::default(),
             timers: Default::default(),

@@ -1,6 +1,7 @@
 //! Runs of workflows: events, commands, state, fold, decide.
 
 pub mod budget;
+pub mod capacity;
 pub mod cause;
 pub mod channel;
 pub mod command;
@@ -17,6 +18,7 @@ mod scope;
 mod size;
 pub mod state;
 
+pub use capacity::Capacity;
 pub use cause::{Cause, CausedBy, Driving, Found, Start};
 pub use command::{ChannelWrite, Command, Completion, Create, Envelope, Outcome, Overlay};
 pub use decide::{Decided, Refused, decide};

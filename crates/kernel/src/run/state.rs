@@ -145,6 +145,9 @@ pub struct Facts {
     pub interrupts: Vec<OpenInterrupt>,
     /// Interrupts that wait no more, and why.
     pub closed_interrupts: BTreeMap<InterruptId, Closed>,
+    /// The interrupt each node asked last.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub last_asked: BTreeMap<NodeId, InterruptId>,
     /// Signals nobody has asked for yet, and the ids of all that came.
     pub inbox: Inbox,
     /// Child runs, by id.
@@ -626,6 +629,24 @@ impl Run {
     /// Whether any attempt of a work node is in flight.
     pub fn has_live_work(&self) -> bool {
         self.live_attempts().next().is_some()
+    }
+
+    /// Whether a node is at work that a drained pause lets finish: an attempt in flight, or a
+    /// delay. What waits for somebody outside may wait for ever, and keeps no pause.
+    pub fn has_unfinished_nodes(&self) -> bool {
+        let is_delayed = |facts: &Facts| {
+            let active = facts.active.iter();
+            let mut statuses = active.map(|ix| &facts.nodes[*ix as usize].status);
+            statuses.any(|status| matches!(status, NodeStatus::Delayed { .. }))
+        };
+        self.has_live_work() || self.facts().is_some_and(is_delayed)
+    }
+
+    /// The interrupt that a node asked last, and why it takes no answer any more if it does not.
+    pub fn last_question(&self, node: &NodeId) -> Option<(&InterruptId, Option<Closed>)> {
+        let facts = self.facts()?;
+        let id = facts.last_asked.get(node)?;
+        Some((id, facts.closed_interrupts.get(id).copied()))
     }
 
     /// Timers that count in the phase the run is in: a paused run keeps its own timeout only,

@@ -183,6 +183,7 @@ fn a_stopping_run_only_takes_outcomes() {
         interrupt,
         value: json!(1),
         by: None,
+        capacity: Default::default(),
     })
     .refused("run_stopping");
     run.advance().refused("nothing_to_do");

@@ -1,7 +1,7 @@
 //! Gates: approvals and clarifications.
 
-use kernel::run::Command;
 use kernel::run::event::RunEvent;
+use kernel::run::{Capacity, Command};
 use serde_json::{Value, json};
 
 use crate::world::{World, started, unborn};
@@ -246,6 +246,56 @@ fn only_those_listed_may_decide() {
 }
 
 #[test]
+fn somebody_may_speak_for_others_where_the_engine_says_so() {
+    let mut run = gate(THREE, "");
+    for (voter, votes) in [("x", 1), ("y", 2)] {
+        let capacity = Capacity {
+            speaks_for: Some(voter.into()),
+            ..Capacity::default()
+        };
+        run.answer_as("gate", "bot", capacity, json!({ "action": "accept" }))
+            .then(&format!("approval.granted gate {voter} {votes}/3"));
+    }
+    run.answer("gate", "bot", json!({ "action": "accept" }))
+        .decided();
+    assert_eq!(run.status_of("gate"), "completed");
+}
+
+#[test]
+fn groups_and_roles_of_whoever_answers_count_as_they_are_when_they_answer() {
+    let config =
+        r#"{"approversList":["ada"],"approverGroupRefs":["leads"],"approverRoleRefs":["owner"]}"#;
+    let of = |groups: &[&str], roles: &[&str]| Capacity {
+        speaks_for: None,
+        groups: groups.iter().map(|&word| word.to_owned()).collect(),
+        roles: roles.iter().map(|&word| word.to_owned()).collect(),
+    };
+    let accept = || json!({ "action": "accept" });
+    for stranger in [
+        of(&[], &[]),
+        of(&["owner"], &["leads"]),
+        of(&["others"], &[]),
+        // Nobody knows the groups of whom somebody speaks for.
+        Capacity {
+            speaks_for: Some("cleo".into()),
+            ..of(&["leads"], &[])
+        },
+    ] {
+        let mut run = gate(config, "");
+        run.answer_as("gate", "bob", stranger, accept())
+            .refused("not_an_approver");
+    }
+    for member in [of(&["leads", "secret"], &[]), of(&[], &["owner"])] {
+        let mut run = gate(config, "");
+        let events = run.answer_as("gate", "bob", member, accept()).decided();
+        assert_eq!(run.status_of("gate"), "completed");
+        // The log learns what the gate asks for, and nothing else about anybody.
+        let log = serde_json::to_string(&events).expect("JSON");
+        assert!(log.contains("capacity") && !log.contains("secret"), "{log}");
+    }
+}
+
+#[test]
 fn a_gate_may_ask_for_somebody_known_by_name() {
     let mut run = gate(r#"{"profile":"openwop-interrupt-auth-required"}"#, "");
     let accept = || json!({ "action": "accept", "decidedBy": "somebody" });
@@ -283,6 +333,7 @@ fn a_gate_that_times_out_does_what_it_says() {
                 interrupt,
                 value: json!({ "action": "accept" }),
                 by: None,
+                capacity: Default::default(),
             })
             .refused("interrupt_expired");
         }
@@ -311,6 +362,7 @@ fn the_first_decision_counts() {
         interrupt: interrupt.clone(),
         value: json!({ "action": "reject" }),
         by: Some("bob".into()),
+        capacity: Default::default(),
     })
     .refused("interrupt_already_resolved");
 
@@ -320,6 +372,7 @@ fn the_first_decision_counts() {
         interrupt,
         value: json!({ "action": "accept" }),
         by: None,
+        capacity: Default::default(),
     })
     .refused("run_terminal");
 }

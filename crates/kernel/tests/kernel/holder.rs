@@ -95,6 +95,7 @@ impl World {
                 interrupt,
                 value,
                 by: None,
+                capacity: Default::default(),
             };
             drop(self.when(resolve).decided());
             return;

@@ -47,6 +47,7 @@ fn an_answer_lets_the_node_go_on() {
         interrupt,
         value: json!(false),
         by: None,
+        capacity: Default::default(),
     })
     .refused("interrupt_already_resolved");
 }
@@ -120,6 +121,7 @@ fn a_question_is_withdrawn_when_its_node_is_tried_again() {
         interrupt: first.clone(),
         value: json!(1),
         by: None,
+        capacity: Default::default(),
     })
     .refused("interrupt_gone");
     run.next_timer()
@@ -231,6 +233,7 @@ fn a_late_answer_is_told_why_it_is_late() {
         interrupt,
         value: json!(true),
         by: None,
+        capacity: Default::default(),
     })
     .refused("interrupt_expired");
 }

@@ -185,6 +185,7 @@ fn nonsense_is_refused(run: &Run) {
             interrupt: "interrupt-0".into(),
             value: serde_json::Value::Null,
             by: None,
+            capacity: Default::default(),
         },
         Command::Reserve {
             attempt: attempt(3),

@@ -67,19 +67,25 @@ fn an_abandoned_attempt_does_not_use_up_a_retry() {
 }
 
 #[test]
-fn a_delay_goes_on_through_a_drained_pause_and_starts_over_after_an_immediate_one() {
+fn a_drained_pause_waits_for_a_delay_and_an_immediate_one_lets_it_start_over() {
     let text = "wait: core.delay {\"config\":{\"ms\":100}}\nwait -> b";
     let mut run = started(text);
-    run.at(10)
-        .pause(DrainCurrentNode)
-        .then("run.paused drained");
+    run.at(10).pause(DrainCurrentNode).then("run.draining");
+    assert_eq!(run.run.status(), "running");
+    run.next_timer()
+        .then("node.completed wait; run.paused drained");
     assert!(
         run.timers.is_empty(),
         "nothing is due that would be refused"
     );
-    run.at(200).fires("delay/wait").refused("timer_not_due");
-    run.at(300).resume().then("run.resumed");
-    run.next_timer().then("node.completed wait; node.started b");
+    run.at(300).resume().then("run.resumed; node.started b");
+
+    // Nothing is left to do but to end, and that waits for the resume all the same.
+    let mut run = started("wait: core.delay {\"config\":{\"ms\":100}}");
+    run.pause(DrainCurrentNode).then("run.draining");
+    run.next_timer()
+        .then("node.completed wait; run.paused drained");
+    run.resume().then("run.resumed; run.completed");
 
     let mut run = started(text);
     run.at(10).pause(Immediate).then("run.paused immediate");
@@ -87,6 +93,20 @@ fn a_delay_goes_on_through_a_drained_pause_and_starts_over_after_an_immediate_on
         .resume()
         .then("run.resumed; node.started wait/1");
     assert_eq!(run.timers["delay/wait"], crate::world::START.plus_ms(400));
+}
+
+#[test]
+fn a_drained_pause_waits_for_attempts_and_delays_alike() {
+    let mut run = started("wait: core.delay {\"config\":{\"ms\":100}}\nc");
+    run.pause(DrainCurrentNode).then("run.draining");
+    run.completes("c").then("node.completed c");
+    run.next_timer()
+        .then("node.completed wait; run.paused drained");
+    let mut run = started("wait: core.delay {\"config\":{\"ms\":100}}\nask: core.interrupt");
+    run.pause(DrainCurrentNode).then("run.draining");
+    run.resolve("ask", json!(1))
+        .then("interrupt.resolved ask = 1; node.resumed ask; node.completed ask");
+    run.pause(Immediate).then("run.paused immediate");
 }
 
 #[test]

@@ -323,6 +323,7 @@ fn interrupts(run: &mut World) {
             interrupt,
             value: json!({ "approved": true }),
             by: Some("user-1".into()),
+            capacity: Default::default(),
         })
         .decided();
     run.completes("a").decided();

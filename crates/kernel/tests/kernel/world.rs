@@ -10,8 +10,8 @@ use kernel::digest::Digest;
 use kernel::ids::{AttemptId, InterruptId, Seq, StreamId};
 use kernel::run::event::DrainPolicy;
 use kernel::run::{
-    Command, Completion, Create, Decided, Envelope, Event, NodeError, NodeStatus, Outcome,
-    Rejection, Run, RunMessage, Start, decide,
+    Capacity, Command, Completion, Create, Decided, Envelope, Event, NodeError, NodeStatus,
+    Outcome, Rejection, Run, RunMessage, Start, decide,
 };
 use kernel::stream::{DefinitionRef, FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
 use kernel::time::Timestamp;
@@ -293,16 +293,29 @@ impl World {
             interrupt,
             value,
             by: None,
+            capacity: Default::default(),
         })
     }
 
     /// As [`World::resolve`], by somebody known by name.
     pub(crate) fn answer(&mut self, node: &str, by: &str, value: Value) -> Then {
+        self.answer_as(node, by, Capacity::default(), value)
+    }
+
+    /// As [`World::answer`], in some capacity.
+    pub(crate) fn answer_as(
+        &mut self,
+        node: &str,
+        by: &str,
+        capacity: Capacity,
+        value: Value,
+    ) -> Then {
         let interrupt = self.interrupt(node);
         self.when(Command::Resolve {
             interrupt,
             value,
             by: Some(by.to_owned()),
+            capacity,
         })
     }
 

@@ -23,6 +23,8 @@ pub enum Action {
     ControlRun,
     /// Answer what a run waits for.
     AnswerRun,
+    /// Answer for others, by the name an answer gives.
+    AnswerForOthers,
     /// Read an artifact of a run.
     ReadArtifact,
     /// Read or verify the audit trail.
@@ -35,7 +37,7 @@ pub enum Action {
 
 impl Action {
     /// Every action.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::ReadWorkflows,
         Self::WriteWorkflows,
         Self::CreateRun,
@@ -43,6 +45,7 @@ impl Action {
         Self::CancelRun,
         Self::ControlRun,
         Self::AnswerRun,
+        Self::AnswerForOthers,
         Self::ReadArtifact,
         Self::ReadAudit,
         Self::ManageKeys,
@@ -58,6 +61,7 @@ impl Action {
             Self::ReadRun => Scope::RunsRead,
             Self::CancelRun | Self::ControlRun => Scope::RunsCancel,
             Self::AnswerRun => Scope::ApprovalsRespond,
+            Self::AnswerForOthers => Scope::ApprovalsDelegate,
             Self::ReadArtifact => Scope::ArtifactsRead,
             Self::ReadAudit => Scope::AuditRead,
             Self::ManageKeys => Scope::KeysManage,

@@ -24,6 +24,9 @@ pub enum Scope {
     ArtifactsRead,
     /// Answer what a run waits for (OpenWOP).
     ApprovalsRespond,
+    /// Answer for others, who are named in the answer. Ours: for a service that knows by itself who
+    /// its people are, a chat say, and hands their votes on.
+    ApprovalsDelegate,
     /// Register webhooks (OpenWOP).
     WebhooksManage,
     /// Read and verify the audit trail (OpenWOP).
@@ -38,13 +41,14 @@ pub enum Scope {
 
 impl Scope {
     /// Every scope.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::ManifestRead,
         Self::RunsCreate,
         Self::RunsRead,
         Self::RunsCancel,
         Self::ArtifactsRead,
         Self::ApprovalsRespond,
+        Self::ApprovalsDelegate,
         Self::WebhooksManage,
         Self::AuditRead,
         Self::WorkflowsWrite,
@@ -60,6 +64,7 @@ impl Scope {
             Self::RunsCancel => "runs:cancel",
             Self::ArtifactsRead => "artifacts:read",
             Self::ApprovalsRespond => "approvals:respond",
+            Self::ApprovalsDelegate => "approvals:delegate",
             Self::WebhooksManage => "webhooks:manage",
             Self::AuditRead => "audit:read",
             Self::WorkflowsWrite => "workflows:write",

@@ -8,7 +8,34 @@ use super::{Api, ApiError};
 use crate::access::{Action, Principal};
 use crate::door::DoorError;
 
+/// What became of one of several runs that were to be cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelledOne {
+    /// It is cancelled, or being cancelled: its status.
+    Done(&'static str),
+    /// It had ended as something else.
+    Ended(&'static str),
+}
+
 impl Api {
+    /// Cancels one of several runs, and tells apart those that had ended before.
+    ///
+    /// # Errors
+    /// As [`Api::cancel_run`].
+    pub async fn cancel_one(
+        &self,
+        who: &Principal,
+        run: &StreamId,
+        reason: Option<String>,
+        request_id: Option<&str>,
+    ) -> Result<CancelledOne, ApiError> {
+        let status = self.cancel_run(who, run, reason, request_id).await?;
+        Ok(match status {
+            "completed" | "failed" => CancelledOne::Ended(status),
+            status => CancelledOne::Done(status),
+        })
+    }
+
     /// Whether the caller may cancel a run that is there.
     ///
     /// # Errors

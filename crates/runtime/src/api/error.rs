@@ -22,6 +22,8 @@ pub enum Thing {
     Workflow,
     /// A webhook.
     Webhook,
+    /// A question of a run.
+    Interrupt,
 }
 
 /// Why the API did not do what was asked. Nothing was written, except where a store error says
@@ -42,6 +44,7 @@ pub enum ApiError {
         Thing::Run => "run",
         Thing::Workflow => "workflow",
         Thing::Webhook => "webhook",
+        Thing::Interrupt => "interrupt",
     })]
     NotFound(Thing),
     /// It was there and has been erased.
@@ -78,6 +81,18 @@ pub enum ApiError {
         /// The run.
         run: StreamId,
     },
+    /// The run is not in a state for this.
+    #[error(transparent)]
+    NotNow(Box<NotNow>),
+    /// The question went with its run, which somebody cancelled.
+    #[error("the run was cancelled, and its questions with it")]
+    InterruptCancelled,
+    /// The token has expired.
+    #[error("the token has expired; ask for a new one")]
+    TokenExpired,
+    /// The token allows only to look.
+    #[error("this token is for looking only")]
+    InspectOnly,
     /// The idempotency key came with another request before.
     #[error("the idempotency key was used for another request")]
     KeyMismatch,
@@ -105,6 +120,18 @@ pub enum ApiError {
     /// The store.
     #[error(transparent)]
     Store(StoreError),
+}
+
+/// What a run's state does not allow.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{rejection}")]
+pub struct NotNow {
+    /// Why.
+    pub rejection: Rejection,
+    /// The run's status.
+    pub status: &'static str,
+    /// Since when it is paused, if it is.
+    pub paused_at: Option<Timestamp>,
 }
 
 impl ApiError {

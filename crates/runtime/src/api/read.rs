@@ -9,9 +9,9 @@ use super::error::Thing;
 use super::{Api, ApiError};
 use crate::access::{Action, Principal, Resource, What, authorise};
 
-/// How far a run has come: the same version means the same snapshot.
+/// How far a run has come, and whether it has ended: the same version means the same snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Version(pub u64);
+pub struct Version(pub u64, pub bool);
 
 impl Api {
     /// How far a run has come, without reading its log.
@@ -20,7 +20,7 @@ impl Api {
     /// `NotFound` for what is not there or behind a wall, `Erased` for what was purged.
     pub async fn version(&self, who: &Principal, run: &StreamId) -> Result<Version, ApiError> {
         let loaded = self.head(who, Action::ReadRun, run).await?;
-        Ok(Version(loaded.next_seq))
+        Ok(Version(loaded.next_seq, loaded.index.settled))
     }
 
     /// A run as it stands.

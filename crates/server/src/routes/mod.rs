@@ -5,7 +5,9 @@ mod events;
 mod forks;
 mod health;
 mod host;
+mod interrupts;
 mod runs;
+mod steering;
 mod webhooks;
 mod workflows;
 
@@ -22,6 +24,8 @@ pub fn all() -> Vec<Route> {
         events::routes(),
         forks::routes(),
         webhooks::routes(),
+        interrupts::routes(),
+        steering::routes(),
     ]
     .into_iter()
     .flatten()

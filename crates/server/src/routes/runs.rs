@@ -7,11 +7,13 @@ use faces::openwop::v1;
 use hyper::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH};
 use hyper::{HeaderMap, Method, StatusCode};
 use kernel::ids::StreamId;
-use runtime::access::Action;
+use runtime::access::{Action, Principal};
 use runtime::api::{ApiError, RunFilter, RunPage, Thing};
 use serde_json::{Value, json};
 use store::ListCursor;
 
+use super::interrupts;
+use super::steering::reason;
 use crate::params::run_id;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -101,7 +103,7 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
     if cx.headers.contains_key(IF_NONE_MATCH) {
         let version = cx.app.api().version(&who, &run).await?;
-        let tag = etag(&run, version.0);
+        let tag = etag(&cx, &who, &run, version.0, version.1);
         if is_known(&cx.headers, &tag) {
             return Ok(Reply::Whole {
                 status: StatusCode::NOT_MODIFIED,
@@ -112,15 +114,31 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
         }
     }
     let read = cx.app.api().run(&who, &run).await?;
-    let tag = etag(&run, read.head.next_seq);
-    Ok(Reply::ok(&v1::snapshot(&read))
+    let tag = etag(&cx, &who, &run, read.head.next_seq, read.is_settled());
+    let mut snapshot = v1::snapshot(&read);
+    for token in interrupts::tokens(cx.app.api(), &who, &read) {
+        let is_it = |open: &Value| open["interruptId"] == token.interrupt.as_str();
+        let all = snapshot["interrupts"].as_array_mut().into_iter().flatten();
+        for open in all.filter(|open| is_it(open)) {
+            interrupts::with_token(open, &token);
+        }
+        if snapshot.get("interrupt").is_some_and(is_it) {
+            interrupts::with_token(&mut snapshot["interrupt"], &token);
+        }
+    }
+    Ok(Reply::ok(&snapshot)
         .with(ETAG, tag)
-        .with(CACHE_CONTROL, "no-cache"))
+        .with(CACHE_CONTROL, "private, no-cache"))
 }
 
-/// The tag of a snapshot: the newest event's sequence says everything it depends on.
-fn etag(run: &StreamId, next_seq: u64) -> String {
-    format!("\"{run}-{}\"", next_seq.saturating_sub(1))
+/// The tag of a snapshot. The newest event's sequence says everything it depends on, but for the
+/// tokens that are shown to whoever may answer.
+fn etag(cx: &Cx, who: &Principal, run: &StreamId, next_seq: u64, is_settled: bool) -> String {
+    let seq = next_seq.saturating_sub(1);
+    match !is_settled && who.scopes.has(Action::AnswerRun.scope()) {
+        true => format!("\"{run}-{seq}-{}\"", cx.app.api().token_window()),
+        false => format!("\"{run}-{seq}\""),
+    }
 }
 
 fn is_known(headers: &HeaderMap, tag: &str) -> bool {
@@ -218,15 +236,7 @@ async fn cancel(mut cx: Cx) -> Result<Reply, Problem> {
     // Whose run it is comes before what the request says.
     cx.app.api().may_cancel(&who, &run).await?;
     let mut body = cx.object_or_nothing().await?;
-    let reason = match body.remove("reason") {
-        None | Some(Value::Null) => None,
-        Some(Value::String(reason)) if reason.len() <= 4_096 => Some(reason),
-        Some(_) => {
-            return Err(Problem::invalid(
-                "reason must be a text of at most 4096 bytes",
-            ));
-        }
-    };
+    let reason = reason(&mut body, 4_096)?;
     let request_id = Some(cx.trace.id());
     let api = cx.app.api();
     let status = api.cancel_run(&who, &run, reason, request_id).await?;

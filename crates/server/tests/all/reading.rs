@@ -190,8 +190,9 @@ async fn what_is_described_is_what_is_routed() {
         let answer = Request::new(route.method.as_str(), &path)
             .send(host.address)
             .await;
+        let is_by_token = answer.status == 404 && answer.envelope() == "interrupt_not_found";
         assert!(
-            ![404, 405].contains(&answer.status),
+            is_by_token || ![404, 405].contains(&answer.status),
             "{} {path}",
             route.method
         );

@@ -15,8 +15,8 @@ use crate::span::Span;
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Scopes: manifest:read (workflow definitions), runs:create, runs:read, \
-runs:cancel (also pause, resume, signal), artifacts:read, approvals:respond, webhooks:manage, \
-audit:read, workflows:write, keys:manage; * for all. None implies another.
+runs:cancel (also pause, resume, signal), artifacts:read, approvals:respond, approvals:delegate \
+(answer for others by name), webhooks:manage, audit:read, workflows:write, keys:manage; * for all. None implies another.
 
 The key is printed alone on stdout, so that a script can keep it:
   KEY=$(runwright keys create --data ./data --tenant acme --scopes runs:create,runs:read)

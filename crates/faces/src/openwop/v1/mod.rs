@@ -17,5 +17,5 @@ mod stream;
 pub use ancestry::ancestry;
 pub use diff::{Diff, MAX_DIFF_BYTES, MAX_DIFFS};
 pub use event::{EVENT_TYPES, event, event_caused_by, events};
-pub use snapshot::{RUN_STATUSES, snapshot};
+pub use snapshot::{RUN_STATUSES, open_interrupts, question, snapshot};
 pub use stream::{Frame, StreamMode, StreamModes, UnsupportedModes, frame, is_urgent, state_frame};

@@ -86,11 +86,7 @@ pub fn snapshot(run: &Run) -> Value {
         )
         .with("nodeStates", node_states(&run.plan, facts))
         .filled("childRuns", child_runs(&run.plan, facts));
-    let open: Vec<_> = facts
-        .interrupts
-        .iter()
-        .map(|open| open_interrupt(&run.plan, open))
-        .collect();
+    let open = open_interrupts(run);
     doc.maybe("interrupt", open.first())
         .filled("interrupts", &open)
         .maybe("metrics", facts.usage.as_ref().map(metrics))
@@ -202,20 +198,39 @@ fn child_runs(plan: &Plan, facts: &Facts) -> Vec<Value> {
     facts.children.iter().map(child_run).collect()
 }
 
-fn open_interrupt(plan: &Plan, open: &OpenInterrupt) -> Value {
+/// The open interrupts of a run, oldest first, as its snapshot has them.
+pub fn open_interrupts(run: &Run) -> Vec<Value> {
+    let open = run.facts().map(|facts| facts.interrupts.as_slice());
+    let open = open.unwrap_or_default().iter();
+    open.map(|open| open_interrupt(&run.plan, open)).collect()
+}
+
+/// A question as whoever is asked sees it: an `InterruptPayload`, when it was asked and until
+/// when it is.
+pub fn question(open: &OpenInterrupt) -> Value {
+    payload_of(open)
+        .text("requestedAt", open.requested_at)
+        .maybe_text("expiresAt", open.timeout_at.as_ref())
+        .build()
+}
+
+fn payload_of(open: &OpenInterrupt) -> Fields {
     let timeout_ms = open.timeout_at.map(|due| due.ms_since(open.requested_at));
-    let payload = interrupt(
+    interrupt(
         &open.kind,
         &open.key,
         &open.data,
         open.resume_schema.as_ref(),
         timeout_ms,
-    );
+    )
+}
+
+fn open_interrupt(plan: &Plan, open: &OpenInterrupt) -> Value {
     Fields::new()
         .text("interruptId", &open.id)
         .text("nodeId", &plan.node(NodeIx(open.node)).id)
         .with("kind", &open.kind)
-        .with("payload", payload.build())
+        .with("payload", payload_of(open).build())
         .text("requestedAt", open.requested_at)
         .maybe_text("expiresAt", open.timeout_at.as_ref())
         .build()

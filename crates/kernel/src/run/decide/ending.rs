@@ -98,7 +98,7 @@ impl Decision {
             Some(Phase::Stopping { ending }) if !live && !self.awaits_children(&ending) => {
                 self.settle(ending);
             }
-            Some(Phase::Draining { reason }) if !live => {
+            Some(Phase::Draining { reason }) if !self.drains() => {
                 let drain_policy = crate::run::event::DrainPolicy::DrainCurrentNode;
                 self.emit(RunEvent::RunPaused {
                     reason,

@@ -7,6 +7,7 @@ use crate::control::approval::{self, Answer, OnTimeout, Terms, Verdict};
 use crate::control::decision::Decided;
 use crate::control::{answer, clarification};
 use crate::definition::{ControlKind, NodeIx, NodeKind};
+use crate::run::capacity::Answerer;
 use crate::run::event::{ApprovalAction, NodeError, RunEvent, Vote};
 use crate::run::rejection::Rejection;
 use crate::run::state::OpenInterrupt;
@@ -42,27 +43,27 @@ impl Decision {
         &self,
         open: &OpenInterrupt,
         value: &Value,
-        by: Option<&str>,
+        who: Answerer<'_>,
     ) -> Result<Reply, Rejection> {
         let node = self.run.plan.node(NodeIx(open.node));
         match node.kind {
             NodeKind::Control(ControlKind::ApprovalGate) => {
-                Ok(match approval::judge(node, open, value, by)? {
+                Ok(match approval::judge(node, open, value, who)? {
                     Verdict::Decided(answer) => Reply::Decided(answer),
                     Verdict::Voted(answer) => Reply::Voted(answer),
                     Verdict::Asked => Reply::Asked,
                 })
             }
             NodeKind::Control(ControlKind::ClarificationGate) => {
-                clarification::judge(node, open, value, by).map(Reply::Answers)
+                clarification::judge(node, open, value, who).map(Reply::Answers)
             }
             NodeKind::Control(ControlKind::Dispatch) if open.kind == "clarification" => {
-                clarification::judge(node, open, value, by).map(Reply::Answers)
+                clarification::judge(node, open, value, who).map(Reply::Answers)
             }
             NodeKind::Control(ControlKind::Supervisor | ControlKind::Dispatch) => {
-                self.judge_doubt(open, value, by)
+                self.judge_doubt(open, value, who)
             }
-            _ => answer::check(node, open, value, by).map(|()| Reply::Value),
+            _ => answer::check(node, open, value, who).map(|()| Reply::Value),
         }
     }
 

@@ -8,6 +8,8 @@ use crate::control::Ask;
 use crate::definition::{ControlKind, NodeIx, NodeKind};
 use crate::ids::{InterruptId, derive};
 use crate::limits::{MAX_INBOX, MAX_VALUE_BYTES};
+use crate::run::capacity::{Answerer, Capacity};
+use crate::run::cause::CausedBy;
 use crate::run::event::{NodeError, RunEvent};
 use crate::run::numbers;
 use crate::run::rejection::Rejection;
@@ -65,8 +67,13 @@ impl Decision {
             return;
         };
         let waiting = self.facts().inbox.waiting.get(&open.key).cloned();
+        let capacity = Capacity::default();
+        let unknown = Answerer {
+            by: None,
+            capacity: &capacity,
+        };
         for signal in waiting.into_iter().flatten() {
-            if let Ok(reply) = self.judge(&open, &signal.payload, None)
+            if let Ok(reply) = self.judge(&open, &signal.payload, unknown)
                 && reply.ends_the_question()
             {
                 return self.reply(&open, reply, signal.payload, None);
@@ -84,6 +91,7 @@ impl Decision {
         interrupt: &InterruptId,
         value: &Value,
         by: Option<String>,
+        capacity: &Capacity,
     ) -> Result<(), Rejection> {
         self.refuse_while_stopping()?;
         let Some(open) = self.open(interrupt) else {
@@ -100,7 +108,15 @@ impl Decision {
         }
         let mut value = value.clone();
         numbers::value_as_read_back(&mut value);
-        let reply = self.judge(&open, &value, by.as_deref())?;
+        let capacity = capacity.for_question(&open.data);
+        let who = Answerer {
+            by: by.as_deref(),
+            capacity: &capacity,
+        };
+        let reply = self.judge(&open, &value, who)?;
+        if let Some(cause) = &mut self.cause {
+            cause.command = CausedBy::Resolve { capacity };
+        }
         self.reply(&open, reply, value, by);
         self.conclude();
         Ok(())
@@ -136,8 +152,13 @@ impl Decision {
             .filter(|open| open.key == name)
             .cloned()
             .collect();
+        let capacity = Capacity::default();
+        let unknown = Answerer {
+            by: None,
+            capacity: &capacity,
+        };
         let answered = asked.iter().find_map(|open| {
-            let reply = self.judge(open, &payload, None).ok()?;
+            let reply = self.judge(open, &payload, unknown).ok()?;
             reply.ends_the_question().then_some((open, reply))
         });
         self.emit(RunEvent::SignalReceived {

@@ -110,7 +110,7 @@ impl Decision {
             }
             _ => {}
         }
-        if policy == DrainPolicy::DrainCurrentNode && self.run.has_live_work() {
+        if policy == DrainPolicy::DrainCurrentNode && self.drains() {
             self.emit(RunEvent::RunDraining { reason });
         } else {
             if policy == DrainPolicy::Immediate {
@@ -125,6 +125,15 @@ impl Decision {
             });
         }
         Ok(())
+    }
+
+    /// Whether something is under way that a drained pause lets finish.
+    pub(super) fn drains(&self) -> bool {
+        match self.since(2) {
+            true => self.run.has_unfinished_nodes(),
+            // Delays once went on through a pause.
+            false => self.run.has_live_work(),
+        }
     }
 
     pub(super) fn resume(&mut self, reason: Option<String>) -> Result<(), Rejection> {

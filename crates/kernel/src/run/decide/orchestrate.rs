@@ -15,6 +15,7 @@ use crate::control::loop_head::Left;
 use crate::control::{Ask, Context, supervisor};
 use crate::definition::{ControlKind, NodeIx, NodeKind};
 use crate::ids::StreamId;
+use crate::run::capacity::Answerer;
 use crate::run::event::{CapKind, ChainPhase, ChildStatus, Doubt, Ending, NodeError, RunEvent};
 use crate::run::rejection::Rejection;
 use crate::run::scope::RunScope;
@@ -354,10 +355,10 @@ impl Decision {
         &self,
         open: &OpenInterrupt,
         value: &Value,
-        by: Option<&str>,
+        who: Answerer<'_>,
     ) -> Result<Reply, Rejection> {
         let node = self.run.plan.node(NodeIx(open.node));
-        answer::check(node, open, value, by)?;
+        answer::check(node, open, value, who)?;
         let replaced = |given: Option<&Value>| {
             if node.kind != NodeKind::Control(ControlKind::Supervisor) {
                 let what = "a dispatch carries out what was decided; accept or reject it";

@@ -142,6 +142,9 @@ impl Run {
                 let (ix, facts) = self.node(node_id)?;
                 set_timer(facts, timer::interrupt(interrupt_id), *timeout_at);
                 facts.nodes[ix.index()].asked += 1;
+                facts
+                    .last_asked
+                    .insert(node_id.clone(), interrupt_id.clone());
                 facts.interrupts.push(OpenInterrupt {
                     id: interrupt_id.clone(),
                     node: ix.0,

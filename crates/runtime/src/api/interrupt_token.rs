@@ -1,0 +1,216 @@
+//! Tokens that stand for one question of one run: whoever has one may look at the question, or
+//! answer it, without any other credential (OpenWOP, interrupts: signed callback tokens).
+//!
+//! A token is `base64url(claim).base64url(HMAC-SHA256(key, base64url(claim)))`. The claim names the
+//! key, so that tokens outlive a change of keys; the key is one that is used for nothing else.
+//!
+//! *Invariant:* a token's text is never logged and never stored.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use kernel::ids::{InterruptId, StreamId};
+use kernel::time::Timestamp;
+use ring::hmac;
+use serde::{Deserialize, Serialize};
+
+use crate::keyring::{Key, Keyring, KeyringError, Purpose};
+
+/// Bytes of a token at most: ids within their bounds fit.
+const MAX_TOKEN_BYTES: usize = 4_096;
+
+/// What a token allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Intent {
+    /// To answer, and to look.
+    Resolve,
+    /// Only to look.
+    Inspect,
+}
+
+/// What a token says. Holders can read it, and cannot change it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Claim {
+    /// The run that asks.
+    pub(crate) run_id: StreamId,
+    /// Its node.
+    pub(crate) node_id: String,
+    /// The question.
+    pub(crate) interrupt_id: InterruptId,
+    /// From when on it opens nothing.
+    pub(crate) expires_at: Timestamp,
+    /// What it allows.
+    pub(crate) intent: Intent,
+    /// Whose answer one given with it is.
+    pub(crate) subject: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Signed {
+    key_id: String,
+    #[serde(flatten)]
+    claim: Claim,
+}
+
+/// A token's text.
+#[derive(Clone, PartialEq, Eq)]
+pub struct InterruptToken(String);
+
+impl InterruptToken {
+    /// The text, to be given to whom it is for.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for InterruptToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InterruptToken(…)")
+    }
+}
+
+/// Why a token opens nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// It is none of ours, or was changed.
+    Unknown,
+    /// Its time is over.
+    Expired,
+    /// It cannot be checked now.
+    Unavailable(String),
+}
+
+/// Signs a claim with the key that is current.
+pub(crate) fn sign(keyring: &dyn Keyring, claim: Claim) -> Result<InterruptToken, KeyringError> {
+    let key = keyring.current()?;
+    let signed = Signed {
+        key_id: key.id.clone(),
+        claim,
+    };
+    let content = kernel::json::canonical(&signed);
+    let first = URL_SAFE_NO_PAD.encode(content);
+    let mac = hmac::sign(&mac_key(&key), first.as_bytes());
+    let second = URL_SAFE_NO_PAD.encode(mac);
+    Ok(InterruptToken(format!("{first}.{second}")))
+}
+
+/// Reads a token. Its signature is looked at before anything it says counts, in constant time.
+pub(crate) fn verify(keyring: &dyn Keyring, token: &str, now: Timestamp) -> Result<Claim, Refused> {
+    if token.len() > MAX_TOKEN_BYTES {
+        return Err(Refused::Unknown);
+    }
+    let (first, second) = token.split_once('.').ok_or(Refused::Unknown)?;
+    let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| Refused::Unknown);
+    let (content, mac) = (decode(first)?, decode(second)?);
+    let signed: Signed = serde_json::from_slice(&content).map_err(|_| Refused::Unknown)?;
+    let key = keyring.key(&signed.key_id).map_err(|error| match error {
+        KeyringError::Unknown => Refused::Unknown,
+        KeyringError::Unavailable(what) => Refused::Unavailable(what),
+    })?;
+    hmac::verify(&mac_key(&key), first.as_bytes(), &mac).map_err(|_| Refused::Unknown)?;
+    match signed.claim.expires_at > now {
+        true => Ok(signed.claim),
+        false => Err(Refused::Expired),
+    }
+}
+
+fn mac_key(key: &Key) -> hmac::Key {
+    hmac::Key::new(hmac::HMAC_SHA256, &key.of(Purpose::InterruptTokens))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyring::FileKeyring;
+
+    const NOW: Timestamp = Timestamp(1_000);
+
+    fn claim() -> Claim {
+        Claim {
+            run_id: "run-1".into(),
+            node_id: "gate".into(),
+            interrupt_id: "interrupt-1".into(),
+            expires_at: Timestamp(2_000),
+            intent: Intent::Resolve,
+            subject: "ada".into(),
+        }
+    }
+
+    fn keyring() -> (tempfile::TempDir, FileKeyring) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let keyring = FileKeyring::new(folder.path().join("keyring.json"));
+        (folder, keyring)
+    }
+
+    #[test]
+    fn what_was_signed_is_read_until_it_expires() {
+        let (_folder, keyring) = keyring();
+        let token = sign(&keyring, claim()).expect("a token");
+        assert_eq!(verify(&keyring, token.reveal(), NOW), Ok(claim()));
+        let late = verify(&keyring, token.reveal(), Timestamp(2_000));
+        assert_eq!(late, Err(Refused::Expired));
+        assert_eq!(format!("{token:?}"), "InterruptToken(…)");
+        let again = sign(&keyring, claim()).expect("a token");
+        assert_eq!(token, again, "the same claim is the same token");
+    }
+
+    #[test]
+    fn whatever_was_changed_opens_nothing() {
+        let (_folder, keyring) = keyring();
+        let token = sign(&keyring, claim()).expect("a token");
+        let text = token.reveal();
+        for at in 0..text.len() {
+            let mut changed = text.as_bytes().to_vec();
+            changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+            let changed = String::from_utf8(changed).expect("text");
+            let read = verify(&keyring, &changed, NOW);
+            // The last character of a part has bits that mean nothing, and is refused for them.
+            assert_eq!(read, Err(Refused::Unknown), "{at}");
+        }
+        let (first, second) = text.split_once('.').expect("two parts");
+        let more = Claim {
+            expires_at: Timestamp(9_000),
+            ..claim()
+        };
+        let other = sign(&keyring, more).expect("a token");
+        let (longer, _) = other.reveal().split_once('.').expect("two parts");
+        for forged in [
+            first.to_owned(),
+            format!("{first}."),
+            format!(".{second}"),
+            format!("{longer}.{second}"),
+            format!("{text}.{second}"),
+            "x".repeat(MAX_TOKEN_BYTES + 1),
+            String::new(),
+        ] {
+            assert_eq!(verify(&keyring, &forged, NOW), Err(Refused::Unknown));
+        }
+    }
+
+    #[test]
+    fn another_instances_token_opens_nothing_and_an_older_keys_still_does() {
+        let (folder, ours) = keyring();
+        let (_other, theirs) = keyring();
+        let token = sign(&theirs, claim()).expect("a token");
+        let read = verify(&ours, token.reveal(), NOW);
+        assert_eq!(read, Err(Refused::Unknown));
+
+        let old = sign(&ours, claim()).expect("a token");
+        let path = folder.path().join("keyring.json");
+        let text = std::fs::read_to_string(&path).expect("the keyring");
+        let mut content: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let newer = base64::engine::general_purpose::STANDARD.encode([7; 32]);
+        content["keys"]["newer"] = newer.into();
+        content["current"] = "newer".into();
+        std::fs::write(&path, content.to_string()).expect("written");
+        let new = sign(&ours, claim()).expect("a token");
+        assert_ne!(old, new);
+        for token in [old, new] {
+            assert_eq!(verify(&ours, token.reveal(), NOW), Ok(claim()));
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! Questions of runs: looking at them and answering them, by name or by token.
+
+use std::time::Duration;
+
+use kernel::control::answer::needs_authentication;
+use kernel::definition::NodeIx;
+use kernel::ids::{InterruptId, StreamId};
+use kernel::limits::MAX_NAME_BYTES;
+use kernel::run::state::{Closed, OpenInterrupt};
+use kernel::run::{Capacity, Command, End, Envelope, Phase, Rejection, Run};
+use kernel::time::Timestamp;
+use serde_json::Value;
+use store::StoreError;
+
+use super::interrupt_token::{self, Claim, Intent, InterruptToken, Refused};
+use super::{Api, ApiError, Thing};
+use crate::access::{Action, Principal, Resource, Scope, authorise};
+use crate::door::DoorError;
+use crate::redact::Redactor;
+
+/// Tokens that snapshots show expire at multiples of this, so that two reads of a run that waits
+/// are the same bytes.
+const WINDOW_MS: i64 = 15 * 60_000;
+/// The life of a token where nobody says otherwise.
+const LIFE: Duration = Duration::from_secs(30 * 60);
+/// The longest life of a token.
+const MAX_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// A question that is open, and somebody who may look at it and perhaps answer it.
+#[derive(Clone, Debug)]
+pub struct Question {
+    run: Run,
+    open: OpenInterrupt,
+    by: String,
+    capacity: Capacity,
+    may_delegate: bool,
+}
+
+impl Question {
+    /// What is asked.
+    pub fn open(&self) -> &OpenInterrupt {
+        &self.open
+    }
+
+    /// The run that asks.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// The node that asks.
+    pub fn node(&self) -> &str {
+        self.run.plan.node(NodeIx(self.open.node)).id.as_str()
+    }
+}
+
+/// A token to make.
+#[derive(Clone, Debug)]
+pub struct TokenOrder {
+    /// What it allows.
+    pub intent: Intent,
+    /// Whose answer one given with it is; without it the caller's.
+    pub subject: Option<String>,
+    /// How long it works, at most a week; never longer than the question is open.
+    pub life: Option<Duration>,
+}
+
+/// A token and until when it works.
+#[derive(Clone, Debug)]
+pub struct ShownToken {
+    /// The question.
+    pub interrupt: InterruptId,
+    /// The token.
+    pub token: InterruptToken,
+    /// From when on it opens nothing.
+    pub expires_at: Timestamp,
+}
+
+impl Api {
+    /// The question a node of a run asks, for a caller who may answer questions of the run.
+    ///
+    /// # Errors
+    /// `NotFound` for a run, or a question, that is not there or behind a wall; what became of the
+    /// node's last question where none is open: answered, expired, or gone with its run.
+    pub async fn question(
+        &self,
+        who: &Principal,
+        run: &StreamId,
+        node: &str,
+    ) -> Result<Question, ApiError> {
+        let header = self.head(who, Action::AnswerRun, run).await?.header;
+        let resource = Resource::run(&header.owner, &header.stream);
+        let may_delegate = authorise(who, Action::AnswerForOthers, &resource).is_ok();
+        let run = self.door().load(run).await?;
+        let open = asked_by(&run, node)?.clone();
+        Ok(Question {
+            run,
+            open,
+            by: who.id.clone(),
+            capacity: Capacity::default(),
+            may_delegate,
+        })
+    }
+
+    /// The question a token stands for, to answer it.
+    ///
+    /// # Errors
+    /// `NotFound` for a token that is none; `TokenExpired`, `InspectOnly`; what became of the
+    /// question where it is not open.
+    pub async fn question_of(&self, token: &str) -> Result<Question, ApiError> {
+        let claim = self.claim(token)?;
+        if claim.intent != Intent::Resolve {
+            return Err(ApiError::InspectOnly);
+        }
+        let question = self.claimed(claim).await?;
+        let node = question.run.plan.node(NodeIx(question.open.node));
+        match needs_authentication(node) {
+            true => Err(Rejection::AuthRequired.into()),
+            false => Ok(question),
+        }
+    }
+
+    /// The question a token stands for, to look at it.
+    ///
+    /// # Errors
+    /// As [`Api::question_of`].
+    pub async fn look(&self, token: &str) -> Result<Question, ApiError> {
+        self.claimed(self.claim(token)?).await
+    }
+
+    /// Answers a question and says how the run stands then. The first answer that ends the
+    /// question counts; a vote that was cast before is not counted again.
+    ///
+    /// # Errors
+    /// The rejection of an answer that does not fit; what became of the question meanwhile.
+    pub async fn answer(
+        &self,
+        question: Question,
+        mut value: Value,
+    ) -> Result<&'static str, ApiError> {
+        // Credentials come by reference; one that comes by value does not reach the log.
+        Redactor::default().value(&mut value);
+        let mut capacity = question.capacity;
+        if question.may_delegate {
+            capacity.speaks_for = speaks_for(&value, &question.by);
+        }
+        let run = &question.run.header.stream;
+        let command = Command::Resolve {
+            interrupt: question.open.id.clone(),
+            value,
+            by: Some(question.by),
+            capacity,
+        };
+        match self.engine.command(run, Envelope::from(command)).await {
+            // Repeating one's vote changes nothing, and is no mistake.
+            Ok(()) | Err(DoorError::Rejected(Rejection::Duplicate)) => {}
+            Err(DoorError::Rejected(
+                rejection @ (Rejection::Settled { .. }
+                | Rejection::Stopping
+                | Rejection::InterruptGone),
+            )) => {
+                let now = self.door().load(run).await?;
+                let closed = now
+                    .facts()
+                    .and_then(|facts| facts.closed_interrupts.get(&question.open.id));
+                return Err(match closed {
+                    Some(closed) => no_longer(&now, *closed),
+                    None => rejection.into(),
+                });
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(self.door().load(run).await?.status())
+    }
+
+    /// Makes a token for a question.
+    ///
+    /// # Errors
+    /// `AuthRequired` for a question that nobody may answer by token; `Scope` where the caller
+    /// names somebody else and may not answer for others.
+    pub fn issue_token(
+        &self,
+        question: &Question,
+        order: TokenOrder,
+    ) -> Result<ShownToken, ApiError> {
+        let node = question.run.plan.node(NodeIx(question.open.node));
+        if order.intent == Intent::Resolve && needs_authentication(node) {
+            return Err(Rejection::AuthRequired.into());
+        }
+        let subject = match order.subject {
+            Some(subject) if subject != question.by && !question.may_delegate => {
+                let needs = Scope::ApprovalsDelegate;
+                return Err(ApiError::Scope { needs });
+            }
+            Some(subject) => subject,
+            None => question.by.clone(),
+        };
+        let now = self.door().store().now();
+        let expires_at = now.plus(order.life.unwrap_or(LIFE).min(MAX_LIFE));
+        self.sign(
+            &question.run,
+            &question.open,
+            order.intent,
+            subject,
+            expires_at,
+        )
+    }
+
+    /// Tokens for the open questions of a run, as its snapshot shows them to a caller who may
+    /// answer them. None for questions that nobody may answer by token.
+    ///
+    /// # Errors
+    /// The keyring's, as a store that is unavailable.
+    pub fn shown_tokens(&self, who: &Principal, run: &Run) -> Result<Vec<ShownToken>, ApiError> {
+        let resource = Resource::run(&run.header.owner, &run.header.stream);
+        let open = run.facts().map(|facts| facts.interrupts.as_slice());
+        if authorise(who, Action::AnswerRun, &resource).is_err() || run.is_replay() {
+            return Ok(Vec::new());
+        }
+        let may = |open: &&OpenInterrupt| !needs_authentication(run.plan.node(NodeIx(open.node)));
+        let expires_at = Timestamp((self.token_window() + 2).saturating_mul(WINDOW_MS));
+        open.unwrap_or_default()
+            .iter()
+            .filter(may)
+            .map(|open| self.sign(run, open, Intent::Resolve, who.id.clone(), expires_at))
+            .collect()
+    }
+
+    /// A number that changes whenever the tokens that [`Api::shown_tokens`] makes do.
+    pub fn token_window(&self) -> i64 {
+        self.door().store().now().0.div_euclid(WINDOW_MS)
+    }
+
+    fn sign(
+        &self,
+        run: &Run,
+        open: &OpenInterrupt,
+        intent: Intent,
+        subject: String,
+        expires_at: Timestamp,
+    ) -> Result<ShownToken, ApiError> {
+        let expires_at = open.timeout_at.map_or(expires_at, |at| at.min(expires_at));
+        let claim = Claim {
+            run_id: run.header.stream.clone(),
+            node_id: run.plan.node(NodeIx(open.node)).id.to_string(),
+            interrupt_id: open.id.clone(),
+            expires_at,
+            intent,
+            subject,
+        };
+        let token = interrupt_token::sign(&*self.engine.inner.ports.keyring, claim);
+        let token = token.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        Ok(ShownToken {
+            interrupt: open.id.clone(),
+            token,
+            expires_at,
+        })
+    }
+
+    fn claim(&self, token: &str) -> Result<Claim, ApiError> {
+        let now = self.door().store().now();
+        let keyring = &*self.engine.inner.ports.keyring;
+        interrupt_token::verify(keyring, token, now).map_err(|refused| match refused {
+            Refused::Unknown => ApiError::NotFound(Thing::Interrupt),
+            Refused::Expired => ApiError::TokenExpired,
+            Refused::Unavailable(what) => StoreError::Unavailable(what).into(),
+        })
+    }
+
+    async fn claimed(&self, claim: Claim) -> Result<Question, ApiError> {
+        let run = match self.door().load(&claim.run_id).await {
+            Err(StoreError::Missing) => return Err(ApiError::NotFound(Thing::Interrupt)),
+            run => run?,
+        };
+        let Some(facts) = run.facts() else {
+            return Err(ApiError::NotFound(Thing::Interrupt));
+        };
+        let id = &claim.interrupt_id;
+        let found = facts.interrupts.iter().find(|open| open.id == *id);
+        let Some(open) = found.cloned() else {
+            return Err(match facts.closed_interrupts.get(id) {
+                Some(closed) => match no_longer(&run, *closed) {
+                    // Whoever has only a token is not told who cancelled what.
+                    ApiError::InterruptCancelled => Rejection::InterruptAnswered.into(),
+                    error => error,
+                },
+                None => ApiError::NotFound(Thing::Interrupt),
+            });
+        };
+        Ok(Question {
+            run,
+            open,
+            by: claim.subject,
+            capacity: Capacity::default(),
+            may_delegate: false,
+        })
+    }
+}
+
+impl From<Rejection> for ApiError {
+    fn from(rejection: Rejection) -> Self {
+        Self::from(DoorError::Rejected(rejection))
+    }
+}
+
+/// The oldest question a node asks.
+fn asked_by<'a>(run: &'a Run, node: &str) -> Result<&'a OpenInterrupt, ApiError> {
+    let none = || ApiError::NotFound(Thing::Interrupt);
+    let ix = run.plan.node_ix(node).ok_or_else(none)?;
+    let facts = run.facts().ok_or_else(none)?;
+    if let Some(open) = facts.interrupts.iter().find(|open| open.node == ix.0) {
+        return Ok(open);
+    }
+    Err(match run.last_question(&run.plan.node(ix).id) {
+        Some((_, Some(closed))) => no_longer(run, closed),
+        _ => none(),
+    })
+}
+
+/// Why a question takes no answer any more.
+fn no_longer(run: &Run, closed: Closed) -> ApiError {
+    let is_cascade = |reason: &Option<String>| {
+        let told = reason.as_deref();
+        run.header.parent.is_some() && matches!(told, Some("parent-cancelled" | "parent-failed"))
+    };
+    let reason = match (run.end(), run.phase()) {
+        (Some(End::Cancelled { reason }), _) => Some(reason),
+        (_, Some(Phase::Stopping { ending })) => match ending {
+            kernel::run::event::Ending::Cancelled { reason, .. } => Some(reason),
+            kernel::run::event::Ending::Failed { .. } => None,
+        },
+        _ => None,
+    };
+    match (closed, reason) {
+        (Closed::Answered, _) => Rejection::InterruptAnswered.into(),
+        (Closed::Expired, _) => Rejection::InterruptExpired.into(),
+        (Closed::Withdrawn, Some(reason)) if !is_cascade(reason) => ApiError::InterruptCancelled,
+        (Closed::Withdrawn, _) => Rejection::InterruptGone.into(),
+    }
+}
+
+/// Whom an answer is for, as it says itself.
+fn speaks_for(value: &Value, by: &str) -> Option<String> {
+    let named = |key: &str| value.get(key).and_then(Value::as_str);
+    let name = named("voter").or_else(|| named("decidedBy"))?;
+    let is_name = !name.is_empty()
+        && name.len() <= MAX_NAME_BYTES
+        && !name.chars().any(char::is_control)
+        && name != by;
+    is_name.then(|| name.to_owned())
+}

@@ -1,0 +1,77 @@
+//! Pausing runs and letting them go on.
+
+use kernel::ids::StreamId;
+use kernel::run::event::DrainPolicy;
+use kernel::run::{Command, Envelope, Phase, Rejection};
+use kernel::time::Timestamp;
+
+use super::{Api, ApiError, NotNow};
+use crate::access::{Action, Principal};
+use crate::door::DoorError;
+
+impl Api {
+    /// Whether the caller may pause or resume a run that is there.
+    ///
+    /// # Errors
+    /// As [`Api::pause_run`].
+    pub async fn may_control(&self, who: &Principal, run: &StreamId) -> Result<(), ApiError> {
+        self.head(who, Action::ControlRun, run).await.map(drop)
+    }
+
+    /// Pauses a run. Answers since when it is paused; `None` while it waits for what is under way
+    /// to finish.
+    ///
+    /// # Errors
+    /// `NotFound` for what is not there or behind a wall; `NotNow` for a run that has ended, is
+    /// being stopped, or is paused already.
+    pub async fn pause_run(
+        &self,
+        who: &Principal,
+        run: &StreamId,
+        reason: Option<String>,
+        policy: DrainPolicy,
+    ) -> Result<Option<Timestamp>, ApiError> {
+        self.head(who, Action::ControlRun, run).await?;
+        self.control(run, Command::Pause { reason, policy }).await?;
+        Ok(match self.door().load(run).await?.phase() {
+            Some(Phase::Paused { at, .. }) => Some(*at),
+            _ => None,
+        })
+    }
+
+    /// Lets a paused run go on. Answers when.
+    ///
+    /// # Errors
+    /// As [`Api::pause_run`]; `NotNow` for a run that is not paused.
+    pub async fn resume_run(
+        &self,
+        who: &Principal,
+        run: &StreamId,
+        reason: Option<String>,
+    ) -> Result<Timestamp, ApiError> {
+        self.head(who, Action::ControlRun, run).await?;
+        self.control(run, Command::Resume { reason }).await?;
+        Ok(self.door().store().now())
+    }
+
+    async fn control(&self, run: &StreamId, command: Command) -> Result<(), ApiError> {
+        let rejection = match self.engine.command(run, Envelope::from(command)).await {
+            Ok(()) => return Ok(()),
+            Err(DoorError::Rejected(rejection)) => rejection,
+            Err(error) => return Err(error.into()),
+        };
+        if matches!(rejection, Rejection::TooLarge { .. }) {
+            return Err(ApiError::Rejected(rejection));
+        }
+        let state = self.door().load(run).await?;
+        let paused_at = match state.phase() {
+            Some(Phase::Paused { at, .. }) => Some(*at),
+            _ => None,
+        };
+        Err(ApiError::NotNow(Box::new(NotNow {
+            rejection,
+            status: state.status(),
+            paused_at,
+        })))
+    }
+}

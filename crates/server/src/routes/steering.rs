@@ -1,0 +1,177 @@
+//! Pausing runs, letting them go on, and cancelling several at a time.
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt, stream};
+use hyper::{Method, StatusCode};
+use kernel::run::event::DrainPolicy;
+use runtime::access::{Action, Principal};
+use runtime::api::{Api, ApiError, CancelledOne, Thing};
+use serde_json::{Map, Value, json};
+
+use super::runs::named;
+use crate::params::run_id;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::route::{Access, Cx, Doc, Route};
+use crate::trace::Trace;
+
+/// Runs of one bulk cancellation.
+const MAX_RUN_IDS: usize = 100;
+/// Bytes of the reason of a bulk cancellation.
+const MAX_BULK_REASON: usize = 512;
+/// Bytes of any other reason.
+const MAX_REASON: usize = 4_096;
+/// Runs of a bulk cancellation that are cancelled at a time.
+const AT_A_TIME: usize = 16;
+
+/// The routes of this group.
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::new(
+            Method::POST,
+            "/v1/runs/{runId}:pause",
+            Access::May(Action::ControlRun),
+            pause,
+            Doc {
+                operation: "pauseRun",
+                summary: "Pauses a run, at once or when what it does has finished",
+                parameters: &[],
+                request: Some("PauseOrder"),
+                responses: &[(202, "PausedRun")],
+            },
+        )
+        .keyed(),
+        Route::new(
+            Method::POST,
+            "/v1/runs/{runId}:resume",
+            Access::May(Action::ControlRun),
+            resume,
+            Doc {
+                operation: "resumeRun",
+                summary: "Lets a paused run go on",
+                parameters: &[],
+                request: Some("ResumeOrder"),
+                responses: &[(202, "ResumedRun")],
+            },
+        )
+        .keyed(),
+        Route::new(
+            Method::POST,
+            "/v1/runs:bulk-cancel",
+            Access::May(Action::CancelRun),
+            bulk_cancel,
+            Doc {
+                operation: "bulkCancelRuns",
+                summary: "Cancels up to 100 runs, each by itself",
+                parameters: &[],
+                request: Some("BulkCancelOrder"),
+                responses: &[(200, "BulkCancelled")],
+            },
+        )
+        .keyed(),
+    ]
+}
+
+async fn pause(mut cx: Cx) -> Result<Reply, Problem> {
+    let (who, run) = (cx.who()?, named(&cx)?);
+    // Whose run it is comes before what the request says.
+    cx.app.api().may_control(&who, &run).await?;
+    let mut body = cx.object_or_nothing().await?;
+    let policy = match body.remove("drainPolicy").as_ref() {
+        None | Some(Value::Null) => DrainPolicy::DrainCurrentNode,
+        Some(word) => match word.as_str() {
+            Some("immediate") => DrainPolicy::Immediate,
+            Some("drain-current-node") => DrainPolicy::DrainCurrentNode,
+            _ => {
+                let message = "drainPolicy is immediate or drain-current-node";
+                return Err(Problem::invalid(message));
+            }
+        },
+    };
+    let reason = reason(&mut body, MAX_REASON)?;
+    let since = cx.app.api().pause_run(&who, &run, reason, policy).await?;
+    // The protocol has no word for a run that is about to pause: `pausedAt` says that it has.
+    let mut doc = json!({ "runId": run, "status": "paused" });
+    if let Some(since) = since {
+        doc["pausedAt"] = json!(since.to_string());
+    }
+    Ok(Reply::json(StatusCode::ACCEPTED, &doc))
+}
+
+async fn resume(mut cx: Cx) -> Result<Reply, Problem> {
+    let (who, run) = (cx.who()?, named(&cx)?);
+    cx.app.api().may_control(&who, &run).await?;
+    let reason = reason(&mut cx.object_or_nothing().await?, MAX_REASON)?;
+    let at = cx.app.api().resume_run(&who, &run, reason).await?;
+    let doc = json!({ "runId": run, "status": "running", "resumedAt": at.to_string() });
+    Ok(Reply::json(StatusCode::ACCEPTED, &doc))
+}
+
+/// The reason a request gives.
+pub(super) fn reason(body: &mut Map<String, Value>, max: usize) -> Result<Option<String>, Problem> {
+    match body.remove("reason") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(reason)) if reason.len() <= max => Ok(Some(reason)),
+        Some(_) => Err(Problem::invalid(format!(
+            "reason must be a text of at most {max} bytes"
+        ))),
+    }
+}
+
+async fn bulk_cancel(mut cx: Cx) -> Result<Reply, Problem> {
+    let who = cx.who()?;
+    let mut body = cx.object().await?;
+    let ids = run_ids(body.remove("runIds"))?;
+    let reason = reason(&mut body, MAX_BULK_REASON)?;
+    let api = cx.app.api();
+    let trace = &cx.trace;
+    let one = |id| cancel_one(api.clone(), who.clone(), id, reason.clone(), trace.clone());
+    let results = stream::iter(ids).map(one);
+    let results: Vec<Value> = results.buffered(AT_A_TIME).collect().await;
+    Ok(Reply::ok(&json!({ "results": results })))
+}
+
+fn run_ids(given: Option<Value>) -> Result<Vec<String>, Problem> {
+    let wrong = || {
+        Problem::invalid("runIds must be a list of 1 to 100 run ids").with("maxRunIds", MAX_RUN_IDS)
+    };
+    let ids = given.and_then(|ids| serde_json::from_value::<Vec<String>>(ids).ok());
+    ids.filter(|ids| (1..=MAX_RUN_IDS).contains(&ids.len()))
+        .ok_or_else(wrong)
+}
+
+async fn cancel_one(
+    api: Api,
+    who: Arc<Principal>,
+    id: String,
+    reason: Option<String>,
+    trace: Trace,
+) -> Value {
+    let result = match run_id(&id) {
+        Some(run) => api.cancel_one(&who, &run, reason, Some(trace.id())).await,
+        None => Err(ApiError::NotFound(Thing::Run)),
+    };
+    let refused = |code: &str, message: &str| {
+        json!({
+            "runId": id, "ok": false,
+            "error": { "code": code, "error": code, "message": message },
+        })
+    };
+    match result {
+        Ok(CancelledOne::Done(status)) => json!({ "runId": id, "ok": true, "status": status }),
+        Ok(CancelledOne::Ended(status)) => {
+            let message = format!("the run has {status} already");
+            let mut doc = refused("run_terminal", &message);
+            doc["status"] = json!(status);
+            doc
+        }
+        Err(ApiError::NotFound(_) | ApiError::Erased { .. }) => {
+            refused("not_found", "there is no run of this id")
+        }
+        Err(error) => {
+            let problem = Problem::from(error);
+            refused(problem.code, &problem.message)
+        }
+    }
+}

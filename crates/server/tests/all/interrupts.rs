@@ -1,0 +1,562 @@
+//! Questions of runs, answered over HTTP.
+
+use std::collections::BTreeSet;
+
+use runtime::access::{Scope, Scopes};
+use serde_json::{Value, json};
+
+use crate::client::Request;
+use crate::gates::{one, signoff};
+use crate::host::{Host, chain, node};
+
+fn accept() -> Value {
+    json!({ "action": "accept" })
+}
+
+fn reject() -> Value {
+    json!({ "action": "reject" })
+}
+
+#[tokio::test]
+async fn an_accepted_gate_goes_on_in_the_order_the_protocol_has() {
+    let host = Host::new().await;
+    host.add(&signoff(&json!({ "title": "Ship it?" }))).await;
+    let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
+    let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
+    assert_eq!(snapshot["status"], "waiting-approval");
+    assert_eq!(snapshot["currentNodeId"], "signoff");
+    assert_eq!(snapshot["interrupt"]["kind"], "approval");
+    assert_eq!(
+        snapshot["interrupt"]["payload"]["data"]["title"],
+        "Ship it?"
+    );
+    let open = host.get(&format!("/v1/runs/{run}/interrupts")).await.json();
+    assert_eq!(open["interrupts"], snapshot["interrupts"]);
+
+    let answer = host.answer(&run, "signoff", accept()).await;
+    let body = answer.json();
+    assert_eq!(answer.status, 200, "{body}");
+    assert_eq!(
+        (&body["runId"], &body["nodeId"]),
+        (&json!(run), &json!("signoff"))
+    );
+    assert_eq!(host.ended(&run).await["status"], "completed");
+    assert_eq!(
+        host.types(&run).await,
+        [
+            "run.started",
+            "node.started",
+            "interrupt.requested",
+            "approval.requested",
+            "node.suspended",
+            "interrupt.resolved",
+            "approval.received",
+            "node.resumed",
+            "node.completed",
+            "node.started",
+            "node.completed",
+            "run.completed",
+        ]
+    );
+    let received = host.payload(&run, "approval.received").await;
+    assert_eq!(received["decidedBy"], "somebody", "whoever the key is of");
+    let resolved = host.payload(&run, "interrupt.resolved").await;
+    assert_eq!(resolved["resolvedBy"], "somebody");
+
+    let again = host.answer(&run, "signoff", reject()).await;
+    assert_eq!(again.refusal(409), "interrupt_already_resolved");
+    let open = host.get(&format!("/v1/runs/{run}/interrupts")).await.json();
+    assert_eq!(open["interrupts"], json!([]));
+}
+
+#[tokio::test]
+async fn an_answer_is_looked_at_when_somebody_waits_for_it() {
+    let host = Host::new().await;
+    host.add(&signoff(&json!({}))).await;
+    let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
+    let path = |node: &str| format!("/v1/runs/{run}/interrupts/{node}");
+    for (node, status, code) in [
+        ("signoff", 400, "validation_error"),
+        ("after", 404, "interrupt_not_found"),
+        ("nowhere", 404, "interrupt_not_found"),
+    ] {
+        for body in [
+            json!({}),
+            json!({ "resumeValue": accept(), "more": 1 }),
+            json!({ "resumeValue": { "action": "explode" } }),
+            json!({ "resumeValue": "yes" }),
+        ] {
+            let answer = host.post(&path(node), &body).await;
+            assert_eq!(answer.refusal(status), code, "{node} {body}");
+        }
+    }
+    let secret = host
+        .answer(&run, "signoff", json!({ "action": "sk-not-repeated" }))
+        .await;
+    assert!(!String::from_utf8_lossy(&secret.body).contains("sk-not"));
+    assert_eq!(host.types(&run).await.len(), 5, "a refusal writes nothing");
+    assert_eq!(host.answer(&run, "signoff", accept()).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_rejection_ends_the_run_unless_an_edge_follows_it() {
+    let host = Host::new().await;
+    host.add(&signoff(&json!({}))).await;
+    let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
+    let answer = host.answer(&run, "signoff", reject()).await;
+    assert_eq!(
+        (answer.status, &answer.json()["status"]),
+        (200, &json!("failed"))
+    );
+    let snapshot = host.ended(&run).await;
+    assert_eq!(snapshot["error"]["code"], "interrupt_rejected");
+
+    let nodes = [
+        node("review", "core.approvalGate", json!({})),
+        node("done", "core.noop", json!({})),
+        node("told", "core.noop", json!({})),
+    ];
+    let mut routed = chain("routed", &nodes);
+    let edge = |id: &str, from: &str, port: &str, to: &str| json!({ "id": id, "sourceNodeId": from, "sourceOutput": port, "targetNodeId": to });
+    routed["edges"] = json!([
+        edge("a", "review", "accept", "done"),
+        edge("b", "review", "reject", "told"),
+    ]);
+    host.add(&routed).await;
+    let run = host.waiting(&json!({ "workflowId": "routed" })).await;
+    let mut value = reject();
+    value["feedback"] = json!("not yet");
+    host.answer(&run, "review", value).await;
+    let snapshot = host.ended(&run).await;
+    assert_eq!(snapshot["status"], "completed");
+    assert_eq!(snapshot["nodeStates"]["told"]["status"], "completed");
+    assert_eq!(snapshot["nodeStates"]["done"]["status"], "skipped");
+    let outputs = &snapshot["nodeStates"]["review"]["outputs"];
+    assert_eq!(
+        (&outputs["action"], &outputs["feedback"]),
+        (&json!("reject"), &json!("not yet"))
+    );
+}
+
+#[tokio::test]
+async fn a_refinement_needs_feedback_and_an_edit_its_data() {
+    let host = Host::new().await;
+    let actions = json!(["accept", "refine", "edit-accept"]);
+    host.add(&signoff(
+        &json!({ "actions": actions, "artifactData": "draft" }),
+    ))
+    .await;
+    let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
+    for value in [
+        json!({ "action": "refine" }),
+        json!({ "action": "refine", "feedback": "shorter" }),
+        json!({ "action": "edit-accept" }),
+    ] {
+        let answer = host.answer(&run, "signoff", value).await;
+        assert_eq!(answer.refusal(400), "validation_error");
+    }
+    // Without an edge for it a refinement leads back to the gate, which asks once more.
+    let before = host.token(&run).await;
+    let feedback = json!({ "scope": "whole", "text": "shorter" });
+    let value = json!({ "action": "refine", "refineFeedback": feedback });
+    let answer = host.answer(&run, "signoff", value).await;
+    assert_eq!(answer.json()["status"], "waiting-approval");
+    let received = host.payload(&run, "approval.received").await;
+    assert_eq!(received["refineFeedback"], feedback);
+    assert_eq!(
+        host.answer_by(&before, accept()).await.refusal(409),
+        "interrupt_already_resolved"
+    );
+
+    let value = json!({ "action": "edit-accept", "editedArtifactData": { "text": "better" } });
+    host.answer(&run, "signoff", value).await;
+    let snapshot = host.ended(&run).await;
+    let outputs = &snapshot["nodeStates"]["signoff"]["outputs"];
+    assert_eq!(outputs["artifactData"], json!({ "text": "better" }));
+}
+
+#[tokio::test]
+async fn questions_are_answered_in_either_form_and_by_their_schemas() {
+    let host = Host::new().await;
+    let questions = json!([
+        { "id": "colour", "question": "Which colour?", "schema": { "enum": ["blue", "red"] } },
+        { "id": "why", "question": "Why?" },
+    ]);
+    host.add(&one(
+        "asks",
+        "core.clarificationGate",
+        &json!({ "questions": questions }),
+    ))
+    .await;
+    for answers in [
+        json!({ "colour": "blue", "why": "sky" }),
+        json!([{ "id": "colour", "answer": "blue" }, { "id": "why", "answer": "sky" }]),
+    ] {
+        let run = host.waiting(&json!({ "workflowId": "asks" })).await;
+        let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
+        assert_eq!(snapshot["status"], "waiting-input");
+        for wrong in [
+            json!({ "answers": { "colour": "blue" } }),
+            json!({ "answers": { "colour": "green", "why": "" } }),
+            json!({}),
+        ] {
+            let answer = host.answer(&run, "asks", wrong).await;
+            assert_eq!(answer.refusal(400), "validation_error");
+        }
+        let answer = host
+            .answer(&run, "asks", json!({ "answers": answers }))
+            .await;
+        assert_eq!(answer.status, 200);
+        assert_eq!(host.ended(&run).await["status"], "completed");
+        let types = host.types(&run).await;
+        let of_the_kind = types[5..8].to_vec();
+        assert_eq!(
+            of_the_kind,
+            [
+                "interrupt.resolved",
+                "clarification.resolved",
+                "node.resumed"
+            ]
+        );
+        let resolved = host.payload(&run, "clarification.resolved").await;
+        assert_eq!(
+            resolved["answers"],
+            json!({ "colour": "blue", "why": "sky" })
+        );
+        assert_eq!(resolved["answeredBy"], "somebody");
+    }
+}
+
+#[tokio::test]
+async fn an_event_from_outside_has_to_be_the_one_that_is_waited_for() {
+    let host = Host::new().await;
+    let config = json!({
+        "kind": "external-event", "timeoutMs": 60_000,
+        "data": { "eventType": "paid", "correlation": { "order": "o-7", "state": { "paid": true } } },
+    });
+    host.add(&one("pays", "core.interrupt", &config)).await;
+    for by_token in [true, false] {
+        let run = host.waiting(&json!({ "workflowId": "pays" })).await;
+        let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
+        assert_eq!(snapshot["status"], "waiting-external");
+        let token = host.token(&run).await;
+        let send = async |value: Value| match by_token {
+            true => host.answer_by(&token, value).await,
+            false => host.answer(&run, "pays", value).await,
+        };
+        for wrong in [
+            json!({ "order": "o-8", "state": { "paid": true } }),
+            json!({ "order": "o-7" }),
+            json!({ "order": "o-7", "state": { "paid": 1 } }),
+        ] {
+            assert_eq!(send(wrong).await.refusal(422), "correlation_mismatch");
+        }
+        let event = json!({ "order": "o-7", "state": { "paid": true }, "amount": 5 });
+        let event = match by_token {
+            true => event,
+            false => json!({ "eventPayload": event }),
+        };
+        assert_eq!(send(event.clone()).await.status, 200);
+        assert_eq!(send(event).await.refusal(409), "interrupt_already_resolved");
+        assert_eq!(host.ended(&run).await["status"], "completed");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_fits_the_schema_that_the_question_names() {
+    let host = Host::new().await;
+    let schema = json!({ "type": "object", "required": ["n"], "properties": { "n": { "type": "integer" } } });
+    let config = json!({ "kind": "custom", "resumeSchema": schema });
+    host.add(&one("typed", "core.interrupt", &config)).await;
+    let run = host.waiting(&json!({ "workflowId": "typed" })).await;
+    for wrong in [json!(1), json!({}), json!({ "n": "1" })] {
+        let answer = host.answer(&run, "typed", wrong).await;
+        assert_eq!(answer.refusal(400), "validation_error");
+    }
+    assert_eq!(
+        host.answer(&run, "typed", json!({ "n": 1 })).await.status,
+        200
+    );
+}
+
+#[tokio::test]
+async fn a_gate_for_several_counts_each_voter_once() {
+    let host = Host::new().await;
+    host.add(&signoff(
+        &json!({ "requiredApprovals": 3, "rejectionPolicy": "majority" }),
+    ))
+    .await;
+    let vote = |action: &str, voter: &str| json!({ "action": action, "voter": voter });
+    let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
+    // A credential that may answer for others hands the votes of people on.
+    for (voter, granted) in [("ada", 1), ("bob", 2), ("bob", 2)] {
+        let answer = host.answer(&run, "signoff", vote("accept", voter)).await;
+        let status = answer.json()["status"].clone();
+        assert_eq!((answer.status, status), (200, json!("waiting-approval")));
+        let events = host.events(&run).await;
+        let cast: Vec<_> = events
+            .iter()
+            .filter(|event| event["type"] == "approval.granted")
+            .collect();
+        assert_eq!(cast.len(), granted);
+        let last = &cast.last().unwrap()["payload"];
+        assert_eq!(last["principal"], voter);
+        assert_eq!(
+            last["quorumProgress"],
+            json!({ "granted": granted, "required": 3 })
+        );
+    }
+    let changed = host.answer(&run, "signoff", vote("reject", "bob")).await;
+    assert_eq!(changed.refusal(409), "already_voted");
+    let answer = host.answer(&run, "signoff", vote("accept", "cleo")).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(host.ended(&run).await["status"], "completed");
+    let received = host.payload(&run, "approval.received").await;
+    assert_eq!(received["decidedBy"], "cleo");
+    let resolved = host.payload(&run, "interrupt.resolved").await;
+    assert_eq!(
+        resolved["resolvedBy"], "somebody",
+        "who handed the last vote on"
+    );
+
+    let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
+    host.answer(&run, "signoff", vote("reject", "ada")).await;
+    let answer = host.answer(&run, "signoff", vote("reject", "bob")).await;
+    assert_eq!(answer.json()["status"], "failed");
+
+    // Without that right everybody is who their credential says, whatever they say.
+    let only = Scopes::Only(BTreeSet::from([Scope::ApprovalsRespond]));
+    let key = host.key_of("acme", None, only).await;
+    let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
+    for voter in ["ada", "bob", "cleo"] {
+        let answer = host
+            .answer_as(&key, &run, "signoff", vote("accept", voter))
+            .await;
+        assert_eq!(answer.json()["status"], "waiting-approval");
+    }
+    assert_eq!(
+        host.payload(&run, "approval.granted").await["principal"],
+        "somebody"
+    );
+}
+
+#[tokio::test]
+async fn one_veto_is_enough_where_the_gate_says_no_more() {
+    let host = Host::new().await;
+    host.add(&signoff(&json!({ "requiredApprovals": 3 }))).await;
+    let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
+    let answer = host.answer(&run, "signoff", reject()).await;
+    assert_eq!(answer.json()["status"], "failed");
+}
+
+#[tokio::test]
+async fn only_those_a_gate_lists_may_answer_it() {
+    let host = Host::new().await;
+    host.add(&signoff(&json!({ "approversList": ["ada"] })))
+        .await;
+    let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
+    assert_eq!(
+        host.answer(&run, "signoff", accept()).await.refusal(403),
+        "not_an_approver"
+    );
+    let mine = host.token(&run).await;
+    assert_eq!(
+        host.answer_by(&mine, accept()).await.refusal(403),
+        "not_an_approver"
+    );
+    let for_ada = json!({ "subject": "ada" });
+    let made = host
+        .post(
+            &format!("/v1/runs/{run}/interrupts/signoff/tokens"),
+            &for_ada,
+        )
+        .await;
+    assert_eq!(made.status, 201);
+    let hers = made.json()["interruptToken"].as_str().unwrap().to_owned();
+    assert_eq!(host.answer_by(&hers, accept()).await.status, 200);
+    host.ended(&run).await;
+    assert_eq!(
+        host.payload(&run, "approval.received").await["decidedBy"],
+        "ada"
+    );
+}
+
+#[tokio::test]
+async fn a_cancelled_run_takes_no_answer() {
+    let host = Host::new().await;
+    host.add(&signoff(&json!({}))).await;
+    let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
+    let token = host.token(&run).await;
+    let cancelled = host
+        .post(&format!("/v1/runs/{run}/cancel"), &json!({}))
+        .await;
+    assert_eq!(cancelled.json()["status"], "cancelled");
+    let late = host.answer(&run, "signoff", accept()).await;
+    assert_eq!(late.refusal(422), "interrupt_cancelled");
+    assert_eq!(
+        host.answer_by(&token, accept()).await.refusal(409),
+        "interrupt_already_resolved"
+    );
+    assert_eq!(
+        host.look_by(&token).await.refusal(409),
+        "interrupt_already_resolved"
+    );
+    assert_eq!(
+        host.answer(&run, "after", accept()).await.refusal(404),
+        "interrupt_not_found"
+    );
+}
+
+#[tokio::test]
+async fn a_parents_cancellation_takes_the_question_of_its_child_away() {
+    let host = Host::new().await;
+    host.add(&signoff(&json!({}))).await;
+    host.add(&one(
+        "above",
+        "core.subWorkflow",
+        &json!({ "workflowId": "signoff" }),
+    ))
+    .await;
+    let parent = host.create(&json!({ "workflowId": "above" })).await;
+    let child = loop {
+        let runs = host
+            .get(&format!("/v1/runs?parentRunId={parent}"))
+            .await
+            .json();
+        if let Some(child) = runs["runs"][0]["runId"].as_str() {
+            break child.to_owned();
+        }
+    };
+    host.until(&child, |status| status == "waiting-approval")
+        .await;
+    let token = host.token(&child).await;
+    host.post(&format!("/v1/runs/{parent}/cancel"), &json!({}))
+        .await;
+    let snapshot = host.ended(&child).await;
+    assert_eq!(snapshot["status"], "cancelled");
+    let told = host.payload(&child, "run.cancelled").await;
+    assert_eq!(
+        (&told["reason"], &told["parentRunId"]),
+        (&json!("parent-cancelled"), &json!(parent))
+    );
+    let late = host.answer(&child, "signoff", accept()).await;
+    assert_eq!(late.refusal(410), "interrupt_gone");
+    assert_eq!(
+        host.answer_by(&token, accept()).await.refusal(410),
+        "interrupt_gone"
+    );
+}
+
+#[tokio::test]
+async fn a_gate_that_nobody_answers_does_what_it_says() {
+    let host = Host::new().await;
+    for (action, status, port) in [
+        ("fail", "failed", None),
+        ("accept", "completed", Some("accept")),
+        ("reject", "completed", Some("reject")),
+    ] {
+        let id = format!("late-{action}");
+        let config = json!({ "timeoutMs": 1, "timeoutAction": action });
+        let mut late = signoff(&config);
+        late["id"] = json!(id);
+        let told = node("told", "core.noop", json!({}));
+        late["nodes"].as_array_mut().unwrap().push(told);
+        let edge = json!({
+            "id": "r", "sourceNodeId": "signoff", "sourceOutput": "reject", "targetNodeId": "told",
+        });
+        late["edges"].as_array_mut().unwrap().push(edge);
+        host.add(&late).await;
+        let run = host.create(&json!({ "workflowId": id })).await;
+        let snapshot = host.ended(&run).await;
+        assert_eq!(snapshot["status"], status);
+        let received = host.payload(&run, "approval.received").await;
+        assert_eq!(received["action"], "timeout");
+        assert_eq!(received.get("decidedBy"), None);
+        let types = host.types(&run).await;
+        let from = types.iter().position(|of| of == "node.suspended").unwrap() + 1;
+        let state = &snapshot["nodeStates"]["signoff"];
+        match port {
+            Some(port) => {
+                assert_eq!(
+                    types[from..from + 4],
+                    [
+                        "interrupt.resolved",
+                        "approval.received",
+                        "node.resumed",
+                        "node.completed"
+                    ]
+                );
+                assert_eq!(state["port"], port);
+            }
+            None => {
+                let ending = ["approval.received", "node.failed", "run.failed"];
+                assert_eq!(types[from..], ending);
+                assert_eq!(state["error"]["code"], "interrupt_expired");
+            }
+        }
+        let late = host.answer(&run, "signoff", accept()).await;
+        assert_eq!(late.refusal(410), "interrupt_expired", "{action}");
+    }
+    let config = json!({ "kind": "custom", "timeoutMs": 1 });
+    host.add(&one("plain", "core.interrupt", &config)).await;
+    let run = host.create(&json!({ "workflowId": "plain" })).await;
+    assert_eq!(host.ended(&run).await["error"]["code"], "interrupt_expired");
+    assert_eq!(
+        host.answer(&run, "plain", json!(1)).await.refusal(410),
+        "interrupt_expired"
+    );
+}
+
+#[tokio::test]
+async fn a_run_that_waits_keeps_its_tag_until_it_is_answered() {
+    let host = Host::new().await;
+    host.add(&signoff(&json!({}))).await;
+    let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
+    let path = format!("/v1/runs/{run}");
+    let first = host.get(&path).await;
+    let tag = first.header("etag").unwrap().to_owned();
+    assert_eq!(first.header("cache-control"), Some("private, no-cache"));
+    let known = Request::new("GET", &path)
+        .key(&host.key)
+        .header("if-none-match", &tag);
+    let known = known.send(host.address).await;
+    assert_eq!((known.status, known.body.len()), (304, 0));
+    assert_eq!(host.get(&path).await.body, first.body);
+    // Whoever may not answer sees no token, and another tag.
+    let only = Scopes::Only(BTreeSet::from([Scope::RunsRead]));
+    let reader = host.key_of("acme", None, only).await;
+    let read = Request::new("GET", &path)
+        .key(&reader)
+        .send(host.address)
+        .await;
+    assert_ne!(read.header("etag"), Some(tag.as_str()));
+    assert_eq!(read.json()["interrupt"]["kind"], "approval");
+    assert!(
+        !String::from_utf8_lossy(&read.body).contains("oken"),
+        "no token"
+    );
+    host.answer(&run, "signoff", accept()).await;
+    host.ended(&run).await;
+    let last = host.get(&path).await;
+    assert_ne!(last.header("etag"), Some(tag.as_str()));
+    assert_eq!(last.header("etag"), host.get(&path).await.header("etag"));
+}
+
+#[tokio::test]
+async fn an_equal_answer_with_a_key_is_answered_again() {
+    let host = Host::new().await;
+    host.add(&signoff(&json!({}))).await;
+    let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
+    let path = format!("/v1/runs/{run}/interrupts/signoff");
+    let send = || {
+        let request = Request::new("POST", &path).key(&host.key);
+        let request = request.header("idempotency-key", "k");
+        request
+            .json(&json!({ "resumeValue": accept() }))
+            .send(host.address)
+    };
+    let (first, again) = (send().await, send().await);
+    assert_eq!((first.status, again.status), (200, 200));
+    assert_eq!(first.body, again.body);
+    assert_eq!(again.header("openwop-idempotent-replay"), Some("true"));
+}

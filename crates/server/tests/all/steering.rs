@@ -1,0 +1,294 @@
+//! Pausing, resuming and cancelling many, over HTTP.
+
+use runtime::access::Scopes;
+use serde_json::{Value, json};
+
+use crate::client::{Answer, Request};
+use crate::gates::{one, signoff};
+use crate::host::{Host, chain, node};
+
+async fn tell(host: &Host, run: &str, verb: &str, body: Value) -> Answer {
+    host.post(&format!("/v1/runs/{run}:{verb}"), &body).await
+}
+
+#[tokio::test]
+async fn an_immediate_pause_is_at_once_and_the_delay_starts_over_after_it() {
+    let host = Host::new().await;
+    let run = host.create(&json!({ "workflowId": "waits" })).await;
+    let before = host.until(&run, |status| status == "running").await;
+    assert_eq!(before["nodeStates"]["wait"]["attempts"], 1);
+    let order = json!({ "drainPolicy": "immediate", "reason": "lunch" });
+    let paused = tell(&host, &run, "pause", order.clone()).await;
+    let body = paused.json();
+    assert_eq!((paused.status, &body["status"]), (202, &json!("paused")));
+    assert_eq!(body["runId"], run);
+    let at = body["pausedAt"].as_str().expect("since when");
+    assert_eq!(
+        host.get(&format!("/v1/runs/{run}")).await.json()["status"],
+        "paused"
+    );
+    let told = host.payload(&run, "run.paused").await;
+    assert_eq!(
+        (&told["reason"], &told["drainPolicy"]),
+        (&json!("lunch"), &json!("immediate"))
+    );
+
+    let again = tell(&host, &run, "pause", order).await;
+    assert_eq!(again.refusal(409), "already_paused");
+    let details = &again.json()["details"];
+    assert_eq!(
+        (&details["runStatus"], &details["pausedAt"]),
+        (&json!("paused"), &json!(at))
+    );
+
+    let resumed = tell(&host, &run, "resume", json!({})).await;
+    let body = resumed.json();
+    assert_eq!((resumed.status, &body["status"]), (202, &json!("running")));
+    assert!(body["resumedAt"].is_string());
+    let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
+    assert_eq!(snapshot["nodeStates"]["wait"]["attempts"], 2);
+    assert_ne!(
+        snapshot["nodeStates"]["wait"]["dueAt"],
+        before["nodeStates"]["wait"]["dueAt"]
+    );
+    let again = tell(&host, &run, "resume", json!({})).await;
+    assert_eq!(again.refusal(409), "not_paused");
+    assert_eq!(again.json()["details"]["runStatus"], "running");
+    assert_eq!(
+        host.types(&run).await,
+        [
+            "run.started",
+            "node.started",
+            "run.paused",
+            "run.resumed",
+            "node.started"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_drained_pause_comes_after_what_is_under_way_and_before_the_end() {
+    let host = Host::new().await;
+    host.add(&one("short", "core.delay", &json!({ "delayMs": 400 })))
+        .await;
+    let run = host.create(&json!({ "workflowId": "short" })).await;
+    host.until(&run, |status| status == "running").await;
+    let paused = tell(&host, &run, "pause", json!({})).await;
+    assert_eq!(paused.status, 202);
+    assert_eq!(paused.json().get("pausedAt"), None, "it drains");
+    let again = tell(&host, &run, "pause", json!({})).await;
+    assert_eq!(again.refusal(409), "already_paused");
+    let snapshot = host.until(&run, |status| status == "paused").await;
+    assert_eq!(snapshot["nodeStates"]["short"]["status"], "completed");
+    tell(&host, &run, "resume", json!({})).await;
+    assert_eq!(host.ended(&run).await["status"], "completed");
+    let types = host.types(&run).await;
+    let about_the_run = [
+        "node.completed",
+        "run.paused",
+        "run.resumed",
+        "run.completed",
+    ];
+    let seen: Vec<_> = types
+        .iter()
+        .filter(|of| about_the_run.contains(&of.as_str()))
+        .collect();
+    assert_eq!(seen, about_the_run.iter().collect::<Vec<_>>());
+    for verb in ["pause", "resume"] {
+        let late = tell(&host, &run, verb, json!({})).await;
+        assert_eq!(late.refusal(409), "run_terminal");
+        assert_eq!(late.json()["details"]["runStatus"], "completed");
+    }
+}
+
+#[tokio::test]
+async fn a_paused_run_keeps_its_question_and_takes_the_answer() {
+    let host = Host::new().await;
+    host.add(&signoff(&json!({}))).await;
+    let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
+    let paused = tell(&host, &run, "pause", json!({})).await;
+    assert!(
+        paused.json()["pausedAt"].is_string(),
+        "what only waits keeps no pause"
+    );
+    let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
+    assert_eq!(
+        (&snapshot["status"], &snapshot["currentNodeId"]),
+        (&json!("paused"), &json!("signoff"))
+    );
+    let answer = host
+        .answer(&run, "signoff", json!({ "action": "accept" }))
+        .await;
+    assert_eq!(answer.json()["status"], "paused");
+    tell(&host, &run, "resume", json!({})).await;
+    assert_eq!(host.ended(&run).await["status"], "completed");
+}
+
+#[tokio::test]
+async fn an_equal_pause_with_a_key_is_answered_again() {
+    let host = Host::new().await;
+    let run = host.create(&json!({ "workflowId": "waits" })).await;
+    let path = format!("/v1/runs/{run}:pause");
+    let send = || {
+        let request = Request::new("POST", &path).key(&host.key);
+        let request = request.header("idempotency-key", "p");
+        request
+            .json(&json!({ "drainPolicy": "immediate" }))
+            .send(host.address)
+    };
+    let (first, again) = (send().await, send().await);
+    assert_eq!((first.status, again.status), (202, 202));
+    assert_eq!(first.body, again.body);
+    assert_eq!(again.header("openwop-idempotent-replay"), Some("true"));
+}
+
+#[tokio::test]
+async fn orders_that_mean_nothing_are_refused() {
+    let host = Host::new().await;
+    let run = host.create(&json!({ "workflowId": "waits" })).await;
+    for body in [
+        json!({ "drainPolicy": "sometime" }),
+        json!({ "drainPolicy": 1 }),
+        json!({ "reason": 1 }),
+        json!([]),
+    ] {
+        let refused = tell(&host, &run, "pause", body).await;
+        assert_eq!(refused.refusal(400), "validation_error");
+    }
+    let refused = tell(&host, "run-0", "pause", json!({ "reason": 1 })).await;
+    assert_eq!(refused.refusal(404), "run_not_found");
+    let encoded = format!("/v1/runs/{run}%3Apause");
+    assert_eq!(host.post(&encoded, &json!({})).await.status, 202);
+    assert_eq!(
+        host.get(&format!("/v1/runs/{run}:pause"))
+            .await
+            .refusal(405),
+        "method_not_allowed"
+    );
+}
+
+#[tokio::test]
+async fn a_cancelled_pause_ends_the_run() {
+    let host = Host::new().await;
+    let run = host.create(&json!({ "workflowId": "waits" })).await;
+    tell(&host, &run, "pause", json!({ "drainPolicy": "immediate" })).await;
+    let cancelled = tell(&host, &run, "cancel", json!({})).await;
+    assert_eq!(cancelled.json()["status"], "cancelled");
+    assert_eq!(
+        host.types(&run).await,
+        [
+            "run.started",
+            "node.started",
+            "run.paused",
+            "node.cancelled",
+            "run.cancelled"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn many_are_cancelled_each_by_itself() {
+    let host = Host::new().await;
+    let waits = host.create(&json!({ "workflowId": "waits" })).await;
+    let gone = host.create(&json!({ "workflowId": "waits" })).await;
+    tell(&host, &gone, "cancel", json!({})).await;
+    let done = host.completed(&json!({ "workflowId": "three" })).await;
+    let stranger = host.key_of("umbrella", None, Scopes::Everything).await;
+    let theirs = Request::new("POST", "/v1/runs").key(&stranger);
+    let theirs = theirs
+        .json(&json!({ "workflowId": "waits" }))
+        .send(host.address)
+        .await
+        .json();
+    let theirs = theirs["runId"].as_str().unwrap();
+    let ids = [&waits, &gone, &done, "run-nowhere", "no id", theirs, &waits];
+    let answer = host
+        .post(
+            "/v1/runs:bulk-cancel",
+            &json!({ "runIds": ids, "reason": "all" }),
+        )
+        .await;
+    assert_eq!(answer.status, 200);
+    let results = answer.json()["results"].as_array().unwrap().clone();
+    let ok: Vec<_> = results
+        .iter()
+        .map(|result| result["ok"].as_bool().unwrap())
+        .collect();
+    assert_eq!(ok, [true, true, false, false, false, false, true]);
+    for (result, id) in results.iter().zip(ids) {
+        assert_eq!(result["runId"], id);
+    }
+    let codes: Vec<_> = results[2..6]
+        .iter()
+        .map(|result| result["error"]["code"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        codes,
+        ["run_terminal", "not_found", "not_found", "not_found"]
+    );
+    assert_eq!(results[1]["status"], "cancelled");
+    assert_eq!(host.ended(&waits).await["cancelReason"], "all");
+    let untouched = Request::new("GET", &format!("/v1/runs/{theirs}")).key(&stranger);
+    assert_eq!(
+        untouched.send(host.address).await.json()["status"],
+        "running"
+    );
+
+    let many: Vec<String> = (0..101).map(|n| format!("run-{n}")).collect();
+    for body in [
+        json!({}),
+        json!({ "runIds": [] }),
+        json!({ "runIds": "all" }),
+        json!({ "runIds": [1] }),
+        json!({ "runIds": many }),
+    ] {
+        let refused = host.post("/v1/runs:bulk-cancel", &body).await;
+        assert_eq!(refused.refusal(400), "validation_error");
+        assert_eq!(refused.json()["details"]["maxRunIds"], 100);
+    }
+    let long = json!({ "runIds": ["run-0"], "reason": "x".repeat(513) });
+    assert_eq!(
+        host.post("/v1/runs:bulk-cancel", &long).await.refusal(400),
+        "validation_error"
+    );
+}
+
+#[tokio::test]
+async fn what_is_claimed_of_steering_and_questions_is_there() {
+    let host = Host::new().await;
+    let document = Request::new("GET", "/.well-known/openwop")
+        .send(host.address)
+        .await
+        .json();
+    let policies = document["runs"]["pauseResume"]["drainPolicies"]
+        .as_array()
+        .unwrap()
+        .clone();
+    for policy in policies {
+        let run = host.create(&json!({ "workflowId": "waits" })).await;
+        let paused = tell(&host, &run, "pause", json!({ "drainPolicy": policy })).await;
+        assert_eq!(paused.status, 202);
+    }
+    let nodes = [node(
+        "a",
+        "core.clarificationGate",
+        json!({ "questions": [{ "id": "q", "question": "?" }] }),
+    )];
+    host.add(&chain("asks", &nodes)).await;
+    let run = host.waiting(&json!({ "workflowId": "asks" })).await;
+    assert!(
+        document["supportedEnvelopes"]
+            .as_array()
+            .unwrap()
+            .contains(&json!("clarification.request"))
+    );
+    assert_eq!(
+        host.payload(&run, "interrupt.requested").await["kind"],
+        "clarification"
+    );
+    assert_eq!(
+        document["extensions"]["interrupts"]["signedCallbackTokens"],
+        true
+    );
+    assert_eq!(host.look_by(&host.token(&run).await).await.status, 200);
+}
