@@ -2,6 +2,10 @@
 
 use kernel::ids::NodeId;
 use kernel::run::RunEvent;
+use kernel::run::report::{
+    EnvelopeRefused, EnvelopeRetried, EnvelopeTruncated, EnvelopesExhausted, ToolCalled,
+    ToolReturned,
+};
 
 /// One table for the names and the match, so that neither can miss a kind.
 macro_rules! kinds {
@@ -65,6 +69,12 @@ kinds! {
     LogAppended => "log.appended",
     CapBreached => "cap.breached",
     ProviderUsage => "provider.usage",
+    ToolCalled => "agent.toolCalled",
+    ToolReturned => "agent.toolReturned",
+    EnvelopeRefused => "envelope.refusal",
+    EnvelopeTruncated => "envelope.truncated",
+    EnvelopeRetried => "envelope.retry.attempted",
+    EnvelopesExhausted => "envelope.retry.exhausted",
     BudgetReserved => "runwright.budget.reserved",
     BudgetSettled => "runwright.budget.settled",
     ReplayDiverged => "replay.diverged",
@@ -83,7 +93,13 @@ pub(crate) fn node(event: &RunEvent) -> Option<&NodeId> {
         | E::CapBreached { node_id, .. } => node_id.as_ref(),
         E::LogAppended { attempt, .. } => attempt.as_ref().map(|attempt| &attempt.node),
         E::BudgetReserved { attempt, .. } | E::BudgetSettled { attempt, .. } => Some(&attempt.node),
-        E::RunDeadLettered { node_id, .. }
+        E::ToolCalled(ToolCalled { node_id, .. })
+        | E::ToolReturned(ToolReturned { node_id, .. })
+        | E::EnvelopeRefused(EnvelopeRefused { node_id, .. })
+        | E::EnvelopeTruncated(EnvelopeTruncated { node_id, .. })
+        | E::EnvelopeRetried(EnvelopeRetried { node_id, .. })
+        | E::EnvelopesExhausted(EnvelopesExhausted { node_id, .. })
+        | E::RunDeadLettered { node_id, .. }
         | E::NodeStarted { node_id, .. }
         | E::AttemptRestarted { node_id, .. }
         | E::NodeCompleted { node_id, .. }

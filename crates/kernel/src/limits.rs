@@ -24,6 +24,8 @@ pub const MAX_EXPRESSION_STEPS: usize = 1_000_000;
 pub const MAX_EVENT_BYTES: usize = 8 << 20;
 /// Bytes of a chunk of output in one event.
 pub const MAX_CHUNK_BYTES: usize = 64 << 10;
+/// Bytes of the values that an attempt reports in one event: what a tool is given, or gives.
+pub const MAX_REPORT_BYTES: usize = 1 << 20;
 /// Node executions of one run, unless the host says less (`cap.breached` node-executions).
 pub const MAX_NODE_EXECUTIONS: u64 = 1_000_000;
 /// Rounds of one loop, unless the definition says less.

@@ -296,6 +296,17 @@ pub(super) fn text(event: &RunEvent) -> String {
             ..
         } => format!("{} {observed} of at most {limit}", word(kind)),
         E::ProviderUsage { usage, .. } => usage_text(usage),
+        E::ToolCalled(call) => call.tool_name.clone(),
+        E::ToolReturned(call) => join([
+            call.tool_name.clone(),
+            word(&call.status),
+            call.error.as_ref().map(failure).unwrap_or_default(),
+            call.duration_ms.map(took).unwrap_or_default(),
+        ]),
+        E::EnvelopeRefused(of) => join([of.model.clone(), why(of.safety_category.as_deref())]),
+        E::EnvelopeTruncated(of) => of.model.clone(),
+        E::EnvelopeRetried(of) => join([format!("asked {} times", of.asked), word(&of.reason)]),
+        E::EnvelopesExhausted(of) => join([format!("asked {} times", of.asked), word(&of.reason)]),
         E::BudgetReserved { amounts, .. } => amounts_text(amounts),
         E::BudgetSettled { spent, .. } => amounts_text(spent),
         E::ReplayDiverged {

@@ -9,6 +9,8 @@ use crate::samples;
 
 /// The roots of event types that belong to the protocol.
 const RESERVED: &[&str] = &[
+    "agent",
+    "envelope",
     "run",
     "node",
     "approval",
@@ -31,6 +33,12 @@ const RESERVED: &[&str] = &[
 
 /// The types of the protocol that this engine writes.
 const LISTED: &[&str] = &[
+    "agent.toolCalled",
+    "agent.toolReturned",
+    "envelope.refusal",
+    "envelope.truncated",
+    "envelope.retry.attempted",
+    "envelope.retry.exhausted",
     "run.started",
     "run.completed",
     "run.failed",

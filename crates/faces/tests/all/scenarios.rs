@@ -119,6 +119,8 @@ fn drafted() -> World {
                     output_tokens: 30,
                     cost_estimate_usd: Some(0.0125),
                     duration_ms: Some(900),
+                    cache_read_tokens: None,
+                    cache_write_tokens: None,
                 }],
                 ..Completion::default()
             },

@@ -9,7 +9,7 @@ use crate::definition::NodeIx;
 use crate::ids::Seq;
 use crate::limits;
 use crate::run::event::{CapKind, ChainPhase, DrainPolicy, Ending};
-use crate::run::{CausedBy, Event, RunEvent};
+use crate::run::{CausedBy, Event, Report, RunEvent};
 use crate::time::Timestamp;
 
 /// The run so far.
@@ -33,6 +33,8 @@ pub(super) struct RunSoFar {
     pub(super) breached: bool,
     reserved: BTreeMap<String, BTreeMap<String, u64>>,
     spent: BTreeMap<String, u64>,
+    /// Ids of tool calls that were made.
+    tool_calls: BTreeSet<String>,
     batch_at: Timestamp,
 }
 
@@ -78,6 +80,13 @@ impl RunSoFar {
 }
 
 impl Log<'_> {
+    /// Only an attempt in flight reports anything.
+    fn reports(&mut self, body: &RunEvent) {
+        if let Some(report) = Report::of(body) {
+            self.require_live(&report.attempt());
+        }
+    }
+
     /// Checks one event.
     pub(super) fn event(&mut self, index: usize, event: &Event) {
         self.seq = event.seq;
@@ -177,6 +186,20 @@ impl Log<'_> {
                 attempt: Some(attempt),
                 ..
             } => self.require_live(attempt),
+            RunEvent::ToolCalled(call) => {
+                self.reports(&event.body);
+                let fresh = self.run.tool_calls.insert(call.call_id.clone());
+                self.require(fresh, || "a tool call is made twice".into());
+            }
+            RunEvent::ToolReturned(call) => {
+                self.reports(&event.body);
+                let made = self.run.tool_calls.contains(&call.call_id);
+                self.require(made, || "a tool returns that was not called".into());
+            }
+            RunEvent::EnvelopeRefused(_)
+            | RunEvent::EnvelopeTruncated(_)
+            | RunEvent::EnvelopeRetried(_)
+            | RunEvent::EnvelopesExhausted(_) => self.reports(&event.body),
             RunEvent::BudgetReserved { attempt, amounts } => {
                 self.require_live(attempt);
                 self.reserves(&attempt.to_string(), amounts);
@@ -361,6 +384,7 @@ fn begins(cause: &CausedBy, event: &RunEvent) -> bool {
         CausedBy::TakeOver { .. } => matches!(event, RunEvent::RunResuming { .. }),
         CausedBy::Output => matches!(event, RunEvent::OutputChunk { .. }),
         CausedBy::Log => matches!(event, RunEvent::LogAppended { .. }),
+        CausedBy::Report => Report::of(event).is_some(),
         CausedBy::Reserve => matches!(event, RunEvent::BudgetReserved { .. }),
         CausedBy::Pause { .. } => matches!(
             event,

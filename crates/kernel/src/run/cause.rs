@@ -72,6 +72,8 @@ pub enum CausedBy {
     Output,
     /// An attempt logged a line.
     Log,
+    /// An attempt reported something.
+    Report,
     /// A named timer was due.
     Fire {
         /// Its name.

@@ -17,6 +17,7 @@ use crate::run::event::{
     Artifact, ChildStatus, DivergenceKind, DrainPolicy, Event, NodeError, OutputChannel, RunEvent,
     Usage,
 };
+use crate::run::report::Report;
 use crate::time::Timestamp;
 
 /// A command with the outbox message it came by, if any.
@@ -83,6 +84,11 @@ pub enum Command {
         level: String,
         /// The line.
         message: String,
+    },
+    /// An attempt reports something.
+    Report {
+        /// What.
+        report: Box<Report>,
     },
     /// An attempt asks for a part of the run's budget before it spends it.
     Reserve {
@@ -333,6 +339,7 @@ impl Command {
             },
             Self::Output { .. } => CausedBy::Output,
             Self::Log { .. } => CausedBy::Log,
+            Self::Report { .. } => CausedBy::Report,
             Self::Reserve { .. } => CausedBy::Reserve,
             Self::Fire { timer } => CausedBy::Fire {
                 timer: timer.clone(),
@@ -389,6 +396,9 @@ impl Command {
             }
             CausedBy::Output => Self::output_from_log(&first.body)?,
             CausedBy::Log => Self::log_from_log(&first.body)?,
+            CausedBy::Report => Self::Report {
+                report: Box::new(Report::of(&first.body)?),
+            },
             CausedBy::Reserve => match &first.body {
                 RunEvent::BudgetReserved { attempt, amounts } => Self::Reserve {
                     attempt: attempt.clone(),

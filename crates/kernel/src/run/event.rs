@@ -14,6 +14,10 @@ use serde_json::{Map, Value};
 
 use crate::ids::{AttemptId, InterruptId, NodeId, Seq, StreamId, WorkflowId};
 use crate::run::cause::Cause;
+use crate::run::report::{
+    EnvelopeRefused, EnvelopeRetried, EnvelopeTruncated, EnvelopesExhausted, ToolCalled,
+    ToolReturned,
+};
 use crate::stream::DefinitionRef;
 use crate::time::Timestamp;
 
@@ -774,6 +778,24 @@ pub enum RunEvent {
         /// The node.
         node_id: NodeId,
     },
+    /// A tool is about to be called.
+    #[serde(rename = "agent.toolCalled")]
+    ToolCalled(ToolCalled),
+    /// A tool call is over.
+    #[serde(rename = "agent.toolReturned")]
+    ToolReturned(ToolReturned),
+    /// A model refused to answer.
+    #[serde(rename = "envelope.refusal")]
+    EnvelopeRefused(EnvelopeRefused),
+    /// A model's answer was cut off.
+    #[serde(rename = "envelope.truncated")]
+    EnvelopeTruncated(EnvelopeTruncated),
+    /// A model is asked once more for an answer of the right shape.
+    #[serde(rename = "envelope.retry.attempted")]
+    EnvelopeRetried(EnvelopeRetried),
+    /// No answer of a model had the right shape.
+    #[serde(rename = "envelope.retry.exhausted")]
+    EnvelopesExhausted(EnvelopesExhausted),
     /// Part of the run's budget was set aside for an attempt.
     #[serde(rename = "runwright.budget.reserved")]
     BudgetReserved {

@@ -163,7 +163,13 @@ impl Run {
             | RunEvent::RunDeadLettered { .. }
             | RunEvent::LoopbackLimited { .. }
             | RunEvent::OutputChunk { .. }
-            | RunEvent::LogAppended { .. } => {}
+            | RunEvent::LogAppended { .. }
+            | RunEvent::ToolCalled(_)
+            | RunEvent::ToolReturned(_)
+            | RunEvent::EnvelopeRefused(_)
+            | RunEvent::EnvelopeTruncated(_)
+            | RunEvent::EnvelopeRetried(_)
+            | RunEvent::EnvelopesExhausted(_) => {}
             RunEvent::VariableChanged { name, next, .. } => {
                 if let Some(variables) = facts.variables.as_object_mut() {
                     variables.insert(name.clone(), next.clone());

@@ -95,6 +95,11 @@ pub(super) fn as_read_back(event: &mut RunEvent) {
             ..
         } => metadata.iter_mut().chain(configurable).for_each(object),
         RunEvent::OutputChunk { meta, .. } => meta.iter_mut().for_each(value),
+        RunEvent::ToolCalled(call) => call.inputs.iter_mut().for_each(value),
+        RunEvent::ToolReturned(call) => {
+            call.outcome.iter_mut().for_each(value);
+            call.error.iter_mut().for_each(of_error);
+        }
         _ => {}
     }
 }

@@ -224,6 +224,8 @@ fn usage() -> Usage {
         output_tokens: 2,
         cost_estimate_usd: Some(f64::NAN),
         duration_ms: Some(u64::MAX),
+        cache_read_tokens: None,
+        cache_write_tokens: None,
     }
 }
 

@@ -220,6 +220,12 @@ fn details(event: &RunEvent) -> String {
         RunEvent::OutputChunk { node_id, chunk, .. } => {
             format!("{node_id} {}", Value::from(chunk.as_str()))
         }
+        RunEvent::ToolCalled(call) => format!("{} {}", call.node_id, call.call_id),
+        RunEvent::ToolReturned(call) => format!("{} {}", call.node_id, call.call_id),
+        RunEvent::EnvelopeRefused(of) => of.node_id.to_string(),
+        RunEvent::EnvelopeTruncated(of) => of.node_id.to_string(),
+        RunEvent::EnvelopeRetried(of) => of.node_id.to_string(),
+        RunEvent::EnvelopesExhausted(of) => of.node_id.to_string(),
         RunEvent::LogAppended { level, message, .. } => format!("{level} {message}"),
         RunEvent::CapBreached {
             limit, observed, ..

@@ -9,8 +9,13 @@ use kernel::digest::Digest;
 use kernel::run::event::{
     Artifact, ChildStatus, DivergenceKind, DrainPolicy, OutputChannel, Usage,
 };
+use kernel::run::report::{
+    EnvelopeFault, EnvelopeRefused, EnvelopeRetried, EnvelopeTruncated, EnvelopesExhausted,
+    ToolCalled, ToolReturned, ToolStatus, ToolTransport,
+};
 use kernel::run::{
-    ChannelWrite, Command, Completion, Create, Driving, Envelope, Found, NodeError, Outcome, Start,
+    ChannelWrite, Command, Completion, Create, Driving, Envelope, Found, NodeError, Outcome,
+    Report, Start,
 };
 use kernel::stream::{DefinitionRef, ForkMode, Parent, Policy};
 use serde_json::{Map, Value, json};
@@ -39,6 +44,7 @@ pub(crate) fn all() -> Vec<Scene> {
         scene("retries", RETRIES, Policy::default(), retries),
         scene("data", DATA, Policy::default(), data),
         scene("output", "a -> b", Policy::default(), output),
+        scene("calls", CALLS, Policy::default(), calls),
         scene("budget", "a -> b", limited(), budget),
         scene("loops", LOOPS, Policy::default(), loops),
         scene("loop-limit", LOOP_LIMIT, Policy::default(), loop_limit),
@@ -226,11 +232,129 @@ fn output(run: &mut World) {
         output_tokens: 20,
         cost_estimate_usd: Some(0.001),
         duration_ms: Some(12),
+        cache_read_tokens: None,
+        cache_write_tokens: None,
     };
     run.completes_with(
         "a",
         Completion {
             artifacts: vec![artifact],
+            usage: vec![usage],
+            ..Completion::default()
+        },
+    )
+    .decided();
+    run.completes("b").decided();
+}
+
+const CALLS: &str = r#"a: {"agent":{"agentId":"agent-seven"}}
+    a -> b"#;
+
+/// What model and tool nodes report: calls that return, fail or are not allowed, and answers that
+/// are refused, cut off or of the wrong shape.
+fn calls(run: &mut World) {
+    begin(run);
+    let say = |run: &mut World, report: Report| {
+        let report = Box::new(report);
+        run.when(Command::Report { report }).decided();
+    };
+    let call = |id: &str, inputs: Option<Value>| {
+        Report::ToolCalled(ToolCalled {
+            node_id: "a".into(),
+            visit: 0,
+            attempt: 0,
+            agent_id: String::new(),
+            tool_name: "files.read".into(),
+            call_id: id.into(),
+            inputs,
+            args_hash: Digest::of(id.as_bytes()).to_string(),
+            transport: ToolTransport::Mcp,
+        })
+    };
+    let returned = |id: &str, status, outcome: Option<Value>, error| {
+        let duration_ms = (status != ToolStatus::Forbidden).then_some(12);
+        Report::ToolReturned(ToolReturned {
+            node_id: "a".into(),
+            visit: 0,
+            attempt: 0,
+            agent_id: String::new(),
+            tool_name: "files.read".into(),
+            call_id: id.into(),
+            status,
+            outcome,
+            error,
+            duration_ms,
+        })
+    };
+    say(
+        run,
+        call("c-1", Some(json!({ "path": "a.txt", "from": 1.0 }))),
+    );
+    say(
+        run,
+        returned("c-1", ToolStatus::Ok, Some(json!([{ "text": "ü" }])), None),
+    );
+    say(run, call("c-2", None));
+    let error = NodeError::new("mcp_tool_error", "there is no such file");
+    say(run, returned("c-2", ToolStatus::Error, None, Some(error)));
+    say(run, call("c-3", None));
+    say(run, returned("c-3", ToolStatus::Forbidden, None, None));
+    say(
+        run,
+        Report::EnvelopeRetried(EnvelopeRetried {
+            node_id: "a".into(),
+            visit: 0,
+            attempt: 0,
+            asked: 2,
+            reason: EnvelopeFault::SchemaViolation,
+            previous_error: Some("type at /n".into()),
+        }),
+    );
+    say(
+        run,
+        Report::EnvelopeTruncated(EnvelopeTruncated {
+            node_id: "a".into(),
+            visit: 0,
+            attempt: 0,
+            provider: "p".into(),
+            model: "m".into(),
+            output_token_count: Some(16),
+        }),
+    );
+    say(
+        run,
+        Report::EnvelopesExhausted(EnvelopesExhausted {
+            node_id: "a".into(),
+            visit: 0,
+            attempt: 0,
+            asked: 2,
+            reason: EnvelopeFault::Truncation,
+        }),
+    );
+    say(
+        run,
+        Report::EnvelopeRefused(EnvelopeRefused {
+            node_id: "a".into(),
+            visit: 0,
+            attempt: 0,
+            provider: "p".into(),
+            model: "m".into(),
+            safety_category: Some("other".into()),
+        }),
+    );
+    let usage = Usage {
+        provider: "p".into(),
+        model: "m".into(),
+        input_tokens: 10,
+        output_tokens: 20,
+        cost_estimate_usd: None,
+        duration_ms: Some(3),
+        cache_read_tokens: Some(8),
+        cache_write_tokens: Some(2),
+    };
+    run.completes_with(
+        "a",
+        Completion {
             usage: vec![usage],
             ..Completion::default()
         },

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::fields::Fields;
 use super::payload::payload;
+use super::report::is_untrusted;
 use crate::record;
 
 /// Every event type this engine writes, in the order of the storage format. Those that OpenWOP
@@ -48,6 +49,7 @@ pub fn event_caused_by(header: &StreamHeader, event: &Event, cause: Option<Seq>)
         RunEvent::InterruptRequested { interrupt_id, .. } => {
             doc.text("interruptId", interrupt_id).build()
         }
+        body if is_untrusted(body) => doc.with("contentTrust", "untrusted").build(),
         _ => doc.build(),
     }
 }

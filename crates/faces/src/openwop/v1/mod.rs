@@ -11,6 +11,7 @@ mod fields;
 mod gate;
 mod orchestration;
 mod payload;
+mod report;
 mod snapshot;
 mod stream;
 

@@ -1,7 +1,7 @@
 //! The payload of each event type.
 //!
 //! Objects that the protocol closes get its fields only: `node.dispatched`, `channel.written`,
-//! `runOrchestrator.decided`, `core.workflowChain.*`,
+//! `runOrchestrator.decided`, `core.workflowChain.*`, `envelope.*`,
 //! `approval.granted`, `approval.rejected`, `provider.usage`, `run.dead_lettered`, `interrupt.requested` and the `meta` of
 //! `output.chunk`. The others also say which visit and attempt of the node they are about.
 
@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use super::fields::{Fields, error};
 use super::gate::gate;
 use super::orchestration::orchestration;
+use super::report::report;
 
 /// The transports the protocol knows. A run that came in by another way (the command line) says
 /// none rather than a wrong one.
@@ -389,7 +390,15 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             )
             .maybe("costEstimateUsd", usage.cost_estimate_usd)
             .maybe("currency", usage.cost_estimate_usd.map(|_| "USD"))
+            .maybe("cacheReadTokens", usage.cache_read_tokens)
+            .maybe("cacheWriteTokens", usage.cache_write_tokens)
             .text("nodeId", node_id),
+        RunEvent::ToolCalled(_)
+        | RunEvent::ToolReturned(_)
+        | RunEvent::EnvelopeRefused(_)
+        | RunEvent::EnvelopeTruncated(_)
+        | RunEvent::EnvelopeRetried(_)
+        | RunEvent::EnvelopesExhausted(_) => report(event),
         RunEvent::BudgetReserved { attempt, amounts } => Fields::new()
             .with("attempt", attempt)
             .with("amounts", amounts),

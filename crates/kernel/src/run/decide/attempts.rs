@@ -13,6 +13,7 @@ use crate::run::channel::{self, Refused};
 use crate::run::command::{ChannelWrite, Completion, Outcome};
 use crate::run::event::{Artifact, NodeError, OutputChannel, RunEvent, Usage};
 use crate::run::rejection::Rejection;
+use crate::run::report::Report;
 use crate::run::scope;
 use crate::run::size::{json_size, size};
 use crate::run::state::NodeStatus;
@@ -258,6 +259,28 @@ impl Decision {
         Ok(())
     }
 
+    pub(super) fn report_of(&mut self, report: &Report) -> Result<(), Rejection> {
+        let ix = self.live(&report.attempt())?;
+        if report.size() > limits::MAX_REPORT_BYTES {
+            return Err(Rejection::TooLarge { what: "the report" });
+        }
+        let agent = self.agent(ix);
+        self.emit(report.clone().event(agent));
+        Ok(())
+    }
+
+    /// Who a node's tool calls are attributed to: the agent pinned to it, else the node itself.
+    fn agent(&self, ix: NodeIx) -> String {
+        let plan = &self.run.plan;
+        let node = plan.node(ix);
+        let pinned = node
+            .agent
+            .as_ref()
+            .and_then(|agent| agent["agentId"].as_str());
+        let id = pinned.map_or_else(|| format!("{}.{}", plan.workflow, node.id), str::to_owned);
+        id.chars().take(256).collect()
+    }
+
     pub(super) fn reserve(
         &mut self,
         attempt: &AttemptId,
@@ -350,6 +373,8 @@ fn countable(usage: &Usage) -> Usage {
         input_tokens: count(usage.input_tokens),
         output_tokens: count(usage.output_tokens),
         duration_ms: usage.duration_ms.map(count),
+        cache_read_tokens: usage.cache_read_tokens.map(count),
+        cache_write_tokens: usage.cache_write_tokens.map(count),
         cost_estimate_usd: usage.cost_estimate_usd.filter(|usd| usd.is_finite()),
         ..usage.clone()
     }

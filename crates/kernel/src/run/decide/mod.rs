@@ -159,6 +159,7 @@ impl Decision {
                 level,
                 message,
             } => self.log(attempt, level, message),
+            Command::Report { report } => self.report_of(report),
             Command::Reserve { attempt, amounts } => self.reserve(attempt, amounts),
             Command::Fire { timer } => self.fire(timer),
             Command::Cancel { reason, by, parent } => {

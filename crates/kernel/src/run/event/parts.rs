@@ -41,6 +41,13 @@ pub struct Usage {
     /// How long the call took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
+    /// Tokens read from the provider's cache, counted as the provider does: among the tokens in,
+    /// or beside them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_read_tokens: Option<u64>,
+    /// Tokens written to the provider's cache, counted likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write_tokens: Option<u64>,
 }
 
 /// Which output of an attempt a chunk belongs to.

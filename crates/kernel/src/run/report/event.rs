@@ -1,0 +1,181 @@
+//! What attempts report while they work, as it is stored: tools called, and what became of answers
+//! a model was asked to give in a certain shape (an *envelope*).
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::ids::NodeId;
+use crate::run::event::NodeError;
+
+/// A tool is about to be called.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCalled {
+    /// The node.
+    pub node_id: NodeId,
+    /// The visit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub visit: u32,
+    /// The attempt.
+    pub attempt: u32,
+    /// The agent pinned to the node, else the node by its workflow. The decision fills it in.
+    #[serde(default)]
+    pub agent_id: String,
+    /// The tool, behind the name of its server: `server.tool`.
+    pub tool_name: String,
+    /// What the return carries, too; unique in the attempt.
+    pub call_id: String,
+    /// What it is called with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Value>,
+    /// SHA-256 of the canonical JSON of what it is called with, in hexadecimal.
+    pub args_hash: String,
+    /// How it is reached.
+    pub transport: ToolTransport,
+}
+
+/// How a tool is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolTransport {
+    /// The Model Context Protocol.
+    Mcp,
+}
+
+/// A tool call is over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolReturned {
+    /// The node.
+    pub node_id: NodeId,
+    /// The visit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub visit: u32,
+    /// The attempt.
+    pub attempt: u32,
+    /// As the call says.
+    #[serde(default)]
+    pub agent_id: String,
+    /// The tool.
+    pub tool_name: String,
+    /// The call.
+    pub call_id: String,
+    /// How it went.
+    pub status: ToolStatus,
+    /// What it gave. It comes from outside and nobody vouches for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Value>,
+    /// Why it gave nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<NodeError>,
+    /// Milliseconds it took, as measured; absent when it was never called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+}
+
+/// How a tool call went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolStatus {
+    /// It gave a result.
+    Ok,
+    /// It failed.
+    Error,
+    /// It was not called: the node may not call it.
+    Forbidden,
+}
+
+/// A model refused to answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EnvelopeRefused {
+    /// The node.
+    pub node_id: NodeId,
+    /// The visit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub visit: u32,
+    /// The attempt.
+    pub attempt: u32,
+    /// The provider.
+    pub provider: String,
+    /// The model.
+    pub model: String,
+    /// The provider's word for why, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub safety_category: Option<String>,
+}
+
+/// An answer was cut off before it was whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EnvelopeTruncated {
+    /// The node.
+    pub node_id: NodeId,
+    /// The visit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub visit: u32,
+    /// The attempt.
+    pub attempt: u32,
+    /// The provider.
+    pub provider: String,
+    /// The model.
+    pub model: String,
+    /// Tokens of the part that came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_token_count: Option<u64>,
+}
+
+/// A model is asked once more for an answer of the shape it did not give.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EnvelopeRetried {
+    /// The node.
+    pub node_id: NodeId,
+    /// The visit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub visit: u32,
+    /// The attempt of the node.
+    pub attempt: u32,
+    /// Which time it is asked, from 2 on.
+    pub asked: u32,
+    /// What was wrong with the answer before.
+    pub reason: EnvelopeFault,
+    /// What a validator said of it, quoting nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_error: Option<String>,
+}
+
+/// No answer had the shape that was asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EnvelopesExhausted {
+    /// The node.
+    pub node_id: NodeId,
+    /// The visit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub visit: u32,
+    /// The attempt of the node.
+    pub attempt: u32,
+    /// How often it was asked.
+    pub asked: u32,
+    /// What was wrong with the last answer.
+    pub reason: EnvelopeFault,
+}
+
+/// What is wrong with an answer that should have had a shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EnvelopeFault {
+    /// It is no JSON.
+    ParseError,
+    /// It is JSON of another shape.
+    SchemaViolation,
+    /// It was cut off.
+    Truncation,
+    /// It was refused.
+    Refusal,
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}

@@ -1,0 +1,101 @@
+//! What an attempt reports while it works, beside its output.
+
+pub mod event;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use event::*;
+
+use crate::ids::AttemptId;
+use crate::limits::MAX_COUNT;
+use crate::run::event::RunEvent;
+use crate::run::size::size;
+
+/// One thing an attempt reports. It becomes the event of the same name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "kebab-case")]
+pub enum Report {
+    /// A tool is about to be called.
+    ToolCalled(ToolCalled),
+    /// A tool call is over.
+    ToolReturned(ToolReturned),
+    /// A model refused to answer.
+    EnvelopeRefused(EnvelopeRefused),
+    /// An answer was cut off.
+    EnvelopeTruncated(EnvelopeTruncated),
+    /// A model is asked once more.
+    EnvelopeRetried(EnvelopeRetried),
+    /// No answer had the right shape.
+    EnvelopesExhausted(EnvelopesExhausted),
+}
+
+/// The same code for each of them.
+macro_rules! each {
+    ($self:expr, $of:ident => $code:expr) => {
+        match $self {
+            Self::ToolCalled($of) => $code,
+            Self::ToolReturned($of) => $code,
+            Self::EnvelopeRefused($of) => $code,
+            Self::EnvelopeTruncated($of) => $code,
+            Self::EnvelopeRetried($of) => $code,
+            Self::EnvelopesExhausted($of) => $code,
+        }
+    };
+}
+
+impl Report {
+    /// Who reports.
+    pub fn attempt(&self) -> AttemptId {
+        each!(self, of => AttemptId {
+            node: of.node_id.clone(),
+            visit: of.visit,
+            attempt: of.attempt,
+        })
+    }
+
+    /// Bytes of the values it carries.
+    pub(super) fn size(&self) -> usize {
+        let sized = |value: &Option<Value>| value.as_ref().map_or(0, size);
+        match self {
+            Self::ToolCalled(call) => sized(&call.inputs),
+            Self::ToolReturned(call) => sized(&call.outcome),
+            _ => 0,
+        }
+    }
+
+    /// The event of it.
+    pub(super) fn event(self, agent: String) -> RunEvent {
+        match self {
+            Self::ToolCalled(call) => RunEvent::ToolCalled(ToolCalled {
+                agent_id: agent,
+                ..call
+            }),
+            Self::ToolReturned(call) => RunEvent::ToolReturned(ToolReturned {
+                agent_id: agent,
+                duration_ms: call.duration_ms.map(|ms| ms.min(MAX_COUNT)),
+                ..call
+            }),
+            Self::EnvelopeRefused(of) => RunEvent::EnvelopeRefused(of),
+            Self::EnvelopeTruncated(of) => RunEvent::EnvelopeTruncated(EnvelopeTruncated {
+                output_token_count: of.output_token_count.map(|n| n.min(MAX_COUNT)),
+                ..of
+            }),
+            Self::EnvelopeRetried(of) => RunEvent::EnvelopeRetried(of),
+            Self::EnvelopesExhausted(of) => RunEvent::EnvelopesExhausted(of),
+        }
+    }
+
+    /// What an event was made of. `None` for an event that no report makes.
+    pub fn of(event: &RunEvent) -> Option<Self> {
+        Some(match event.clone() {
+            RunEvent::ToolCalled(of) => Self::ToolCalled(of),
+            RunEvent::ToolReturned(of) => Self::ToolReturned(of),
+            RunEvent::EnvelopeRefused(of) => Self::EnvelopeRefused(of),
+            RunEvent::EnvelopeTruncated(of) => Self::EnvelopeTruncated(of),
+            RunEvent::EnvelopeRetried(of) => Self::EnvelopeRetried(of),
+            RunEvent::EnvelopesExhausted(of) => Self::EnvelopesExhausted(of),
+            _ => return None,
+        })
+    }
+}
