@@ -51,6 +51,7 @@ pub(crate) fn engine(store: Arc<dyn Store>, dir: &Path, options: EngineOptions) 
             tenant(),
             AllowedNames::Listed([].into_iter().collect()),
         )),
+        models: Default::default(),
         keyring: Arc::new(FileKeyring::new(dir.join("keyring.json"))),
         workdir: dir.to_owned(),
     };

@@ -15,7 +15,7 @@ use std::time::Duration;
 use kernel::ids::AttemptId;
 use kernel::run::event::OutputChannel;
 use kernel::run::state::{LiveAttempt, Phase};
-use kernel::run::{Command, Envelope, Event, Outcome, Run, RunEvent, schedule};
+use kernel::run::{Command, Envelope, Event, Outcome, Rejection, Run, RunEvent, schedule};
 use serde_json::Value;
 use store::{Checkpoint, Guard, Hold, ReadFrom, StoreError};
 use tokio::sync::{mpsc, oneshot};
@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::door::DoorError;
 use crate::engine::Engine;
 use crate::kept_out::KeptOut;
-use crate::nodes::{HoldLost, Ports, Repeat};
+use crate::nodes::{Ports, Repeat};
 
 /// A checkpoint is kept after so many events since the last.
 const CHECKPOINT_EVERY: u64 = 1_000;
@@ -41,11 +41,19 @@ pub(crate) enum Ask {
         envelope: Box<Envelope>,
         reply: oneshot::Sender<Result<(), DoorError>>,
     },
-    /// Output of an attempt.
+    /// Something an attempt says or asks for while it works.
     Output {
         command: Box<Command>,
-        reply: oneshot::Sender<Result<(), HoldLost>>,
+        reply: oneshot::Sender<Result<(), Unheard>>,
     },
+}
+
+/// Why what an attempt says is not in the log.
+pub(crate) enum Unheard {
+    /// This process does not hold the run any more.
+    HoldLost,
+    /// The run has no use for it.
+    Refused(Rejection),
 }
 
 /// Drives one run that this process holds.
@@ -189,7 +197,7 @@ impl Driver {
         while let Some(ask) = self.asks.recv().await {
             // Dropping the reply sends the asker to the door.
             if let Ask::Output { reply, .. } = ask {
-                let _ = reply.send(Err(HoldLost));
+                let _ = reply.send(Err(Unheard::HoldLost));
             }
         }
         self.run.as_ref().is_some_and(Run::is_settled)
@@ -390,13 +398,11 @@ impl Driver {
                 let guard = Guard::Holder(self.hold.epoch);
                 match self.append(&envelope, guard).await {
                     Ok(result) => {
-                        // A stale attempt is being stopped: it may as well believe that it is
-                        // heard until the stop reaches it.
-                        let _ = reply.send(result.map_err(|_| HoldLost));
+                        let _ = reply.send(result.map_err(Unheard::Refused));
                         Ok(())
                     }
                     Err(stop) => {
-                        let _ = reply.send(Err(HoldLost));
+                        let _ = reply.send(Err(Unheard::HoldLost));
                         Err(stop)
                     }
                 }

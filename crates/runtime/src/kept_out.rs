@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use kernel::ids::TenantId;
-use kernel::run::{NodeError, Outcome};
+use kernel::run::{NodeError, Outcome, Report};
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -33,13 +33,40 @@ impl KeptOut {
                     redactor.value(&mut write.value);
                 }
             }
-            Outcome::Failed { error, .. } => {
-                error.message = redactor.text(&error.message).into_owned();
-                if let Some(details) = &mut error.details {
-                    redactor.value(details);
+            Outcome::Failed { error, .. } => self.error(error),
+            Outcome::Stopped => {}
+        }
+    }
+
+    /// Takes secrets out of what an attempt reports.
+    pub(crate) fn report(&self, report: &mut Report) {
+        let redactor = self.redactor();
+        match report {
+            Report::ToolCalled(call) => {
+                if let Some(inputs) = &mut call.inputs {
+                    redactor.value(inputs);
                 }
             }
-            Outcome::Stopped => {}
+            Report::ToolReturned(call) => {
+                if let Some(outcome) = &mut call.outcome {
+                    redactor.value(outcome);
+                }
+                if let Some(error) = &mut call.error {
+                    self.error(error);
+                }
+            }
+            Report::EnvelopeRefused(_)
+            | Report::EnvelopeTruncated(_)
+            | Report::EnvelopeRetried(_)
+            | Report::EnvelopesExhausted(_) => {}
+        }
+    }
+
+    fn error(&self, error: &mut NodeError) {
+        let redactor = self.redactor();
+        error.message = redactor.text(&error.message).into_owned();
+        if let Some(details) = &mut error.details {
+            redactor.value(details);
         }
     }
 
@@ -77,13 +104,18 @@ struct Watched {
 impl Secrets for Watched {
     async fn resolve(&self, tenant: &TenantId, reference: &str) -> Result<String, NodeError> {
         let value = self.secrets.resolve(tenant, reference).await?;
+        self.learn(reference, &value)?;
+        Ok(value)
+    }
+
+    fn learn(&self, reference: &str, value: &str) -> Result<(), NodeError> {
         let mut redactor = self.kept_out.0.lock();
-        match redactor.knowing(reference, &value) {
+        match redactor.knowing(reference, value) {
             Ok(knowing) => *redactor = knowing,
             Err(error) => {
                 return Err(NodeError::new("credential_unusable", error.to_string()).fatal());
             }
         }
-        Ok(value)
+        Ok(())
     }
 }

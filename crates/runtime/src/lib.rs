@@ -16,6 +16,7 @@ pub mod holder;
 mod holds;
 mod kept_out;
 pub mod keyring;
+pub mod models;
 pub mod nodes;
 pub mod outbound;
 mod outbox;

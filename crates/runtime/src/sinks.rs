@@ -8,17 +8,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use async_trait::async_trait;
 use kernel::digest::{Digest, Hasher};
 use kernel::ids::{AttemptId, AttemptKey, TenantId};
+use kernel::run::budget::Amounts;
 use kernel::run::event::OutputChannel;
-use kernel::run::{Artifact, Command, NodeError};
+use kernel::run::{Artifact, Command, NodeError, Rejection, Report};
 use parking_lot::Mutex;
 use serde_json::Value;
 use store::Store;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::drive::{self, Ask};
+use crate::drive::{self, Ask, Unheard};
 use crate::kept_out::KeptOut;
-use crate::nodes::{ArtifactSink, HoldLost, OutputSink};
+use crate::nodes::{ArtifactSink, HoldLost, NotReserved, OutputSink};
 use crate::redact::RedactedStream;
 
 /// Bytes of one blob of an artifact: what an artifact of any length takes of memory.
@@ -55,14 +56,15 @@ impl Output {
         given
     }
 
-    async fn send(&self, command: Command) -> Result<(), HoldLost> {
+    async fn send(&self, command: Command) -> Result<(), Unheard> {
         let (reply, answer) = oneshot::channel();
         let ask = Ask::Output {
             command: Box::new(command),
             reply,
         };
-        self.mailbox.send(ask).await.map_err(|_| HoldLost)?;
-        answer.await.unwrap_or(Err(HoldLost))
+        let sent = self.mailbox.send(ask).await;
+        sent.map_err(|_| Unheard::HoldLost)?;
+        answer.await.unwrap_or(Err(Unheard::HoldLost))
     }
 }
 
@@ -87,6 +89,7 @@ impl OutputSink for Output {
             meta,
         ))
         .await
+        .map_err(unheard)
     }
 
     async fn log(&self, level: &str, message: String) -> Result<(), HoldLost> {
@@ -98,7 +101,36 @@ impl OutputSink for Output {
             message,
         })
         .await
+        .map_err(unheard)
     }
+
+    async fn report(&self, mut report: Report) -> Result<(), HoldLost> {
+        self.kept_out.report(&mut report);
+        let report = Box::new(report);
+        self.send(Command::Report { report }).await.map_err(unheard)
+    }
+
+    async fn reserve(&self, amounts: Amounts) -> Result<(), NotReserved> {
+        let attempt = self.attempt.clone();
+        let sent = self.send(Command::Reserve { attempt, amounts }).await;
+        sent.map_err(|unheard| match unheard {
+            Unheard::Refused(Rejection::BudgetExhausted {
+                dimension,
+                observed,
+                limit,
+            }) => NotReserved::Exhausted {
+                dimension,
+                observed,
+                limit,
+            },
+            Unheard::Refused(_) | Unheard::HoldLost => NotReserved::HoldLost,
+        })
+    }
+}
+
+/// A stale attempt is being stopped: it may as well stop because it is not heard.
+fn unheard(_: Unheard) -> HoldLost {
+    HoldLost
 }
 
 /// Keeps artifacts as blobs of the tenant, in parts.

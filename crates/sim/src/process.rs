@@ -105,6 +105,7 @@ impl Process {
             },
             outbound: Outbound::default(),
             secrets: Arc::new(NoSecrets),
+            models: Default::default(),
             keyring: Arc::new(FileKeyring::new(nowhere.join("keys"))),
             workdir: nowhere,
         };

@@ -12,8 +12,8 @@ use kernel::run::{Command, NodeError, Outcome};
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Ask, Driver, Stop, Task};
-use crate::nodes::{HoldLost, NodeContext, Started};
+use super::{Ask, Driver, Stop, Task, Unheard};
+use crate::nodes::{NodeContext, Started};
 use crate::seal::Seal;
 use crate::sinks::{Artifacts, Output};
 
@@ -49,6 +49,10 @@ impl Driver {
             return;
         }
         let seal = self.seal();
+        let facts = run.facts();
+        let settings = facts.map(|facts| facts.configurable.clone());
+        let settings = Arc::new(settings.unwrap_or_default());
+        let is_budgeted = facts.is_some_and(|facts| !facts.budget.limits.is_empty());
         let mut starts = Vec::new();
         for live in run.live_attempts() {
             let waits_for_older = self.running.keys().any(|id| id.node == live.id.node);
@@ -64,6 +68,8 @@ impl Driver {
                 restarts: live.restarts,
                 config: Arc::new(node.config.clone()),
                 inputs: live.inputs.clone(),
+                settings: settings.clone(),
+                is_budgeted,
             };
             starts.push((node.type_id.clone(), started));
         }
@@ -235,7 +241,7 @@ impl Driver {
                 _ = self.tasks.join_next() => {}
                 Some(ask) = self.asks.recv() => {
                     if let Ask::Output { reply, .. } = ask {
-                        let _ = reply.send(Err(HoldLost));
+                        let _ = reply.send(Err(Unheard::HoldLost));
                     }
                 }
             }

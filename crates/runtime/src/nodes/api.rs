@@ -7,8 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use kernel::ids::{AttemptId, AttemptKey, StreamId, TenantId};
 use kernel::problem::Problem;
+use kernel::run::budget::Amounts;
 use kernel::run::event::OutputChannel;
-use kernel::run::{Artifact, NodeError, Outcome};
+use kernel::run::{Artifact, NodeError, Outcome, Report};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -76,6 +77,8 @@ pub struct Started {
     pub(crate) restarts: u32,
     pub(crate) config: Arc<Value>,
     pub(crate) inputs: Map<String, Value>,
+    pub(crate) settings: Arc<Map<String, Value>>,
+    pub(crate) is_budgeted: bool,
 }
 
 impl Started {
@@ -101,7 +104,17 @@ impl Started {
             restarts: 0,
             config: Arc::new(config),
             inputs,
+            settings: Arc::default(),
+            is_budgeted: false,
         }
+    }
+
+    /// The same start in a run whose creator settled this.
+    #[cfg(feature = "testing")]
+    pub fn settled(mut self, settings: Map<String, Value>) -> Self {
+        self.is_budgeted = settings.contains_key("budget");
+        self.settings = Arc::new(settings);
+        self
     }
 
     /// The same start after its holder was lost `restarts` times.
@@ -141,6 +154,16 @@ impl Started {
         &self.config
     }
 
+    /// What the run's creator settled: its `configurable`, as it was given.
+    pub fn settings(&self) -> &Map<String, Value> {
+        &self.settings
+    }
+
+    /// Whether what the run may spend is bounded, so that it is set aside before it is spent.
+    pub fn is_budgeted(&self) -> bool {
+        self.is_budgeted
+    }
+
     /// What the node's ports resolved to.
     pub fn inputs(&self) -> &Map<String, Value> {
         &self.inputs
@@ -176,6 +199,31 @@ pub trait OutputSink: Send + Sync {
 
     /// Keeps a line in the log.
     async fn log(&self, level: &str, message: String) -> Result<(), HoldLost>;
+
+    /// Keeps in the log what became of a tool call or of a model's answer.
+    async fn report(&self, report: Report) -> Result<(), HoldLost>;
+
+    /// Sets part of the run's budget aside, on top of what this attempt has. What was not spent
+    /// is free again with its outcome.
+    async fn reserve(&self, amounts: Amounts) -> Result<(), NotReserved>;
+}
+
+/// Nothing was set aside.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotReserved {
+    /// This process does not hold the run any more.
+    #[error("another process has taken the run over")]
+    HoldLost,
+    /// The run may not spend so much.
+    #[error("the run's budget of {dimension} is {limit}, and {observed} would be spent")]
+    Exhausted {
+        /// What of.
+        dimension: String,
+        /// What would be spent.
+        observed: u64,
+        /// What may be.
+        limit: u64,
+    },
 }
 
 /// This process does not hold the run any more.
@@ -213,6 +261,8 @@ pub struct Ports {
     pub outbound: crate::outbound::Outbound,
     /// Resolves secrets by reference.
     pub secrets: Arc<dyn Secrets>,
+    /// Models and tools nodes may use.
+    pub models: Arc<crate::models::Providers>,
     /// Keys that sensitive values are sealed with.
     pub keyring: Arc<dyn crate::keyring::Keyring>,
     /// The folder relative paths of process nodes start from.
@@ -225,6 +275,15 @@ pub struct Ports {
 pub trait Secrets: Send + Sync {
     /// The value of a reference of a tenant.
     async fn resolve(&self, tenant: &TenantId, reference: &str) -> Result<String, NodeError>;
+
+    /// Takes note of a secret that was found another way and is about to be used.
+    ///
+    /// # Errors
+    /// When it cannot be kept out of the log; then it must not be used.
+    fn learn(&self, reference: &str, value: &str) -> Result<(), NodeError> {
+        let _ = (reference, value);
+        Ok(())
+    }
 }
 
 /// Longest time an attempt is given to stop before its process group is killed outright.

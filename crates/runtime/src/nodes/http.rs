@@ -14,18 +14,16 @@ mod config;
 mod schema;
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
 
 use async_trait::async_trait;
-use kernel::limits::MAX_WAIT_MS;
 use kernel::problem::Problem;
 use kernel::run::{Completion, NodeError, Outcome};
 use reqwest::StatusCode;
-use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, RETRY_AFTER, SET_COOKIE};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, SET_COOKIE};
 use serde_json::{Map, Value, json};
 
 use super::{NodeContext, Repeat, Started, WorkNode};
-use crate::outbound::{OutboundError, Response};
+use crate::outbound::{OutboundError, Response, retry_after_ms};
 use body::Body;
 use config::{Config, ReadJson};
 
@@ -190,25 +188,6 @@ fn bad_status(response: &Response, body: &Body) -> NodeError {
     error
 }
 
-/// Milliseconds the other side asks to wait, given as seconds or as a date.
-fn retry_after_ms(headers: &HeaderMap) -> Option<u64> {
-    let text = header(headers, &RETRY_AFTER)?;
-    if let Ok(seconds) = text.trim().parse::<u64>() {
-        return Some(seconds.saturating_mul(1_000).min(MAX_WAIT_MS));
-    }
-    let date = |text: &str| {
-        jiff::fmt::rfc2822::parse(text.trim())
-            .ok()
-            .map(|at| at.timestamp())
-    };
-    let until = date(&text)?;
-    // Counted by the other side's clock where it says what that is.
-    let now = header(headers, &DATE).and_then(|text| date(&text));
-    let now = now.or_else(|| jiff::Timestamp::try_from(SystemTime::now()).ok())?;
-    let wait = until.as_millisecond().saturating_sub(now.as_millisecond());
-    Some(u64::try_from(wait).unwrap_or(0).min(MAX_WAIT_MS))
-}
-
 fn header(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     Some(headers.get(name)?.to_str().ok()?.to_owned())
 }
@@ -225,27 +204,4 @@ fn shown_headers(headers: &HeaderMap) -> Value {
         shown.insert(name.as_str().to_owned(), text.into());
     }
     Value::Object(shown)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(retry_after: &str, expected: Option<u64>) {
-        let mut headers = HeaderMap::new();
-        headers.insert(DATE, "Wed, 21 Oct 2015 07:28:00 GMT".parse().unwrap());
-        headers.insert(RETRY_AFTER, retry_after.parse().unwrap());
-        assert_eq!(retry_after_ms(&headers), expected, "{retry_after}");
-    }
-
-    #[test]
-    fn a_wait_is_read_as_seconds_or_as_a_date() {
-        check("7", Some(7_000));
-        check("Wed, 21 Oct 2015 07:28:30 GMT", Some(30_000));
-        check("Wed, 21 Oct 2015 07:27:00 GMT", Some(0));
-        check("99999999999999999999", None);
-        check("18446744073709551615", Some(MAX_WAIT_MS));
-        check("soon", None);
-    }
 }

@@ -7,6 +7,7 @@
 //! the name a second time, elsewhere.
 
 mod address;
+mod retry_after;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
@@ -23,6 +24,7 @@ use url::Url;
 
 use address::Target;
 pub use address::{Allowed, NotATarget};
+pub(crate) use retry_after::retry_after_ms;
 
 /// Redirects that are followed at most.
 pub const MAX_REDIRECTS: usize = 10;

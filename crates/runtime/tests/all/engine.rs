@@ -31,6 +31,7 @@ pub(crate) fn engine_with(store: Arc<dyn Store>, options: EngineOptions, lab: &L
         supervisor: lab.supervisor.clone(),
         outbound: Outbound::default(),
         secrets: Arc::new(OneSecret),
+        models: Default::default(),
         keyring: Arc::new(lab.keyring()),
         workdir: lab.work(),
     };

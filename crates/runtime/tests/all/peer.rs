@@ -28,6 +28,8 @@ impl Got {
 pub(crate) enum Answer {
     /// Sends these bytes and closes.
     Bytes(Vec<u8>),
+    /// Sends these bytes and says nothing more until the other side goes away.
+    Begun(Vec<u8>),
     /// Says nothing until the other side goes away.
     Silence,
     /// Sends a body without end.
@@ -44,6 +46,22 @@ pub(crate) fn answer(status: &str, headers: &[(&str, &str)], body: impl AsRef<[u
     bytes.extend_from_slice(b"\r\n");
     bytes.extend_from_slice(body);
     Answer::Bytes(bytes)
+}
+
+/// The beginning of an answer of server-sent events, without a length: it ends with the connection.
+pub(crate) fn sse(events: &[(&str, serde_json::Value)]) -> Vec<u8> {
+    let mut bytes = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n".to_vec();
+    for (name, data) in events {
+        let data = match data {
+            serde_json::Value::String(text) => text.clone(),
+            data => data.to_string(),
+        };
+        if !name.is_empty() {
+            bytes.extend_from_slice(format!("event: {name}\n").as_bytes());
+        }
+        bytes.extend_from_slice(format!("data: {data}\n\n").as_bytes());
+    }
+    bytes
 }
 
 pub(crate) struct Peer {
@@ -124,6 +142,10 @@ async fn say(mut stream: BufReader<TcpStream>, answer: Answer) {
         Answer::Bytes(bytes) => {
             let _ = stream.write_all(&bytes).await;
             let _ = stream.shutdown().await;
+        }
+        Answer::Begun(bytes) => {
+            let _ = stream.write_all(&bytes).await;
+            let _ = stream.read(&mut [0]).await;
         }
         Answer::Silence => {
             let _ = stream.read(&mut [0]).await;

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use kernel::digest::Digest;
 use kernel::ids::TenantId;
+use kernel::run::budget::Amounts;
 use kernel::run::event::OutputChannel;
-use kernel::run::{Artifact, NodeError, Outcome};
+use kernel::run::{Artifact, NodeError, Outcome, Report};
 use runtime::nodes::*;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -28,6 +29,9 @@ pub(crate) struct Chunk {
 pub(crate) struct Recorder {
     pub(crate) chunks: Mutex<Vec<Chunk>>,
     pub(crate) lines: Mutex<Vec<String>>,
+    pub(crate) reports: Mutex<Vec<Report>>,
+    /// What may still be set aside.
+    pub(crate) budget: Mutex<u64>,
     pub(crate) kept: Mutex<Vec<(String, Vec<u8>)>>,
     pub(crate) permits: Semaphore,
     pub(crate) arrived: tokio::sync::Notify,
@@ -38,6 +42,8 @@ impl Recorder {
         Arc::new(Self {
             chunks: Mutex::default(),
             lines: Mutex::default(),
+            reports: Mutex::default(),
+            budget: Mutex::new(1_000),
             kept: Mutex::default(),
             permits: Semaphore::new(Semaphore::MAX_PERMITS),
             arrived: tokio::sync::Notify::new(),
@@ -78,6 +84,7 @@ impl Recorder {
             supervisor: lab.supervisor.clone(),
             outbound: lab.outbound.clone(),
             secrets: Arc::new(OneSecret),
+            models: lab.models.clone(),
             keyring: Arc::new(lab.keyring()),
             workdir: lab.work(),
         };
@@ -112,6 +119,23 @@ impl OutputSink for Recorder {
 
     async fn log(&self, _level: &str, message: String) -> Result<(), HoldLost> {
         self.lines.lock().unwrap().push(message);
+        Ok(())
+    }
+
+    async fn report(&self, report: Report) -> Result<(), HoldLost> {
+        self.reports.lock().unwrap().push(report);
+        Ok(())
+    }
+
+    async fn reserve(&self, amounts: Amounts) -> Result<(), NotReserved> {
+        let mut budget = self.budget.lock().unwrap();
+        for (dimension, amount) in amounts {
+            *budget = budget.checked_sub(amount).ok_or(NotReserved::Exhausted {
+                dimension,
+                observed: amount,
+                limit: *budget,
+            })?;
+        }
         Ok(())
     }
 }

@@ -68,6 +68,7 @@ fn bed() -> Bed {
         supervisor: lab.supervisor.clone(),
         outbound: Outbound::default(),
         secrets: Arc::new(OneSecret),
+        models: Default::default(),
         keyring: Arc::new(lab.keyring()),
         workdir: lab.work(),
     };

@@ -5,10 +5,12 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kernel::ids::{AttemptKey, StreamId};
 use runtime::keyring::FileKeyring;
+use runtime::models::Providers;
 use runtime::outbound::Outbound;
 use runtime::supervisor::{DEFAULT_OUTPUT_LIMIT, Finish, Running, Seen, Spec, Stream, Supervisor};
 use serde_json::json;
@@ -21,6 +23,7 @@ pub(crate) struct Lab {
     folder: tempfile::TempDir,
     pub(crate) supervisor: Supervisor,
     pub(crate) outbound: Outbound,
+    pub(crate) models: Arc<Providers>,
 }
 
 impl Lab {
@@ -37,6 +40,7 @@ impl Lab {
             folder,
             supervisor,
             outbound,
+            models: Arc::default(),
         }
     }
 

@@ -61,6 +61,7 @@ impl Host {
             },
             outbound: Outbound::default(),
             secrets: Arc::new(SecretSources::none()),
+            models: Default::default(),
             keyring: Arc::new(FileKeyring::new(folder.path().join("keyring.json"))),
             workdir: folder.path().to_owned(),
         };

@@ -1,0 +1,217 @@
+//! Who may use which provider and model, as whoever runs the engine settles it.
+
+use kernel::ids::TenantId;
+use kernel::run::NodeError;
+use serde::Deserialize;
+use serde_json::json;
+
+/// What a policy asks for (OpenWOP v1, `aiProviders.policies`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Nobody uses the provider.
+    Disabled,
+    /// Nothing.
+    Optional,
+    /// A credential of the tenant's own.
+    Required,
+    /// One of the listed models.
+    Restricted,
+}
+
+impl Mode {
+    /// Every mode, by the protocol's name of it.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("disabled", Self::Disabled),
+        ("optional", Self::Optional),
+        ("required", Self::Required),
+        ("restricted", Self::Restricted),
+    ];
+}
+
+/// A policy of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Policy {
+    /// Whom it is for; everybody unless said.
+    pub tenant: Option<String>,
+    /// Which provider it is about; every one unless said.
+    pub provider: Option<String>,
+    pub mode: Mode,
+    /// Models of a restricted provider; `*` stands for anything. None means none.
+    #[serde(default)]
+    pub models: Vec<String>,
+}
+
+/// Whether a call comes with a credential of the tenant's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Credential {
+    /// The call names none.
+    Absent,
+    /// It was found.
+    Found,
+    /// It was named and not found.
+    Unresolved,
+}
+
+/// The policy for a tenant and provider: the one that says most, and of those that say the same
+/// the last. The tenant weighs more than the provider.
+pub(super) fn of<'a>(
+    policies: &'a [Policy],
+    tenant: &TenantId,
+    provider: &str,
+) -> Option<&'a Policy> {
+    let fits = |named: &Option<String>, it: &str| named.as_deref().is_none_or(|name| name == it);
+    policies
+        .iter()
+        .filter(|policy| fits(&policy.tenant, tenant.as_str()) && fits(&policy.provider, provider))
+        .max_by_key(|policy| (policy.tenant.is_some(), policy.provider.is_some()))
+}
+
+/// Whether a policy lets a call pass.
+///
+/// # Errors
+/// `provider_policy_denied`, before anything was sent.
+pub(super) fn check(
+    policy: Option<&Policy>,
+    provider: &str,
+    model: &str,
+    credential: Credential,
+) -> Result<(), NodeError> {
+    let Some(policy) = policy else {
+        return Ok(());
+    };
+    let denied = |reason: &str, advice: &str| {
+        let scope = match policy.tenant {
+            Some(_) => "tenant",
+            None => "host",
+        };
+        let text = format!("the policy for provider {provider} denies this call: {advice}");
+        let details = json!({
+            "provider": provider, "model": model, "reason": reason, "scope": scope,
+        });
+        Err(NodeError::new("provider_policy_denied", text)
+            .fatal()
+            .with_details(details))
+    };
+    match (policy.mode, credential) {
+        (Mode::Optional, _) | (Mode::Required, Credential::Found) => Ok(()),
+        (Mode::Disabled, _) => denied("provider_disabled", "it is disabled; use another"),
+        (Mode::Required, Credential::Absent) => denied(
+            "byok_required",
+            "it takes a credential of your own; name one as credentialRef",
+        ),
+        (Mode::Required, Credential::Unresolved) => denied(
+            "byok_required_but_unresolved",
+            "it takes a credential of your own, and the one named is not there",
+        ),
+        (Mode::Restricted, _) => {
+            match policy.models.iter().any(|pattern| matches(pattern, model)) {
+                true => Ok(()),
+                false => denied("model_not_allowed", "it is restricted to other models"),
+            }
+        }
+    }
+}
+
+/// Whether a text fits a pattern in which `*` stands for anything.
+pub(super) fn matches(pattern: &str, text: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let Some(mut text) = text.strip_prefix(first) else {
+        return false;
+    };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        match text.find(part) {
+            Some(at) => text = &text[at + part.len()..],
+            None => return false,
+        }
+    }
+    text.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policies(text: &str) -> Vec<Policy> {
+        #[derive(Deserialize)]
+        struct File {
+            policy: Vec<Policy>,
+        }
+        toml::from_str::<File>(text).unwrap().policy
+    }
+
+    #[track_caller]
+    fn reason(policies: &[Policy], tenant: &str, provider: &str, credential: Credential) -> String {
+        let policy = of(policies, &tenant.into(), provider);
+        match check(policy, provider, "m-large-1", credential) {
+            Ok(()) => "ok".to_owned(),
+            Err(error) => {
+                assert_eq!(error.code, "provider_policy_denied");
+                assert_eq!(error.retryable, Some(false));
+                let details = error.details.unwrap();
+                format!(
+                    "{} {}",
+                    details["reason"].as_str().unwrap(),
+                    details["scope"].as_str().unwrap()
+                )
+            }
+        }
+    }
+
+    #[test]
+    fn the_policy_that_says_most_counts() {
+        let policies = policies(
+            r#"
+            policy = [
+                { mode = "restricted", models = ["m-small*"] },
+                { provider = "a", mode = "optional" },
+                { tenant = "acme", mode = "disabled" },
+                { tenant = "acme", provider = "b", mode = "required" },
+                { tenant = "umbrella", provider = "b", mode = "restricted" },
+                { tenant = "umbrella", provider = "c", mode = "restricted", models = ["m-*-1"] },
+            ]"#,
+        );
+        let none = Credential::Absent;
+        for (tenant, provider, credential, expected) in [
+            ("other", "a", none, "ok"),
+            ("other", "b", none, "model_not_allowed host"),
+            ("acme", "a", none, "provider_disabled tenant"),
+            ("acme", "b", none, "byok_required tenant"),
+            (
+                "acme",
+                "b",
+                Credential::Unresolved,
+                "byok_required_but_unresolved tenant",
+            ),
+            ("acme", "b", Credential::Found, "ok"),
+            // Without any model none is allowed.
+            ("umbrella", "b", none, "model_not_allowed tenant"),
+            ("umbrella", "c", none, "ok"),
+        ] {
+            let got = reason(&policies, tenant, provider, credential);
+            assert_eq!(got, expected, "{tenant} {provider}");
+        }
+        assert_eq!(reason(&[], "acme", "a", none), "ok");
+    }
+
+    #[test]
+    fn a_star_stands_for_anything() {
+        for (pattern, text, expected) in [
+            ("a", "a", true),
+            ("a", "ab", false),
+            ("a*", "ab", true),
+            ("*", "", true),
+            ("a*c*e", "abcde", true),
+            ("a*c*e", "abcd", false),
+            ("a*a", "a", false),
+            ("*-1", "m-1", true),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What calls cost, by a table that whoever runs the engine keeps. There is no price of our own:
+//! what the table does not have costs nothing that we could say.
+
+use serde::Deserialize;
+
+use super::ask::Tokens;
+use super::providers::Api;
+
+/// Prices of a model in US dollars for a million tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Price {
+    pub input: f64,
+    pub output: f64,
+    pub cache_read: Option<f64>,
+    pub cache_write: Option<f64>,
+}
+
+impl Price {
+    /// Whether every number is one a price can be.
+    pub(super) fn is_sound(&self) -> bool {
+        let rates = [
+            Some(self.input),
+            Some(self.output),
+            self.cache_read,
+            self.cache_write,
+        ];
+        rates
+            .into_iter()
+            .flatten()
+            .all(|rate| rate.is_finite() && rate >= 0.0)
+    }
+
+    /// What these tokens cost. `None` where some of them have no price.
+    pub(super) fn of(&self, api: Api, tokens: &Tokens) -> Option<f64> {
+        let read = tokens.cache_read.unwrap_or(0);
+        let write = tokens.cache_write.unwrap_or(0);
+        let plain = match api {
+            // Those read from the cache are among the tokens in …
+            Api::OpenAi => tokens.input.saturating_sub(read),
+            // … or beside them.
+            Api::Anthropic => tokens.input,
+        };
+        let cached = |tokens: u64, rate: Option<f64>| match (tokens, rate) {
+            (0, _) => Some(0.0),
+            (tokens, Some(rate)) => Some(tokens as f64 * rate),
+            (_, None) => None,
+        };
+        let sum = plain as f64 * self.input
+            + tokens.output as f64 * self.output
+            + cached(read, self.cache_read)?
+            + cached(write, self.cache_write)?;
+        Some(sum / 1e6)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(api: Api, price: &str, tokens: Tokens, usd: Option<f64>) {
+        let price: Price = toml::from_str(price).unwrap();
+        assert_eq!(price.of(api, &tokens), usd);
+    }
+
+    #[test]
+    fn cached_tokens_are_counted_as_each_provider_counts_them() {
+        let tokens = Tokens {
+            input: 1_000_000,
+            output: 500_000,
+            cache_read: Some(400_000),
+            cache_write: None,
+        };
+        let price = "input = 2.0\noutput = 4.0\ncache_read = 0.5";
+        check(Api::OpenAi, price, tokens, Some(3.4));
+        check(Api::Anthropic, price, tokens, Some(4.2));
+    }
+
+    #[test]
+    fn tokens_without_a_price_have_no_cost() {
+        let tokens = Tokens {
+            input: 10,
+            output: 10,
+            cache_read: Some(1),
+            cache_write: Some(0),
+        };
+        check(Api::OpenAi, "input = 1.0\noutput = 1.0", tokens, None);
+    }
+}

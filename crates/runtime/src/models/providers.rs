@@ -1,0 +1,215 @@
+//! The providers of an engine, as whoever runs it has configured them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use kernel::ids::TenantId;
+use kernel::run::NodeError;
+use serde::Deserialize;
+use url::Url;
+
+use super::ask::Tokens;
+use super::policy::{self, Credential, Policy};
+use super::price::Price;
+
+/// How a provider is spoken to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Api {
+    /// The chat completions of OpenAI and of those who speak the same.
+    #[default]
+    OpenAi,
+    /// The messages of Anthropic.
+    Anthropic,
+}
+
+/// How a provider is asked for an answer of a shape.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Structured {
+    /// By the interface's own means.
+    #[default]
+    Native,
+    /// In words.
+    Prompt,
+}
+
+/// The name of a provider that a workflow gives the address of.
+pub(crate) const CUSTOM: &str = "custom";
+
+/// Where a credential of the host's own lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum HostSecret {
+    /// In a variable of the engine's environment.
+    Env(String),
+    /// In a file.
+    File(PathBuf),
+}
+
+impl HostSecret {
+    /// How it is named where its value must not be.
+    pub(super) fn reference(&self) -> String {
+        match self {
+            Self::Env(name) => format!("env:{name}"),
+            Self::File(path) => format!("file:{}", path.display()),
+        }
+    }
+
+    /// Its value now, so that a changed one is used at once.
+    pub(super) async fn read(&self) -> Result<String, NodeError> {
+        let read = match self {
+            Self::Env(name) => std::env::var(name).map_err(|error| error.to_string()),
+            Self::File(path) => {
+                let text = tokio::fs::read_to_string(path).await;
+                text.map_err(|error| error.to_string())
+            }
+        };
+        read.map(|text| text.trim_end_matches(['\r', '\n']).to_owned())
+            .map_err(|error| {
+                let text = format!(
+                    "the credential {} of the engine's configuration cannot be read: {error}",
+                    self.reference()
+                );
+                NodeError::new("credential_unavailable", text)
+            })
+    }
+}
+
+/// A provider.
+#[derive(Clone, Debug)]
+pub struct Provider {
+    /// Its name, in lower case.
+    pub name: String,
+    /// How it is spoken to.
+    pub api: Api,
+    /// What the paths of the interface are below.
+    pub base_url: Url,
+    /// The model of calls that name none.
+    pub model: Option<String>,
+    /// Whether tenants may bring a credential of their own.
+    pub byok: bool,
+    pub(super) credential: Option<HostSecret>,
+    pub(super) structured: Structured,
+    pub(super) prices: BTreeMap<String, Price>,
+}
+
+impl Provider {
+    /// A provider that a workflow gives the address of. Nothing of the host's is sent there.
+    pub(crate) fn custom(api: Api, base_url: Url) -> Self {
+        Self {
+            name: CUSTOM.to_owned(),
+            api,
+            base_url,
+            model: None,
+            byok: true,
+            credential: None,
+            structured: Structured::default(),
+            prices: BTreeMap::new(),
+        }
+    }
+
+    /// Whether the host has a credential for it.
+    pub fn has_credential(&self) -> bool {
+        self.credential.is_some()
+    }
+
+    /// Whether what calls of it cost is known, for any model.
+    pub fn has_prices(&self) -> bool {
+        !self.prices.is_empty()
+    }
+
+    pub(crate) fn asks_in_words(&self) -> bool {
+        self.structured == Structured::Prompt
+    }
+
+    /// What a call cost, in US dollars. `None` where the table does not say.
+    pub(crate) fn cost(&self, models: [&str; 2], tokens: &Tokens) -> Option<f64> {
+        let exact = models.iter().find_map(|model| self.prices.get(*model));
+        let price = exact.or_else(|| {
+            let fits = |pattern: &str| models.iter().any(|model| policy::matches(pattern, model));
+            // Of several patterns that fit the longest says most.
+            let fitting = self.prices.iter().filter(|(pattern, _)| fits(pattern));
+            Some(fitting.max_by_key(|(pattern, _)| pattern.len())?.1)
+        });
+        price?.of(self.api, tokens)
+    }
+
+    /// The host's own credential for it, and how it is named.
+    pub(crate) async fn host_credential(&self) -> Result<Option<(String, String)>, NodeError> {
+        match &self.credential {
+            Some(secret) => Ok(Some((secret.reference(), secret.read().await?))),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Every provider of an engine, and who may use which. Without any, workflows may only call
+/// models whose address they give.
+#[derive(Clone, Debug, Default)]
+pub struct Providers {
+    pub(super) by_name: BTreeMap<String, Provider>,
+    pub(super) default: Option<String>,
+    pub(super) policies: Vec<Policy>,
+}
+
+impl Providers {
+    /// Every provider, by name.
+    pub fn all(&self) -> impl Iterator<Item = &Provider> {
+        self.by_name.values()
+    }
+
+    /// Whether anything is said about who may use what.
+    pub fn has_policies(&self) -> bool {
+        !self.policies.is_empty()
+    }
+
+    /// The provider of a name, or the one of calls that name none.
+    ///
+    /// # Errors
+    /// `provider_not_found`.
+    pub(crate) fn named(&self, name: Option<&str>) -> Result<&Provider, NodeError> {
+        let only = || match self.by_name.len() {
+            1 => self.by_name.values().next(),
+            _ => None,
+        };
+        let (found, advice) = match name {
+            Some(name) => (self.by_name.get(name), "name one that is"),
+            None => {
+                let default = self.default.as_deref();
+                let default = default
+                    .and_then(|name| self.by_name.get(name))
+                    .or_else(only);
+                (default, "name one as `provider`")
+            }
+        };
+        found.ok_or_else(|| {
+            let names: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
+            let known = match names.is_empty() {
+                true => "none is configured; start the engine with --providers FILE, or give the \
+                         model's address as baseUrl"
+                    .to_owned(),
+                false => format!("{advice}: {}", names.join(", ")),
+            };
+            NodeError::new(
+                "provider_not_found",
+                format!("the provider is not configured; {known}"),
+            )
+            .fatal()
+        })
+    }
+
+    /// Whether a tenant may make a call.
+    ///
+    /// # Errors
+    /// `provider_policy_denied`.
+    pub(crate) fn check(
+        &self,
+        tenant: &TenantId,
+        provider: &str,
+        model: &str,
+        credential: Credential,
+    ) -> Result<(), NodeError> {
+        let policy = policy::of(&self.policies, tenant, provider);
+        policy::check(policy, provider, model, credential)
+    }
+}

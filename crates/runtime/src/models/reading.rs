@@ -1,0 +1,91 @@
+//! An answer while it is read, piece by piece.
+
+use kernel::run::NodeError;
+
+use super::ask::{Answer, Call, Tokens};
+use super::failure;
+
+/// Bytes of an answer at most, texts and arguments together: it becomes part of one event.
+pub(super) const MAX_ANSWER_BYTES: usize = 2 << 20;
+/// Calls in one answer at most.
+const MAX_CALLS: usize = 64;
+
+/// What came so far.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    pub answer: Answer,
+    /// The provider has said that this is all.
+    pub is_whole: bool,
+    bytes: usize,
+}
+
+impl Reading {
+    /// Takes a piece of text.
+    pub(super) fn text(&mut self, piece: &str) -> Result<(), NodeError> {
+        self.grow(piece.len())?;
+        self.answer.text.push_str(piece);
+        Ok(())
+    }
+
+    /// Takes a piece of a call; a call begins with the first piece of its place.
+    pub(super) fn call(
+        &mut self,
+        place: usize,
+        id: Option<&str>,
+        name: Option<&str>,
+        arguments: &str,
+    ) -> Result<(), NodeError> {
+        if place >= MAX_CALLS {
+            return Err(failure::bad_answer(
+                "it asks for more tool calls than are made",
+            ));
+        }
+        self.grow(arguments.len() + name.map_or(0, str::len))?;
+        let calls = &mut self.answer.calls;
+        while calls.len() <= place {
+            calls.push(Call {
+                id: String::new(),
+                name: String::new(),
+                arguments: String::new(),
+            });
+        }
+        let call = &mut calls[place];
+        if let Some(id) = id {
+            id.clone_into(&mut call.id);
+        }
+        if let Some(name) = name {
+            call.name.push_str(name);
+        }
+        call.arguments.push_str(arguments);
+        Ok(())
+    }
+
+    /// The tokens counted so far.
+    pub(super) fn tokens(&mut self) -> &mut Tokens {
+        self.answer.tokens.get_or_insert_default()
+    }
+
+    /// The answer.
+    ///
+    /// # Errors
+    /// When it ended in the middle.
+    pub(super) fn finish(self) -> Result<Answer, NodeError> {
+        match self.is_whole {
+            true => Ok(self.answer),
+            false => Err(failure::broken("the answer ended before it was whole")),
+        }
+    }
+
+    fn grow(&mut self, bytes: usize) -> Result<(), NodeError> {
+        self.bytes += bytes;
+        match self.bytes <= MAX_ANSWER_BYTES {
+            true => Ok(()),
+            false => {
+                let text = format!(
+                    "the model answers with more than {MAX_ANSWER_BYTES} bytes; set maxTokens"
+                );
+                Err(NodeError::new("model_answer_too_large", text).fatal())
+            }
+        }
+    }
+}

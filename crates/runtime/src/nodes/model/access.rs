@@ -1,0 +1,123 @@
+//! Which model is asked, with which credential, and whether that is allowed.
+
+use kernel::run::NodeError;
+use serde_json::{Map, Value};
+
+use super::super::template::Template;
+use super::super::{NodeContext, Started};
+use super::config::{Config, invalid};
+use crate::models::policy::Credential;
+use crate::models::{Provider, base_url};
+
+/// What a call goes by.
+pub(super) struct Access {
+    pub provider: Provider,
+    pub model: String,
+    pub credential: Option<String>,
+}
+
+/// A text of the run's `configurable`.
+pub(super) fn setting<'a>(settings: &'a Map<String, Value>, names: &[&str]) -> Option<&'a str> {
+    names
+        .iter()
+        .find_map(|name| settings.get(*name)?.as_str())
+        .filter(|text| !text.is_empty())
+}
+
+/// Finds out whom to ask: what the node says wins over what the run says, and that over what the
+/// provider says.
+pub(super) async fn access(
+    config: &Config,
+    started: &Started,
+    cx: &NodeContext,
+) -> Result<Access, NodeError> {
+    let settings = started.settings();
+    let models = &cx.ports.models;
+    let provider = match &config.base_url {
+        Some(url) => {
+            let url = Template::parse(url).map_err(invalid)?;
+            let url = base_url(&url.fill(started.inputs())?)
+                .map_err(|what| invalid(format!("baseUrl {what}")))?;
+            Provider::custom(config.api.unwrap_or_default(), url)
+        }
+        None => {
+            let named = config.provider.as_deref();
+            let named = named.or_else(|| setting(settings, &["ai.provider"]));
+            models.named(named)?.clone()
+        }
+    };
+    let model = config
+        .model
+        .as_deref()
+        .or_else(|| setting(settings, &["ai.model", "model"]))
+        .or(provider.model.as_deref())
+        .ok_or_else(|| {
+            let text = "no model is named; give `model` in the config, in the run's configurable \
+                        or in the provider's configuration";
+            NodeError::new("model_required", text).fatal()
+        })?
+        .to_owned();
+    check_budget(settings, &model)?;
+    let own = config.credential_ref.as_deref();
+    let own = own.or_else(|| setting(settings, &["ai.credentialRef"]));
+    let (found, state) = match own {
+        None => (None, Credential::Absent),
+        Some(reference) => match cx.ports.secrets.resolve(started.tenant(), reference).await {
+            Ok(secret) => (Some(Ok(secret)), Credential::Found),
+            Err(error) => (Some(Err(error)), Credential::Unresolved),
+        },
+    };
+    models.check(started.tenant(), &provider.name, &model, state)?;
+    let credential = match found {
+        Some(_) if !provider.byok => {
+            let text = format!(
+                "provider {} takes no credential but the engine's own; leave credentialRef out",
+                provider.name
+            );
+            return Err(NodeError::new("credential_forbidden", text).fatal());
+        }
+        Some(Ok(secret)) => Some(secret),
+        Some(Err(error)) => return Err(unresolved(error)),
+        None => match provider.host_credential().await? {
+            Some((reference, secret)) => {
+                cx.ports.secrets.learn(&reference, &secret)?;
+                Some(secret)
+            }
+            None => None,
+        },
+    };
+    Ok(Access {
+        provider,
+        model,
+        credential,
+    })
+}
+
+/// A secret's error in the protocol's words.
+fn unresolved(error: NodeError) -> NodeError {
+    let code = match error.code.as_str() {
+        "secret_not_found" => "credential_not_found",
+        "secret_not_allowed" => "credential_forbidden",
+        _ => return error,
+    };
+    NodeError {
+        code: code.to_owned(),
+        ..error
+    }
+}
+
+/// What the run's own budget says of models.
+fn check_budget(settings: &Map<String, Value>, model: &str) -> Result<(), NodeError> {
+    let budget = settings.get("budget");
+    let list = |name: &str| budget.and_then(|budget| budget.get(name)?.as_array());
+    let has = |list: &Vec<Value>| list.iter().any(|listed| listed == model);
+    let is_denied = list("modelDeny").is_some_and(has);
+    let is_unlisted = list("modelAllow").is_some_and(|list| !has(list));
+    match is_denied || is_unlisted {
+        false => Ok(()),
+        true => {
+            let text = "the run's budget does not allow this model; see its configurable";
+            Err(NodeError::new("budget_model_denied", text).fatal())
+        }
+    }
+}

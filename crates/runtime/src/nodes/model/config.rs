@@ -1,0 +1,176 @@
+//! The config of a model node.
+
+use std::time::Duration;
+
+use kernel::problem::{Problem, ProblemCode};
+use kernel::run::NodeError;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::super::Repeat;
+use super::super::template::Template;
+use crate::models::Api;
+use crate::models::base_url;
+use crate::models::call::Patience;
+
+pub(super) const DEFAULT_TIMEOUT_MS: u64 = 300_000;
+pub(super) const DEFAULT_IDLE_TIMEOUT_MS: u64 = 120_000;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Config {
+    pub provider: Option<String>,
+    pub base_url: Option<String>,
+    pub api: Option<Api>,
+    pub model: Option<String>,
+    pub credential_ref: Option<String>,
+    pub system_prompt: Option<String>,
+    pub prompt: Option<String>,
+    pub prompt_id: Option<String>,
+    pub messages: Option<Vec<Said>>,
+    pub temperature: Option<f64>,
+    pub top_p: Option<f64>,
+    pub seed: Option<i64>,
+    pub max_tokens: Option<u64>,
+    #[serde(default)]
+    pub stop: Vec<String>,
+    stream: Option<bool>,
+    expects_streaming: Option<bool>,
+    pub output_schema: Option<Value>,
+    #[serde(default = "yes")]
+    pub repair: bool,
+    #[serde(default)]
+    pub truncation: Truncation,
+    #[serde(default = "timeout")]
+    timeout_ms: u64,
+    #[serde(default = "idle_timeout")]
+    idle_timeout_ms: u64,
+    repeat: Option<RepeatWord>,
+}
+
+/// Something said, in a config or in an input.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Said {
+    pub role: Role,
+    pub content: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Role {
+    System,
+    User,
+    Assistant,
+}
+
+/// What becomes of an answer that was cut off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Truncation {
+    /// It is the answer.
+    #[default]
+    Keep,
+    /// It is an error.
+    Fail,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RepeatWord {
+    Repeatable,
+    Once,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn timeout() -> u64 {
+    DEFAULT_TIMEOUT_MS
+}
+
+fn idle_timeout() -> u64 {
+    DEFAULT_IDLE_TIMEOUT_MS
+}
+
+/// What a schema cannot see.
+pub(super) fn check(config: &Value) -> Vec<Problem> {
+    let config: Config = match serde_json::from_value(config.clone()) {
+        Ok(config) => config,
+        Err(error) => {
+            let message = error.to_string();
+            return vec![Problem::new("", ProblemCode::InvalidValue, message)];
+        }
+    };
+    let mut problems = Vec::new();
+    let named = [
+        ("/systemPrompt".to_owned(), &config.system_prompt),
+        ("/prompt".to_owned(), &config.prompt),
+        ("/baseUrl".to_owned(), &config.base_url),
+    ];
+    let named = named
+        .iter()
+        .filter_map(|(path, text)| Some((path.clone(), text.as_ref()?)));
+    let messages = config.messages.iter().flatten().enumerate();
+    let messages = messages.map(|(at, said)| (format!("/messages/{at}/content"), &said.content));
+    for (path, text) in named.chain(messages) {
+        if let Err(message) = Template::parse(text) {
+            problems.push(Problem::new(path, ProblemCode::InvalidExpression, message));
+        }
+    }
+    let mut refuse = |path: &str, message: &str| {
+        problems.push(Problem::new(path, ProblemCode::InvalidValue, message));
+    };
+    if let Some(url) = config.base_url.as_ref().filter(|url| !url.contains("${"))
+        && let Err(message) = base_url(url)
+    {
+        refuse("/baseUrl", message);
+    }
+    if config.base_url.is_some() && config.provider.is_some() {
+        refuse("/baseUrl", "give `provider` or `baseUrl`, not both");
+    }
+    if config.api.is_some() && config.base_url.is_none() {
+        refuse(
+            "/api",
+            "a provider's own configuration says this; it goes with `baseUrl` only",
+        );
+    }
+    if config.prompt.is_some() && config.messages.is_some() {
+        refuse("/messages", "give `prompt` or `messages`, not both");
+    }
+    if let Some(schema) = &config.output_schema
+        && jsonschema::draft202012::new(schema).is_err()
+    {
+        refuse("/outputSchema", "this is not a JSON Schema");
+    }
+    problems
+}
+
+impl Config {
+    pub(super) fn of(config: &Value) -> Result<Self, NodeError> {
+        serde_json::from_value(config.clone()).map_err(|error| invalid(error.to_string()))
+    }
+
+    pub(super) fn repeat(&self) -> Repeat {
+        match self.repeat {
+            Some(RepeatWord::Once) => Repeat::Once,
+            Some(RepeatWord::Repeatable) | None => Repeat::Repeatable,
+        }
+    }
+
+    pub(super) fn streams(&self) -> bool {
+        self.stream.or(self.expects_streaming).unwrap_or(true)
+    }
+
+    pub(super) fn patience(&self) -> Patience {
+        Patience {
+            whole: Duration::from_millis(self.timeout_ms),
+            idle: Duration::from_millis(self.idle_timeout_ms),
+        }
+    }
+}
+
+pub(super) fn invalid(message: impl Into<String>) -> NodeError {
+    NodeError::new("invalid_config", message.into()).fatal()
+}

@@ -1,0 +1,136 @@
+//! What a model is told: the templates of a config, filled in.
+
+use kernel::run::NodeError;
+use serde_json::{Map, Value};
+
+use super::super::template::Template;
+use super::config::{Config, Role, Said, invalid};
+use crate::models::ask::Message;
+
+/// What is said before the conversation, and the conversation.
+#[derive(Debug, PartialEq)]
+pub(super) struct Prompt {
+    pub system: Option<String>,
+    pub messages: Vec<Message>,
+}
+
+/// Puts a prompt together. Inputs win over the config, except that what the run's creator gave for
+/// the node's `promptId` stands in the place of the config's prompt.
+pub(super) fn prompt(
+    config: &Config,
+    settings: &Map<String, Value>,
+    inputs: &Map<String, Value>,
+) -> Result<Prompt, NodeError> {
+    let fill = |text: &str| Template::parse(text).map_err(invalid)?.fill(inputs);
+    let text = |name: &str| inputs.get(name).and_then(Value::as_str).map(str::to_owned);
+    let mut system = match (text("systemPrompt"), &config.system_prompt) {
+        (Some(given), _) => Some(given),
+        (None, Some(template)) => Some(fill(template)?),
+        (None, None) => None,
+    };
+    let replaced = config.prompt_id.as_ref().and_then(|id| {
+        let overrides = settings.get("promptOverrides")?;
+        overrides.get(id)?.as_str()
+    });
+    let said: Vec<Said> = if let Some(given) = inputs.get("messages") {
+        serde_json::from_value(given.clone()).map_err(|_| {
+            invalid("the input `messages` must be a list of {\"role\", \"content\"} with texts")
+        })?
+    } else if let Some(given) = text("prompt") {
+        vec![user(given)]
+    } else if let Some(template) = replaced.or(config.prompt.as_deref()) {
+        vec![user(fill(template)?)]
+    } else {
+        let mut said = Vec::new();
+        for of in config.messages.iter().flatten() {
+            let content = fill(&of.content)?;
+            said.push(Said {
+                role: of.role,
+                content,
+            });
+        }
+        said
+    };
+    let mut messages = Vec::new();
+    for Said { role, content } in said {
+        match role {
+            Role::User => messages.push(Message::User(content)),
+            Role::Assistant => messages.push(Message::Assistant {
+                text: content,
+                calls: Vec::new(),
+            }),
+            Role::System => {
+                let before = system.take();
+                system = Some(before.map_or_else(
+                    || content.clone(),
+                    |before| format!("{before}\n\n{content}"),
+                ));
+            }
+        }
+    }
+    if messages.is_empty() {
+        let text = "the model is asked nothing; give `prompt` or `messages`, as input or in the \
+                    config";
+        return Err(NodeError::new("prompt_required", text).fatal());
+    }
+    Ok(Prompt { system, messages })
+}
+
+fn user(content: String) -> Said {
+    Said {
+        role: Role::User,
+        content,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn of(config: Value, settings: Value, inputs: Value) -> Result<Prompt, NodeError> {
+        let config = Config::of(&config).unwrap();
+        let object = |value: Value| value.as_object().unwrap().clone();
+        prompt(&config, &object(settings), &object(inputs))
+    }
+
+    #[track_caller]
+    fn check(config: Value, settings: Value, inputs: Value, system: Option<&str>, said: &[&str]) {
+        let prompt = of(config, settings, inputs).unwrap();
+        assert_eq!(prompt.system.as_deref(), system);
+        let said: Vec<_> = said
+            .iter()
+            .map(|text| Message::User((*text).into()))
+            .collect();
+        assert_eq!(prompt.messages, said);
+    }
+
+    #[test]
+    fn inputs_win_over_overrides_and_those_over_the_config() {
+        let config =
+            || json!({ "prompt": "say ${inputs.a}", "promptId": "p", "systemPrompt": "s" });
+        let over = || json!({ "promptOverrides": { "p": "shout ${inputs.a}", "q": "no" } });
+        check(
+            config(),
+            json!({}),
+            json!({ "a": 1 }),
+            Some("s"),
+            &["say 1"],
+        );
+        check(config(), over(), json!({ "a": 1 }), Some("s"), &["shout 1"]);
+        let given = json!({ "prompt": "${inputs.a}", "systemPrompt": "t" });
+        check(config(), over(), given, Some("t"), &["${inputs.a}"]);
+        let messages = json!({ "messages": [
+            { "role": "system", "content": "and u" }, { "role": "user", "content": "m" },
+        ] });
+        check(config(), over(), messages, Some("s\n\nand u"), &["m"]);
+    }
+
+    #[test]
+    fn a_question_without_words_is_none() {
+        let error = of(json!({ "promptId": "p" }), json!({}), json!({})).unwrap_err();
+        assert_eq!(error.code, "prompt_required");
+        let error = of(json!({}), json!({}), json!({ "messages": "x" })).unwrap_err();
+        assert_eq!(error.code, "invalid_config");
+    }
+}

@@ -1,0 +1,125 @@
+//! The JSON Schema of a model node's config.
+
+use kernel::limits::MAX_WAIT_MS;
+use serde_json::{Value, json};
+
+use super::config::{DEFAULT_IDLE_TIMEOUT_MS, DEFAULT_TIMEOUT_MS};
+
+pub(super) fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "provider": {
+                "type": "string", "minLength": 1, "maxLength": 64,
+                "description": "A provider of the engine's configuration. Else the run's \
+                                configurable (`ai.provider`) says which, else the configuration.",
+            },
+            "baseUrl": {
+                "type": "string", "minLength": 1, "maxLength": 8192,
+                "description": "The address of a model instead of a provider, as \
+                                https://HOST/v1; ${inputs.NAME} stands for an input.",
+            },
+            "api": {
+                "enum": ["openai", "anthropic"], "default": "openai",
+                "description": "What is spoken at baseUrl.",
+            },
+            "model": {
+                "type": "string", "minLength": 1, "maxLength": 256,
+                "description": "The model. Else the run's configurable (`ai.model`, `model`) \
+                                says which, else the provider's configuration.",
+            },
+            "credentialRef": {
+                "type": "string", "minLength": 1, "maxLength": 256,
+                "description": "The reference of a secret to use instead of the provider's own.",
+            },
+            "systemPrompt": {
+                "type": "string", "maxLength": 1_048_576,
+                "description": "What the model is told before everything else; ${inputs.NAME} \
+                                stands for an input.",
+            },
+            "prompt": {
+                "type": "string", "maxLength": 1_048_576,
+                "description": "What the model is asked; ${inputs.NAME} stands for an input. An \
+                                input `prompt` wins over it.",
+            },
+            "promptId": {
+                "type": "string", "minLength": 1, "maxLength": 256,
+                "description": "The name by which `promptOverrides` of the run's configurable \
+                                replaces the prompt.",
+            },
+            "messages": {
+                "type": "array", "minItems": 1, "maxItems": 1000,
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "role": { "enum": ["system", "user", "assistant"] },
+                        "content": { "type": "string" },
+                    },
+                    "required": ["role", "content"],
+                    "additionalProperties": false,
+                },
+                "description": "A conversation instead of a prompt; ${inputs.NAME} in a content \
+                                stands for an input. An input `messages` wins over it.",
+            },
+            "temperature": {
+                "type": "number", "minimum": 0, "maximum": 2,
+                "description": "How freely the model chooses its words.",
+            },
+            "topP": {
+                "type": "number", "exclusiveMinimum": 0, "maximum": 1,
+                "description": "The share of likely words the model chooses from.",
+            },
+            "seed": {
+                "type": "integer",
+                "description": "Makes the choice repeatable, where the provider can.",
+            },
+            "maxTokens": {
+                "type": "integer", "minimum": 1,
+                "description": "Tokens the answer may have.",
+            },
+            "stop": {
+                "type": "array", "maxItems": 16,
+                "items": { "type": "string", "minLength": 1 },
+                "description": "Texts at which the model stops.",
+            },
+            "stream": {
+                "type": "boolean", "default": true,
+                "description": "Whether the answer comes in pieces.",
+            },
+            "expectsStreaming": {
+                "type": "boolean",
+                "description": "The same as `stream`.",
+            },
+            "outputSchema": {
+                "type": "object",
+                "description": "JSON Schema the answer must fit; the output `json` is the answer \
+                                then.",
+            },
+            "repair": {
+                "type": "boolean", "default": true,
+                "description": "Whether the model is asked once more when its answer does not fit \
+                                outputSchema.",
+            },
+            "truncation": {
+                "enum": ["keep", "fail"], "default": "keep",
+                "description": "What becomes of a text that was cut off at maxTokens.",
+            },
+            "timeoutMs": {
+                "type": "integer", "minimum": 1, "maximum": MAX_WAIT_MS,
+                "default": DEFAULT_TIMEOUT_MS,
+                "description": "How long one call may take, in milliseconds.",
+            },
+            "idleTimeoutMs": {
+                "type": "integer", "minimum": 1, "maximum": MAX_WAIT_MS,
+                "default": DEFAULT_IDLE_TIMEOUT_MS,
+                "description": "How long the model may say nothing, in milliseconds.",
+            },
+            "repeat": {
+                "enum": ["repeatable", "once"],
+                "description": "Whether an attempt whose engine was lost asks again; once where \
+                                asking twice is too dear.",
+            },
+        },
+        "additionalProperties": false,
+    })
+}
