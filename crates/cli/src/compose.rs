@@ -32,6 +32,7 @@ pub(crate) fn engine_with(
         supervisor: supervisor(session)?,
         outbound: args.outbound()?,
         secrets: Arc::new(args.secrets(session)),
+        models: Arc::new(args.models()?),
         keyring: Arc::new(FileKeyring::new(session.place.keyring())),
         workdir: session.place.project.clone(),
     };

@@ -21,6 +21,9 @@ pub(crate) const SECRETS: &str = "RUNWRIGHT_SECRETS";
 /// How the names of variables begin that nodes may use as secrets where none are listed.
 pub(crate) const SECRET_PREFIX: &str = "RUNWRIGHT_SECRET_";
 
+/// The file of model providers, as `--providers`.
+pub(crate) const PROVIDERS: &str = "RUNWRIGHT_PROVIDERS";
+
 /// How `serve` checks JWTs, as `--auth`.
 pub(crate) const AUTH: &str = "RUNWRIGHT_AUTH";
 
@@ -49,6 +52,7 @@ Environment:
   RUNWRIGHT_SECRET_ENV  variables nodes may use as secrets, as --secret-env
   RUNWRIGHT_SECRET_…    secrets for nodes, where --secret-env lists none
   RUNWRIGHT_SECRETS     folder of secret files, as --secrets
+  RUNWRIGHT_PROVIDERS   file of model providers, as --providers
   RUNWRIGHT_SERVER      server to ask instead of a store, as --server
   RUNWRIGHT_KEY         key that opens the server, as --key
   RUNWRIGHT_LISTEN      where `serve` listens, as --listen

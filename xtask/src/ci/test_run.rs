@@ -99,9 +99,7 @@ fn run(
         .map_err(|error| format!("cannot write {}: {error}", ledger.display()))?;
     let mut command = session.project.cargo(arguments);
     command.env("RUNWRIGHT_SKIPS", &ledger);
-    if let Some(python) = python::interpreter(session.project) {
-        command.env(python::VARIABLE, python);
-    }
+    command.envs(python::interpreters(session.project));
     if session.need == Need::All {
         command.env("RUNWRIGHT_REQUIRE_ALL", "1");
     }

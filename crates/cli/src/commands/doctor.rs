@@ -1,9 +1,11 @@
 //! `runwright doctor`: whether the surroundings are fit, and what to do where they are not.
 
 mod checks;
+mod providers;
 
 use serde_json::json;
 
+use super::PortArgs;
 use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
@@ -19,6 +21,9 @@ pub(crate) struct Args {
     /// Also remove what settled runs left behind, and blobs nothing refers to
     #[arg(long)]
     clean: bool,
+
+    #[command(flatten)]
+    ports: PortArgs,
 }
 
 /// How grave a finding is.
@@ -75,6 +80,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         findings.extend(checks::clean(session).await?);
     }
     findings.extend(checks::store(session).await?);
+    findings.extend(providers::check(&args.ports).await?);
     print(session.form, &findings)?;
     let is_bad = findings.iter().any(|finding| finding.grade == Grade::Bad);
     Ok(if is_bad { Exit::Found } else { Exit::Done })

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use kernel::problem::quoted;
+use runtime::models::Providers;
 use runtime::outbound::{Allowed, Outbound};
 use runtime::secrets::{AllowedNames, EnvSecrets, FileSecrets, SecretSources};
 
@@ -41,6 +42,10 @@ pub(crate) struct PortArgs {
     /// Let nodes use the files of this folder as secrets, file:NAME
     #[arg(long, value_name = "DIR", env = env::SECRETS, hide_env = true)]
     secrets: Option<PathBuf>,
+
+    /// Which models nodes may ask, and who may use them, as a TOML file
+    #[arg(long, value_name = "FILE", env = env::PROVIDERS, hide_env = true)]
+    providers: Option<PathBuf>,
 }
 
 impl DriveArgs {
@@ -70,6 +75,17 @@ impl PortArgs {
                 .hint(error.to_string())
         })?;
         Ok(Outbound::new(allowed))
+    }
+
+    /// Which models nodes may ask.
+    pub(crate) fn models(&self) -> Result<Providers, Failure> {
+        match &self.providers {
+            None => Ok(Providers::default()),
+            Some(file) => Providers::read(file).map_err(|error| {
+                Failure::new(format!("--providers cannot be used: {error}"))
+                    .hint("docs/workflows.md says what stands in such a file")
+            }),
+        }
     }
 
     /// Which secrets nodes may use.

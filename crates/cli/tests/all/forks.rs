@@ -22,7 +22,7 @@ fn behind(events: &[Value], what: impl Fn(&Value) -> bool) -> String {
 }
 
 /// What events say, without the id of the run they are of.
-fn content(events: &[Value]) -> Vec<Value> {
+pub(crate) fn content(events: &[Value]) -> Vec<Value> {
     let content = |event: &Value| {
         let mut payload = event["payload"].clone();
         if let Some(fields) = payload.as_object_mut() {

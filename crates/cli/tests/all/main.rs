@@ -2,7 +2,8 @@
 //! `documents` for bad workflows, `running` for runs that end, `reading` for what is told of
 //! them, `steering` for what is done to them, `forks` for runs made of others, `crash` for what a
 //! kill leaves of one run, `load` for many runs under many kills, `race` for two engines at once,
-//! `output` for a process that writes much, `tenants` for a store of several.
+//! `output` for a process that writes much, `models` for
+//! questions to models, `tenants` for a store of several.
 
 mod crash;
 mod demo;
@@ -11,6 +12,7 @@ mod examples;
 mod forks;
 mod keys;
 mod load;
+mod models;
 mod output;
 mod race;
 mod reading;

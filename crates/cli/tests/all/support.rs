@@ -54,6 +54,13 @@ impl Ended {
         self
     }
 
+    /// Checks that the exit code is one of several.
+    #[track_caller]
+    pub(crate) fn with_any(self, codes: &[i32]) -> Self {
+        assert!(codes.contains(&self.code), "{self:#?}");
+        self
+    }
+
     /// Checks that stderr says something.
     #[track_caller]
     pub(crate) fn says(self, text: &str) -> Self {

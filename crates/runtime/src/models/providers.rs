@@ -108,9 +108,12 @@ impl Provider {
         }
     }
 
-    /// Whether the host has a credential for it.
-    pub fn has_credential(&self) -> bool {
-        self.credential.is_some()
+    /// Whether the host's own credential for it, if it has one, can be read.
+    ///
+    /// # Errors
+    /// `credential_unavailable`.
+    pub async fn check_credential(&self) -> Result<(), NodeError> {
+        self.host_credential().await.map(drop)
     }
 
     /// Whether what calls of it cost is known, for any model.

@@ -9,7 +9,7 @@ use kernel::ids::{AttemptId, AttemptKey, StreamId, TenantId};
 use kernel::problem::Problem;
 use kernel::run::budget::Amounts;
 use kernel::run::event::OutputChannel;
-use kernel::run::{Artifact, NodeError, Outcome, Report};
+use kernel::run::{Artifact, ModelSettings, NodeError, Outcome, Report};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -157,6 +157,11 @@ impl Started {
     /// What the run's creator settled: its `configurable`, as it was given.
     pub fn settings(&self) -> &Map<String, Value> {
         &self.settings
+    }
+
+    /// The same, as far as it is about models.
+    pub fn model_settings(&self) -> ModelSettings<'_> {
+        ModelSettings::of(&self.settings)
     }
 
     /// Whether what the run may spend is bounded, so that it is set aside before it is spent.

@@ -41,6 +41,7 @@ fn app() -> App {
         },
         outbound: Outbound::default(),
         secrets: Arc::new(SecretSources::none()),
+        models: Default::default(),
         keyring: Arc::new(FileKeyring::new(nowhere.join("keyring.json"))),
         workdir: nowhere,
     };

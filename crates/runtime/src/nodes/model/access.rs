@@ -16,14 +16,6 @@ pub(super) struct Access {
     pub credential: Option<String>,
 }
 
-/// A text of the run's `configurable`.
-pub(super) fn setting<'a>(settings: &'a Map<String, Value>, names: &[&str]) -> Option<&'a str> {
-    names
-        .iter()
-        .find_map(|name| settings.get(*name)?.as_str())
-        .filter(|text| !text.is_empty())
-}
-
 /// Finds out whom to ask: what the node says wins over what the run says, and that over what the
 /// provider says.
 pub(super) async fn access(
@@ -31,7 +23,7 @@ pub(super) async fn access(
     started: &Started,
     cx: &NodeContext,
 ) -> Result<Access, NodeError> {
-    let settings = started.settings();
+    let settings = started.model_settings();
     let models = &cx.ports.models;
     let provider = match &config.base_url {
         Some(url) => {
@@ -42,14 +34,18 @@ pub(super) async fn access(
         }
         None => {
             let named = config.provider.as_deref();
-            let named = named.or_else(|| setting(settings, &["ai.provider"]));
+            let named = named.or_else(|| settings.provider());
             models.named(named)?.clone()
         }
     };
-    let model = config
-        .model
+    let named = config.model.as_ref().map(|model| {
+        let template = Template::parse(model).map_err(invalid)?;
+        template.fill(started.inputs())
+    });
+    let named = named.transpose()?;
+    let model = named
         .as_deref()
-        .or_else(|| setting(settings, &["ai.model", "model"]))
+        .or_else(|| settings.model())
         .or(provider.model.as_deref())
         .ok_or_else(|| {
             let text = "no model is named; give `model` in the config, in the run's configurable \
@@ -57,9 +53,9 @@ pub(super) async fn access(
             NodeError::new("model_required", text).fatal()
         })?
         .to_owned();
-    check_budget(settings, &model)?;
+    check_budget(started.settings(), &model)?;
     let own = config.credential_ref.as_deref();
-    let own = own.or_else(|| setting(settings, &["ai.credentialRef"]));
+    let own = own.or_else(|| settings.credential_ref());
     let (found, state) = match own {
         None => (None, Credential::Absent),
         Some(reference) => match cx.ports.secrets.resolve(started.tenant(), reference).await {

@@ -108,6 +108,7 @@ pub(super) fn check(config: &Value) -> Vec<Problem> {
         ("/systemPrompt".to_owned(), &config.system_prompt),
         ("/prompt".to_owned(), &config.prompt),
         ("/baseUrl".to_owned(), &config.base_url),
+        ("/model".to_owned(), &config.model),
     ];
     let named = named
         .iter()

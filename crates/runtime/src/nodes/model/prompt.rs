@@ -1,6 +1,6 @@
 //! What a model is told: the templates of a config, filled in.
 
-use kernel::run::NodeError;
+use kernel::run::{ModelSettings, NodeError};
 use serde_json::{Map, Value};
 
 use super::super::template::Template;
@@ -18,7 +18,7 @@ pub(super) struct Prompt {
 /// the node's `promptId` stands in the place of the config's prompt.
 pub(super) fn prompt(
     config: &Config,
-    settings: &Map<String, Value>,
+    settings: ModelSettings<'_>,
     inputs: &Map<String, Value>,
 ) -> Result<Prompt, NodeError> {
     let fill = |text: &str| Template::parse(text).map_err(invalid)?.fill(inputs);
@@ -28,10 +28,8 @@ pub(super) fn prompt(
         (None, Some(template)) => Some(fill(template)?),
         (None, None) => None,
     };
-    let replaced = config.prompt_id.as_ref().and_then(|id| {
-        let overrides = settings.get("promptOverrides")?;
-        overrides.get(id)?.as_str()
-    });
+    let replaced = config.prompt_id.as_ref();
+    let replaced = replaced.and_then(|id| settings.prompt_override(id));
     let said: Vec<Said> = if let Some(given) = inputs.get("messages") {
         serde_json::from_value(given.clone()).map_err(|_| {
             invalid("the input `messages` must be a list of {\"role\", \"content\"} with texts")
@@ -91,7 +89,11 @@ mod tests {
     fn of(config: Value, settings: Value, inputs: Value) -> Result<Prompt, NodeError> {
         let config = Config::of(&config).unwrap();
         let object = |value: Value| value.as_object().unwrap().clone();
-        prompt(&config, &object(settings), &object(inputs))
+        prompt(
+            &config,
+            ModelSettings::of(&object(settings)),
+            &object(inputs),
+        )
     }
 
     #[track_caller]

@@ -25,8 +25,9 @@ pub(super) fn schema() -> Value {
             },
             "model": {
                 "type": "string", "minLength": 1, "maxLength": 256,
-                "description": "The model. Else the run's configurable (`ai.model`, `model`) \
-                                says which, else the provider's configuration.",
+                "description": "The model; ${inputs.NAME} stands for an input. Else the run's \
+                                configurable (`ai.model`, `model`) says which, else the \
+                                provider's configuration.",
             },
             "credentialRef": {
                 "type": "string", "minLength": 1, "maxLength": 256,

@@ -70,8 +70,8 @@ struct Turn<'a> {
 impl Turn<'_> {
     async fn play(&mut self) -> Result<Completion, Silenced> {
         let config = Config::of(self.started.config())?;
-        let Prompt { system, messages } =
-            prompt(&config, self.started.settings(), self.started.inputs())?;
+        let settings = self.started.model_settings();
+        let Prompt { system, messages } = prompt(&config, settings, self.started.inputs())?;
         let shape = config.output_schema.as_ref().map(Shape::of).transpose()?;
         let access = access(&config, self.started, self.cx).await?;
         let mut ask = self.ask(&config, &access, system, messages, shape.as_ref());
@@ -138,7 +138,7 @@ impl Turn<'_> {
         messages: Vec<Message>,
         shape: Option<&Shape>,
     ) -> Ask {
-        let settings = self.started.settings();
+        let settings = self.started.model_settings();
         let system = match shape.filter(|_| access.provider.asks_in_words()) {
             Some(shape) => {
                 let before = system.map(|system| system + "\n\n").unwrap_or_default();
@@ -150,14 +150,10 @@ impl Turn<'_> {
             model: access.model.clone(),
             system,
             messages,
-            temperature: config
-                .temperature
-                .or_else(|| settings.get("temperature")?.as_f64()),
+            temperature: config.temperature.or_else(|| settings.temperature()),
             top_p: config.top_p,
             seed: config.seed,
-            max_tokens: config
-                .max_tokens
-                .or_else(|| settings.get("maxTokens")?.as_u64()),
+            max_tokens: config.max_tokens.or_else(|| settings.max_tokens()),
             stop: config.stop.clone(),
             shape: shape.map(|shape| shape.schema.clone()),
             tools: Vec::new(),

@@ -1,0 +1,46 @@
+//! Whether the models that are configured can be asked.
+
+use super::Finding;
+use crate::commands::PortArgs;
+use crate::exit::Failure;
+
+/// Looks at each provider of the file, without asking any.
+pub(super) async fn check(args: &PortArgs) -> Result<Vec<Finding>, Failure> {
+    let models = match args.models() {
+        Ok(models) => models,
+        Err(failure) => {
+            let next = "correct the file that --providers names";
+            return Ok(vec![Finding::bad("providers", failure.to_string(), next)]);
+        }
+    };
+    let outbound = args.outbound()?;
+    let mut findings = Vec::new();
+    for provider in models.all() {
+        let name = &provider.name;
+        let reached = outbound.check(&provider.base_url).await;
+        let keyed = provider.check_credential().await;
+        findings.push(match (reached, keyed) {
+            (Err(error), _) => Finding::bad(
+                "provider",
+                format!("{name}: {error}"),
+                "correct its base_url, or allow the address with --allow-http",
+            ),
+            (_, Err(error)) => Finding::bad(
+                "provider",
+                format!("{name}: {}", error.message),
+                "correct its credential, or set what it names",
+            ),
+            (Ok(()), Ok(())) => {
+                let prices = match provider.has_prices() {
+                    true => "prices known",
+                    false => "prices unknown, so costs are not shown",
+                };
+                Finding::ok(
+                    "provider",
+                    format!("{name}: {}, {prices}", provider.base_url),
+                )
+            }
+        });
+    }
+    Ok(findings)
+}
