@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use kernel::ids::{Seq, StreamId};
 use kernel::run::{Event, Run};
@@ -26,6 +27,9 @@ struct Inner {
     queue: Notify,
     outbox: Notify,
     feed: Notify,
+    audit: Notify,
+    /// Many entries of a trail have no checkpoint.
+    audit_many: AtomicBool,
     // Held for a map look-up, never across an await.
     watched: Mutex<Watched>,
 }
@@ -91,6 +95,18 @@ impl Hints {
     /// Something may be new in the feed.
     pub fn feed(&self) {
         self.inner.feed.notify_one();
+    }
+
+    /// An entry was written to a trail, perhaps one of many without a checkpoint.
+    pub(crate) fn audit(&self, is_many: bool) {
+        self.inner.audit_many.fetch_or(is_many, Ordering::AcqRel);
+        self.inner.audit.notify_one();
+    }
+
+    /// Waits for an entry of a trail; answers whether there are many.
+    pub(crate) async fn wait_audit(&self) -> bool {
+        self.inner.audit.notified().await;
+        self.inner.audit_many.swap(false, Ordering::AcqRel)
     }
 
     /// Waits for [`Hints::feed`].

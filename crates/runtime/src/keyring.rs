@@ -34,12 +34,15 @@ pub struct Key {
 pub enum Purpose {
     /// Signing the tokens that answer interrupts.
     InterruptTokens,
+    /// Signing the checkpoints of audit trails.
+    AuditCheckpoints,
 }
 
 impl Purpose {
     fn label(self) -> &'static [u8] {
         match self {
             Self::InterruptTokens => b"runwright interrupt tokens 1",
+            Self::AuditCheckpoints => b"runwright audit checkpoints 1",
         }
     }
 }

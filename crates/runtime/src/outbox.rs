@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Map;
 use store::{HoldChange, Outgoing, StoreError};
 
-use crate::access::trail;
+use crate::access::{checkpoints, trail};
 use crate::door::DoorError;
 use crate::engine::Engine;
 
@@ -109,7 +109,9 @@ async fn deliver_one(engine: &Engine, message: &Outgoing) -> Result<(), StoreErr
         Ok(Post::Run(message)) => *message,
         Ok(Post::Audit(AuditMessage { audit })) => {
             let store = engine.inner.door.store();
-            return trail::record(&**store, &message.tenant, audit).await;
+            let uncovered = trail::record(&**store, &message.tenant, audit).await?;
+            engine.door().hints().audit(uncovered >= checkpoints::SOON);
+            return Ok(());
         }
         Err(error) => {
             tracing::error!(id = %message.id, %error, "a message of another format was dropped");

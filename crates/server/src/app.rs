@@ -52,7 +52,7 @@ impl App {
     /// An application that is starting.
     pub fn new(api: Api, gate: Gate, limits: Limits) -> Self {
         Self(Arc::new(Inner {
-            discovery: discovery::document(&limits, &gate, api.engine().models())
+            discovery: discovery::document(&limits, &gate, api.engine().models(), api.audit_key())
                 .to_string()
                 .into(),
             openapi: openapi::document(&routes::all()).to_string().into(),

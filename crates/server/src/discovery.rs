@@ -2,6 +2,8 @@
 
 use kernel::ENGINE_VERSION;
 use kernel::limits::{MAX_LOOP_ITERATIONS, MAX_NODE_EXECUTIONS, MAX_WAIT_MS};
+use runtime::access::checkpoints;
+use runtime::access::signing::PublicKey;
 use runtime::models::{Mode, Provider, Providers};
 use runtime::webhooks::OVERLAP_MS;
 use serde_json::{Map, Value, json};
@@ -18,10 +20,15 @@ const PROTOCOL_VERSION: &str = "1.0";
 const EVENT_LOG_SCHEMA_VERSION: u32 = 2;
 
 /// The document. Families stand at the root; `capabilities` mirrors them for older readers.
-pub(crate) fn document(limits: &Limits, gate: &Gate, models: &Providers) -> Value {
+pub(crate) fn document(
+    limits: &Limits,
+    gate: &Gate,
+    models: &Providers,
+    key: Option<PublicKey>,
+) -> Value {
     let mut families = families(limits);
     let configured = [
-        ("auth", gate.advertised()),
+        ("auth", auth(gate, key)),
         ("production", admission::advertised(limits)),
         ("aiProviders", Some(providers(models))),
         ("providerUsage", Some(usage(models))),
@@ -55,6 +62,25 @@ fn providers(models: &Providers) -> Value {
 /// Every call is counted; what it cost is said where somebody has given prices.
 fn usage(models: &Providers) -> Value {
     json!({ "supported": true, "costEstimates": models.all().any(Provider::has_prices) })
+}
+
+/// Profiles of credentials, and that of the audit trail.
+fn auth(gate: &Gate, key: Option<PublicKey>) -> Option<Value> {
+    let Some(key) = key else {
+        return gate.advertised();
+    };
+    let mut auth = gate.advertised().unwrap_or(json!({ "profiles": [] }));
+    if let Some(profiles) = auth["profiles"].as_array_mut() {
+        profiles.push(json!("openwop-audit-log-integrity"));
+    }
+    auth["auditLogIntegrity"] = json!({
+        "hashChain": true,
+        "checkpointSignatureAlgorithm": "ed25519",
+        "checkpointPublicKey": key.spki(),
+        "checkpointIntervalEntries": checkpoints::INTERVAL_ENTRIES,
+        "checkpointIntervalSeconds": checkpoints::INTERVAL.as_secs(),
+    });
+    Some(auth)
 }
 
 fn families(limits: &Limits) -> Map<String, Value> {
@@ -138,7 +164,7 @@ mod tests {
     #[test]
     fn the_mirror_says_what_the_root_says() {
         let gate = Gate::open_to("acme".into());
-        let document = document(&Limits::default(), &gate, &Providers::default());
+        let document = document(&Limits::default(), &gate, &Providers::default(), None);
         let mirror = document["capabilities"].as_object().unwrap();
         assert!(mirror.contains_key("limits"));
         for (family, value) in mirror {

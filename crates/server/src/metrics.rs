@@ -11,6 +11,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use runtime::access::trail::Lag;
 
 /// Seconds that tell a quick answer from a slow one.
 const BUCKETS: [f64; 10] = [
@@ -91,8 +92,9 @@ impl Metrics {
             .observe(took.as_secs_f64());
     }
 
-    /// Everything as text. `driven` is how many runs this process drives.
-    pub(crate) fn text(&self, driven: usize) -> String {
+    /// Everything as text. `driven` is how many runs this process drives, `lag` how far audit
+    /// trails are behind.
+    pub(crate) fn text(&self, driven: usize, lag: Lag) -> String {
         let mut registry = Registry::with_prefix("runwright");
         registry.register("http_requests", "Requests answered", self.answers.clone());
         registry.register(
@@ -107,6 +109,18 @@ impl Metrics {
         registry.register("http_connections", "Open connections", connections);
         registry.register("http_streams", "Open streams of events", streams);
         registry.register("runs_driven", "Runs this process drives now", driven);
+        let entries = gauge(i64::try_from(lag.entries).unwrap_or(i64::MAX));
+        let oldest = gauge(i64::try_from(lag.oldest_ms / 1_000).unwrap_or(i64::MAX));
+        registry.register(
+            "audit_outbox_entries",
+            "Entries that wait to be written to audit trails",
+            entries,
+        );
+        registry.register(
+            "audit_outbox_oldest_seconds",
+            "For how long the oldest of them has waited",
+            oldest,
+        );
         let mut text = String::new();
         // Writing to a text cannot fail.
         let _ = encode(&mut text, &registry);

@@ -218,6 +218,16 @@ fn schemas() -> Value {
             "type": "object", "required": ["workflows"],
             "properties": { "workflows": { "type": "array", "items": object } },
         },
+        "AuditVerification": {
+            "type": "object", "additionalProperties": false,
+            "required": ["fromSeq", "toSeq", "chainValid", "checkpoints", "anomalies"],
+            "properties": {
+                "fromSeq": { "type": "integer" }, "toSeq": { "type": "integer" },
+                "chainValid": { "type": "boolean" }, "checkpointsValid": { "type": "boolean" },
+                "checkpoints": { "type": "array", "items": object },
+                "anomalies": { "type": "array", "items": object },
+            },
+        },
         "WebhookOrder": {
             "type": "object", "required": ["url", "events"],
             "properties": {

@@ -255,6 +255,7 @@ async fn permit(app: &App, who: &Principal, action: Action, trace: &Trace) -> Re
     let what = match action {
         Action::ReadWorkflows | Action::WriteWorkflows => What::Workflows,
         Action::ManageWebhooks => What::Webhooks,
+        Action::ReadAudit => What::Audit,
         _ => What::Runs,
     };
     let resource = Resource::own(who, what);

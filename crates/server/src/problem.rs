@@ -360,6 +360,7 @@ impl From<ApiError> for Problem {
                 "workflow_not_found",
                 "there is no workflow of this id; GET /v1/workflows lists those there are",
             ),
+            ApiError::NotFound(Thing::Trail) => Self::no_route(),
             ApiError::NotFound(Thing::Webhook) => Self::new(
                 StatusCode::NOT_FOUND,
                 "subscription_not_found",

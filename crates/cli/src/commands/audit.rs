@@ -1,5 +1,7 @@
 //! `runwright audit`: what was done that matters, and by whom.
 
+mod verify;
+
 use clap::Subcommand;
 use kernel::audit::{AuditEvent, Event, Outcome};
 use kernel::ids::TenantId;
@@ -18,6 +20,12 @@ const PAGE: usize = 1_000;
 pub(crate) enum Command {
     /// List what was done, oldest first
     List(Args),
+    /// Print every entry as it is stored, for a copy elsewhere
+    Export(verify::ExportArgs),
+    /// Recompute hashes, roots and signatures, of the store or of an exported file
+    Verify(verify::Args),
+    /// Print the public key that checkpoints are checked with
+    Key,
 }
 
 /// What can be typed.
@@ -25,7 +33,8 @@ pub(crate) enum Command {
 #[command(
     after_help = "The trail has keys that were made, rotated and revoked, workflows that were \
 registered, runs that somebody cancelled, and attempts to administer without the right to. It is \
-a log like every other: `runwright verify` checks its hash chain."
+a log like every other: `runwright verify` checks its hash chain, `runwright audit verify` also its \
+signed checkpoints."
 )]
 pub(crate) struct Args {
     /// The tenant
@@ -39,7 +48,12 @@ pub(crate) struct Args {
 
 /// Does what was asked.
 pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
-    let Command::List(args) = command;
+    let args = match command {
+        Command::List(args) => args,
+        Command::Export(args) => return verify::export(args, session).await,
+        Command::Verify(args) => return verify::run(args, session).await,
+        Command::Key => return verify::key(session),
+    };
     let door = session.read()?;
     let tenant = TenantId::new(&args.tenant);
     let mut data = Data::new();
@@ -70,7 +84,16 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
 }
 
 fn as_json(event: &Event) -> serde_json::Value {
-    let AuditEvent::Recorded(entry) = &event.body;
+    let entry = match &event.body {
+        AuditEvent::Recorded(entry) => entry,
+        AuditEvent::Checkpointed(checkpoint) => {
+            return json!({
+                "seq": event.seq,
+                "recordedAt": event.at.to_string(),
+                "checkpoint": checkpoint,
+            });
+        }
+    };
     json!({
         "seq": event.seq,
         "recordedAt": event.at.to_string(),
@@ -84,7 +107,19 @@ fn as_json(event: &Event) -> serde_json::Value {
 }
 
 fn as_row(event: &Event) -> [String; 6] {
-    let AuditEvent::Recorded(entry) = &event.body;
+    let entry = match &event.body {
+        AuditEvent::Recorded(entry) => entry,
+        AuditEvent::Checkpointed(checkpoint) => {
+            return [
+                event.seq.to_string(),
+                event.at.to_string(),
+                "the engine".into(),
+                "checkpoint".into(),
+                format!("entries up to {}", checkpoint.at_sequence),
+                "signed".into(),
+            ];
+        }
+    };
     let action = serde_json::to_value(entry.action).unwrap_or_default();
     let id = entry.on.id.as_deref().unwrap_or_default();
     [

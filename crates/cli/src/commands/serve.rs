@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use kernel::ids::TenantId;
 use kernel::stream::StreamKind;
-use runtime::access::{AuthOptions, Authenticator};
+use runtime::access::{AuthOptions, Authenticator, checkpoints};
 use runtime::api::Api;
 use runtime::door::Door;
 use runtime::engine::{Engine, EngineOptions, Scope};
@@ -138,6 +138,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     .map_err(|error| Failure::new(io_text(&error)))?;
     engine.start();
     server::deliver_webhooks(&app);
+    checkpoints::keep(&engine);
     tokio::spawn(free_the_lost(engine.clone()));
     let serving = tokio::spawn(listening.serve());
     app.ready();

@@ -352,7 +352,9 @@ impl Fold {
                 let event = trail
                     .fold_content(content)
                     .ok_or_else(|| "an entry of the audit trail does not fold".to_owned())?;
-                let AuditEvent::Recorded(entry) = event.body;
+                let AuditEvent::Recorded(entry) = event.body else {
+                    return Ok(None);
+                };
                 match kept.insert(entry.message) {
                     true => Ok(None),
                     false => Err(format!("entry {} is kept twice", event.seq)),

@@ -5,6 +5,7 @@
 //! `output` for a process that writes much, `models` for
 //! questions to models, `tenants` for a store of several.
 
+mod audit;
 mod crash;
 mod demo;
 mod documents;

@@ -58,6 +58,9 @@ fn help_says_what_there_is_and_how_it_ends() {
         "webhooks deliveries",
         "webhooks delete",
         "audit list",
+        "audit export",
+        "audit verify",
+        "audit key",
     ];
     for command in commands {
         let mut args: Vec<&str> = command.split(' ').collect();

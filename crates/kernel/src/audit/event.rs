@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::digest::Digest;
 use crate::ids::{MessageId, Seq};
 use crate::time::Timestamp;
 
@@ -13,6 +14,10 @@ pub struct Event {
     pub seq: Seq,
     /// When it came here. What it tells of was decided at or before this time.
     pub at: Timestamp,
+    /// The SHA-256 of the entry before this one, as it is stored. The first entry has none, nor
+    /// have those of older builds.
+    #[serde(default, rename = "prevHash", skip_serializing_if = "Option::is_none")]
+    pub prev_hash: Option<Digest>,
     /// What happened.
     #[serde(flatten)]
     pub body: AuditEvent,
@@ -25,6 +30,25 @@ pub enum AuditEvent {
     /// Something was done to the tenant, or refused.
     #[serde(rename = "runwright.audit.recorded")]
     Recorded(Entry),
+    /// The entries since the last checkpoint were signed.
+    #[serde(rename = "runwright.audit.checkpointed")]
+    Checkpointed(Checkpoint),
+}
+
+/// A signed Merkle root over the entries since the checkpoint before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Checkpoint {
+    /// Its id.
+    pub checkpoint: String,
+    /// The last entry it covers, which stands right before its own.
+    pub at_sequence: Seq,
+    /// The root.
+    pub merkle_root: Digest,
+    /// Ed25519 over the 32 bytes of the root, base64.
+    pub signature: String,
+    /// The id of the key of the keyring that the signing key was made of.
+    pub key: String,
 }
 
 /// Who did what to what.

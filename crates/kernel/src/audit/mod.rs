@@ -4,10 +4,14 @@
 //! outbox carries the entry; so nothing is done untold, and nothing told that was not done. An
 //! entry that comes twice is kept once: its batch claims the message id as a unique key.
 //!
-//! A trail only grows, so no state is folded from all of it: the next entry needs the last link
-//! of the chain, which stands with the last record.
+//! A trail only grows, so no state is folded from all of it: the next entry needs the last record
+//! and the index row. Each entry names the hash of the one before it, and from time to time a
+//! checkpoint signs what came since the last one (OpenWOP v1 `auth-profiles.md`,
+//! *openwop-audit-log-integrity*); `integrity` recomputes all of it.
 
 mod event;
+mod integrity;
+mod merkle;
 #[cfg(test)]
 mod tests;
 
@@ -21,10 +25,16 @@ use crate::json;
 use crate::stream::{FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
 use crate::time::Timestamp;
 
-pub use event::{Actor, AuditAction, AuditEvent, Entry, Event, Outcome, Subject};
+pub use event::{Actor, AuditAction, AuditEvent, Checkpoint, Entry, Event, Outcome, Subject};
+pub use integrity::{Anomaly, AnomalyKind, Report, Walk};
+pub use merkle::root as merkle_root;
 
 /// The namespace of unique keys in which a trail claims the messages it has kept.
 pub const KEY_NAMESPACE: &str = "audit";
+
+/// Fields of a trail's index row.
+const ENTRIES: &str = "entries";
+const COVERED: &str = "covered";
 
 /// A message to an audit stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,6 +88,10 @@ pub struct AuditTrail {
     next_seq: Seq,
     chain: Digest,
     at: Timestamp,
+    /// The hash of the last entry.
+    last: Option<Digest>,
+    /// The last entry that a checkpoint covers.
+    covered: Option<Seq>,
 }
 
 impl AuditTrail {
@@ -114,17 +128,22 @@ impl AuditTrail {
             next_seq: 0,
             chain: header.genesis,
             at: header.created_at,
+            last: None,
+            covered: None,
             header,
         }
     }
 
-    /// The fold of a trail, from its last record alone. `None` where that is no event of a trail.
-    pub fn at_end(header: StreamHeader, last: &Record) -> Option<Self> {
+    /// The fold of a trail, from its last record and its index row alone. `None` where that is no
+    /// event of a trail.
+    pub fn at_end(header: StreamHeader, last: &Record, index: &IndexRow) -> Option<Self> {
         let event: Event = serde_json::from_slice(&last.content).ok()?;
         Some(Self {
             next_seq: event.seq + 1,
             chain: last.chain,
             at: event.at,
+            last: Some(Digest::of(&last.content)),
+            covered: index.summary[COVERED].as_u64(),
             header,
         })
     }
@@ -134,20 +153,63 @@ impl AuditTrail {
     pub fn fold_content(&mut self, content: &[u8]) -> Option<Event> {
         let event: Event = serde_json::from_slice(content).ok()?;
         (event.seq == self.next_seq && event.at >= self.at).then_some(())?;
-        self.fold(&event);
-        self.chain = self.chain.chain(content);
+        // Entries of older builds do not name the one before them.
+        let names_another = event.prev_hash.is_some() && event.prev_hash != self.last;
+        (!names_another).then_some(())?;
+        self.fold(&event, content);
         Some(event)
     }
 
-    fn fold(&mut self, event: &Event) {
+    fn fold(&mut self, event: &Event, content: &[u8]) {
         self.next_seq += 1;
         self.at = event.at;
+        self.last = Some(Digest::of(content));
+        self.chain = self.chain.chain(content);
+        if let AuditEvent::Checkpointed(checkpoint) = &event.body {
+            self.covered = Some(checkpoint.at_sequence);
+        }
+    }
+
+    /// How many entries there are.
+    pub fn next_seq(&self) -> Seq {
+        self.next_seq
+    }
+
+    /// The first entry that no checkpoint covers, or that will be.
+    pub fn covered_to(&self) -> Seq {
+        self.covered.map_or(0, |covered| covered + 1)
+    }
+
+    /// How many entries no checkpoint covers, but for that of the last checkpoint itself.
+    pub fn uncovered(&self) -> u64 {
+        let own = u64::from(self.covered.is_some());
+        (self.next_seq - self.covered_to()).saturating_sub(own)
+    }
+
+    /// The same, as an index row of a trail says it.
+    pub fn uncovered_of(index: &IndexRow) -> u64 {
+        let covered = index.summary[COVERED].as_u64();
+        let entries = index.summary[ENTRIES].as_u64().unwrap_or(0);
+        let (to, own) = covered.map_or((0, 0), |covered| (covered + 1, 1));
+        entries.saturating_sub(to + own)
+    }
+
+    /// Decides to keep the signed root over what no checkpoint covers.
+    pub fn checkpoint(self, root: Digest, signature: String, key: &str, now: Timestamp) -> Batch {
+        let at_sequence = self.next_seq.saturating_sub(1);
+        let checkpoint = Checkpoint {
+            checkpoint: format!("{}.{at_sequence}", self.header.stream),
+            at_sequence,
+            merkle_root: root,
+            signature,
+            key: key.to_owned(),
+        };
+        self.append(AuditEvent::Checkpointed(checkpoint), Vec::new(), now)
     }
 
     /// Decides to keep an entry. The batch claims its message id, so that the store refuses to
     /// keep it twice.
-    pub fn record(mut self, entry: Entry, now: Timestamp) -> Batch {
-        let header = (self.next_seq == 0).then(|| self.header.clone());
+    pub fn record(self, entry: Entry, now: Timestamp) -> Batch {
         let claim = KeyClaim {
             namespace: KEY_NAMESPACE.to_owned(),
             key: entry.message.to_string(),
@@ -155,14 +217,20 @@ impl AuditTrail {
             answer: None,
             expires_at: None,
         };
+        self.append(AuditEvent::Recorded(entry), vec![claim], now)
+    }
+
+    fn append(mut self, body: AuditEvent, keys: Vec<KeyClaim>, now: Timestamp) -> Batch {
+        let header = (self.next_seq == 0).then(|| self.header.clone());
         let event = Event {
             seq: self.next_seq,
             at: now.max(self.at),
-            body: AuditEvent::Recorded(entry),
+            prev_hash: self.last,
+            body,
         };
-        self.fold(&event);
         let content = json::canonical(&event);
-        let chain = self.chain.chain(&content);
+        self.fold(&event, &content);
+        let chain = self.chain;
         Batch {
             stream: self.header.stream.clone(),
             tenant: self.header.tenant().clone(),
@@ -171,7 +239,7 @@ impl AuditTrail {
             records: vec![Record { content, chain }],
             index: self.index(),
             timers: Vec::new(),
-            keys: vec![claim],
+            keys,
             outbox: Vec::new(),
             blobs: Vec::new(),
         }
@@ -179,6 +247,11 @@ impl AuditTrail {
 
     /// The index row of this state.
     pub fn index(&self) -> IndexRow {
+        let mut summary = json!({ ENTRIES: self.next_seq });
+        // Left out where there is none, as in rows written before there were checkpoints.
+        if let Some(covered) = self.covered {
+            summary[COVERED] = covered.into();
+        }
         IndexRow {
             kind: StreamKind::Audit,
             workspace: None,
@@ -193,7 +266,7 @@ impl AuditTrail {
             created_at: self.header.created_at,
             updated_at: self.at,
             tags: Vec::new(),
-            summary: json!({ "entries": self.next_seq }),
+            summary,
         }
     }
 }

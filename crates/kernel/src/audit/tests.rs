@@ -16,7 +16,8 @@ fn entry(message: &str) -> Entry {
 fn the_end_of_a_trail_is_all_the_next_entry_needs() {
     let first = AuditTrail::unborn(&"t".into(), Timestamp(5)).record(entry("a"), Timestamp(6));
     let header = first.header().expect("a first batch").clone();
-    let end = AuditTrail::at_end(header.clone(), &first.records()[0]).expect("an event");
+    let end =
+        AuditTrail::at_end(header.clone(), &first.records()[0], first.index()).expect("an event");
     // The clock went back; time in a log does not.
     let second = end.record(entry("b"), Timestamp(2));
     assert!(second.header().is_none());
@@ -59,4 +60,189 @@ fn an_entry_has_one_form() {
         text,
         r#"{"type":"runwright.audit.recorded","data":{"message":"a","decidedAt":1,"action":"key.created","by":{"principal":"cli","issuer":"https://issuer"},"on":{"kind":"key","id":"k"},"outcome":{"as":"denied","needs":"keys:manage"}}}"#
     );
+}
+
+/// A trail of entries with a checkpoint after each `every`, and its records.
+fn trail(entries: u64, every: u64) -> Vec<Record> {
+    let mut records: Vec<Record> = Vec::new();
+    let mut end = AuditTrail::unborn(&"t".into(), Timestamp(5));
+    let header = end.header.clone();
+    let put = |batch: Batch, records: &mut Vec<Record>| {
+        records.extend(batch.records().iter().cloned());
+        let last = records.last().expect("a record");
+        AuditTrail::at_end(header.clone(), last, batch.index()).expect("an event")
+    };
+    for n in 0..entries {
+        end = put(
+            end.record(entry(&n.to_string()), Timestamp(6)),
+            &mut records,
+        );
+        if end.uncovered() == every {
+            let from = usize::try_from(end.covered_to()).expect("small");
+            let leaves: Vec<Digest> = records[from..]
+                .iter()
+                .map(|record| Digest::of(&record.content))
+                .collect();
+            let root = merkle_root(&leaves).expect("leaves");
+            let batch = end.checkpoint(root, "good".into(), "key", Timestamp(7));
+            end = put(batch, &mut records);
+        }
+    }
+    records
+}
+
+fn walk(records: &[Record], from: Seq, to: Seq) -> Report {
+    let genesis = AuditTrail::unborn(&"t".into(), Timestamp(5)).header.genesis;
+    let is_signed = |checkpoint: &Checkpoint| checkpoint.signature == "good";
+    let mut walk = Walk::new(0, from, to, Some(genesis), is_signed);
+    for record in records {
+        walk.entry(&record.content, Some(record.chain));
+    }
+    walk.finish(records.len() as u64)
+}
+
+#[test]
+fn a_trail_that_nobody_changed_verifies_in_whole_and_in_part() {
+    let records = trail(20, 4);
+    let report = walk(&records, 0, 1_000);
+    assert_eq!(report.anomalies, []);
+    // Four entries, then the checkpoint; each further one covers that entry, too.
+    let at: Vec<Seq> = report.checkpoints.iter().map(|it| it.at_sequence).collect();
+    assert_eq!(at, [3, 8, 13, 18, 23]);
+    let report = walk(&records, 5, 13);
+    assert!(report.is_valid() && report.are_checkpoints_valid());
+    assert_eq!((report.checkpoints.len(), report.entries), (2, 9));
+    // From the middle, without what came before.
+    let mut middle = Walk::new(7, 9, 24, Some(records[6].chain), |_| true);
+    for record in &records[7..] {
+        middle.entry(&record.content, Some(record.chain));
+    }
+    let report = middle.finish(25);
+    assert_eq!((report.anomalies.len(), report.checkpoints.len()), (0, 3));
+}
+
+#[test]
+fn each_changed_entry_is_found_and_named() {
+    let whole = trail(20, 4);
+    for (n, at) in (0..whole.len()).zip(0..) {
+        let mut records = whole.clone();
+        let text = String::from_utf8(records[n].content.clone()).expect("text");
+        let changed = text
+            .replace("\"at\":6", "\"at\":5")
+            .replace("\"at\":7", "\"at\":8");
+        assert_ne!(text, changed);
+        records[n].content = changed.into_bytes();
+        let report = walk(&records, 0, Seq::MAX);
+        let found = |kind: &AnomalyKind, at: Seq| {
+            report
+                .anomalies
+                .iter()
+                .any(|it| it.at == at && it.kind == *kind)
+        };
+        assert!(found(&AnomalyKind::HashMismatch, at), "{at}: {report:?}");
+        if n + 1 < records.len() {
+            let expected = Some(Digest::of(&records[n].content));
+            let actual = Some(Digest::of(&whole[n].content));
+            let kind = AnomalyKind::ChainBreak { expected, actual };
+            assert!(found(&kind, at + 1), "{at}: {report:?}");
+        }
+        assert!(!report.is_valid());
+        assert_eq!(
+            report.are_checkpoints_valid(),
+            at == 24,
+            "the last one covers no checkpoint"
+        );
+    }
+}
+
+#[test]
+fn a_chain_that_was_made_anew_does_not_fit_its_checkpoints() {
+    // Somebody changes an entry and recomputes every hash behind it, but cannot sign.
+    let mut records = trail(6, 3);
+    let mut end = AuditTrail::unborn(&"t".into(), Timestamp(5));
+    let header = end.header.clone();
+    for record in &mut records {
+        let event: Event = serde_json::from_slice(&record.content).expect("an event");
+        let batch = match event.body {
+            AuditEvent::Recorded(mut entry) => {
+                entry.by = Actor::new("somebody else");
+                end.record(entry, event.at)
+            }
+            AuditEvent::Checkpointed(it) => {
+                end.checkpoint(it.merkle_root, it.signature, &it.key, event.at)
+            }
+        };
+        *record = batch.records()[0].clone();
+        end = AuditTrail::at_end(header.clone(), record, batch.index()).expect("an event");
+    }
+    let report = walk(&records, 0, Seq::MAX);
+    let kinds: Vec<_> = report
+        .anomalies
+        .iter()
+        .map(|it| (it.at, it.kind.clone()))
+        .collect();
+    let mismatch = |at: Seq| {
+        let checkpoint = format!("{}.{at}", header.stream);
+        (at, AnomalyKind::MerkleMismatch { checkpoint })
+    };
+    assert_eq!(kinds, [mismatch(2), mismatch(6)]);
+}
+
+#[test]
+fn entries_that_are_gone_and_signatures_that_are_wrong_are_named() {
+    let mut records = trail(6, 3);
+    records.remove(1);
+    let report = walk(&records, 0, Seq::MAX);
+    assert!(
+        report
+            .anomalies
+            .iter()
+            .any(|it| it.kind == AnomalyKind::Missing && it.at == 1)
+    );
+
+    let records = trail(6, 3);
+    let mut walk = Walk::new(0, 0, 100, None, |_: &Checkpoint| false);
+    for record in &records {
+        walk.entry(&record.content, None);
+    }
+    let report = walk.finish(records.len() as u64 + 1);
+    let kinds: Vec<_> = report.anomalies.iter().map(|it| &it.kind).collect();
+    assert!(matches!(
+        kinds[..],
+        [
+            AnomalyKind::SignatureInvalid { .. },
+            AnomalyKind::SignatureInvalid { .. },
+            AnomalyKind::Missing
+        ]
+    ));
+}
+
+#[test]
+fn what_an_older_build_wrote_verifies_with_what_came_after() {
+    // Its entries do not name the one before them.
+    let header = AuditTrail::unborn(&"t".into(), Timestamp(5)).header;
+    let mut chain = header.genesis;
+    let mut records = Vec::new();
+    for seq in 0..2 {
+        let event = Event {
+            seq,
+            at: Timestamp(6),
+            prev_hash: None,
+            body: AuditEvent::Recorded(entry(&seq.to_string())),
+        };
+        let content = json::canonical(&event);
+        chain = chain.chain(&content);
+        records.push(Record { content, chain });
+    }
+    let mut index = AuditTrail::at_start(header.clone()).index();
+    index.summary = json!({ "entries": 2 });
+    let end = AuditTrail::at_end(header, &records[1], &index).expect("an event");
+    assert_eq!((end.uncovered(), AuditTrail::uncovered_of(&index)), (2, 2));
+    records.extend(
+        end.record(entry("2"), Timestamp(6))
+            .records()
+            .iter()
+            .cloned(),
+    );
+    assert_eq!(walk(&records, 0, Seq::MAX).anomalies, []);
 }

@@ -9,11 +9,13 @@
 
 mod authenticator;
 mod authorise;
+pub mod checkpoints;
 mod jwt;
 mod keys;
 mod options;
 mod principal;
 mod scopes;
+pub mod signing;
 mod token;
 pub mod trail;
 

@@ -18,21 +18,23 @@ const OUTBOX: usize = 1024;
 /// The same denial is kept once in so many milliseconds, so that nobody fills a disk with them.
 const DENIAL_MS: i64 = 60_000;
 
-/// Keeps an entry on a tenant's trail. One that is there already is not kept again.
+/// Keeps an entry on a tenant's trail. One that is there already is not kept again. Answers how
+/// many entries of the trail no checkpoint covers.
 ///
 /// # Errors
 /// The store's.
-pub async fn record(store: &dyn Store, tenant: &TenantId, entry: Entry) -> Result<(), StoreError> {
+pub async fn record(store: &dyn Store, tenant: &TenantId, entry: Entry) -> Result<u64, StoreError> {
     let mut tries = 0;
     loop {
         let trail = end(store, tenant).await?;
+        let uncovered = trail.uncovered();
         let batch = trail.record(entry.clone(), store.now());
         match store.append(batch, Guard::Outside, HoldChange::Keep).await {
-            Ok(_) => return Ok(()),
+            Ok(_) => return Ok(uncovered + 1),
             Err(StoreError::Conflict(Conflict::Key { namespace, .. }))
                 if namespace == audit::KEY_NAMESPACE =>
             {
-                return Ok(());
+                return Ok(uncovered);
             }
             Err(StoreError::Conflict(_)) if tries < TRIES => tries += 1,
             Err(error) => return Err(error),
@@ -41,7 +43,7 @@ pub async fn record(store: &dyn Store, tenant: &TenantId, entry: Entry) -> Resul
 }
 
 /// The end of a trail, where the next entry goes.
-async fn end(store: &dyn Store, tenant: &TenantId) -> Result<AuditTrail, StoreError> {
+pub(super) async fn end(store: &dyn Store, tenant: &TenantId) -> Result<AuditTrail, StoreError> {
     let stream = AuditTrail::stream(tenant);
     let head = match store.load(&stream, ReadFrom::Seq(Seq::MAX), 0).await {
         Ok(head) => head,
@@ -52,7 +54,7 @@ async fn end(store: &dyn Store, tenant: &TenantId) -> Result<AuditTrail, StoreEr
     let loaded = store.load(&stream, ReadFrom::Seq(last), usize::MAX).await?;
     let record = loaded.records.last();
     record
-        .and_then(|record| AuditTrail::at_end(loaded.header, record))
+        .and_then(|record| AuditTrail::at_end(loaded.header, record, &loaded.index))
         .ok_or_else(|| {
             StoreError::Corrupt(format!("the audit trail of tenant {tenant} does not fold"))
         })
@@ -109,7 +111,31 @@ pub async fn record_denial(
             needs: needs.to_string(),
         },
     };
-    record(store, &principal.tenant, entry).await
+    record(store, &principal.tenant, entry).await.map(drop)
+}
+
+/// What waits in the outbox for a trail: what is done, and not told yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lag {
+    /// Entries that wait, as far as they were counted.
+    pub entries: usize,
+    /// For how long the oldest has, in milliseconds.
+    pub oldest_ms: u64,
+}
+
+/// How far trails are behind what was done.
+///
+/// # Errors
+/// The store's.
+pub async fn lag(store: &dyn Store) -> Result<Lag, StoreError> {
+    let mut lag = Lag::default();
+    for message in store.outbox(OUTBOX).await? {
+        if let Ok(AuditMessage { audit }) = serde_json::from_slice(&message.command) {
+            lag.entries += 1;
+            lag.oldest_ms = lag.oldest_ms.max(store.now().ms_since(audit.decided_at));
+        }
+    }
+    Ok(lag)
 }
 
 /// What an attempt at administering is called on a trail.

@@ -24,6 +24,8 @@ pub enum Thing {
     Webhook,
     /// A question of a run.
     Interrupt,
+    /// An audit trail.
+    Trail,
 }
 
 /// Why the API did not do what was asked. Nothing was written, except where a store error says
@@ -45,6 +47,7 @@ pub enum ApiError {
         Thing::Workflow => "workflow",
         Thing::Webhook => "webhook",
         Thing::Interrupt => "interrupt",
+        Thing::Trail => "audit trail",
     })]
     NotFound(Thing),
     /// It was there and has been erased.

@@ -6,6 +6,7 @@
 //! **Architecture invariant:** nothing here knows of a wire. What comes in is checked for its
 //! meaning, and what goes out is the kernel's own.
 
+mod audit;
 mod cancel;
 mod create;
 mod error;
@@ -21,6 +22,7 @@ mod read;
 mod webhooks;
 mod workflows;
 
+pub use audit::Verified;
 pub use cancel::CancelledOne;
 pub use create::{Created, RunOrder, Twins};
 pub use error::{ApiError, NotNow, Thing};

@@ -73,6 +73,7 @@ impl World {
         let events = trail::read(&*self.store, &self.tenant, 0, 100).await;
         let entry = |event: Event| match event.body {
             kernel::audit::AuditEvent::Recorded(entry) => entry,
+            checkpoint => panic!("{checkpoint:?}"),
         };
         events.expect("a trail").into_iter().map(entry).collect()
     }

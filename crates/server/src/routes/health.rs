@@ -2,6 +2,7 @@
 
 use hyper::header::HeaderValue;
 use hyper::{Method, StatusCode};
+use runtime::access::trail;
 use serde_json::json;
 
 use crate::app::Phase;
@@ -69,7 +70,9 @@ async fn probe(cx: Cx, probe: Probe) -> Result<Reply, Problem> {
 
 async fn metrics(cx: Cx) -> Result<Reply, Problem> {
     let driven = cx.app.api().engine().driving();
-    let text = cx.app.metrics().text(driven);
+    let store = cx.app.api().engine().door().store();
+    let lag = trail::lag(&**store).await?;
+    let text = cx.app.metrics().text(driven, lag);
     let media =
         HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     Ok(Reply::bytes(StatusCode::OK, media, text.into()))

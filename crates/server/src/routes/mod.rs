@@ -1,5 +1,6 @@
 //! The routes, one file per group.
 
+mod audit;
 mod create;
 mod events;
 mod forks;
@@ -26,6 +27,7 @@ pub fn all() -> Vec<Route> {
         webhooks::routes(),
         interrupts::routes(),
         steering::routes(),
+        audit::routes(),
     ]
     .into_iter()
     .flatten()

@@ -96,6 +96,7 @@ impl Host {
         let address = listening.address().unwrap();
         engine.start();
         server::deliver_webhooks(&app);
+        runtime::access::checkpoints::keep(&engine);
         app.ready();
         Self {
             address,

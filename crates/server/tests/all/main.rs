@@ -2,6 +2,7 @@
 
 mod access;
 mod admission;
+mod audit;
 mod client;
 mod creating;
 mod events;

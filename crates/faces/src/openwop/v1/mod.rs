@@ -5,6 +5,7 @@
 //! the protocol goes into open objects only.
 
 mod ancestry;
+mod audit;
 mod diff;
 mod event;
 mod fields;
@@ -16,6 +17,7 @@ mod snapshot;
 mod stream;
 
 pub use ancestry::ancestry;
+pub use audit::audit_verification;
 pub use diff::{Diff, MAX_DIFF_BYTES, MAX_DIFFS};
 pub use event::{EVENT_TYPES, event, event_caused_by, events};
 pub use snapshot::{RUN_STATUSES, open_interrupts, question, snapshot};

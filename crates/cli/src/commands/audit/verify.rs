@@ -1,0 +1,182 @@
+//! `runwright audit verify`, `export` and `key`.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use faces::openwop::v1;
+use kernel::audit::{AnomalyKind, Report, Walk};
+use kernel::ids::{Seq, TenantId};
+use runtime::access::checkpoints::{self, Keys};
+use runtime::access::signing::{PublicKey, Signer};
+use runtime::access::trail;
+use runtime::keyring::FileKeyring;
+use store::{ReadFrom, StoreError};
+
+use crate::data::Data;
+use crate::exit::{Exit, Failure};
+use crate::session::{Form, Session};
+use crate::{style, talk, text};
+
+/// Entries read at a time.
+const PAGE: usize = 1_000;
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+pub(crate) struct ExportArgs {
+    /// The tenant
+    #[arg(long, value_name = "TENANT", default_value = "local")]
+    tenant: String,
+}
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Works without the store on a file that `runwright audit export` made. Keep such a \
+file, and the key that `runwright audit key` prints, where the engine's machine cannot write: \
+whoever has the data folder whole can make another trail and sign it.
+
+Exits with 0 if all is well, 1 if something is wrong."
+)]
+pub(crate) struct Args {
+    /// An exported trail [default: the trail in the store]
+    file: Option<PathBuf>,
+
+    /// The tenant, for the trail in the store
+    #[arg(long, value_name = "TENANT", default_value = "local")]
+    tenant: String,
+
+    /// The key to check signatures with, as `runwright audit key` or the server's capabilities
+    /// have it [default: the keyring of the data folder; for a file, none]
+    #[arg(long, value_name = "KEY", value_parser = public_key)]
+    public_key: Option<PublicKey>,
+}
+
+fn public_key(text: &str) -> Result<PublicKey, &'static str> {
+    PublicKey::read(text).ok_or("a public key is the base64 that `runwright audit key` prints")
+}
+
+/// Prints every entry as it is stored.
+pub(super) async fn export(args: ExportArgs, session: &Session) -> Result<Exit, Failure> {
+    let door = session.read()?;
+    let stream = kernel::audit::AuditTrail::stream(&TenantId::new(&args.tenant));
+    let mut data = Data::new();
+    let mut next = 0;
+    loop {
+        let page = match door.store().load(&stream, ReadFrom::Seq(next), PAGE).await {
+            Ok(page) => page,
+            Err(StoreError::Missing) => break,
+            Err(error) => return Err(error.into()),
+        };
+        for record in &page.records {
+            data.bytes(&record.content)?;
+            data.bytes(b"\n")?;
+        }
+        next += page.records.len() as Seq;
+        if page.records.is_empty() || next >= page.next_seq {
+            break;
+        }
+    }
+    data.done()?;
+    Ok(Exit::Done)
+}
+
+/// Prints the key that signatures are checked with.
+pub(super) fn key(session: &Session) -> Result<Exit, Failure> {
+    let keyring = FileKeyring::new(session.place.keyring());
+    let signer = Signer::of(&keyring).map_err(|error| Failure::new(error.to_string()))?;
+    let mut data = Data::new();
+    data.line(signer.public_key().spki())?;
+    data.done()?;
+    Ok(Exit::Done)
+}
+
+/// Recomputes a trail.
+pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let (report, entries) = match &args.file {
+        Some(file) => {
+            if args.public_key.is_none() {
+                talk::say("signatures are not checked: give the key with --public-key");
+            }
+            read(file, args.public_key)?
+        }
+        None => {
+            let door = session.read()?;
+            let keyring = FileKeyring::new(session.place.keyring());
+            let keys = args.public_key.map_or(Keys::Own(&keyring), Keys::One);
+            let tenant = TenantId::new(&args.tenant);
+            let store = &**door.store();
+            let lag = trail::lag(store).await?;
+            if lag.entries > 0 {
+                let entries = text::count(lag.entries, "entry");
+                let oldest = text::ms(lag.oldest_ms);
+                talk::say(format!(
+                    "{entries} of the store wait to be written, for {oldest}"
+                ));
+            }
+            checkpoints::verify(store, &keys, &tenant, 0, Seq::MAX).await?
+        }
+    };
+    show(&report, entries, session.form)
+}
+
+/// Recomputes an exported trail.
+fn read(path: &Path, key: Option<PublicKey>) -> Result<(Report, Seq), Failure> {
+    let file = File::open(path).map_err(|error| Failure::file(path, &error))?;
+    let is_signed =
+        |checkpoint: &kernel::audit::Checkpoint| key.is_none_or(|key| key.has_signed(checkpoint));
+    let mut walk = Walk::new(0, 0, Seq::MAX, None, is_signed);
+    let mut entries = 0;
+    for line in BufReader::new(file).split(b'\n') {
+        let line = line.map_err(|error| Failure::file(path, &error))?;
+        if line.is_empty() {
+            continue;
+        }
+        walk.entry(&line, None);
+        entries += 1;
+    }
+    Ok((walk.finish(entries), entries))
+}
+
+fn show(report: &Report, entries: Seq, form: Form) -> Result<Exit, Failure> {
+    let mut data = Data::new();
+    if form == Form::Json {
+        let last = entries.saturating_sub(1);
+        data.json(&v1::audit_verification(0, last, report))?;
+    } else {
+        for anomaly in &report.anomalies {
+            let what = match &anomaly.kind {
+                AnomalyKind::ChainBreak { .. } => {
+                    "names another entry than the one before it".to_owned()
+                }
+                AnomalyKind::HashMismatch => "is not the entry that was written".to_owned(),
+                AnomalyKind::Missing => "is not there, or cannot be read".to_owned(),
+                AnomalyKind::MerkleMismatch { .. } => {
+                    "ends what its checkpoint was not made of".to_owned()
+                }
+                AnomalyKind::SignatureInvalid { .. } => {
+                    "has a checkpoint that the key did not sign".to_owned()
+                }
+            };
+            data.line(format!(
+                "{} entry {}: {what}",
+                style::bad("wrong"),
+                anomaly.at
+            ))?;
+        }
+        let of = usize::try_from(entries).unwrap_or(usize::MAX);
+        let verdict = match report.anomalies.len() {
+            0 => style::good("all is well"),
+            n => style::bad(text::count(n, "finding")),
+        };
+        data.line(format!(
+            "{of} entries, {}: {verdict}",
+            text::count(report.checkpoints.len(), "checkpoint")
+        ))?;
+    }
+    data.done()?;
+    match report.is_valid() {
+        true => Ok(Exit::Done),
+        false => Ok(Exit::Found),
+    }
+}

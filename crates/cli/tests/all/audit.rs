@@ -1,0 +1,135 @@
+//! The audit trail of the real program: signed, exported, changed and found out.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use rusqlite::Connection;
+use serde_json::Value;
+
+use crate::serving::*;
+use crate::support::*;
+
+fn audit(lab: &Lab, args: &[&str]) -> Ended {
+    let args: Vec<&str> = ["audit"]
+        .iter()
+        .chain(args)
+        .chain(&["--data", "store"])
+        .copied()
+        .collect();
+    lab.call(&args)
+}
+
+/// What a server answers.
+fn get(url: &str, path: &str) -> Value {
+    let address = url.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    serde_json::from_str(body).unwrap()
+}
+
+/// A store whose trail has entries and a checkpoint, made by a server that has been stopped.
+fn signed() -> (Lab, String) {
+    let lab = lab();
+    for _ in 0..3 {
+        key(&lab, "acme");
+    }
+    let serving = Serving::of(&lab, &[]);
+    // The engine signs what it finds when it starts, or at the latest when it stops.
+    serving.stop();
+    let listed = audit(&lab, &["list", "--tenant", "acme"]).with(0);
+    listed.prints("key.created").prints("checkpoint");
+    let spki = audit(&lab, &["key"]).with(0).stdout.trim().to_owned();
+    (lab, spki)
+}
+
+#[test]
+fn a_trail_is_verified_in_its_store_and_as_a_file_without_it() {
+    let (lab, spki) = signed();
+    let verify = |more: &[&str]| {
+        let args: Vec<&str> = ["verify", "--tenant", "acme"]
+            .iter()
+            .chain(more)
+            .copied()
+            .collect();
+        audit(&lab, &args)
+    };
+    verify(&[])
+        .with(0)
+        .prints("4 entries, 1 checkpoint: all is well");
+    verify(&["--public-key", &spki])
+        .with(0)
+        .prints("all is well");
+    let report = verify(&["--json"]).with(0).json();
+    assert_eq!(report["chainValid"], true);
+    assert_eq!(report["checkpoints"][0]["atSequence"], 2);
+
+    let exported = audit(&lab, &["export", "--tenant", "acme"]).with(0).stdout;
+    let file = lab.write("trail.jsonl", &exported);
+    let file = file.to_str().unwrap();
+    // Elsewhere: no store, no keyring.
+    let elsewhere = Lab::new();
+    let offline = |args: &[&str]| {
+        let args: Vec<&str> = ["audit", "verify"].iter().chain(args).copied().collect();
+        elsewhere.call(&args)
+    };
+    offline(&[file, "--public-key", &spki])
+        .with(0)
+        .prints("all is well");
+    offline(&[file]).with(0).says("signatures are not checked");
+    let other = elsewhere
+        .call(&["audit", "key", "--data", "."])
+        .with(0)
+        .stdout;
+    offline(&[file, "--public-key", other.trim()])
+        .with(1)
+        .prints("wrong entry 2: has a checkpoint that the key did not sign");
+    let changed = exported.replacen("key.created", "key.revoked", 1);
+    let file = lab.write("changed.jsonl", changed);
+    offline(&[file.to_str().unwrap(), "--public-key", &spki])
+        .with(1)
+        .prints("wrong entry 1: names another entry than the one before it")
+        .prints("wrong entry 2: ends what its checkpoint was not made of");
+    offline(&[file.to_str().unwrap(), "--public-key", "MCow"]).with(2);
+}
+
+#[test]
+fn a_changed_row_is_found_and_named() {
+    let (lab, spki) = signed();
+    let store = Connection::open(lab.path().join("store/store.db")).unwrap();
+    let changed = store.execute(
+        "UPDATE events SET content =
+           CAST(replace(CAST(content AS TEXT), 'key.created', 'key.revoked') AS BLOB)
+         WHERE seq = 1 AND stream =
+           (SELECT id FROM streams WHERE name LIKE 'audit-%' AND tenant = 'acme')",
+        [],
+    );
+    assert_eq!(changed.unwrap(), 1);
+    drop(store);
+    let found = audit(&lab, &["verify", "--tenant", "acme", "--public-key", &spki]).with(1);
+    found
+        .prints("wrong entry 1: is not the entry that was written")
+        .prints("wrong entry 2: names another entry than the one before it")
+        .prints("wrong entry 2: ends what its checkpoint was not made of");
+    lab.call(&["verify", "--data", "store"])
+        .with(1)
+        .prints("audit-");
+
+    let serving = Serving::of(&lab, &["--dev", "--tenant", "acme"]);
+    let answer = get(&serving.url, "/v1/audit/verify");
+    assert_eq!(answer["chainValid"], false);
+    let at: Vec<_> = answer["anomalies"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|anomaly| (anomaly["atSeq"].as_u64().unwrap(), anomaly["kind"].as_str()))
+        .collect();
+    assert!(
+        at.contains(&(1, Some("hash-mismatch"))) && at.contains(&(2, None)),
+        "{at:?}"
+    );
+    serving.stop();
+}

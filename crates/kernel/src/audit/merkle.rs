@@ -1,0 +1,45 @@
+//! The Merkle root over entries of a trail, as OpenWOP v1 `auth-profiles.md`,
+//! *openwop-audit-log-integrity*, has it.
+
+use crate::digest::Digest;
+
+/// The root over leaves: a parent is the SHA-256 of the hex texts of its two children, one after
+/// the other; one without a sibling goes up as it is. `None` where there is no leaf.
+pub fn root(leaves: &[Digest]) -> Option<Digest> {
+    let mut level = leaves.to_vec();
+    while level.len() > 1 {
+        let pairs = level.chunks(2);
+        level = pairs
+            .map(|pair| match pair {
+                [left, right] => Digest::of(format!("{left}{right}").as_bytes()),
+                [single] => *single,
+                _ => unreachable!("chunks of two have one or two"),
+            })
+            .collect();
+    }
+    level.first().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaf(text: &str) -> Digest {
+        Digest::of(text.as_bytes())
+    }
+
+    #[test]
+    fn a_root_is_what_its_definition_says() {
+        assert_eq!(root(&[]), None);
+        let [a, b, c] = ["a", "b", "c"].map(leaf);
+        assert_eq!(root(&[a]), Some(a));
+        let ab = leaf(&format!("{a}{b}"));
+        assert_eq!(root(&[a, b]), Some(ab));
+        assert_eq!(root(&[a, b, c]), Some(leaf(&format!("{ab}{c}"))));
+        // By `printf %s $(printf a|sha256sum|cut -c1-64)$(printf b|sha256sum|cut -c1-64)|sha256sum`.
+        assert_eq!(
+            ab.to_string(),
+            "62af5c3cb8da3e4f25061e829ebeea5c7513c54949115b1acc225930a90154da"
+        );
+    }
+}

@@ -1,0 +1,239 @@
+//! Checkpoints of audit trails: made in time, and verified.
+
+use std::time::Duration;
+
+use kernel::audit::{AuditTrail, Checkpoint, Report, Walk, merkle_root};
+use kernel::digest::Digest;
+use kernel::ids::{Seq, StreamId, TenantId};
+use kernel::stream::StreamKind;
+use store::{Guard, HoldChange, ListCursor, ListQuery, ReadFrom, Store, StoreError};
+
+use super::signing::{Signer, is_signed};
+use super::trail;
+use crate::engine::Engine;
+use crate::keyring::Keyring;
+
+/// Entries between two checkpoints at most, as is advertised. [`SOON`] keeps well below it.
+pub const INTERVAL_ENTRIES: u64 = 1_000;
+/// Seconds an entry waits for a checkpoint at most, while an engine runs.
+pub const INTERVAL: Duration = Duration::from_secs(300);
+/// Entries after which a checkpoint is made at once.
+pub(crate) const SOON: u64 = 256;
+/// How long an entry waits for others before a checkpoint is made.
+const LINGER: Duration = Duration::from_secs(2);
+/// Entries read at a time.
+const PAGE: usize = 1_000;
+/// How often a lost race is tried again.
+const TRIES: u32 = 100;
+
+/// Makes checkpoints in time for as long as an engine runs: a moment after an entry was written, at
+/// once after many, and from time to time for what other processes wrote.
+pub fn keep(engine: &Engine) {
+    let engine = engine.clone();
+    engine.inner.tasks.clone().spawn(async move {
+        let drain = engine.inner.shutdown.drain.clone();
+        let hints = engine.door().hints().clone();
+        loop {
+            let keyring = &*engine.inner.ports.keyring;
+            if let Err(error) = cover_all(&**engine.door().store(), keyring).await {
+                tracing::warn!(%error, "no checkpoint of the audit trail was made; trying again");
+            }
+            if drain.is_cancelled() {
+                return;
+            }
+            let is_many = tokio::select! {
+                biased;
+                () = drain.cancelled() => true,
+                is_many = hints.wait_audit() => is_many,
+                () = tokio::time::sleep(INTERVAL / 2) => true,
+            };
+            let linger = async { while !hints.wait_audit().await {} };
+            if !is_many {
+                tokio::select! {
+                    biased;
+                    () = drain.cancelled() => {}
+                    () = linger => {}
+                    () = tokio::time::sleep(LINGER) => {}
+                }
+            }
+        }
+    });
+}
+
+/// Makes the checkpoint of every trail that has entries without one.
+async fn cover_all(store: &dyn Store, keyring: &dyn Keyring) -> Result<(), StoreError> {
+    let mut query = ListQuery {
+        kind: Some(StreamKind::Audit),
+        limit: PAGE,
+        ..ListQuery::default()
+    };
+    loop {
+        let rows = store.list(query.clone()).await?;
+        for row in &rows {
+            if AuditTrail::uncovered_of(&row.index) > 0 {
+                checkpoint(store, keyring, &row.tenant).await?;
+            }
+        }
+        let Some(last) = rows.last().filter(|_| rows.len() == PAGE) else {
+            return Ok(());
+        };
+        query.after = Some(ListCursor {
+            created_at: last.index.created_at,
+            stream: last.stream.clone(),
+        });
+    }
+}
+
+/// Signs what a trail has without a checkpoint. Answers whether there was anything.
+///
+/// # Errors
+/// The store's; `Unavailable` where there is no key.
+pub async fn checkpoint(
+    store: &dyn Store,
+    keyring: &dyn Keyring,
+    tenant: &TenantId,
+) -> Result<bool, StoreError> {
+    let signer = Signer::of(keyring);
+    let signer = signer.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    let mut tries = 0;
+    loop {
+        let end = trail::end(store, tenant).await?;
+        if end.uncovered() == 0 {
+            return Ok(false);
+        }
+        let root = root(store, tenant, end.covered_to(), end.next_seq()).await?;
+        let batch = end.checkpoint(root, signer.sign(&root), signer.key_id(), store.now());
+        match store.append(batch, Guard::Outside, HoldChange::Keep).await {
+            Ok(_) => return Ok(true),
+            Err(StoreError::Conflict(_)) if tries < TRIES => tries += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The Merkle root over a stretch of a trail.
+async fn root(
+    store: &dyn Store,
+    tenant: &TenantId,
+    from: Seq,
+    to: Seq,
+) -> Result<Digest, StoreError> {
+    let stream = AuditTrail::stream(tenant);
+    let mut leaves = Vec::new();
+    let mut next = from;
+    while next < to {
+        let limit = usize::try_from(to - next).unwrap_or(PAGE).min(PAGE);
+        let page = store.load(&stream, ReadFrom::Seq(next), limit).await?;
+        if page.records.is_empty() {
+            break;
+        }
+        next += page.records.len() as u64;
+        leaves.extend(
+            page.records
+                .iter()
+                .map(|record| Digest::of(&record.content)),
+        );
+    }
+    merkle_root(&leaves).ok_or_else(|| {
+        StoreError::Corrupt(format!(
+            "the audit trail of tenant {tenant} has lost entries"
+        ))
+    })
+}
+
+/// What checkpoints are checked with.
+pub enum Keys<'a> {
+    /// The instance's own, by the ids that checkpoints name.
+    Own(&'a dyn Keyring),
+    /// This one.
+    One(super::signing::PublicKey),
+}
+
+impl Keys<'_> {
+    /// Whether a checkpoint is signed.
+    pub fn have_signed(&self, checkpoint: &Checkpoint) -> bool {
+        match self {
+            Self::Own(keyring) => is_signed(*keyring, checkpoint),
+            Self::One(key) => key.has_signed(checkpoint),
+        }
+    }
+}
+
+/// Recomputes a stretch of a trail from what is stored, and how many entries the trail has.
+///
+/// # Errors
+/// The store's.
+pub async fn verify(
+    store: &dyn Store,
+    keys: &Keys<'_>,
+    tenant: &TenantId,
+    from: Seq,
+    to: Seq,
+) -> Result<(Report, Seq), StoreError> {
+    let stream = AuditTrail::stream(tenant);
+    let head = match store.load(&stream, ReadFrom::Seq(Seq::MAX), 0).await {
+        Ok(head) => head,
+        Err(StoreError::Missing) => return Ok((Report::default(), 0)),
+        Err(error) => return Err(error),
+    };
+    let end = head.next_seq;
+    // Far enough back to meet the checkpoint before the first one of the range.
+    let begin = from.saturating_sub(INTERVAL_ENTRIES + SOON).min(end);
+    let chain = match begin.checked_sub(1) {
+        None => Some(head.header.genesis),
+        Some(before) => {
+            let page = store.load(&stream, ReadFrom::Seq(before), 1).await?;
+            page.records.first().map(|record| record.chain)
+        }
+    };
+    let mut walk = Walk::new(begin, from, to, chain, |it| keys.have_signed(it));
+    // One more: the checkpoint of the last entry stands behind it.
+    let stop = to.saturating_add(2).min(end);
+    let mut next = begin;
+    while next < stop {
+        let limit = usize::try_from(stop - next).unwrap_or(PAGE).min(PAGE);
+        let page = match store.load(&stream, ReadFrom::Seq(next), limit).await {
+            Ok(page) => page,
+            // The store says that something is wrong; alone, each entry is shown as it is.
+            Err(StoreError::Corrupt(_)) if limit > 1 => {
+                walk_one_by_one(store, &stream, next, limit, &mut walk).await?;
+                next += limit as u64;
+                continue;
+            }
+            Err(StoreError::Corrupt(_)) => {
+                walk.damaged();
+                next += 1;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        if page.records.is_empty() {
+            break;
+        }
+        for record in &page.records {
+            walk.entry(&record.content, Some(record.chain));
+        }
+        next += page.records.len() as u64;
+    }
+    Ok((walk.finish(stop), end))
+}
+
+async fn walk_one_by_one<F: FnMut(&Checkpoint) -> bool>(
+    store: &dyn Store,
+    stream: &StreamId,
+    from: Seq,
+    count: usize,
+    walk: &mut Walk<F>,
+) -> Result<(), StoreError> {
+    for seq in from..from + count as u64 {
+        match store.load(stream, ReadFrom::Seq(seq), 1).await {
+            Ok(page) => match page.records.first() {
+                Some(record) => walk.entry(&record.content, Some(record.chain)),
+                None => walk.damaged(),
+            },
+            Err(StoreError::Corrupt(_)) => walk.damaged(),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! The signatures of checkpoints: Ed25519 over the 32 bytes of a Merkle root.
+//!
+//! **What this does not promise.** The engine that writes the trail also signs it, with a key of
+//! its own keyring. A checkpoint shows that the entries before it have not been changed by
+//! somebody without that key since it was signed. Whoever has the data folder whole can make another
+//! trail and sign that. Against them only a copy elsewhere helps: keep exported checkpoints, or the
+//! exported trail, where the engine's machine cannot write.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kernel::audit::Checkpoint;
+use kernel::digest::Digest;
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
+
+use crate::keyring::{Key, Keyring, KeyringError, Purpose};
+
+/// What stands before the 32 bytes of a key in SubjectPublicKeyInfo.
+const SPKI: [u8; 12] = [
+    0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
+];
+
+/// Signs checkpoints.
+pub struct Signer {
+    key_id: String,
+    pair: Ed25519KeyPair,
+}
+
+impl Signer {
+    /// With the newest key of a keyring.
+    ///
+    /// # Errors
+    /// The keyring's.
+    pub fn of(keyring: &dyn Keyring) -> Result<Self, KeyringError> {
+        Self::with(&keyring.current()?)
+    }
+
+    fn with(key: &Key) -> Result<Self, KeyringError> {
+        let seed = key.of(Purpose::AuditCheckpoints);
+        let pair = Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|_| {
+            KeyringError::Unavailable("no signing key can be made of its key".to_owned())
+        })?;
+        Ok(Self {
+            key_id: key.id.clone(),
+            pair,
+        })
+    }
+
+    /// The id of the key of the keyring.
+    pub fn key_id(&self) -> &str {
+        &self.key_id
+    }
+
+    /// Signs a root; base64.
+    pub fn sign(&self, root: &Digest) -> String {
+        STANDARD.encode(self.pair.sign(&root.0))
+    }
+
+    /// What others check signatures with.
+    pub fn public_key(&self) -> PublicKey {
+        let mut key = [0; 32];
+        key.copy_from_slice(self.pair.public_key().as_ref());
+        PublicKey(key)
+    }
+}
+
+/// The public half of the key that signs checkpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublicKey([u8; 32]);
+
+impl PublicKey {
+    /// As it is published: base64 of its SubjectPublicKeyInfo in DER.
+    pub fn spki(&self) -> String {
+        STANDARD.encode([&SPKI[..], &self.0].concat())
+    }
+
+    /// Reads what [`PublicKey::spki`] writes. `None` for anything else.
+    pub fn read(text: &str) -> Option<Self> {
+        let bytes = STANDARD.decode(text.trim()).ok()?;
+        let key = bytes.strip_prefix(&SPKI)?;
+        Some(Self(key.try_into().ok()?))
+    }
+
+    /// Whether a checkpoint is signed with this key.
+    pub fn has_signed(&self, checkpoint: &Checkpoint) -> bool {
+        let Ok(signature) = STANDARD.decode(&checkpoint.signature) else {
+            return false;
+        };
+        let key = UnparsedPublicKey::new(&ED25519, &self.0);
+        key.verify(&checkpoint.merkle_root.0, &signature).is_ok()
+    }
+}
+
+/// Whether a checkpoint is signed with the key of the keyring that it names.
+pub(super) fn is_signed(keyring: &dyn Keyring, checkpoint: &Checkpoint) -> bool {
+    let key = keyring.key(&checkpoint.key);
+    let signer = key.and_then(|key| Signer::with(&key));
+    signer.is_ok_and(|signer| signer.public_key().has_signed(checkpoint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyring::FileKeyring;
+
+    #[test]
+    fn a_signature_is_good_for_its_root_and_key_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let keyring = FileKeyring::new(folder.path().join("keyring.json"));
+        let signer = Signer::of(&keyring).expect("a key");
+        let root = Digest::of(b"root");
+        let mut checkpoint = Checkpoint {
+            checkpoint: "c".into(),
+            at_sequence: 0,
+            merkle_root: root,
+            signature: signer.sign(&root),
+            key: signer.key_id().to_owned(),
+        };
+        let key = signer.public_key();
+        assert!(key.has_signed(&checkpoint) && is_signed(&keyring, &checkpoint));
+        assert_eq!(PublicKey::read(&key.spki()), Some(key));
+        assert_eq!(PublicKey::read("MCowBQ"), None);
+        // The same key in every process of the instance.
+        let again = Signer::of(&keyring).expect("a key").public_key();
+        assert_eq!(again, key);
+        let elsewhere = FileKeyring::new(folder.path().join("other.json"));
+        let other = Signer::of(&elsewhere).expect("a key").public_key();
+        assert!(!other.has_signed(&checkpoint) && !is_signed(&elsewhere, &checkpoint));
+        checkpoint.merkle_root = Digest::of(b"another");
+        assert!(!key.has_signed(&checkpoint));
+    }
+}

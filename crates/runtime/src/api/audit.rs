@@ -1,0 +1,51 @@
+//! The audit trail: recomputed for whoever may read it.
+
+use kernel::audit::Report;
+use kernel::ids::Seq;
+
+use super::error::Thing;
+use super::{Api, ApiError};
+use crate::access::checkpoints::{self, Keys};
+use crate::access::{Action, Principal, Resource, What, authorise};
+
+/// What a verification found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// The findings.
+    pub report: Report,
+    /// How many entries the trail has.
+    pub entries: Seq,
+}
+
+impl Api {
+    /// Recomputes a stretch of the tenant's trail from what is stored.
+    ///
+    /// # Errors
+    /// A missing scope, a credential of a workspace, or the store's.
+    pub async fn verify_audit(
+        &self,
+        who: &Principal,
+        from: Seq,
+        to: Seq,
+    ) -> Result<Verified, ApiError> {
+        let trail = Resource::of_tenant(&who.tenant, What::Audit);
+        authorise(who, Action::ReadAudit, &trail)
+            .map_err(|denied| ApiError::denied(denied, Thing::Trail))?;
+        let store = self.door().store();
+        let keys = Keys::Own(&*self.engine.inner.ports.keyring);
+        let (report, entries) = checkpoints::verify(&**store, &keys, &who.tenant, from, to).await?;
+        Ok(Verified { report, entries })
+    }
+
+    /// What checkpoints of this instance are checked with; `None` where there is no key.
+    pub fn audit_key(&self) -> Option<crate::access::signing::PublicKey> {
+        let signer = crate::access::signing::Signer::of(&*self.engine.inner.ports.keyring);
+        match signer {
+            Ok(signer) => Some(signer.public_key()),
+            Err(error) => {
+                tracing::warn!(%error, "the audit trail cannot be signed");
+                None
+            }
+        }
+    }
+}
