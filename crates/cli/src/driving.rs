@@ -20,7 +20,7 @@ const FRAMES_PER_SWEEP: usize = 5;
 /// How long what runs may take to end after the first interrupt.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// The same after a SIGTERM, which whoever sends it follows with a SIGKILL before long.
-const TERM_PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const TERM_PATIENCE: Duration = Duration::from_secs(5);
 
 /// When there is nothing to drive any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ pub(crate) fn waits_for_somebody(run: &Run) -> bool {
 }
 
 /// What asks this process to end.
-struct Interrupts {
+pub(crate) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
@@ -122,7 +122,7 @@ struct Interrupts {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Interrupt {
+pub(crate) enum Interrupt {
     /// Ctrl-C.
     Key,
     /// Another process, or the end of the terminal.
@@ -130,7 +130,7 @@ enum Interrupt {
 }
 
 impl Interrupts {
-    fn new() -> Result<Self, Failure> {
+    pub(crate) fn new() -> Result<Self, Failure> {
         let listen = |kind| {
             signal(kind).map_err(|error| {
                 Failure::new(format!(
@@ -147,7 +147,7 @@ impl Interrupts {
         })
     }
 
-    async fn next(&mut self) -> Interrupt {
+    pub(crate) async fn next(&mut self) -> Interrupt {
         tokio::select! {
             _ = self.interrupt.recv() => Interrupt::Key,
             _ = self.terminate.recv() => Interrupt::Term,
@@ -156,7 +156,7 @@ impl Interrupts {
     }
 
     /// How long what runs may still take, after this interrupt.
-    fn patience(&mut self, interrupt: Interrupt) -> Duration {
+    pub(crate) fn patience(&mut self, interrupt: Interrupt) -> Duration {
         self.seen += 1;
         match (interrupt, self.seen) {
             (Interrupt::Key, 1) => {

@@ -64,4 +64,5 @@ Exit codes:
   0    done
   1    the run failed or was cancelled; a check found something
   2    wrong usage or input, or the system could not do it
+  3    a session is paused; `runwright play --resume` goes on with it
   130  interrupted; what was running is parked and goes on with `runwright resume`";

@@ -17,6 +17,8 @@ pub(crate) enum Exit {
     Done,
     /// The run failed or was cancelled, or a check found something.
     Found,
+    /// A session waits for somebody.
+    Paused,
     /// Wrong usage or input, or the system could not do it.
     Refused,
     /// A signal ended it; what was running is parked.
@@ -28,6 +30,7 @@ impl From<Exit> for ExitCode {
         Self::from(match exit {
             Exit::Done => 0,
             Exit::Found => 1,
+            Exit::Paused => 3,
             Exit::Refused => 2,
             Exit::Interrupted => 130,
         })

@@ -6,6 +6,8 @@ use crate::exit::Failure;
 
 /// The name of the data folder inside a project folder.
 const DATA_FOLDER: &str = ".runwright";
+/// The name of the folder of templates and sessions inside a project folder.
+const WORKFLOW_FOLDER: &str = faces::player::names::FOLDER;
 
 /// Where processes work and where the store lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +23,7 @@ impl Place {
     ///
     /// The project is the folder asked for; else the one that a data folder named `.runwright`
     /// lies in; else the nearest folder, from the current one up, that has a `.runwright`; else
-    /// the current folder.
+    /// the nearest one that has a `.workflow`; else the current folder.
     pub(crate) fn find(project: Option<&Path>, data: Option<&Path>) -> Result<Self, Failure> {
         let here = std::env::current_dir().map_err(|error| {
             Failure::new(format!(
@@ -49,6 +51,10 @@ impl Place {
                 let mut above = here.ancestors();
                 above
                     .find(|folder| folder.join(DATA_FOLDER).is_dir())
+                    .or_else(|| {
+                        here.ancestors()
+                            .find(|folder| folder.join(WORKFLOW_FOLDER).is_dir())
+                    })
                     .unwrap_or(here)
                     .to_owned()
             }

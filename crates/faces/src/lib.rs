@@ -2,6 +2,7 @@
 //!
 //! - [`openwop`]: JSON of the OpenWOP protocol, one folder per major version.
 //! - [`graph`]: a workflow, or a run of it, as a picture.
+//! - [`player`]: workflow templates and the files of their sessions.
 //! - [`transcript`]: an event as one line for a terminal.
 //!
 //! **Architecture invariant:** no HTTP, no storage, no clock. Every function here is a function
@@ -10,5 +11,6 @@
 
 pub mod graph;
 pub mod openwop;
+pub mod player;
 mod record;
 pub mod transcript;

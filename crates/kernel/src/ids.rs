@@ -5,6 +5,8 @@
 //! event ids from (stream, sequence); attempt, interrupt, child and effect ids from (origin run,
 //! node, visit, ordinal), so that a replay of a run names the same things by the same names.
 
+mod outside;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::limits;
+
+pub use outside::{file_name, task_id};
 
 macro_rules! id_type {
     ($(#[$doc:meta])* $name:ident) => {

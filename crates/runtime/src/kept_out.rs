@@ -34,6 +34,7 @@ impl KeptOut {
                 }
             }
             Outcome::Failed { error, .. } => self.error(error),
+            Outcome::Waits { data, .. } => redactor.value(data),
             Outcome::Stopped => {}
         }
     }

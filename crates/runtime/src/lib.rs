@@ -11,6 +11,7 @@ pub mod door;
 mod drive;
 pub mod engine;
 pub mod erase;
+pub mod executors;
 pub mod hints;
 pub mod holder;
 mod holds;

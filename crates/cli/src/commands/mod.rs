@@ -6,6 +6,7 @@ mod demo;
 mod doctor;
 mod drive_args;
 mod keys;
+mod play;
 mod resume;
 mod run;
 pub(crate) mod runs;
@@ -45,6 +46,8 @@ pub(crate) enum Command {
     Demo(demo::Args),
     /// Run a workflow to its end
     Run(run::Args),
+    /// Play workflow templates of coding agents
+    Play(play::Args),
     /// Go on with runs that an engine left unfinished
     Resume(resume::Args),
     /// Serve the OpenWOP protocol over HTTP
@@ -91,6 +94,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
     match command {
         Command::Demo(args) => demo::run(args, session).await,
         Command::Run(args) => run::run(args, session).await,
+        Command::Play(args) => play::run(args, session).await,
         Command::Resume(args) => resume::run(args, session).await,
         Command::Serve(args) => serve::run(args, session).await,
         Command::Runs(command) => runs::dispatch(command, session).await,

@@ -140,6 +140,16 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     server::deliver_webhooks(&app);
     checkpoints::keep(&engine);
     tokio::spawn(free_the_lost(engine.clone()));
+    if session
+        .place
+        .project
+        .join(faces::player::names::FOLDER)
+        .is_dir()
+    {
+        // Sessions that this server goes on with, and answers given to it, are seen on disk.
+        let project = session.place.project.clone();
+        tokio::spawn(super::play::keep_files(engine.door().clone(), project));
+    }
     let serving = tokio::spawn(listening.serve());
     app.ready();
     say_address(session, address)?;

@@ -135,6 +135,15 @@ pub(crate) fn sentence(follower: &Follower, news: &News) -> Option<String> {
                 ),
             )
         }
+        E::InterruptRequested { node_id, data, .. } if data.get("reason").is_some() => {
+            let error = data["error"]["message"].as_str().unwrap_or_default();
+            let text = format!(
+                "{} failed: {}; retry, skip or abort?",
+                name(node_id.as_str()),
+                text::one_line(error, ERROR_WIDTH)
+            );
+            (Mark::Failed, text)
+        }
         E::InterruptRequested {
             node_id, kind, key, ..
         } => {

@@ -2,8 +2,8 @@
 //! `documents` for bad workflows, `running` for runs that end, `reading` for what is told of
 //! them, `steering` for what is done to them, `forks` for runs made of others, `crash` for what a
 //! kill leaves of one run, `load` for many runs under many kills, `race` for two engines at once,
-//! `output` for a process that writes much, `models` for
-//! questions to models, `tenants` for a store of several.
+//! `output` for a process that writes much, `models` for questions to models, `tenants` for a
+//! store of several, `play` for sessions of templates.
 
 mod audit;
 mod crash;
@@ -15,6 +15,7 @@ mod keys;
 mod load;
 mod models;
 mod output;
+mod play;
 mod race;
 mod reading;
 mod running;

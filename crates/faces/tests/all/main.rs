@@ -3,6 +3,7 @@
 
 mod event;
 mod pictures;
+mod player;
 mod samples;
 mod scenarios;
 mod schemas;

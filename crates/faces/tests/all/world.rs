@@ -15,7 +15,9 @@ struct Types;
 
 impl NodeTypes for Types {
     fn kind(&self, type_id: &str) -> Option<NodeKind> {
-        type_id.starts_with("work.").then_some(NodeKind::Work)
+        let is_work = ["work.", "runwright.", "core.noop", "core.merge"];
+        let is_work = is_work.iter().any(|known| type_id.starts_with(known));
+        is_work.then_some(NodeKind::Work)
     }
 
     fn type_ids(&self) -> Vec<String> {
@@ -78,9 +80,14 @@ pub(crate) struct World {
 impl World {
     /// A run that was not asked for yet.
     pub(crate) fn unborn(document: &Value) -> Self {
+        Self::unborn_as("run-1", document)
+    }
+
+    /// The same under an id.
+    pub(crate) fn unborn_as(id: &str, document: &Value) -> Self {
         let plan = plan(document);
         let header = StreamHeader {
-            stream: "run-1".into(),
+            stream: id.into(),
             owner: Owner::tenant("acme"),
             definition: Some(DefinitionRef {
                 workflow: plan.workflow.clone(),

@@ -295,8 +295,12 @@ impl Log<'_> {
         let id = self.id(ix).clone();
         let node = self.plan.node(ix);
         if reason == SkipReason::OnFailure {
-            let failed = matches!(self.place(ix), Place::Ended(Ended::Failed { .. }));
-            self.require(failed && node.on_failure == OnFailure::Skip, || {
+            let fits = match node.on_failure {
+                OnFailure::Skip => matches!(self.place(ix), Place::Ended(Ended::Failed { .. })),
+                OnFailure::Ask => self.is_answered(ix),
+                OnFailure::Fail => false,
+            };
+            self.require(fits, || {
                 format!("{id} is skipped for a failure that does not count as a skip")
             });
             self.run.unhandled = None;
@@ -423,22 +427,29 @@ impl Log<'_> {
         self.require(!self.run.is_stopping(), || {
             format!("{id} is tried again although the run is stopping")
         });
+        let is_asked_for = self.is_answered(ix);
         match self.place(ix).clone() {
             Place::Attempt { attempt, .. } => self.require(next == attempt + 1, || {
                 format!("{id} is tried again as attempt {next} after {attempt}")
             }),
             place => self.violation(format!("{id} is tried again but is {place:?}")),
         }
-        self.require(error.retryable != Some(false), || {
+        let is_by_itself = !is_asked_for || self.plan.node(ix).on_failure != OnFailure::Ask;
+        self.require(error.retryable != Some(false) || !is_by_itself, || {
             format!("{id} is tried again after an error that no retry can help")
         });
         let node = &mut self.nodes[ix.index()];
         node.retries += 1;
         node.place = Place::Between { next };
         let (retries, max) = (node.retries, self.plan.node(ix).retry.max_retries);
-        self.require(retries <= max, || {
+        self.require(retries <= max || !is_by_itself, || {
             format!("{id} is tried again {retries} times, allowed are {max}")
         });
+    }
+
+    /// Whether a question of the attempt under way has its answer.
+    fn is_answered(&self, ix: NodeIx) -> bool {
+        matches!(self.place(ix), Place::Attempt { waits_for, .. } if waits_for.is_answered())
     }
 
     fn restarted(&mut self, ix: NodeIx, attempt: u32, restarts: u32) {

@@ -201,6 +201,9 @@ pub enum OnFailure {
     Fail,
     /// The node counts as skipped and the run goes on.
     Skip,
+    /// Somebody is asked: try again, count it as skipped, or fail. Of work nodes only; a control
+    /// node fails.
+    Ask,
 }
 
 /// Where the value of an input port comes from.

@@ -270,6 +270,14 @@ pub enum Outcome {
         #[serde(default)]
         spent: BTreeMap<String, u64>,
     },
+    /// It has handed its work to somebody outside, who says by this name how that ended: with
+    /// `{"outputs": {…}}` or `{"error": {"code": …, "message": …}}`.
+    Waits {
+        /// The name of the signal.
+        key: String,
+        /// What is waited for, for people.
+        data: Value,
+    },
     /// It was stopped because the run no longer wants it.
     Stopped,
 }
@@ -599,6 +607,9 @@ impl Command {
     }
 }
 
+/// The kind of interrupt by which work that was left to somebody outside ends.
+pub(crate) const OUTSIDE: &str = "external-event";
+
 /// Reads an outcome back from the leading events of its batch.
 fn outcome_from_log(observed: &[Event]) -> Option<Outcome> {
     let (last, before) = observed.split_last()?;
@@ -632,6 +643,19 @@ fn outcome_from_log(observed: &[Event]) -> Option<Outcome> {
         }
         | RunEvent::NodeFailed { error, .. } => Some(Outcome::Failed {
             error: error.clone(),
+            artifacts: completion.artifacts,
+            usage: completion.usage,
+            spent: completion.spent,
+        }),
+        RunEvent::InterruptRequested {
+            kind, key, data, ..
+        } if kind == OUTSIDE => Some(Outcome::Waits {
+            key: key.clone(),
+            data: data.clone(),
+        }),
+        // What becomes of a failure was asked.
+        RunEvent::InterruptRequested { data, .. } => Some(Outcome::Failed {
+            error: serde_json::from_value(data.get("error")?.clone()).ok()?,
             artifacts: completion.artifacts,
             usage: completion.usage,
             spent: completion.spent,

@@ -1,5 +1,6 @@
 //! A holder that drives a run to its end, whatever state it finds it in.
 
+use kernel::definition::NodeKind;
 use kernel::run::event::{ChildStatus, DrainPolicy};
 use kernel::run::state::Phase;
 use kernel::run::{Command, Found, Outcome, schedule};
@@ -85,7 +86,10 @@ impl World {
             // Every gate of the scenes takes one of these two; votes come from one voter each.
             let listed = open.data["approversList"][0].as_str();
             let voter = listed.map_or_else(|| format!("voter-{}", open.votes.len()), str::to_owned);
+            let is_work = self.run.plan.nodes[open.node as usize].kind == NodeKind::Work;
             let value = match open.kind.as_str() {
+                "custom" if is_work => json!({ "action": "skip" }),
+                "external-event" if is_work => json!({ "outputs": { "n": 2 } }),
                 "clarification" => json!({ "answers": { "q1": "blue", "q2": 3, "answer": "a" } }),
                 "low-confidence" => json!({ "action": "accept" }),
                 "approval" => json!({ "action": "accept", "voter": voter }),

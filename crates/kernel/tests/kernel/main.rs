@@ -12,6 +12,7 @@ mod notation;
 mod scenes;
 mod world;
 
+mod asking;
 mod bounds;
 mod budget;
 mod cancel;

@@ -51,6 +51,12 @@ pub(crate) fn all() -> Vec<Scene> {
         scene("timers", TIMERS, Policy::default(), timers),
         scene("interrupts", INTERRUPTS, Policy::default(), interrupts),
         scene("approvals", APPROVALS, Policy::default(), approvals),
+        scene(
+            "asking",
+            crate::asking::SCENE,
+            Policy::default(),
+            crate::asking::scene,
+        ),
         scene("questions", QUESTIONS, Policy::default(), questions),
         scene("pauses", "a -> b -> c\nd", Policy::default(), pauses),
         scene(

@@ -77,11 +77,33 @@ impl Driver {
             let mut learn = |clear: &Value| self.kept_out.learn(clear);
             let opened = (started.inputs.values_mut())
                 .try_for_each(|value| seal.open_all(value, &mut learn));
-            match opened {
+            match opened
+                .map_err(NodeError::from)
+                .and_then(|()| self.within_budget(&type_id))
+            {
                 Ok(()) => self.spawn(&type_id, started),
-                Err(error) => self.refuse(started, error.into()),
+                Err(error) => self.refuse(started, error),
             }
         }
+    }
+
+    /// Whether there is something left of what a node spends.
+    fn within_budget(&self, type_id: &str) -> Result<(), NodeError> {
+        let node = self.engine.inner.registry.get(type_id);
+        let Some(budget) = self.run().facts().map(|facts| &facts.budget) else {
+            return Ok(());
+        };
+        for dimension in node.iter().flat_map(|node| node.spends()) {
+            let (used, limit) = (budget.committed(dimension), budget.limits.get(*dimension));
+            if let Some(limit) = limit.filter(|limit| used >= **limit) {
+                let text = format!(
+                    "the budget of the run is used up: {used} of {limit} {dimension}; skip the \
+                     node, abort, or begin again with a larger budget"
+                );
+                return Err(NodeError::new("budget_exhausted", text).fatal());
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn seal(&self) -> Seal {

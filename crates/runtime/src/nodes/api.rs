@@ -61,6 +61,12 @@ pub trait WorkNode: Send + Sync + 'static {
         false
     }
 
+    /// The dimensions of the run's budget that an attempt spends from. Where one of them is used
+    /// up, no attempt begins.
+    fn spends(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Runs one attempt to its end. Watches `cx.stop`: when it fires, everything the attempt
     /// started is stopped before this returns (with [`Outcome::Stopped`]).
     async fn run(&self, started: Started, cx: NodeContext) -> Outcome;

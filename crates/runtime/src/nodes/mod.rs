@@ -10,11 +10,13 @@ mod http;
 mod identity;
 mod model;
 mod noop;
+mod play;
 mod process;
 mod registry;
 mod template;
 mod transform;
 
 pub use api::*;
+pub use play::{SESSIONS, result as play_result};
 pub use process::{Cwd, ProcessHost};
 pub use registry::Registry;

@@ -12,6 +12,7 @@
 mod config;
 mod output;
 mod schema;
+mod tee;
 
 use std::collections::BTreeMap;
 
@@ -24,9 +25,12 @@ use tokio::io::AsyncReadExt;
 
 use super::{NodeContext, Ports, Repeat, Started, WorkNode};
 use crate::supervisor::{End, ExitRecord, Finish, NotStarted, Running, Seen, Stream};
-use config::{Config, KeepOutput, OutputFormat, RepeatWord};
+pub(super) use config::Config;
 pub use config::{Cwd, ProcessHost};
-use output::{Interrupted, Output};
+use config::{KeepOutput, OutputFormat, RepeatWord};
+pub(super) use output::Interrupted;
+use output::Output;
+pub(super) use tee::Tee;
 
 /// Bytes of standard output that are read as JSON: the value becomes part of one event.
 const MAX_JSON_BYTES: u64 = 4 << 20;
@@ -97,17 +101,7 @@ impl Process {
                 format!("no supervisor could be started: {error}"),
             )
         })?;
-        let outputs = Outputs {
-            stdout: Output::new(Stream::Stdout, config.capture_bytes, config.log_bytes),
-            stderr: Output::new(Stream::Stderr, config.capture_bytes, config.log_bytes),
-        };
-        let mut attempt = Attempt {
-            config: &config,
-            cx,
-            program,
-            running,
-            outputs,
-        };
+        let mut attempt = Attempt::new(&config, cx, program, running);
         match attempt.follow().await {
             Ok(finish) => attempt.conclude(finish).await,
             Err(Interrupted) => {
@@ -133,17 +127,63 @@ impl Outputs {
 }
 
 /// A process that was started.
-struct Attempt<'a> {
+pub(super) struct Attempt<'a> {
     config: &'a Config,
     cx: &'a NodeContext,
     program: String,
     running: Running,
     outputs: Outputs,
+    tee: Option<Tee>,
+}
+
+impl<'a> Attempt<'a> {
+    /// A process that is about to be followed.
+    pub(super) fn new(
+        config: &'a Config,
+        cx: &'a NodeContext,
+        program: String,
+        running: Running,
+    ) -> Self {
+        let output = |stream| Output::new(stream, config.capture_bytes, config.log_bytes);
+        Self {
+            outputs: Outputs {
+                stdout: output(Stream::Stdout),
+                stderr: output(Stream::Stderr),
+            },
+            config,
+            cx,
+            program,
+            running,
+            tee: None,
+        }
+    }
+
+    /// The same with its outputs written to a file as they come.
+    pub(super) fn with_tee(self, tee: Tee) -> Self {
+        Self {
+            tee: Some(tee),
+            ..self
+        }
+    }
 }
 
 impl Attempt<'_> {
+    /// Ends the process and everything it started.
+    pub(super) async fn stop(self) {
+        self.running.stop().await;
+    }
+
+    /// The beginning of an output as text, and whether there was more.
+    pub(super) fn captured(&self, stream: Stream) -> (String, bool) {
+        let output = match stream {
+            Stream::Stdout => &self.outputs.stdout,
+            Stream::Stderr => &self.outputs.stderr,
+        };
+        (output.captured(), output.is_truncated())
+    }
+
     /// Follows the process to its end.
-    async fn follow(&mut self) -> Result<Finish, Interrupted> {
+    pub(super) async fn follow(&mut self) -> Result<Finish, Interrupted> {
         let cx = self.cx;
         let finish = loop {
             let due = [self.outputs.stdout.due(), self.outputs.stderr.due()];
@@ -156,7 +196,12 @@ impl Attempt<'_> {
                 },
                 seen = self.running.next() => match seen {
                     Seen::Started { .. } => {}
-                    Seen::Output(stream, bytes) => self.outputs.of(stream).take(&bytes, cx).await?,
+                    Seen::Output(stream, bytes) => {
+                        if let Some(tee) = &mut self.tee {
+                            tee.take(stream, &bytes);
+                        }
+                        self.outputs.of(stream).take(&bytes, cx).await?;
+                    }
                     Seen::Finished(finish) => break finish,
                 },
             }
@@ -189,6 +234,9 @@ impl Attempt<'_> {
             };
             let mut file = file.take(record.written(stream).bytes);
             while let Ok(length @ 1..) = file.read(&mut buffer).await {
+                if let Some(tee) = &mut self.tee {
+                    tee.take(stream, &buffer[..length]);
+                }
                 self.outputs
                     .of(stream)
                     .take(&buffer[..length], self.cx)
@@ -198,25 +246,32 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// What the end of the process means.
-    async fn conclude(self, finish: Finish) -> Result<Outcome, NodeError> {
-        let record = match finish {
-            Finish::Ended(record) | Finish::Adopted(record) => record,
-            Finish::Stopped => return Ok(Outcome::Stopped),
+    /// How the process ended; `None` when it was stopped.
+    pub(super) fn record(&self, finish: Finish) -> Result<Option<ExitRecord>, NodeError> {
+        match finish {
+            Finish::Ended(record) | Finish::Adopted(record) => Ok(Some(record)),
+            Finish::Stopped => Ok(None),
             Finish::NotStarted { reason, message } => {
-                return Err(not_started(reason, &message, &self.program));
+                Err(not_started(reason, &message, &self.program))
             }
             Finish::OutputLost(why) => {
                 let text = format!("`{}` was stopped: {why}", self.program);
-                return Err(NodeError::new("output_not_kept", text));
+                Err(NodeError::new("output_not_kept", text))
             }
             Finish::SupervisorLost => {
                 let text = format!(
                     "the supervisor of `{}` was killed; everything it had started was ended",
                     self.program
                 );
-                return Err(NodeError::new("supervisor_lost", text));
+                Err(NodeError::new("supervisor_lost", text))
             }
+        }
+    }
+
+    /// What the end of the process means.
+    async fn conclude(self, finish: Finish) -> Result<Outcome, NodeError> {
+        let Some(record) = self.record(finish)? else {
+            return Ok(Outcome::Stopped);
         };
         let artifacts = self.keep_outputs().await?;
         let outputs = match self.failure(&record) {
@@ -268,7 +323,8 @@ impl Attempt<'_> {
         Ok(artifacts)
     }
 
-    fn failure(&self, record: &ExitRecord) -> Option<NodeError> {
+    /// Why the process counts as failed, if it does.
+    pub(super) fn failure(&self, record: &ExitRecord) -> Option<NodeError> {
         let program = &self.program;
         let last = self.outputs.stderr.last_lines(QUOTED_LINES);
         let said = match last.is_empty() {
@@ -347,7 +403,7 @@ impl Attempt<'_> {
 }
 
 impl Config {
-    fn of(config: &Value) -> Result<Self, NodeError> {
+    pub(super) fn of(config: &Value) -> Result<Self, NodeError> {
         serde_json::from_value(config.clone())
             .map_err(|error| NodeError::new("invalid_config", error.to_string()).fatal())
     }
@@ -379,7 +435,7 @@ fn not_started(reason: NotStarted, message: &str, program: &str) -> NodeError {
 }
 
 /// The program's name for messages; never an argument, which may hold anything.
-fn shown(argv: &[String]) -> String {
+pub(super) fn shown(argv: &[String]) -> String {
     let name = argv.first().map(String::as_str).unwrap_or_default();
     match name.char_indices().nth(100) {
         Some((cut, _)) => format!("{}…", &name[..cut]),

@@ -14,6 +14,7 @@ use super::http::Http;
 use super::identity::Identity;
 use super::model::Model;
 use super::noop::Noop;
+use super::play::Play;
 use super::process::{Process, ProcessHost};
 use super::transform::Transform;
 use super::{Repeat, WorkNode};
@@ -40,6 +41,7 @@ impl Registry {
         nodes.extend(Noop::all().map(|node| Arc::new(node) as Arc<dyn WorkNode>));
         nodes.push(Arc::new(Identity));
         nodes.push(Arc::new(Fail));
+        nodes.extend(Play::all(&host).map(|node| Arc::new(node) as Arc<dyn WorkNode>));
         nodes.push(Arc::new(Process::new(host)));
         nodes.push(Arc::new(Http));
         nodes.extend(Model::all().map(|node| Arc::new(node) as Arc<dyn WorkNode>));

@@ -106,6 +106,12 @@ impl Supervisor {
         }
     }
 
+    /// A file in the directory of an attempt, which its process may write. It is there as long as
+    /// the run is not settled.
+    pub fn file(&self, run: &StreamId, key: &AttemptKey, name: &str) -> PathBuf {
+        self.attempt(run, key).path().join(name)
+    }
+
     fn attempt(&self, run: &StreamId, key: &AttemptKey) -> AttemptDir {
         AttemptDir::new(
             self.dir

@@ -224,9 +224,11 @@ fn settings(node: &Fields<'_>) -> NodeSettings {
     })
     .filter(|&ms| ms > 0);
     settings.max_retries = retries(&fields, "maxRetries");
-    if fields.word("onFailure", &["fail", "skip"]) == Some("skip") {
-        settings.on_failure = OnFailure::Skip;
-    }
+    settings.on_failure = match fields.word("onFailure", &["fail", "skip", "ask"]) {
+        Some("skip") => OnFailure::Skip,
+        Some("ask") => OnFailure::Ask,
+        _ => OnFailure::Fail,
+    };
     let Some(value) = fields.get("retry") else {
         return settings;
     };

@@ -69,6 +69,7 @@ impl Decision {
                 self.report(ix, attempt, artifacts, usage, spent);
                 self.fail_attempt(ix, error.clone());
             }
+            Outcome::Waits { key, data } => self.wait_outside(ix, key, data)?,
             Outcome::Stopped => {
                 if !self.is_stopping() {
                     return Err(Rejection::StaleAttempt);

@@ -3,11 +3,13 @@
 use serde_json::{Map, Value, json};
 
 use super::Decision;
+use super::failures::{self, Choice};
 use crate::control::approval::{self, Answer, OnTimeout, Terms, Verdict};
 use crate::control::decision::Decided;
 use crate::control::{answer, clarification};
 use crate::definition::{ControlKind, NodeIx, NodeKind};
 use crate::run::capacity::Answerer;
+use crate::run::command::Outcome;
 use crate::run::event::{ApprovalAction, NodeError, RunEvent, Vote};
 use crate::run::rejection::Rejection;
 use crate::run::state::OpenInterrupt;
@@ -28,6 +30,10 @@ pub(super) enum Reply {
     Confirmed(Decided),
     /// A decision is not to be carried out.
     Refused,
+    /// What becomes of a failed work node.
+    Choice(Choice),
+    /// How the work ended that a node left to somebody outside.
+    Ended(Outcome),
 }
 
 impl Reply {
@@ -62,6 +68,10 @@ impl Decision {
             }
             NodeKind::Control(ControlKind::Supervisor | ControlKind::Dispatch) => {
                 self.judge_doubt(open, value, who)
+            }
+            NodeKind::Work => {
+                answer::check(node, open, value, who)?;
+                failures::judge(open, value)
             }
             _ => answer::check(node, open, value, who).map(|()| Reply::Value),
         }
@@ -108,6 +118,20 @@ impl Decision {
                 self.resolved(open, value, by);
                 self.resumed(open);
                 self.refused(ix);
+            }
+            Reply::Choice(choice) => {
+                self.resolved(open, value, by);
+                self.resumed(open);
+                self.choose(open, choice);
+            }
+            Reply::Ended(outcome) => {
+                self.resolved(open, value, by);
+                self.resumed(open);
+                match outcome {
+                    Outcome::Completed(completion) => self.complete(ix, completion.outputs, None),
+                    Outcome::Failed { error, .. } => self.fail_attempt(ix, error),
+                    Outcome::Waits { .. } | Outcome::Stopped => {}
+                }
             }
             Reply::Asked => {
                 let vote = Vote {

@@ -8,6 +8,7 @@ mod attempts;
 mod children;
 mod create;
 mod ending;
+mod failures;
 mod fork;
 mod gates;
 mod interrupts;

@@ -301,7 +301,7 @@ impl Decision {
         let node = plan.node(ix);
         let error = bounded(error);
         let state = &self.facts().nodes[ix.index()];
-        let (visit, retries, attempts) = (state.visit, state.retries, state.attempts);
+        let (visit, retries) = (state.visit, state.retries);
         let may_retry = error.retryable != Some(false)
             && retries < node.retry.max_retries.min(limits::MAX_ATTEMPTS)
             && !self.is_stopping();
@@ -325,6 +325,18 @@ impl Decision {
             }
             return;
         }
+        if node.on_failure == OnFailure::Ask && node.kind == NodeKind::Work && !self.is_stopping() {
+            return self.ask_about_failure(ix, error);
+        }
+        self.fail_node(ix, error);
+    }
+
+    /// A visit ends in an error that no attempt follows.
+    pub(super) fn fail_node(&mut self, ix: NodeIx, error: NodeError) {
+        let plan = self.run.plan.clone();
+        let node = plan.node(ix);
+        let state = &self.facts().nodes[ix.index()];
+        let (visit, attempts) = (state.visit, state.attempts);
         let (declined, broken) = self.decline(ix, None, Just::Failed(&error));
         self.emit(RunEvent::NodeFailed {
             node_id: node.id.clone(),
@@ -434,7 +446,7 @@ impl Decision {
     }
 
     /// The first outcome of a batch is what was observed; later ones are consequences.
-    fn end_observation_once(&mut self) {
+    pub(super) fn end_observation_once(&mut self) {
         if self.observed == 0 {
             self.end_observation();
         }

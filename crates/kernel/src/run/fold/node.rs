@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{EXPIRED, round_of, set_timer, take_signal, withdraw_question};
 use crate::definition::{ControlKind, NodeKind, PlanNode};
 use crate::ids::{InterruptId, NodeId};
+use crate::run::command::OUTSIDE;
 use crate::run::event::{ApprovalAction, ChainPhase, RunEvent};
 use crate::run::state::{
     Ballot, Child, Closed, Facts, NodeRun, NodeStatus, OpenInterrupt, Run, RunState, timer,
@@ -193,9 +194,15 @@ impl Run {
             RunEvent::NodeSuspended {
                 node_id,
                 interrupt_id,
+                kind,
                 ..
             } => {
+                let plan = self.plan.clone();
                 let (ix, facts) = self.node(node_id)?;
+                if plan.node(ix).kind == NodeKind::Work && kind != OUTSIDE {
+                    // Its attempt is over; what is waited for is what becomes of the failure.
+                    facts.timers.remove(&timer::timeout(node_id));
+                }
                 let node = &mut facts.nodes[ix.index()];
                 if let NodeStatus::InFlight { attempt, .. } = node.status {
                     let interrupt = interrupt_id.clone();

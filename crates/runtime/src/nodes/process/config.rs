@@ -26,31 +26,31 @@ const DEFAULT_INHERITED: [&str; 10] = [
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Config {
-    pub argv: Vec<Argument>,
-    pub cwd: Option<String>,
+pub(in crate::nodes) struct Config {
+    pub(super) argv: Vec<Argument>,
+    pub(super) cwd: Option<String>,
     #[serde(default)]
-    pub env: BTreeMap<String, Argument>,
-    pub inherit_env: Option<Vec<String>>,
+    pub(super) env: BTreeMap<String, Argument>,
+    pub(super) inherit_env: Option<Vec<String>>,
     #[serde(default)]
-    pub secret_env: BTreeMap<String, String>,
-    pub stdin: Option<Stdin>,
-    pub timeout_ms: Option<u64>,
-    pub grace_ms: Option<u64>,
+    pub(super) secret_env: BTreeMap<String, String>,
+    pub(super) stdin: Option<Stdin>,
+    pub(super) timeout_ms: Option<u64>,
+    pub(super) grace_ms: Option<u64>,
     #[serde(default)]
-    pub repeat: RepeatWord,
+    pub(super) repeat: RepeatWord,
     #[serde(default = "zero_only")]
-    pub success_codes: Vec<i32>,
+    pub(super) success_codes: Vec<i32>,
     #[serde(default)]
-    pub output_format: OutputFormat,
+    pub(super) output_format: OutputFormat,
     #[serde(default = "default_capture")]
-    pub capture_bytes: usize,
+    pub(super) capture_bytes: usize,
     #[serde(default = "default_log")]
-    pub log_bytes: u64,
+    pub(super) log_bytes: u64,
     #[serde(default)]
-    pub keep_output: KeepOutput,
+    pub(super) keep_output: KeepOutput,
     #[serde(default = "default_output_limit")]
-    pub max_output_bytes: u64,
+    pub(super) max_output_bytes: u64,
 }
 
 /// A text with places for inputs, or an input as a whole.
@@ -316,7 +316,10 @@ fn template(text: &str) -> Result<Template, NodeError> {
     Template::parse(text).map_err(|message| NodeError::new("invalid_config", message).fatal())
 }
 
-fn without_nul(text: String, what: impl Fn() -> String) -> Result<String, NodeError> {
+pub(in crate::nodes) fn without_nul(
+    text: String,
+    what: impl Fn() -> String,
+) -> Result<String, NodeError> {
     if text.contains('\0') {
         let text = format!(
             "{} holds a NUL character, which no process can be given",

@@ -18,7 +18,7 @@ const TAIL_BYTES: usize = 2 << 10;
 
 /// The attempt is to stop: it was asked to, or its holder lost the run.
 #[derive(Debug)]
-pub(super) struct Interrupted;
+pub(in crate::nodes) struct Interrupted;
 
 /// One output of a process.
 pub(super) struct Output {

@@ -1,0 +1,61 @@
+//! Questions to whoever sits at the terminal.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use tokio::sync::oneshot;
+
+use crate::style;
+
+/// Whether somebody sits there who can be asked.
+pub(super) fn somebody() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// A line as it was typed; `None` at the end of the input. The thread that reads ends with the
+/// program, so that nobody has to press a key for it to end.
+pub(super) fn line(prompt: &str) -> oneshot::Receiver<Option<String>> {
+    let (sender, receiver) = oneshot::channel();
+    let mut stderr = anstream::stderr();
+    let _ = write!(stderr, "{prompt}");
+    let _ = stderr.flush();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = io::stdin().lock().read_line(&mut line);
+        let line = match read {
+            Ok(1..) => Some(line.trim().to_owned()),
+            Ok(0) | Err(_) => None,
+        };
+        let _ = sender.send(line);
+    });
+    receiver
+}
+
+/// One of several answers, by a letter or the word.
+pub(super) fn choices(words: &[&str]) -> String {
+    let word = |word: &&str| {
+        let (first, rest) = word.split_at(1);
+        format!("{}{rest}", style::strong(format!("[{first}]")))
+    };
+    words.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// The word that an answer means.
+pub(super) fn meant<'a>(answer: &str, words: &[&'a str]) -> Option<&'a str> {
+    let answer = answer.to_ascii_lowercase();
+    let fits = |word: &&&str| !answer.is_empty() && word.to_ascii_lowercase().starts_with(&answer);
+    words.iter().find(fits).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_a_word_or_its_beginning() {
+        let words = ["Continue", "Pause", "Abort"];
+        assert_eq!(meant("c", &words), Some("Continue"));
+        assert_eq!(meant("PAUSE", &words), Some("Pause"));
+        assert_eq!(meant("", &words), None);
+        assert_eq!(meant("x", &words), None);
+    }
+}

@@ -1,0 +1,202 @@
+//! The files of a session on disk. They follow the log: what stands in them is durable there.
+//!
+//! Each file is replaced as a whole: a new file is written and synced beside it, then takes its
+//! name. A state never takes the place of a later one, whichever process writes.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use faces::player::names;
+use faces::player::projection::{Change, Projection};
+use faces::player::state::{SessionState, Snapshot};
+use kernel::ids::StreamId;
+use kernel::run::Event;
+use runtime::door::Door;
+use serde::Serialize;
+use serde_json::Value;
+use store::{FeedEvent, Position};
+
+use crate::exit::Failure;
+use crate::follow::{Follower, Look};
+
+/// The files of one session.
+pub(crate) struct Files {
+    project: PathBuf,
+    projection: Projection,
+    snapshots: Vec<Snapshot>,
+    is_dirty: bool,
+}
+
+impl Files {
+    /// The files of a followed run, before its first event. `None` when it is no session.
+    pub(crate) fn of(project: &Path, follower: &Follower) -> Option<Self> {
+        let run = &follower.runs().first()?.run;
+        let projection = Projection::new(run.header.clone(), run.plan.clone())?;
+        let is_archived = archive_folder(project, run.header.stream.as_str()).is_dir();
+        Some(Self {
+            project: project.to_owned(),
+            projection: match is_archived {
+                true => projection.archived(),
+                false => projection,
+            },
+            snapshots: Vec::new(),
+            is_dirty: false,
+        })
+    }
+
+    /// Takes in an event.
+    pub(crate) fn take(&mut self, event: &Event) -> Change {
+        let change = self.projection.apply(event);
+        if change != Change::Nothing {
+            self.is_dirty = true;
+        }
+        if let Change::Checkpoint(snapshot) = &change {
+            self.snapshots.push(Snapshot::clone(snapshot));
+        }
+        change
+    }
+
+    /// The state as it is to be written.
+    pub(crate) fn state(&self) -> SessionState {
+        self.projection.state()
+    }
+
+    /// What the log comes to.
+    pub(crate) fn projection(&self) -> &Projection {
+        &self.projection
+    }
+
+    /// The folder of the session.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.project.join(self.projection.folder())
+    }
+
+    /// Writes what has changed since the last time.
+    pub(crate) fn write(&mut self) -> Result<(), Failure> {
+        if !std::mem::take(&mut self.is_dirty) {
+            return Ok(());
+        }
+        let folder = self.folder();
+        let fail = |error: io::Error| Failure::file(&folder, &error);
+        fs::create_dir_all(folder.join("artifacts")).map_err(fail)?;
+        let lock = File::create(folder.join(".lock")).map_err(fail)?;
+        lock.lock().map_err(fail)?;
+        for snapshot in std::mem::take(&mut self.snapshots) {
+            let checkpoints = folder.join("checkpoints");
+            fs::create_dir_all(&checkpoints).map_err(fail)?;
+            let name = kernel::ids::file_name(&snapshot.checkpoint_id);
+            let path = checkpoints.join(format!("{name}.json"));
+            let text = pretty(&snapshot).map_err(fail)?;
+            if fs::read(&path).ok().as_deref() != Some(&*text) {
+                replace(&path, &text).map_err(fail)?;
+            }
+        }
+        let path = folder.join(names::STATE);
+        if written_seq(&path).is_none_or(|written| written <= self.projection.seq()) {
+            let text = pretty(&self.state()).map_err(fail)?;
+            if fs::read(&path).ok().as_deref() != Some(&*text) {
+                replace(&path, &text).map_err(fail)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads the log of a session and brings its files up to date.
+pub(super) async fn bring_up_to_date(
+    door: &Door,
+    project: &Path,
+    run: &StreamId,
+) -> Result<Option<Files>, Failure> {
+    let mut follower = Follower::new(door.clone());
+    follower.read_from_start(run).await?;
+    let Some(mut files) = Files::of(project, &follower) else {
+        return Ok(None);
+    };
+    for news in follower.catch_up(Look::Everywhere).await? {
+        if news.of == 0 {
+            files.take(&news.event);
+        }
+    }
+    files.write()?;
+    Ok(Some(files))
+}
+
+/// Keeps the files of every session of a store up to date, whoever drives it, for as long as this
+/// process lives.
+pub(crate) async fn keep(door: Door, project: PathBuf) {
+    const PAGE: usize = 1_000;
+    const PAUSE: std::time::Duration = std::time::Duration::from_millis(500);
+    let mut after = Position::default();
+    let mut touched: Vec<StreamId> = Vec::new();
+    loop {
+        let page: Vec<FeedEvent> = match door.store().feed(after, PAGE).await {
+            Ok(page) => page,
+            Err(error) => {
+                tracing::warn!(%error, "files of sessions are behind their logs");
+                Vec::new()
+            }
+        };
+        for event in &page {
+            after = after.max(event.position);
+            if names::is_session_id(event.stream.as_str()) && !touched.contains(&event.stream) {
+                touched.push(event.stream.clone());
+            }
+        }
+        if page.len() == PAGE {
+            continue;
+        }
+        for run in touched.drain(..) {
+            if let Err(failure) = bring_up_to_date(&door, &project, &run).await {
+                tracing::warn!(%run, %failure, "the files of a session are behind its log");
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Where a session lies once it is archived.
+pub(super) fn archive_folder(project: &Path, id: &str) -> PathBuf {
+    project.join(names::ARCHIVE).join(id)
+}
+
+fn pretty(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut text = serde_json::to_vec_pretty(value)?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// Up to which event a state file shows its session; `None` where it does not say.
+fn written_seq(path: &Path) -> Option<u64> {
+    let state: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    state["x_play"]["seq"].as_u64()
+}
+
+/// Replaces a file as a whole; durable when this returns.
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new()
+        .prefix(".new-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_and_nothing_is_left_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        replace(&path, b"one").unwrap();
+        replace(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,154 @@
+//! A new session that begins as an old one was at a checkpoint, or before a node. The old one
+//! stays as it is.
+
+use faces::player::names;
+use faces::player::projection::METADATA;
+use kernel::ids::{Seq, StreamId};
+use kernel::problem::{closest, quoted};
+use kernel::run::{Event, Overlay, Rejection, RunEvent};
+use kernel::stream::ForkMode;
+use runtime::engine::Engine;
+use runtime::{DoorError, ForkFailed, ForkOrder};
+
+use super::sessions::{self, Kind, Known};
+use super::{Args, checks, resume, start};
+use crate::exit::{Exit, Failure};
+use crate::follow::{Follower, Look};
+use crate::session::Session;
+use crate::talk;
+
+/// Begins a session from another.
+pub(super) async fn run(
+    name: Option<&str>,
+    from: &str,
+    args: &Args,
+    session: &Session,
+) -> Result<Exit, Failure> {
+    let door = sessions::store(session)?;
+    let may = |known: &Known| known.kind != Kind::Foreign;
+    let known = sessions::find(session, door.as_ref(), name, may, "begin from").await?;
+    drop(door);
+    if known.kind == Kind::Foreign {
+        let what = format!("session {} is another player's", known.id);
+        return Err(Failure::new(what).hint("resume it first, without --from"));
+    }
+    let executors = checks::executors(session)?;
+    let engine = start::engine(args, &executors, session)?;
+    let source = StreamId::new(&known.id);
+    let mut follower = Follower::new(engine.door().clone());
+    follower.read_from_start(&source).await?;
+    let news = follower.catch_up(Look::Everywhere).await?;
+    let events: Vec<&Event> = news.iter().map(|item| &item.event).collect();
+    let source_run = &follower.runs()[0].run;
+    let is_checkpoint = match source_run.plan.node_ix(from) {
+        Some(ix) => source_run.plan.node(ix).config.get("checkpoint").is_some(),
+        None => {
+            let ids = source_run.plan.nodes.iter().map(|node| node.id.as_str());
+            let failure = Failure::new(format!("session {source} has no node {}", quoted(from)));
+            return Err(match closest(from, ids) {
+                Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
+                None => failure,
+            });
+        }
+    };
+    let at = cut(&events, from, is_checkpoint).ok_or_else(|| {
+        Failure::new(format!(
+            "session {source} has not come to {} yet",
+            quoted(from)
+        ))
+        .hint(format!(
+            "`runwright play --resume {source}` goes on with it"
+        ))
+    })?;
+    let run = fork(&engine, session, &source, at, &events).await?;
+    talk::say(format!("session {run} begins as {source} was at {from}"));
+    resume::go_on(args, session, engine, &run).await
+}
+
+/// How much of a log a session takes over: behind a checkpoint, or before the start of a node.
+fn cut(events: &[&Event], from: &str, is_checkpoint: bool) -> Option<Seq> {
+    let is_done = |event: &&&Event| match &event.body {
+        RunEvent::NodeCompleted { node_id, .. } => node_id.as_str() == from,
+        _ => false,
+    };
+    let is_asked = |event: &&&Event| match &event.body {
+        RunEvent::NodeSuspended { node_id, .. } => node_id.as_str() == from,
+        _ => false,
+    };
+    let is_begun = |event: &&&Event| match &event.body {
+        RunEvent::NodeStarted { node_id, .. } => node_id.as_str() == from,
+        _ => false,
+    };
+    let mut all = events.iter();
+    match is_checkpoint {
+        true => {
+            let done = all.clone().find(is_done).or_else(|| all.find(is_asked));
+            done.map(|event| event.seq + 1)
+        }
+        false => all.find(is_begun).map(|event| event.seq),
+    }
+}
+
+async fn fork(
+    engine: &Engine,
+    session: &Session,
+    source: &StreamId,
+    at: Seq,
+    events: &[&Event],
+) -> Result<StreamId, Failure> {
+    let metadata = events.iter().find_map(|event| match &event.body {
+        RunEvent::RunStarted { metadata, .. } => Some(metadata.clone()),
+        _ => None,
+    });
+    let slug = slug_of(source.as_str());
+    let now = engine.door().store().now();
+    for attempt in 0..1_000 {
+        let id = names::session_id(&slug, now, attempt);
+        if sessions::folder(session, &id).exists() {
+            continue;
+        }
+        let mut metadata = metadata.clone().unwrap_or_default();
+        if let Some(play) = metadata.get_mut(METADATA) {
+            play["forkedFrom"] = serde_json::json!(source);
+        }
+        let order = ForkOrder {
+            id: Some(StreamId::new(&id)),
+            overlay: Overlay {
+                metadata: Some(metadata),
+                ..Overlay::default()
+            },
+            ..ForkOrder::new(ForkMode::Branch, Some(at))
+        };
+        match engine.fork(source, order).await {
+            Ok(_) => return Ok(StreamId::new(&id)),
+            Err(ForkFailed::Door(DoorError::Rejected(Rejection::Existing))) => {}
+            Err(ForkFailed::Door(error)) => return Err(error.into()),
+            Err(ForkFailed::Refused(refused)) => {
+                return Err(Failure::new(format!(
+                    "session {source} cannot begin there: {refused}"
+                )));
+            }
+        }
+    }
+    Err(Failure::new("too many sessions begin at the same time").hint("try again"))
+}
+
+/// The slug in a session id.
+fn slug_of(id: &str) -> String {
+    let parts: Vec<&str> = id.trim_start_matches("WFR-").split('-').collect();
+    let is_number = |part: &&&str| part.chars().all(|c| c.is_ascii_digit());
+    let numbers = parts.iter().rev().take_while(is_number).count();
+    names::slug(&parts[..parts.len() - numbers].join("-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slug_of_a_session_is_what_stands_before_its_numbers() {
+        assert_eq!(slug_of("WFR-a-b-20260317-143022"), "a-b");
+        assert_eq!(slug_of("WFR-a-b-20260317-143022-2"), "a-b");
+        assert_eq!(slug_of("WFR-20260317-143022"), "workflow");
+    }
+}

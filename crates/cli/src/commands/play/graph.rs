@@ -1,0 +1,74 @@
+//! A template as a picture.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use faces::player::compile::{self, Settings};
+use runtime::plans::Plans;
+
+use super::checks::Checked;
+use super::templates;
+use crate::data::Data;
+use crate::exit::{Exit, Failure};
+use crate::faces_json;
+use crate::session::Session;
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  runwright play graph hello                     Mermaid text
+  runwright play graph hello -f svg -o hello.svg")]
+pub(super) struct Args {
+    /// The template: its name, its file, or - for standard input
+    #[arg(value_name = "TEMPLATE")]
+    template: String,
+
+    /// The form of the picture
+    #[arg(short, long, value_enum, default_value_t = Picture::Mermaid)]
+    format: Picture,
+
+    /// Save it as this file instead of printing it
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Picture {
+    /// Text that Markdown viewers draw
+    Mermaid,
+    /// An SVG picture
+    Svg,
+}
+
+/// Draws a template as it would be played.
+pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
+    let found = templates::find(&args.template, &session.place.project)?;
+    let checked = Checked::of(&found, &Default::default())?;
+    let settings = Settings {
+        context: checked.template.context.keys().cloned().collect(),
+        ..Settings::default()
+    };
+    let definition = compile::compile(&checked.template, &checked.plan, &settings);
+    let document = serde_json::to_vec(&definition).expect("a definition is always JSON");
+    let (plan, _) = Plans::new(session.nodes.clone())
+        .compile(&document)
+        .map_err(|problems| Failure::Problems {
+            document: checked.path.clone(),
+            problems,
+        })?;
+    let picture = match args.format {
+        Picture::Mermaid => faces_json::mermaid(&plan, None),
+        Picture::Svg => faces_json::svg(&plan, None),
+    };
+    match &args.output {
+        Some(path) => {
+            std::fs::write(path, picture).map_err(|error| Failure::file(path, &error))?;
+        }
+        None => {
+            let mut data = Data::new();
+            data.line(picture.trim_end())?;
+            data.done()?;
+        }
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,223 @@
+//! `runwright play`: sessions of workflow templates. A file holds what one of its options or
+//! subcommands does.
+
+mod adopt;
+mod archive;
+mod ask;
+mod callback;
+mod checks;
+mod context;
+mod decide;
+mod drive;
+mod dry_run;
+mod files;
+mod fork;
+mod graph;
+mod index;
+mod list;
+mod new;
+mod resume;
+mod sessions;
+mod start;
+mod status;
+mod templates;
+mod view;
+mod words;
+
+use clap::Subcommand;
+
+use crate::exit::{Exit, Failure};
+use crate::session::Session;
+use crate::span::Span;
+
+pub(crate) use files::keep as keep_files;
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
+  runwright play new hello                   a template to begin with, and runwright.toml
+  runwright play hello --context goal='Say hello'
+  runwright play --list
+  runwright play hello --context goal=x --dry-run
+  runwright play --resume                    go on with the session that was left
+  runwright play --resume WFR-hello-20260317-143022 --from CP-01
+  runwright play --status
+  runwright play --retry N-002               after the cause of its failure is gone
+
+A template lies in .workflow/templates/. What its nodes call is configured in runwright.toml, in
+the project folder or above it. A session lies in .workflow/sessions/ID/: session-state.json,
+checkpoints/ and artifacts/NODE.log. It is a run of the store in .runwright: `runwright runs show
+ID` shows it, too.
+
+Exit codes: 0 completed, 1 failed or aborted, 2 wrong usage, 3 paused, 130 interrupted."
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    /// The template: its name, its file, or - for standard input
+    #[arg(value_name = "TEMPLATE")]
+    template: Option<String>,
+
+    /// Context variables; more words NAME=VALUE may follow
+    #[arg(long, value_name = "NAME=VALUE", num_args = 1.., help_heading = "Starting")]
+    context: Vec<String>,
+
+    /// Context variables from a JSON file; --context is stronger
+    #[arg(long, value_name = "FILE", help_heading = "Starting")]
+    context_file: Option<String>,
+
+    /// Check and show the plan; write nothing
+    #[arg(long, help_heading = "Starting")]
+    dry_run: bool,
+
+    /// Refuse what is only odd, too
+    #[arg(long, help_heading = "Starting")]
+    strict: bool,
+
+    /// Wait for somebody at this checkpoint, even if it would go on
+    #[arg(long, value_name = "CHECKPOINT", help_heading = "Starting")]
+    pause_at: Vec<String>,
+
+    /// US dollars the session may use; nodes begin no more when they are used up
+    #[arg(long, value_name = "AMOUNT", help_heading = "Starting")]
+    budget_usd: Option<f64>,
+
+    /// Tokens the session may use, as --budget-usd
+    #[arg(long, value_name = "N", help_heading = "Starting")]
+    budget_tokens: Option<u64>,
+
+    /// Nodes that may run at a time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    jobs: Option<u32>,
+
+    /// Longest attempt of a node, as 90s or 30m
+    #[arg(long, value_name = "TIME", help_heading = "Starting")]
+    timeout: Option<Span>,
+
+    /// Go on at checkpoints without asking
+    #[arg(short, long)]
+    yes: bool,
+
+    /// Say nothing before the end
+    #[arg(short, long)]
+    quiet: bool,
+
+    /// Show what the processes write, too; with --status, until the session ends
+    #[arg(short, long)]
+    watch: bool,
+
+    /// List the templates there are
+    #[arg(long, help_heading = "Instead of starting")]
+    list: bool,
+
+    /// Go on with a session
+    #[arg(short = 'c', long, visible_alias = "continue", value_name = "SESSION",
+          num_args = 0..=1, help_heading = "Instead of starting")]
+    resume: Option<Option<String>>,
+
+    /// With --resume: begin a new session as it was at this checkpoint, or before this node
+    #[arg(
+        long,
+        value_name = "NODE",
+        requires = "resume",
+        help_heading = "Instead of starting"
+    )]
+    from: Option<String>,
+
+    /// Show the sessions, or one of them
+    #[arg(long, value_name = "SESSION", num_args = 0..=1, help_heading = "Instead of starting")]
+    status: Option<Option<String>>,
+
+    /// Put a session away that has ended
+    #[arg(long, value_name = "SESSION", num_args = 0..=1, help_heading = "Instead of starting")]
+    archive: Option<Option<String>>,
+
+    /// End a session
+    #[arg(long, value_name = "SESSION", num_args = 0..=1, help_heading = "Instead of starting")]
+    abort: Option<Option<String>>,
+
+    /// Try this failed node again and go on
+    #[arg(long, value_name = "NODE", help_heading = "Instead of starting")]
+    retry: Vec<String>,
+
+    /// Leave this failed node out and go on
+    #[arg(long, value_name = "NODE", help_heading = "Instead of starting")]
+    skip: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make a template to begin with
+    New(new::Args),
+    /// Draw a template
+    Graph(graph::Args),
+    /// Say how work ended that a node had handed to somebody outside
+    Callback(callback::Args),
+}
+
+/// Does what was asked.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    if args.asked() > 1 {
+        let what =
+            "--list, --resume, --status, --archive, --abort and a template are different things";
+        return Err(Failure::new(what).hint("ask for one of them"));
+    }
+    match &args {
+        Args {
+            command: Some(Command::New(new)),
+            ..
+        } => new::run(new, session),
+        Args {
+            command: Some(Command::Graph(graph)),
+            ..
+        } => graph::run(graph, session),
+        Args {
+            command: Some(Command::Callback(callback)),
+            ..
+        } => callback::run(callback, session).await,
+        Args { list: true, .. } => list::run(session),
+        Args {
+            status: Some(name), ..
+        } => status::run(name.as_deref(), &args, session).await,
+        Args {
+            archive: Some(name),
+            ..
+        } => archive::run(name.as_deref(), session).await,
+        Args {
+            abort: Some(name), ..
+        } => decide::abort(name.as_deref(), session).await,
+        Args {
+            resume: Some(name),
+            from: Some(from),
+            ..
+        } => fork::run(name.as_deref(), from, &args, session).await,
+        Args {
+            resume: Some(name), ..
+        } => resume::run(name.as_deref(), &args, session).await,
+        _ if !args.retry.is_empty() || !args.skip.is_empty() => {
+            resume::run(None, &args, session).await
+        }
+        Args { dry_run: true, .. } => dry_run::run(&args, session),
+        _ => start::run(&args, session).await,
+    }
+}
+
+impl Args {
+    /// How many different things were asked for.
+    fn asked(&self) -> usize {
+        [
+            self.template.is_some() || self.dry_run,
+            self.list,
+            self.resume.is_some(),
+            self.status.is_some(),
+            self.archive.is_some(),
+            self.abort.is_some(),
+        ]
+        .into_iter()
+        .filter(|asked| *asked)
+        .count()
+    }
+}

@@ -1,0 +1,139 @@
+//! Going on with a session that was left.
+
+use kernel::ids::StreamId;
+use kernel::problem::{closest, quoted};
+use kernel::run::state::Phase;
+use kernel::run::{Command, Envelope, Run};
+use runtime::engine::Engine;
+
+use super::drive::{self, Playing, Since};
+use super::files;
+use super::sessions::{self, Kind, Known};
+use super::{Args, adopt, ask, checks, start, words};
+use crate::exit::{Exit, Failure};
+use crate::session::{Form, Session};
+use crate::talk;
+
+/// Goes on with a session.
+pub(super) async fn run(
+    name: Option<&str>,
+    args: &Args,
+    session: &Session,
+) -> Result<Exit, Failure> {
+    let door = sessions::store(session)?;
+    let may = |known: &Known| known.kind != Kind::Settled;
+    let known = sessions::find(session, door.as_ref(), name, may, "resume").await?;
+    drop(door);
+    let executors = checks::executors(session)?;
+    let engine = start::engine(args, &executors, session)?;
+    let run = match known.kind {
+        Kind::Foreign => adopt::run(&known.id, args, session, &engine, &executors).await?,
+        Kind::Open | Kind::Settled => StreamId::new(&known.id),
+    };
+    if let Some(who) = sessions::driven_by(engine.door(), &run).await? {
+        return Err(sessions::held(run.as_str(), &who));
+    }
+    if known.kind == Kind::Settled {
+        return ended(args, session, &engine, &run).await;
+    }
+    go_on(args, session, engine, &run).await
+}
+
+/// A session that has ended: its files are brought up to date, and that is all.
+async fn ended(
+    args: &Args,
+    session: &Session,
+    engine: &Engine,
+    run: &StreamId,
+) -> Result<Exit, Failure> {
+    let project = &session.place.project;
+    let files = files::bring_up_to_date(engine.door(), project, run).await?;
+    let files = files.ok_or_else(|| Failure::new(format!("run {run} is no session")))?;
+    if let Some(node) = args.retry.first().or(args.skip.first()) {
+        let what = format!(
+            "session {run} has ended; nothing becomes of {} any more",
+            quoted(node)
+        );
+        return Err(Failure::new(what).hint(format!(
+            "`runwright play --resume {run} --from {node}` begins a new session as it was before it"
+        )));
+    }
+    talk::say(format!("session {run} has ended"));
+    words::summary(args, &files);
+    words::last(session, &files)?;
+    Ok(drive::exit(files.state().status))
+}
+
+/// Answers what resuming answers, and plays the session.
+pub(super) async fn go_on(
+    args: &Args,
+    session: &Session,
+    engine: Engine,
+    run: &StreamId,
+) -> Result<Exit, Failure> {
+    let state = engine.door().load(run).await?;
+    choose(args, &engine, &state).await?;
+    if matches!(state.phase(), Some(Phase::Paused { .. })) {
+        let resume = Command::Resume { reason: None };
+        engine.command(run, Envelope::from(resume)).await?;
+    }
+    let is_asked = ask::somebody() && session.form == Form::Text;
+    for open in state
+        .facts()
+        .into_iter()
+        .flat_map(|facts| &facts.interrupts)
+    {
+        let node = state.plan.nodes[open.node as usize].id.as_str();
+        let is_chosen = args
+            .retry
+            .iter()
+            .chain(&args.skip)
+            .any(|chosen| chosen == node);
+        let action = match open.kind.as_str() {
+            // To go on is the answer to what a checkpoint asks.
+            "approval" => "accept",
+            // What failed is tried again, unless somebody can be asked.
+            "custom" if !is_chosen && !is_asked => "retry",
+            _ => continue,
+        };
+        drive::resolve(&engine, run, &open.id, action).await?;
+    }
+    if !args.quiet && session.form == Form::Text {
+        talk::say(format!("Resuming: {run}"));
+    }
+    Playing::new(args, session, engine, run)
+        .await?
+        .go(Since::Before)
+        .await
+}
+
+/// Does with failed nodes what was said.
+async fn choose(args: &Args, engine: &Engine, run: &Run) -> Result<(), Failure> {
+    let retries = args.retry.iter().map(|node| (node, "retry"));
+    let skips = args.skip.iter().map(|node| (node, "skip"));
+    let failed: Vec<(&str, &kernel::ids::InterruptId)> = run
+        .facts()
+        .into_iter()
+        .flat_map(|facts| &facts.interrupts)
+        .filter(|open| open.kind == "custom")
+        .map(|open| (run.plan.nodes[open.node as usize].id.as_str(), &open.id))
+        .collect();
+    for (node, action) in retries.chain(skips) {
+        let Some((_, interrupt)) = failed.iter().find(|(id, _)| id == node) else {
+            let what = format!(
+                "{} is no failed node of session {}",
+                quoted(node),
+                run.header.stream
+            );
+            let ids: Vec<&str> = failed.iter().map(|(id, _)| *id).collect();
+            let hint = match (closest(node, ids.iter().copied()), ids.as_slice()) {
+                (Some(meant), _) => format!("did you mean `{meant}`?"),
+                (None, []) => "no node of it waits for a decision".to_owned(),
+                (None, ids) => format!("there are {}", ids.join(", ")),
+            };
+            return Err(Failure::new(what).hint(hint));
+        };
+        drive::resolve(engine, &run.header.stream, interrupt, action).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! Which session is meant: runs of the store, and folders that other players have left.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use faces::player::names;
+use kernel::ids::StreamId;
+use kernel::problem::{closest, quoted};
+use runtime::door::Door;
+use runtime::holder;
+use store::{ListQuery, ReadFrom};
+
+use super::ask;
+use crate::commands::resume::name_of;
+use crate::exit::Failure;
+use crate::session::Session;
+use crate::{lookup, talk};
+
+/// A session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    /// Its id, also that of its run.
+    pub(super) id: String,
+    /// How it lies here.
+    pub(super) kind: Kind,
+}
+
+/// How a session lies here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A run that may go on.
+    Open,
+    /// A run that has ended.
+    Settled,
+    /// A folder with a state and no run: another player's.
+    Foreign,
+}
+
+/// The store of the project, where there is one.
+pub(super) fn store(session: &Session) -> Result<Option<Door>, Failure> {
+    match session.place.store().exists() {
+        true => Ok(Some(session.write()?)),
+        false => Ok(None),
+    }
+}
+
+/// Every session, the newest first.
+pub(super) async fn all(session: &Session, door: Option<&Door>) -> Result<Vec<Known>, Failure> {
+    let mut known = Vec::new();
+    if let Some(door) = door {
+        for row in lookup::all(door, ListQuery::default()).await? {
+            if names::is_session_id(row.stream.as_str()) {
+                known.push(Known {
+                    id: row.stream.to_string(),
+                    kind: match row.index.settled {
+                        true => Kind::Settled,
+                        false => Kind::Open,
+                    },
+                });
+            }
+        }
+    }
+    let of_runs: BTreeSet<String> = known.iter().map(|known| known.id.clone()).collect();
+    let folder = session.place.project.join(names::SESSIONS);
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut foreign: Vec<Known> = entries
+        .filter(|entry| entry.path().join(names::STATE).is_file())
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|id| names::is_session_id(id) && !of_runs.contains(id))
+        .map(|id| Known {
+            id,
+            kind: Kind::Foreign,
+        })
+        .collect();
+    foreign.sort_by(|a, b| b.id.cmp(&a.id));
+    known.extend(foreign);
+    Ok(known)
+}
+
+/// The session that was meant. Without a name it is the only one that `may` be; of several,
+/// whoever sits at the terminal chooses.
+pub(super) async fn find(
+    session: &Session,
+    door: Option<&Door>,
+    name: Option<&str>,
+    may: impl Fn(&Known) -> bool,
+    what: &str,
+) -> Result<Known, Failure> {
+    let known = all(session, door).await?;
+    if let Some(name) = name {
+        return named(name, known);
+    }
+    let candidates: Vec<Known> = known.into_iter().filter(may).collect();
+    match candidates.as_slice() {
+        [] => Err(Failure::new(format!("there is no session to {what}"))
+            .hint("`runwright play --status` shows the sessions there are")),
+        [one] => Ok(one.clone()),
+        several => choose(several, what).await,
+    }
+}
+
+fn named(name: &str, known: Vec<Known>) -> Result<Known, Failure> {
+    let is_it = |known: &&Known| known.id == name;
+    let is_part = |known: &&Known| known.id.contains(name);
+    if let Some(one) = known.iter().find(is_it) {
+        return Ok(one.clone());
+    }
+    let fitting: Vec<&Known> = known.iter().filter(is_part).collect();
+    match fitting.as_slice() {
+        [one] => Ok((*one).clone()),
+        [] => {
+            let failure = Failure::new(format!("there is no session {}", quoted(name)));
+            match closest(name, known.iter().map(|known| known.id.as_str())) {
+                Some(meant) => Err(failure.hint(format!("did you mean {meant}?"))),
+                None => Err(failure.hint("`runwright play --status` shows the sessions there are")),
+            }
+        }
+        several => Err(ambiguous(several.iter().copied(), &quoted(name))),
+    }
+}
+
+fn ambiguous<'a>(known: impl Iterator<Item = &'a Known>, what: &str) -> Failure {
+    const NAMED: usize = 10;
+    let ids: Vec<&str> = known.map(|known| known.id.as_str()).take(NAMED).collect();
+    let what = format!("{what} fits several sessions:\n  {}", ids.join("\n  "));
+    Failure::new(what).hint("name one of them")
+}
+
+async fn choose(candidates: &[Known], what: &str) -> Result<Known, Failure> {
+    if !ask::somebody() {
+        return Err(ambiguous(candidates.iter(), what));
+    }
+    for (n, known) in candidates.iter().enumerate() {
+        talk::say(format!("  {} {}", n + 1, known.id));
+    }
+    loop {
+        let prompt = format!("Which one to {what}? 1 to {}: ", candidates.len());
+        let Some(answer) = ask::line(&prompt).await.ok().flatten() else {
+            return Err(ambiguous(candidates.iter(), what));
+        };
+        let number: Option<usize> = answer.parse().ok();
+        let chosen = number.and_then(|n| candidates.get(n.checked_sub(1)?));
+        if let Some(chosen) = chosen {
+            return Ok(chosen.clone());
+        }
+    }
+}
+
+/// Who drives a run, as far as can be told: a hold of a dead process is nobody's.
+pub(super) async fn driven_by(door: &Door, run: &StreamId) -> Result<Option<String>, Failure> {
+    let store = door.store();
+    let loaded = store.load(run, ReadFrom::Seq(u64::MAX), 0).await?;
+    let here = holder::this_process();
+    Ok(loaded.hold.and_then(|hold| {
+        let is_live = hold.expires_at > store.now() && !holder::is_dead(&hold.holder);
+        (is_live && hold.holder != here).then(|| name_of(&hold.holder))
+    }))
+}
+
+/// What is said to whoever wants to drive a session that somebody else drives.
+pub(super) fn held(id: &str, who: &str) -> Failure {
+    Failure::new(format!("session {id} is driven by {who}")).hint(format!(
+        "`runwright play --status {id} --watch` follows it; `--abort {id}` ends it"
+    ))
+}
+
+/// The folder of a session that is not archived.
+pub(super) fn folder(session: &Session, id: &str) -> PathBuf {
+    session.place.project.join(names::SESSIONS).join(id)
+}

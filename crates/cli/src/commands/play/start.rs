@@ -1,0 +1,200 @@
+//! A new session of a template.
+
+use std::collections::BTreeMap;
+
+use faces::player::compile::{self, Settings};
+use faces::player::foreign::Foreign;
+use faces::player::names;
+use faces::player::plan::ExecutionPlan;
+use faces::player::projection::{METADATA, TRANSPORT};
+use faces::player::template::Template;
+use kernel::ids::StreamId;
+use kernel::run::{Create, Rejection, Start};
+use kernel::stream::{Owner, Policy};
+use runtime::DoorError;
+use runtime::engine::{Engine, EngineOptions, NewRun, Scope};
+use runtime::executors::Executors;
+use serde_json::{Map, Value, json};
+
+use super::checks::{self, Checked};
+use super::context::{self, Context};
+use super::drive::{Playing, Since};
+use super::{Args, index, sessions, templates, words};
+use crate::commands::PortArgs;
+use crate::compose;
+use crate::exit::{Exit, Failure};
+use crate::session::Session;
+
+/// Sessions of one template that may begin in the same second.
+const MOST_IN_A_SECOND: u32 = 1_000;
+
+/// Begins a session and plays it.
+pub(super) async fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
+    let (template, given) = context::typed(args)?;
+    let Some(template) = template else {
+        let what = "name a template, or say what else to do";
+        return Err(
+            Failure::new(what).hint("`runwright play --list` shows the templates there are")
+        );
+    };
+    let project = &session.place.project;
+    index::refresh(project);
+    let found = templates::find(&template, project)?;
+    let checked = Checked::of(&found, &context::names(&given))?;
+    checked.warn(args.strict)?;
+    let executors = checks::executors(session)?;
+    checks::all_have_executors(&checked, &executors)?;
+    let context = context::bind(&checked.template, given).await?;
+    pause_points_exist(&checked, &args.pause_at)?;
+    let timeout_ms = args
+        .timeout
+        .map(|span| u64::try_from(span.0.as_millis()).unwrap_or(u64::MAX).max(1));
+    let order = Order {
+        settings: Settings {
+            context: context::names(&context),
+            policies: checks::policies(&checked.template, &executors, timeout_ms),
+            pause_at: args.pause_at.iter().cloned().collect(),
+            recorded: BTreeMap::new(),
+        },
+        template: &checked.template,
+        plan: &checked.plan,
+        slug: &checked.slug,
+        path: &checked.path,
+        context,
+        policy: policy(args, &executors),
+        id: None,
+    };
+    let engine = engine(args, &executors, session)?;
+    let run = order.create(&engine, session).await?;
+    words::banner(args, &run, &checked.template, &order.context);
+    let mut playing = Playing::new(args, session, engine, &run).await?;
+    playing.go(Since::Now).await
+}
+
+/// The engine that plays one session.
+pub(super) fn engine(
+    args: &Args,
+    executors: &Executors,
+    session: &Session,
+) -> Result<Engine, Failure> {
+    let door = session.create()?;
+    let mut options = EngineOptions {
+        scope: Scope::Adopted,
+        ..EngineOptions::default()
+    };
+    if let Some(jobs) = args.jobs.or(executors.play.jobs) {
+        options.max_attempts = jobs as usize;
+    }
+    compose::engine_with(session, &door, &PortArgs::default(), options)
+}
+
+/// How a session is driven and what it may spend.
+pub(super) fn policy(args: &Args, executors: &Executors) -> Policy {
+    let mut budget = BTreeMap::new();
+    if let Some(usd) = args.budget_usd.or(executors.play.budget_usd) {
+        budget.insert("costMicroUsd".to_owned(), (usd.max(0.0) * 1e6) as u64);
+    }
+    if let Some(tokens) = args.budget_tokens.or(executors.play.budget_tokens) {
+        budget.insert("tokens".to_owned(), tokens);
+    }
+    Policy {
+        max_parallel: args.jobs.or(executors.play.jobs),
+        budget,
+        ..Policy::default()
+    }
+}
+
+fn pause_points_exist(checked: &Checked, pause_at: &[String]) -> Result<(), Failure> {
+    use faces::player::template::Kind;
+    let is_checkpoint = |id: &String| {
+        let mut nodes = checked.template.nodes.iter();
+        nodes.any(|node| node.id == *id && matches!(node.kind, Kind::Checkpoint { .. }))
+    };
+    match pause_at.iter().find(|id| !is_checkpoint(id)) {
+        None => Ok(()),
+        Some(id) => {
+            let id = kernel::problem::quoted(id);
+            Err(Failure::new(format!(
+                "--pause-at {id} names no checkpoint of the template"
+            )))
+        }
+    }
+}
+
+/// A session to create.
+pub(super) struct Order<'a> {
+    pub(super) template: &'a Template,
+    pub(super) plan: &'a ExecutionPlan,
+    pub(super) settings: Settings,
+    pub(super) slug: &'a str,
+    pub(super) path: &'a str,
+    pub(super) context: Context,
+    pub(super) policy: Policy,
+    /// The id, where it is not a new one.
+    pub(super) id: Option<String>,
+}
+
+impl Order<'_> {
+    /// Creates the run under the id of the session. Nothing is driven yet.
+    pub(super) async fn create(
+        &self,
+        engine: &Engine,
+        session: &Session,
+    ) -> Result<StreamId, Failure> {
+        let definition = compile::compile(self.template, self.plan, &self.settings);
+        let document = serde_json::to_vec(&definition).expect("a definition is always JSON");
+        let door = engine.door();
+        let prepared = door
+            .plans()
+            .prepare(&**door.store(), &session.tenant, &document)
+            .await
+            .map_err(|error| Failure::plan(self.path, error))?;
+        let now = door.store().now();
+        for attempt in 0..MOST_IN_A_SECOND {
+            let id = match &self.id {
+                Some(id) => id.clone(),
+                None => names::session_id(self.slug, now, attempt),
+            };
+            // Another player's session of that name stays what it is.
+            if self.id.is_none() && sessions::folder(session, &id).exists() {
+                continue;
+            }
+            let mut create = Create::new(self.inputs(), TRANSPORT, Start::WhenClaimed);
+            create.metadata = metadata(&self.template.id, self.path);
+            let new = NewRun {
+                owner: Owner::tenant(session.tenant.clone()),
+                prepared: prepared.clone(),
+                create,
+                policy: self.policy.clone(),
+                id: Some(StreamId::new(&id)),
+                keys: Vec::new(),
+            };
+            match engine.create(new).await {
+                Ok(_) => return Ok(StreamId::new(&id)),
+                Err(DoorError::Rejected(Rejection::Existing)) if self.id.is_none() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Failure::new("too many sessions begin at the same time").hint("try again"))
+    }
+
+    fn inputs(&self) -> Map<String, Value> {
+        let input = |(name, value): (&String, &String)| (name.clone(), json!(value));
+        self.context.iter().map(input).collect()
+    }
+}
+
+/// What a run keeps of its template beside the definition.
+pub(super) fn metadata(template_id: &str, path: &str) -> Map<String, Value> {
+    let cut = |text: &str| text.chars().take(1_000).collect::<String>();
+    let play = json!({ "templateId": cut(template_id), "templatePath": cut(path) });
+    Map::from_iter([(METADATA.to_owned(), play)])
+}
+
+/// What another player had done, as settings.
+pub(super) fn recorded(foreign: &Foreign, settings: Settings) -> Settings {
+    Settings {
+        recorded: foreign.recorded.clone(),
+        ..settings
+    }
+}

@@ -1,0 +1,104 @@
+//! Where templates lie, and which one is meant.
+
+use std::path::{Path, PathBuf};
+
+use faces::player::names;
+use kernel::problem::{closest, quoted};
+
+use crate::document::Source;
+use crate::exit::Failure;
+
+/// A template file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TemplateFile {
+    /// The name people type.
+    pub(super) slug: String,
+    /// The file.
+    pub(super) path: PathBuf,
+}
+
+/// A template that was read.
+pub(super) struct Found {
+    /// Its name; `None` for standard input, whose template says it.
+    pub(super) slug: Option<String>,
+    /// Where it lies, as a session notes it.
+    pub(super) shown: String,
+    /// Its text.
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Every template of a project, by name; those of other players that keep them in the home folder
+/// come after.
+pub(super) fn all(project: &Path) -> Vec<TemplateFile> {
+    let mut found = in_folder(&project.join(names::TEMPLATES));
+    if let Some(home) = std::env::var_os("HOME") {
+        let others = in_folder(&Path::new(&home).join(".maestro/templates/workflows"));
+        let is_new = |other: &TemplateFile| found.iter().all(|known| known.slug != other.slug);
+        let others: Vec<TemplateFile> = others.into_iter().filter(is_new).collect();
+        found.extend(others);
+    }
+    found
+}
+
+/// The templates in a folder, by name.
+pub(super) fn in_folder(folder: &Path) -> Vec<TemplateFile> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<TemplateFile> = entries
+        .filter_map(|entry| {
+            let path = entry.path();
+            let is_json = path
+                .extension()
+                .is_some_and(|extension| extension == "json");
+            let slug = path.file_stem()?.to_str()?.to_owned();
+            let is_template = is_json && path.is_file() && entry.file_name() != names::INDEX;
+            is_template.then_some(TemplateFile { slug, path })
+        })
+        .collect();
+    files.sort_by(|a, b| a.slug.cmp(&b.slug));
+    files
+}
+
+/// Reads the template that was meant.
+pub(super) fn find(typed: &str, project: &Path) -> Result<Found, Failure> {
+    if typed == "-" {
+        return Ok(Found {
+            slug: None,
+            shown: "-".into(),
+            bytes: Source::Stdin.read()?,
+        });
+    }
+    let looks_like_a_path = typed.contains(['/', '\\']) || typed.ends_with(".json");
+    let path = match looks_like_a_path {
+        true if Path::new(typed).exists() => {
+            std::path::absolute(typed).map_err(|error| Failure::file(Path::new(typed), &error))?
+        }
+        _ => match all(project).into_iter().find(|known| known.slug == typed) {
+            Some(known) => known.path,
+            None => return Err(unknown(typed, project)),
+        },
+    };
+    let shown = path.strip_prefix(project).unwrap_or(&path);
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy());
+    Ok(Found {
+        slug: stem.map(|stem| names::slug(&stem)),
+        shown: shown.display().to_string(),
+        bytes: Source::File(path.clone()).read()?,
+    })
+}
+
+fn unknown(typed: &str, project: &Path) -> Failure {
+    let known = all(project);
+    let slugs = known.iter().map(|known| known.slug.as_str());
+    let failure = Failure::new(format!("there is no template {}", quoted(typed)));
+    match closest(typed, slugs.clone()) {
+        Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
+        None if known.is_empty() => failure.hint(format!(
+            "{} holds none; `runwright play new NAME` makes one",
+            names::TEMPLATES
+        )),
+        None => failure.hint(format!(
+            "there are {}; `runwright play --list` says more",
+            slugs.take(8).collect::<Vec<_>>().join(", ")
+        )),
+    }
+}

@@ -1,0 +1,137 @@
+//! What is seen of a session while it goes on: rows and lines for people, objects for programs.
+
+use faces::player::projection::node_of;
+use kernel::run::{Event, RunEvent};
+use kernel::time::Timestamp;
+use serde_json::{Value, json};
+
+use super::Args;
+use super::files::Files;
+use crate::data::Data;
+use crate::exit::Failure;
+use crate::follow::{Follower, News};
+use crate::live::{Detail, Live};
+use crate::session::{Form, Session};
+
+/// The view of a session.
+pub(super) enum View {
+    /// For people.
+    People(Live),
+    /// One JSON object a line; `None` once nobody reads any more.
+    Programs(Option<Data>),
+}
+
+impl View {
+    pub(super) fn new(args: &Args, session: &Session) -> Self {
+        match session.form {
+            Form::Json => Self::Programs(Some(Data::new())),
+            Form::Text => Self::People(Live::for_people(match (args.quiet, args.watch) {
+                (true, _) => Detail::Quiet,
+                (false, true) => Detail::Output,
+                (false, false) => Detail::Nodes,
+            })),
+        }
+    }
+
+    /// Begins anew below what was asked and answered.
+    pub(super) fn again(&mut self, args: &Args, session: &Session) {
+        if let Self::People(_) = self {
+            *self = Self::new(args, session);
+        }
+    }
+
+    /// Tells programs of an event that the files have taken in.
+    pub(super) fn note(&mut self, event: &Event, files: &Files) -> Result<(), Failure> {
+        let Self::Programs(data) = self else {
+            return Ok(());
+        };
+        let (Some(open), Some(line)) = (&mut *data, line(event, files)) else {
+            return Ok(());
+        };
+        match open.json_line(&line).and_then(|()| open.flush()) {
+            Err(Failure::Unread) => {
+                *data = None;
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// Shows people what has come.
+    pub(super) fn show(
+        &mut self,
+        follower: &Follower,
+        news: &[News],
+        now: Timestamp,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::People(live) => live.show(follower, news, now),
+            Self::Programs(_) => Ok(()),
+        }
+    }
+
+    /// Takes away what is only there while something goes on.
+    pub(super) fn end(&mut self) {
+        match self {
+            Self::People(live) => live.end(),
+            // The last line is somebody else's to write.
+            Self::Programs(data) => *data = None,
+        }
+    }
+}
+
+/// What programs are told of an event.
+fn line(event: &Event, files: &Files) -> Option<Value> {
+    let at = event.at.to_string();
+    let projection = files.projection();
+    Some(match &event.body {
+        RunEvent::RunStarted { .. } => {
+            let state = files.state();
+            json!({
+                "type": "session", "session_id": state.session_id, "status": state.status, "at": at,
+                "template_id": state.template_id, "execution_plan": state.execution_plan,
+            })
+        }
+        RunEvent::OutputChunk {
+            node_id,
+            channel,
+            chunk,
+            ..
+        } => {
+            json!({ "type": "output", "node": node_id, "channel": channel, "text": chunk, "at": at })
+        }
+        RunEvent::RunCompleted { .. }
+        | RunEvent::RunFailed { .. }
+        | RunEvent::RunCancelled { .. }
+        | RunEvent::RunPaused { .. }
+        | RunEvent::RunResumed { .. } => {
+            json!({ "type": "session", "session_id": projection.id(), "status": projection.status(), "at": at })
+        }
+        body => {
+            let (id, _) = node_of(body)?;
+            let state = projection.node(id.as_str())?;
+            let mut line = json!({
+                "type": "node", "node": id, "status": state.status(), "at": at,
+                "event": what(body)?, "session_status": projection.status(),
+            });
+            if let Some(error) = state.error() {
+                line["error"] = json!(error);
+            }
+            line
+        }
+    })
+}
+
+fn what(body: &RunEvent) -> Option<&'static str> {
+    Some(match body {
+        RunEvent::NodeStarted { .. } => "started",
+        RunEvent::AttemptRestarted { .. } => "restarted",
+        RunEvent::NodeCompleted { .. } => "completed",
+        RunEvent::NodeFailed { .. } => "failed",
+        RunEvent::NodeRetried { .. } => "retried",
+        RunEvent::NodeSkipped { .. } => "skipped",
+        RunEvent::NodeCancelled { .. } => "stopped",
+        RunEvent::NodeSuspended { .. } => "waits",
+        _ => return None,
+    })
+}

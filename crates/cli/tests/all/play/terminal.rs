@@ -1,0 +1,125 @@
+//! Questions on a terminal: asked and answered through a pseudo-terminal.
+
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use super::{chain, checkpoint, node, statuses};
+use crate::support::Lab;
+
+/// Runs a program on a terminal and types each answer when its question is on the screen.
+const DRIVER: &str = r#"
+import json, os, pty, sys
+argv, answers = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+pid, fd = pty.fork()
+if pid == 0:
+    os.execv(argv[0], argv)
+shown, seen = b"", 0
+while True:
+    try:
+        piece = os.read(fd, 65536)
+    except OSError:
+        break
+    if not piece:
+        break
+    shown += piece
+    while answers and answers[0][0].encode() in shown[seen:]:
+        question, answer = answers.pop(0)
+        seen = shown.index(question.encode(), seen) + len(question.encode())
+        os.write(fd, (answer + "\n").encode())
+_, status = os.waitpid(pid, 0)
+sys.stdout.buffer.write(shown)
+sys.stdout.flush()
+os._exit(os.waitstatus_to_exitcode(status))
+"#;
+
+/// Plays on a terminal; gives the exit code and what was shown. `None` where there is no Python to
+/// make a terminal with.
+fn typed(lab: &Lab, args: &[&str], answers: &[(&str, &str)]) -> Option<(i32, String)> {
+    let mut argv = vec![env!("CARGO_BIN_EXE_runwright")];
+    argv.extend(args);
+    let output = Command::new("python3")
+        .args(["-c", DRIVER])
+        .arg(json!(argv).to_string())
+        .arg(json!(answers).to_string())
+        .current_dir(lab.path())
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .env("LANG", "C.UTF-8")
+        .env("TERM", "xterm")
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .output();
+    let Ok(output) = output else {
+        testkit::skip("questions_on_a_terminal", "python3 is not installed");
+        return None;
+    };
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    Some((output.status.code().unwrap(), shown))
+}
+
+#[test]
+fn a_checkpoint_asks_continue_pause_or_abort() {
+    let lab = || {
+        let mut asks = checkpoint("CP-01", false);
+        asks["description"] = json!("Is the plan right?");
+        Lab::with_template(&chain(&[asks, node("a", "echo x > ran", "")]))
+    };
+    let play = ["play", "sample"];
+    let first = lab();
+    let answers = [("[A]bort", "what"), ("[A]bort", "c")];
+    let Some((code, shown)) = typed(&first, &play, &answers) else {
+        return;
+    };
+    assert_eq!(code, 0, "{shown}");
+    assert!(shown.contains("Is the plan right?"), "{shown}");
+    assert!(shown.contains("[C]ontinue [P]ause [A]bort"), "{shown}");
+    assert_eq!(first.read("ran"), "x\n");
+
+    let second = lab();
+    let (code, _) = typed(&second, &play, &[("[A]bort", "pause")]).unwrap();
+    assert_eq!((code, &second.state()["status"]), (3, &json!("paused")));
+
+    let third = lab();
+    let (code, _) = typed(&third, &play, &[("[A]bort", "a")]).unwrap();
+    assert_eq!((code, &third.state()["status"]), (1, &json!("aborted")));
+}
+
+#[test]
+fn a_failure_asks_retry_skip_or_abort() {
+    let failing = chain(&[
+        node("a", "echo x >> tries; exit 7", ""),
+        node("b", "true", ""),
+    ]);
+    let lab = Lab::with_template(&failing);
+    let play = ["play", "sample"];
+    let answers = [("[A]bort", "r"), ("[A]bort", "s")];
+    let Some((code, shown)) = typed(&lab, &play, &answers) else {
+        return;
+    };
+    assert_eq!(code, 0, "{shown}");
+    assert!(shown.contains("Failed: a"), "{shown}");
+    assert!(shown.contains("exited with code 7"), "{shown}");
+    assert_eq!(lab.read("tries"), "x\nx\n");
+    assert_eq!(statuses(&lab.state()), ["skipped", "completed"]);
+
+    let lab = Lab::with_template(&failing);
+    let (code, _) = typed(&lab, &play, &[("[A]bort", "abort")]).unwrap();
+    assert_eq!((code, &lab.state()["status"]), (1, &json!("failed")));
+    assert!(lab.state()["completed_at"].is_string());
+}
+
+#[test]
+fn a_variable_that_is_missing_is_asked_for() {
+    let mut document = chain(&[node("a", "printf %s \"$1\" > got", "{goal}")]);
+    document["context_schema"] = json!({
+        "goal": { "type": "string", "required": true, "description": "What to build" },
+    });
+    let lab = Lab::with_template(&document);
+    let answers = [("goal (What to build): ", "a shed")];
+    let Some((code, shown)) = typed(&lab, &["play", "sample"], &answers) else {
+        return;
+    };
+    assert_eq!(code, 0, "{shown}");
+    assert_eq!(lab.read("got"), "a shed");
+}

@@ -1,0 +1,310 @@
+//! From a template to a workflow definition.
+//!
+//! Each node stays one node under its own id. Batches follow one another by edges with the rule
+//! `none_failed`, so that a skipped node lets its successors run; between two parallel batches
+//! stands a barrier, so that edges do not multiply. A node whose failure nobody has decided about
+//! asks (`onFailure: ask`). A checkpoint that asks is an approval gate.
+//!
+//! References become input ports, resolved by the engine when the node starts and kept in the
+//! log with its start.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use super::foreign::Recorded;
+use super::names;
+use super::plan::ExecutionPlan;
+use super::reference::{Field, Part};
+use super::state::NodeStatus;
+use super::template::{Call, Kind, Node, OnFail, Template, Work};
+
+/// Bytes that all expressions of a definition may have together, with room to spare.
+const EXPRESSION_BYTES: usize = 900 << 10;
+/// Bytes that one expression may have, with room to spare.
+const MAX_EXPRESSION: usize = 4_000;
+
+/// What is settled about a node beside its template.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodePolicy {
+    /// Attempts after the first, where the template says nothing.
+    pub retries: u32,
+    /// The longest attempt, where the template says nothing.
+    pub timeout_ms: Option<u64>,
+}
+
+/// What is settled beside the template.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The names of everything the session is given.
+    pub context: BTreeSet<String>,
+    /// By position in the template; what is missing is as the template says.
+    pub policies: Vec<NodePolicy>,
+    /// Checkpoints that ask even if they would go on.
+    pub pause_at: BTreeSet<String>,
+    /// What another player had done, by node id.
+    pub recorded: BTreeMap<String, Recorded>,
+}
+
+/// The definition of a template, by its plan.
+pub fn compile(template: &Template, plan: &ExecutionPlan, settings: &Settings) -> Value {
+    let compiler = Compiler {
+        template,
+        plan,
+        batch_of: plan.batch_of(template.nodes.len()),
+        settings,
+        bytes_per_reference: bytes_per_reference(template),
+    };
+    let (mut nodes, edges) = compiler.graph();
+    for (n, node) in nodes.iter_mut().enumerate() {
+        node["position"] = json!({ "x": 0, "y": n });
+    }
+    let variables: Vec<Value> = (settings.context.iter())
+        .map(|name| json!({ "name": name, "type": "string", "required": true }))
+        .collect();
+    let name: String = template.name.chars().take(200).collect();
+    json!({
+        "id": workflow_id(&template.id),
+        "name": match name.as_str() { "" => "workflow", name => name },
+        "version": match template.version.as_str() { "" => "1.0", version => version },
+        "nodes": nodes,
+        "edges": edges,
+        "triggers": [],
+        "variables": variables,
+        "metadata": {},
+        "settings": {},
+    })
+}
+
+/// The workflow id of a template id.
+pub fn workflow_id(template: &str) -> String {
+    let id = names::slug(template);
+    match id.starts_with(|c: char| c.is_ascii_lowercase()) {
+        true => id,
+        false => format!("wft-{id}"),
+    }
+}
+
+/// How long the expression of one reference to an earlier node may be.
+fn bytes_per_reference(template: &Template) -> usize {
+    let references = template.nodes.iter().filter_map(|node| match &node.kind {
+        Kind::Work(work) => Some(previous(work).len()),
+        Kind::Checkpoint { .. } => None,
+    });
+    let references: usize = references.sum();
+    MAX_EXPRESSION.min(EXPRESSION_BYTES / references.max(1))
+}
+
+/// What a node refers to of the node before it.
+fn previous(work: &Work) -> BTreeSet<Field> {
+    let of = |part: &Part| match part {
+        Part::Previous(field) => Some(*field),
+        _ => None,
+    };
+    work.args.iter().filter_map(of).collect()
+}
+
+struct Compiler<'a> {
+    template: &'a Template,
+    plan: &'a ExecutionPlan,
+    batch_of: Vec<usize>,
+    settings: &'a Settings,
+    bytes_per_reference: usize,
+}
+
+impl Compiler<'_> {
+    fn graph(&self) -> (Vec<Value>, Vec<Value>) {
+        let (mut nodes, mut edges) = (Vec::new(), Vec::new());
+        let mut before: Vec<String> = Vec::new();
+        let connect = |from: &[String], to: &str, edges: &mut Vec<Value>| {
+            for from in from {
+                edges.push(json!({
+                    "id": format!("e{}", edges.len() + 1),
+                    "sourceNodeId": from,
+                    "targetNodeId": to,
+                    "triggerRule": "none_failed",
+                }));
+            }
+        };
+        for (number, batch) in self.plan.batches.iter().enumerate() {
+            if before.len() > 1 && batch.is_parallel() {
+                let id = self.barrier_id(number);
+                nodes.push(json!({
+                    "id": id, "typeId": "core.merge", "name": "Barrier", "config": {}, "inputs": {},
+                }));
+                connect(&before, &id, &mut edges);
+                before = vec![id];
+            }
+            let mut ids = Vec::new();
+            for &at in &batch.nodes {
+                let node = &self.template.nodes[at];
+                connect(&before, &node.id, &mut edges);
+                nodes.push(self.node(at, node));
+                ids.push(node.id.clone());
+            }
+            before = ids;
+        }
+        (nodes, edges)
+    }
+
+    fn barrier_id(&self, number: usize) -> String {
+        let mut id = format!("barrier-{number}");
+        while self.template.nodes.iter().any(|node| node.id == id) {
+            id.push('_');
+        }
+        id
+    }
+
+    fn node(&self, at: usize, node: &Node) -> Value {
+        let mut session = json!({ "batch": self.batch_of[at] + 1 });
+        let recorded = self.settings.recorded.get(&node.id);
+        if let Some(recorded) = recorded {
+            session["recorded"] = recorded.to_json();
+        }
+        let is_over = recorded.is_some_and(|recorded| recorded.status == NodeStatus::Completed);
+        let mut document = match &node.kind {
+            Kind::Checkpoint {
+                description,
+                auto_continue,
+            } => {
+                let is_auto = *auto_continue && !self.settings.pause_at.contains(&node.id);
+                let kind = match is_auto || is_over {
+                    true => "core.noop",
+                    false => "core.approvalGate",
+                };
+                json!({
+                    "typeId": kind,
+                    "config": {
+                        "title": node.name,
+                        "description": description,
+                        "autoContinue": auto_continue,
+                        "checkpoint": true,
+                    },
+                    "inputs": {},
+                })
+            }
+            Kind::Work(work) => self.work(at, work),
+        };
+        document["id"] = json!(node.id);
+        let name: String = node.name.chars().take(60).collect();
+        document["name"] = json!(match name.as_str() {
+            "" => &node.id,
+            name => name,
+        });
+        document["config"]["session"] = session;
+        if recorded.is_some_and(|recorded| recorded.status == NodeStatus::Skipped) {
+            document["disabled"] = json!(true);
+        }
+        document
+    }
+
+    fn work(&self, at: usize, work: &Work) -> Value {
+        let policy = self.settings.policies.get(at).copied().unwrap_or_default();
+        let mut inputs = Map::new();
+        let args: Vec<Value> = (work.args.iter())
+            .filter_map(|part| self.part(at, part, &mut inputs))
+            .collect();
+        let mut config = json!({ "executor": work.executor, "args": args });
+        if let Call::Cli { tool, mode, rule } = &work.call {
+            config["cliTool"] = json!(tool);
+            config["cliMode"] = json!(mode);
+            if let Some(rule) = rule {
+                config["cliRule"] = json!(rule);
+            }
+        }
+        if let Some(ms) = work.timeout_ms.or(policy.timeout_ms) {
+            config["timeoutMs"] = json!(ms);
+        }
+        json!({
+            "typeId": format!("runwright.{}", work.call.as_str()),
+            "config": config,
+            "inputs": inputs,
+            "settings": settings(work, policy),
+        })
+    }
+
+    /// A part of the arguments as the node's config has it, and its input port.
+    fn part(&self, at: usize, part: &Part, inputs: &mut Map<String, Value>) -> Option<Value> {
+        Some(match part {
+            Part::Text(text) => json!(text),
+            Part::Variable(name) => {
+                let port = format!("{{{name}}}");
+                let value = json!({ "type": "variable", "variableName": name, "optional": true });
+                inputs.insert(port.clone(), value);
+                json!({ "input": port })
+            }
+            Part::Node(of, field) => {
+                // Of what has not run there is nothing.
+                if self.batch_of[*of] >= self.batch_of[at] {
+                    return None;
+                }
+                let port = format!("{{{}.{}}}", self.template.nodes[*of].id, field.port());
+                inputs.insert(port.clone(), self.connection(*of, *field));
+                match field {
+                    Field::Artifact(index) => json!({ "input": port, "index": index }),
+                    _ => json!({ "input": port }),
+                }
+            }
+            Part::Previous(field) => {
+                let port = format!("{{prev_{}}}", field.port());
+                inputs.insert(port.clone(), self.previous(at, *field)?);
+                json!({ "input": port })
+            }
+        })
+    }
+
+    fn connection(&self, of: usize, field: Field) -> Value {
+        json!({
+            "type": "connection",
+            "nodeId": self.template.nodes[of].id,
+            "outputKey": field.port(),
+            "optional": true,
+        })
+    }
+
+    /// The nearest earlier work node that completed: the last one of the batch before; where
+    /// that was skipped the one before it, and so on as far as an expression may be long.
+    fn previous(&self, at: usize, field: Field) -> Option<Value> {
+        let earlier = self.plan.batches[..self.batch_of[at]].iter().rev();
+        let nodes = earlier.flat_map(|batch| batch.nodes.iter().rev().copied());
+        let is_work = |node: &usize| matches!(self.template.nodes[*node].kind, Kind::Work(_));
+        let mut candidates = nodes.filter(is_work).peekable();
+        let nearest = *candidates.peek()?;
+        let mut choices = String::new();
+        for node in candidates {
+            let id = json!(self.template.nodes[node].id);
+            let choice = format!(
+                "has(nodes[{id}].outputs) ? nodes[{id}].outputs.{} : ",
+                field.port()
+            );
+            if choices.len() + choice.len() + 2 > self.bytes_per_reference {
+                break;
+            }
+            choices.push_str(&choice);
+        }
+        Some(match choices.is_empty() {
+            true => self.connection(nearest, field),
+            false => json!({ "type": "expression", "expression": format!("{choices}\"\"") }),
+        })
+    }
+}
+
+fn settings(work: &Work, policy: NodePolicy) -> Value {
+    let (retries, base_ms, max_ms) = match (work.retry, work.on_fail) {
+        (Some(retry), _) => (retry.retries, retry.base_ms, retry.max_ms),
+        (None, OnFail::Retry) if policy.retries == 0 => (1, 0, 0),
+        (None, _) => (policy.retries, 500, 30_000),
+    };
+    json!({
+        "onFailure": match work.on_fail {
+            OnFail::Skip => "skip",
+            OnFail::Abort | OnFail::Retry => "ask",
+        },
+        "retry": {
+            "maxRetries": retries,
+            "initialDelayMs": base_ms,
+            "factor": 2,
+            "maxDelayMs": max_ms,
+        },
+    })
+}

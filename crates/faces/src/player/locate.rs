@@ -1,0 +1,165 @@
+//! From a JSON pointer to the place in the text.
+
+use kernel::problem::{Position, Problems};
+
+/// Says of every listed problem where in the text it stands. A field that is missing is shown at
+/// the object that lacks it.
+pub fn locate(text: &str, problems: &mut Problems) {
+    for problem in &mut problems.listed {
+        if problem.at.is_none() {
+            problem.at = Some(position(text, offset(text, &problem.path)));
+        }
+    }
+}
+
+fn position(text: &str, offset: usize) -> Position {
+    let before = &text.as_bytes()[..offset];
+    let line_start = before
+        .iter()
+        .rposition(|&b| b == b'\n')
+        .map_or(0, |at| at + 1);
+    Position {
+        line: 1 + before.iter().filter(|&&b| b == b'\n').count(),
+        column: 1 + offset - line_start,
+    }
+}
+
+/// Where the value at a pointer begins, or the innermost value around it that is there.
+fn offset(text: &str, pointer: &str) -> usize {
+    let mut scan = Scan {
+        bytes: text.as_bytes(),
+        at: 0,
+    };
+    scan.space();
+    let mut found = scan.at;
+    for token in pointer.split('/').skip(1) {
+        let token = token.replace("~1", "/").replace("~0", "~");
+        match scan.enter(&token) {
+            Some(at) => found = at,
+            None => break,
+        }
+    }
+    found
+}
+
+/// Reads text that is known to be JSON.
+struct Scan<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Scan<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    /// Goes to a member of the value here; answers where it begins.
+    fn enter(&mut self, token: &str) -> Option<usize> {
+        let is_object = match self.peek()? {
+            b'{' => true,
+            b'[' => false,
+            _ => return None,
+        };
+        self.at += 1;
+        for index in 0.. {
+            self.space();
+            if matches!(self.peek()?, b'}' | b']') {
+                return None;
+            }
+            let is_it = match is_object {
+                true => {
+                    let from = self.at;
+                    self.skip();
+                    let key = self.bytes.get(from..self.at)?;
+                    self.space();
+                    self.at += 1;
+                    self.space();
+                    serde_json::from_slice::<String>(key).is_ok_and(|key| key == token)
+                }
+                false => token.parse() == Ok(index),
+            };
+            if is_it {
+                return Some(self.at);
+            }
+            self.skip();
+            self.space();
+            if self.peek()? == b',' {
+                self.at += 1;
+            }
+        }
+        None
+    }
+
+    /// Goes behind the value here.
+    fn skip(&mut self) {
+        let mut depth = 0_usize;
+        while let Some(byte) = self.peek() {
+            match byte {
+                b'"' => self.skip_text(),
+                b'{' | b'[' => {
+                    depth += 1;
+                    self.at += 1;
+                }
+                b'}' | b']' | b',' | b':' if depth == 0 => return,
+                b'}' | b']' => {
+                    depth -= 1;
+                    self.at += 1;
+                }
+                _ => self.at += 1,
+            }
+            if depth == 0 && matches!(byte, b'"' | b'}' | b']') {
+                return;
+            }
+        }
+    }
+
+    fn skip_text(&mut self) {
+        self.at += 1;
+        while let Some(byte) = self.peek() {
+            self.at += match byte {
+                b'\\' => 2,
+                _ => 1,
+            };
+            if byte == b'"' {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pointer: &str, line: usize, column: usize) {
+        let text = "{\n  \"a\": [1, {\"x\\\"/y\": \"]}\"},\n    true],\n  \"b\": {\"c\": null}\n}";
+        let at = position(text, offset(text, pointer));
+        assert_eq!((at.line, at.column), (line, column), "{pointer}");
+    }
+
+    #[test]
+    fn a_pointer_leads_to_its_line_and_column() {
+        check("", 1, 1);
+        check("/a", 2, 8);
+        check("/a/0", 2, 9);
+        check("/a/1", 2, 12);
+        check("/a/1/x\"~1y", 2, 22);
+        check("/a/2", 3, 5);
+        check("/b/c", 4, 14);
+    }
+
+    #[test]
+    fn what_is_not_there_is_shown_where_it_is_missing() {
+        check("/b/d", 4, 8);
+        check("/z", 1, 1);
+        check("/a/7", 2, 8);
+        check("/a/0/x", 2, 9);
+    }
+}

@@ -1,0 +1,257 @@
+//! References in the arguments of a node.
+//!
+//! `{name}` is a context variable, `{N-001.session_id}` something of an earlier node,
+//! `{prev_output_path}` of the nearest earlier work node. Everything else stays as it is written,
+//! so that prompts may hold JSON and code. What is inserted is never read again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kernel::problem::closest;
+
+/// A piece of a node's arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// As it is.
+    Text(String),
+    /// A context variable.
+    Variable(String),
+    /// Something of another node, by its position in the template.
+    Node(usize, Field),
+    /// Something of the nearest earlier work node that completed.
+    Previous(Field),
+}
+
+/// What can be referred to of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Field {
+    /// The session it worked in.
+    SessionId,
+    /// The file it wrote above all.
+    OutputPath,
+    /// A file it wrote, by position.
+    Artifact(usize),
+    /// What it said.
+    Output,
+    /// How its process ended.
+    ExitCode,
+}
+
+impl Field {
+    /// The output port of the node that has it.
+    pub fn port(self) -> &'static str {
+        match self {
+            Self::SessionId => "session_id",
+            Self::OutputPath => "output_path",
+            Self::Artifact(_) => "artifacts",
+            Self::Output => "output",
+            Self::ExitCode => "exit_code",
+        }
+    }
+
+    fn of(text: &str) -> Option<Self> {
+        Some(match text {
+            "session_id" => Self::SessionId,
+            "output_path" => Self::OutputPath,
+            "output" => Self::Output,
+            "exit_code" => Self::ExitCode,
+            _ => {
+                let index = text.strip_prefix("artifacts[")?.strip_suffix(']')?;
+                Self::Artifact(index.parse().ok()?)
+            }
+        })
+    }
+
+    /// Whether every player of these templates knows it.
+    fn is_original(self) -> bool {
+        matches!(self, Self::SessionId | Self::OutputPath | Self::Artifact(_))
+    }
+}
+
+/// Something odd about a reference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Odd {
+    /// It names a node that is not there.
+    NoSuchNode {
+        /// The name.
+        id: String,
+        /// What it most likely means.
+        meant: Option<String>,
+    },
+    /// It may mean a variable that is not declared; it stays as it is written.
+    NoSuchVariable {
+        /// The name.
+        name: String,
+        /// What it most likely means.
+        meant: Option<String>,
+    },
+}
+
+/// What references may name.
+pub struct Names<'a> {
+    /// Nodes by id.
+    pub nodes: &'a BTreeMap<&'a str, usize>,
+    /// Context variables.
+    pub variables: &'a BTreeSet<String>,
+}
+
+/// Reads the arguments of a node, from left to right and once.
+pub fn read(text: &str, names: &Names<'_>) -> (Vec<Part>, Vec<Odd>) {
+    let (mut parts, mut odd) = (Vec::new(), Vec::new());
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('{') {
+        let (before, from) = rest.split_at(at);
+        plain.push_str(before);
+        let found = from[1..]
+            .find(['{', '}'])
+            .filter(|end| from.as_bytes()[1 + end] == b'}')
+            .map(|end| &from[1..1 + end]);
+        match found.map(|inner| (inner, reference(inner, names))) {
+            Some((inner, Sense::Means(part))) => {
+                if !plain.is_empty() {
+                    parts.push(Part::Text(std::mem::take(&mut plain)));
+                }
+                parts.push(part);
+                rest = &from[inner.len() + 2..];
+                continue;
+            }
+            Some((_, Sense::Odd(what))) => odd.push(what),
+            Some((_, Sense::Nothing)) | None => {}
+        }
+        plain.push('{');
+        rest = &from[1..];
+    }
+    plain.push_str(rest);
+    if !plain.is_empty() {
+        parts.push(Part::Text(plain));
+    }
+    (parts, odd)
+}
+
+enum Sense {
+    Means(Part),
+    Odd(Odd),
+    Nothing,
+}
+
+fn reference(inner: &str, names: &Names<'_>) -> Sense {
+    match inner {
+        "prev_session_id" => return Sense::Means(Part::Previous(Field::SessionId)),
+        "prev_output_path" => return Sense::Means(Part::Previous(Field::OutputPath)),
+        "prev_output" => return Sense::Means(Part::Previous(Field::Output)),
+        _ => {}
+    }
+    if names.variables.contains(inner) {
+        return Sense::Means(Part::Variable(inner.to_owned()));
+    }
+    if let Some((id, field)) = inner.rsplit_once('.')
+        && let Some(field) = Field::of(field)
+    {
+        if let Some(node) = names.nodes.get(id) {
+            return Sense::Means(Part::Node(*node, field));
+        }
+        let meant = closest(id, names.nodes.keys().copied()).map(str::to_owned);
+        // Prose may hold `{response.output}`; nobody but a player's template has the others.
+        let is_meant = field.is_original() || meant.is_some() || is_node_shaped(id);
+        if is_meant && !id.contains(char::is_whitespace) {
+            let id = id.to_owned();
+            return Sense::Odd(Odd::NoSuchNode { id, meant });
+        }
+        return Sense::Nothing;
+    }
+    let mut chars = inner.chars();
+    let is_name = chars
+        .next()
+        .is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !is_name {
+        return Sense::Nothing;
+    }
+    let known = names.variables.iter().map(String::as_str);
+    let known = known.chain(["prev_session_id", "prev_output_path", "prev_output"]);
+    Sense::Odd(Odd::NoSuchVariable {
+        name: inner.to_owned(),
+        meant: closest(inner, known).map(str::to_owned),
+    })
+}
+
+/// `N-001`, `CP-01` and the like.
+fn is_node_shaped(id: &str) -> bool {
+    id.split_once('-').is_some_and(|(letters, number)| {
+        !letters.is_empty()
+            && letters.chars().all(|c| c.is_ascii_uppercase())
+            && number.starts_with(|c: char| c.is_ascii_digit())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &[Part], oddities: usize) {
+        let nodes = BTreeMap::from([("N-001", 0), ("a.b", 1)]);
+        let variables = BTreeSet::from(["goal".to_owned(), "x-y".to_owned()]);
+        let names = Names {
+            nodes: &nodes,
+            variables: &variables,
+        };
+        let (parts, odd) = read(text, &names);
+        assert_eq!(parts, expected, "{text}");
+        assert_eq!(odd.len(), oddities, "{text}: {odd:?}");
+    }
+
+    fn text(text: &str) -> Part {
+        Part::Text(text.into())
+    }
+
+    #[test]
+    fn references_of_every_form() {
+        let goal = || Part::Variable("goal".into());
+        check("{goal}", &[goal()], 0);
+        check("a{goal}b{goal}", &[text("a"), goal(), text("b"), goal()], 0);
+        check("{x-y}", &[Part::Variable("x-y".into())], 0);
+        check("{N-001.session_id}", &[Part::Node(0, Field::SessionId)], 0);
+        check("{a.b.output}", &[Part::Node(1, Field::Output)], 0);
+        check(
+            "{N-001.artifacts[2]}",
+            &[Part::Node(0, Field::Artifact(2))],
+            0,
+        );
+        check("{prev_output}", &[Part::Previous(Field::Output)], 0);
+        check("{prev_session_id}", &[Part::Previous(Field::SessionId)], 0);
+    }
+
+    #[test]
+    fn other_braces_stay() {
+        for plain in [
+            "",
+            "{}",
+            "{\"goal\": 1}",
+            "{ goal }",
+            "fn f() { x }",
+            "{goal",
+            "goal}",
+            "{a b.session_id}",
+            "{response.output}",
+        ] {
+            let expected: Vec<Part> = (!plain.is_empty())
+                .then(|| text(plain))
+                .into_iter()
+                .collect();
+            check(plain, &expected, 0);
+        }
+        check(
+            "{{goal}}",
+            &[text("{"), Part::Variable("goal".into()), text("}")],
+            0,
+        );
+    }
+
+    #[test]
+    fn what_may_be_a_mistake_is_said() {
+        check("{gaol}", &[text("{gaol}")], 1);
+        check("{N-009.session_id}", &[text("{N-009.session_id}")], 1);
+        check("{N-01.output}", &[text("{N-01.output}")], 1);
+    }
+}

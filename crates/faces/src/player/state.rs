@@ -1,0 +1,268 @@
+//! The files of a session, field by field.
+
+use serde::Serialize as Derive;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Map, Value};
+
+/// `session-state.json`.
+#[derive(Clone, Debug, PartialEq, Derive)]
+pub struct SessionState {
+    /// The run.
+    pub session_id: String,
+    /// The template's own id.
+    pub template_id: String,
+    /// Where the template lay, from the project folder.
+    pub template_path: String,
+    /// For people.
+    pub template_name: String,
+    /// How the session stands.
+    pub status: Status,
+    /// What it was given.
+    pub context: Map<String, Value>,
+    /// Its steps.
+    pub execution_plan: Vec<PlannedBatch>,
+    /// The step it is at, from 1.
+    pub current_batch: usize,
+    /// The first node of that step.
+    pub current_node: String,
+    /// The checkpoint that was saved last.
+    pub last_checkpoint: Option<String>,
+    /// Every node, in the order they run.
+    pub node_states: NodeStates,
+    /// When it began.
+    pub created_at: String,
+    /// When something of all this changed last.
+    pub updated_at: String,
+    /// When it ended.
+    pub completed_at: Option<String>,
+    /// What other players do not know.
+    pub x_play: Extra,
+}
+
+/// How a session stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Derive)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It goes on, or would if somebody drove it.
+    Running,
+    /// It waits at a checkpoint, or was paused.
+    Paused,
+    /// Every node completed or was skipped.
+    Completed,
+    /// A node failed, and somebody has to say or has said what becomes of it.
+    Failed,
+    /// Somebody ended it.
+    Aborted,
+    /// Completed and put away.
+    Archived,
+}
+
+impl Status {
+    /// As the files write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Aborted => "aborted",
+            Self::Archived => "archived",
+        }
+    }
+}
+
+/// A step.
+#[derive(Clone, Debug, PartialEq, Eq, Derive)]
+pub struct PlannedBatch {
+    /// From 1.
+    pub batch: usize,
+    /// Node ids.
+    pub nodes: Vec<String>,
+    /// Whether they run at the same time.
+    pub parallel: bool,
+}
+
+/// Nodes by id, in the order they run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeStates(pub Vec<(String, NodeState)>);
+
+impl Serialize for NodeStates {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (id, state) in &self.0 {
+            map.serialize_entry(id, state)?;
+        }
+        map.end()
+    }
+}
+
+/// How a node stands.
+#[derive(Clone, Debug, PartialEq, Derive)]
+#[serde(untagged)]
+pub enum NodeState {
+    /// A node that calls something.
+    Work(WorkState),
+    /// A checkpoint.
+    Checkpoint(CheckpointState),
+}
+
+impl NodeState {
+    /// How it stands.
+    pub fn status(&self) -> NodeStatus {
+        match self {
+            Self::Work(state) => state.status,
+            Self::Checkpoint(state) => state.status,
+        }
+    }
+
+    /// Why it failed, if it did.
+    pub fn error(&self) -> Option<&str> {
+        match self {
+            Self::Work(state) => state.error.as_deref(),
+            Self::Checkpoint(_) => None,
+        }
+    }
+}
+
+/// The words for a node's status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Derive)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeStatus {
+    /// Not yet started.
+    #[default]
+    Pending,
+    /// Started.
+    Running,
+    /// Ended well.
+    Completed,
+    /// Left out.
+    Skipped,
+    /// Ended in an error.
+    Failed,
+}
+
+impl NodeStatus {
+    /// As the files write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Skipped => "skipped",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// Whether nothing more happens to the node by itself and the next step may begin.
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Completed | Self::Skipped)
+    }
+}
+
+/// A node that calls something.
+#[derive(Clone, Debug, Default, PartialEq, Derive)]
+pub struct WorkState {
+    /// How it stands.
+    pub status: NodeStatus,
+    /// When its first attempt started.
+    pub started_at: Option<String>,
+    /// When it was over, however it ended.
+    pub completed_at: Option<String>,
+    /// The session it worked in, as it said.
+    pub session_id: Option<String>,
+    /// The file it wrote above all, as it said.
+    pub output_path: Option<String>,
+    /// The files it wrote, as it said.
+    pub artifacts: Vec<String>,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// The task of a `cli` node that has started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cli_task_id: Option<String>,
+}
+
+/// A checkpoint.
+#[derive(Clone, Debug, Default, PartialEq, Derive)]
+pub struct CheckpointState {
+    /// How it stands.
+    pub status: NodeStatus,
+    /// When its snapshot was taken.
+    pub saved_at: Option<String>,
+    /// Where its snapshot lies, from the project folder.
+    pub snapshot_path: Option<String>,
+    /// Whether it goes on without asking; known once it is saved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auto_continue: Option<bool>,
+}
+
+/// What other players do not know.
+#[derive(Clone, Debug, Default, PartialEq, Derive)]
+pub struct Extra {
+    /// The last event of the log that this state shows. It only grows.
+    pub seq: u64,
+    /// The workflow definition of the run.
+    pub workflow: String,
+    /// The node whose checkpoint waits for somebody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_at: Option<String>,
+    /// Nodes whose failure somebody has to decide about.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub undecided: Vec<String>,
+    /// Nodes that have handed their work to somebody outside, and the task that is waited for.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub callbacks: Map<String, Value>,
+    /// What was used, over all nodes, as far as executors say.
+    #[serde(skip_serializing_if = "Used::is_nothing")]
+    pub used: Used,
+    /// More about each node that has started.
+    pub nodes: Map<String, Value>,
+}
+
+/// What calls of models used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Derive)]
+pub struct Used {
+    /// Cost in US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usd: Option<f64>,
+    /// Tokens in.
+    pub input_tokens: u64,
+    /// Tokens out.
+    pub output_tokens: u64,
+}
+
+impl Used {
+    /// Whether nobody reported anything.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Adds what a call used.
+    pub fn add(&mut self, usd: Option<f64>, input_tokens: u64, output_tokens: u64) {
+        if let Some(usd) = usd {
+            self.usd = Some(self.usd.unwrap_or(0.0) + usd);
+        }
+        self.input_tokens = self.input_tokens.saturating_add(input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(output_tokens);
+    }
+}
+
+/// `checkpoints/<id>.json`.
+#[derive(Clone, Debug, PartialEq, Derive)]
+pub struct Snapshot {
+    /// The run.
+    pub session_id: String,
+    /// The checkpoint.
+    pub checkpoint_id: String,
+    /// For people.
+    pub checkpoint_name: String,
+    /// When it was taken.
+    pub saved_at: String,
+    /// What the session was given.
+    pub context_snapshot: Map<String, Value>,
+    /// Every node as it stood, this checkpoint included.
+    pub node_states_snapshot: NodeStates,
+    /// The last node, in the order they run, that had completed.
+    pub last_completed_node: Option<String>,
+    /// The node that comes next.
+    pub next_node: Option<String>,
+}

@@ -1,0 +1,644 @@
+//! A template as it was written, with everything that is wrong with it said at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kernel::json::{self, Limits};
+use kernel::limits::{MAX_EDGES, MAX_NAME_BYTES, MAX_NODES, MAX_RETRIES, MAX_WAIT_MS};
+use kernel::problem::{Problem, ProblemCode, Problems, closest, pointer, quoted};
+use serde_json::Value;
+
+use super::fields::Fields;
+use super::locate::locate;
+use super::plan::{Cycle, ExecutionPlan};
+use super::reference::{self, Names, Odd, Part};
+
+/// A template whose nodes and edges fit together.
+#[derive(Clone, Debug, Default)]
+pub struct Template {
+    /// `wft-<slug>-<date>`, or what its writer chose.
+    pub id: String,
+    /// For people; the id where there is none.
+    pub name: String,
+    /// For people.
+    pub description: String,
+    /// The version it claims.
+    pub version: String,
+    /// To find it by.
+    pub tags: Vec<String>,
+    /// What a session is given.
+    pub context: BTreeMap<String, Variable>,
+    /// At least one; ids are unique.
+    pub nodes: Vec<Node>,
+    /// From one node to another, by position.
+    pub edges: Vec<(usize, usize)>,
+    /// What is odd but does not keep it from being played.
+    pub warnings: Vec<Problem>,
+}
+
+/// A context variable. Values are texts, whatever the type says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Variable {
+    /// `string`, `path` or `boolean`; for people.
+    pub kind: String,
+    /// Whether a session must be given it.
+    pub required: bool,
+    /// For people.
+    pub description: String,
+    /// What it is without being given.
+    pub default: Option<String>,
+}
+
+/// A node.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Unique in the template.
+    pub id: String,
+    /// For people; the id where there is none.
+    pub name: String,
+    /// What it does.
+    pub kind: Kind,
+    /// Nodes that share it run at the same time.
+    pub parallel_group: Option<String>,
+}
+
+/// What a node does.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// It calls something.
+    Work(Work),
+    /// It keeps a snapshot, and may ask whether to go on.
+    Checkpoint {
+        /// The question.
+        description: String,
+        /// Whether to go on without asking.
+        auto_continue: bool,
+    },
+}
+
+/// A node that calls something.
+#[derive(Clone, Debug)]
+pub struct Work {
+    /// How its executor is called.
+    pub call: Call,
+    /// What is called: the name of a skill, a command or a kind of agent.
+    pub executor: String,
+    /// The arguments as they are written.
+    pub args_template: String,
+    /// The same, read.
+    pub args: Vec<Part>,
+    /// What becomes of a failure.
+    pub on_fail: OnFail,
+    /// Attempts and the waits between them, where the template says it.
+    pub retry: Option<Retry>,
+    /// The longest attempt, where the template says it.
+    pub timeout_ms: Option<u64>,
+}
+
+/// How an executor is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// A skill of a coding agent.
+    Skill,
+    /// A command of a coding agent.
+    Command,
+    /// Another tool behind a common command line.
+    Cli {
+        /// `gemini`, `qwen`, `codex`, …
+        tool: String,
+        /// `analysis` or `write`.
+        mode: String,
+        /// The name of a prompt rule.
+        rule: Option<String>,
+    },
+    /// A sub-agent.
+    Agent,
+}
+
+impl Call {
+    /// The node type, as templates write it.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Skill => "skill",
+            Self::Command => "command",
+            Self::Cli { .. } => "cli",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+/// What becomes of a node that failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFail {
+    /// Somebody decides: retry, skip or abort.
+    #[default]
+    Abort,
+    /// It counts as skipped.
+    Skip,
+    /// One more attempt, then as `Abort`.
+    Retry,
+}
+
+/// Attempts and the waits between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// Attempts after the first.
+    pub retries: u32,
+    /// Milliseconds before the first of them; they double.
+    pub base_ms: u64,
+    /// No wait is longer.
+    pub max_ms: u64,
+}
+
+/// The node types there are.
+const TYPES: [&str; 5] = ["skill", "command", "cli", "agent", "checkpoint"];
+
+impl Template {
+    /// Reads a template. `given` names context variables that are given although it does not
+    /// declare them; references to them are references, too.
+    ///
+    /// # Errors
+    /// Everything that is wrong, each with its line and column. A cycle is found by
+    /// [`plan`](super::plan::plan).
+    pub fn parse(bytes: &[u8], given: &BTreeSet<String>) -> Result<Self, Problems> {
+        let document = json::parse(bytes, Limits::DEFINITION)?;
+        let mut problems = Problems::new();
+        let template = read(&document, given, &mut problems);
+        let text = std::str::from_utf8(bytes).unwrap_or_default();
+        locate(text, &mut problems);
+        let place = |problem: &Problem| problem.at.map(|at| (at.line, at.column));
+        problems.listed.sort_by_key(place);
+        match template {
+            Some(mut template) if problems.is_empty() => {
+                let mut warnings = Problems {
+                    listed: std::mem::take(&mut template.warnings),
+                    more: 0,
+                };
+                locate(text, &mut warnings);
+                template.warnings = warnings.listed;
+                Ok(template)
+            }
+            _ => Err(problems),
+        }
+    }
+
+    /// The execution plan.
+    ///
+    /// # Errors
+    /// A cycle, as the problem it is.
+    pub fn plan(&self) -> Result<ExecutionPlan, Problems> {
+        super::plan::plan(self).map_err(|Cycle(nodes)| {
+            let mut ids: Vec<&str> = nodes.iter().map(|node| &*self.nodes[*node].id).collect();
+            ids.extend(ids.first().copied());
+            Problem::new(
+                "/edges",
+                ProblemCode::Cycle,
+                format!(
+                    "the nodes wait for one another in a circle: {}; remove one of these edges",
+                    ids.join(" -> ")
+                ),
+            )
+            .into()
+        })
+    }
+
+    /// How many nodes call something, and how many are checkpoints.
+    pub fn counts(&self) -> (usize, usize) {
+        let is_work = |node: &&Node| matches!(node.kind, Kind::Work(_));
+        let work = self.nodes.iter().filter(is_work).count();
+        (work, self.nodes.len() - work)
+    }
+
+    /// What a session is given for each variable, from what was asked for and the defaults.
+    ///
+    /// # Errors
+    /// The names of required variables that have neither.
+    pub fn bind(
+        &self,
+        given: &BTreeMap<String, String>,
+    ) -> Result<BTreeMap<String, String>, Vec<String>> {
+        let mut context = given.clone();
+        let mut missing = Vec::new();
+        for (name, variable) in &self.context {
+            if context.contains_key(name) {
+                continue;
+            }
+            match &variable.default {
+                Some(default) => {
+                    context.insert(name.clone(), default.clone());
+                }
+                None if variable.required => missing.push(name.clone()),
+                None => {
+                    context.insert(name.clone(), String::new());
+                }
+            }
+        }
+        match missing.is_empty() {
+            true => Ok(context),
+            false => Err(missing),
+        }
+    }
+}
+
+fn read(document: &Value, given: &BTreeSet<String>, problems: &mut Problems) -> Option<Template> {
+    let fields = Fields::open(String::new(), document, problems)?;
+    let id = fields
+        .required_text("template_id", "the name of the template", problems)
+        .unwrap_or_default()
+        .to_owned();
+    let mut template = Template {
+        name: fields.text("name", problems).unwrap_or(&id).to_owned(),
+        description: fields
+            .text("description", problems)
+            .unwrap_or_default()
+            .to_owned(),
+        version: fields.text("version", problems).unwrap_or("1.0").to_owned(),
+        tags: fields.texts("tags", problems),
+        context: context(&fields, problems),
+        id,
+        ..Template::default()
+    };
+    let mut variables: BTreeSet<String> = template.context.keys().cloned().collect();
+    variables.extend(given.iter().cloned());
+    nodes(&fields, &mut template, &variables, problems);
+    edges(&fields, &mut template, problems);
+    checkpoints(&fields, &mut template, problems);
+    Some(template)
+}
+
+fn context(fields: &Fields<'_>, problems: &mut Problems) -> BTreeMap<String, Variable> {
+    if fields.get("context_schema").is_none() {
+        fields.missing("context_schema", "an object, which may be empty", problems);
+    }
+    let mut context = BTreeMap::new();
+    for (name, value) in fields
+        .object("context_schema", problems)
+        .into_iter()
+        .flatten()
+    {
+        let path = pointer(&fields.at("context_schema"), name);
+        let Some(entry) = Fields::open(path, value, problems) else {
+            continue;
+        };
+        let default = match entry.get("default") {
+            None => None,
+            Some(Value::String(text)) => Some(text.clone()),
+            Some(value @ (Value::Bool(_) | Value::Number(_))) => Some(value.to_string()),
+            Some(_) => {
+                entry.wrong("default", "a text, a number, true or false", problems);
+                None
+            }
+        };
+        let variable = Variable {
+            kind: entry.text("type", problems).unwrap_or("string").to_owned(),
+            required: entry.flag("required", problems).unwrap_or(false),
+            description: entry
+                .text("description", problems)
+                .unwrap_or_default()
+                .to_owned(),
+            default,
+        };
+        context.insert(name.clone(), variable);
+    }
+    context
+}
+
+fn nodes(
+    fields: &Fields<'_>,
+    template: &mut Template,
+    variables: &BTreeSet<String>,
+    problems: &mut Problems,
+) {
+    let Some(list) = fields.array("nodes", problems) else {
+        if fields.get("nodes").is_none() {
+            fields.missing("nodes", "an array of at least one node", problems);
+        }
+        return;
+    };
+    if list.is_empty() {
+        let what = "must hold at least one node";
+        problems.add(fields.at("nodes"), ProblemCode::InvalidValue, what);
+    }
+    if list.len() > MAX_NODES / 2 {
+        let what = format!(
+            "has {} nodes; at most {} are allowed",
+            list.len(),
+            MAX_NODES / 2
+        );
+        return problems.add(fields.at("nodes"), ProblemCode::TooLarge, what);
+    }
+    let id_of = |value: &'_ Value| value.get("id").and_then(Value::as_str).map(str::to_owned);
+    let ids: Vec<Option<String>> = list.iter().map(id_of).collect();
+    let mut by_id: BTreeMap<&str, usize> = BTreeMap::new();
+    for (index, id) in ids.iter().enumerate() {
+        let Some(id) = id else { continue };
+        if let Some(first) = by_id.get(id.as_str()) {
+            problems.add(
+                format!("/nodes/{index}/id"),
+                ProblemCode::DuplicateId,
+                format!(
+                    "node {} of the list has the id {}, too; ids are unique",
+                    first + 1,
+                    quoted(id)
+                ),
+            );
+        } else {
+            by_id.insert(id, index);
+        }
+    }
+    let names = Names {
+        nodes: &by_id,
+        variables,
+    };
+    for (index, value) in list.iter().enumerate() {
+        let reader = Reader {
+            names: &names,
+            warnings: &mut template.warnings,
+        };
+        if let Some(node) = reader.node(format!("/nodes/{index}"), value, problems) {
+            template.nodes.push(node);
+        }
+    }
+}
+
+struct Reader<'a> {
+    names: &'a Names<'a>,
+    warnings: &'a mut Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn node(mut self, path: String, value: &Value, problems: &mut Problems) -> Option<Node> {
+        let fields = Fields::open(path, value, problems)?;
+        let id = fields.required_text("id", "a name, unique in the template", problems);
+        if id.is_some_and(|id| {
+            id.is_empty() || id.len() > MAX_NAME_BYTES || id.contains(['{', '}', '\0'])
+        }) {
+            let what = format!("must have 1 to {MAX_NAME_BYTES} bytes and no braces");
+            problems.add(fields.at("id"), ProblemCode::InvalidValue, what);
+        }
+        let parallel_group = fields.text("parallel_group", problems).map(str::to_owned);
+        let word = fields.required_text("type", &format!("one of {}", TYPES.join(", ")), problems);
+        let kind = match word {
+            Some("checkpoint") => {
+                if parallel_group.is_some() {
+                    let what =
+                        "a checkpoint cannot be in a parallel group; give it a place of its own";
+                    problems.add(fields.at("parallel_group"), ProblemCode::InvalidValue, what);
+                }
+                Some(Kind::Checkpoint {
+                    description: fields
+                        .text("description", problems)
+                        .unwrap_or_default()
+                        .to_owned(),
+                    auto_continue: fields.flag("auto_continue", problems).unwrap_or(true),
+                })
+            }
+            Some(word) => call(word, &fields, problems)
+                .map(|call| Kind::Work(self.work(call, &fields, problems))),
+            None => None,
+        };
+        let id = id.unwrap_or_default().to_owned();
+        Some(Node {
+            name: fields.text("name", problems).unwrap_or(&id).to_owned(),
+            id,
+            kind: kind?,
+            parallel_group,
+        })
+    }
+
+    fn work(&mut self, call: Call, fields: &Fields<'_>, problems: &mut Problems) -> Work {
+        let what = "the name of what is called";
+        let executor = fields
+            .required_text("executor", what, problems)
+            .unwrap_or_default();
+        let what = "the arguments, which may be an empty text";
+        let text = fields
+            .required_text("args_template", what, problems)
+            .unwrap_or_default();
+        let (args, odd) = reference::read(text, self.names);
+        for odd in odd {
+            self.odd(&fields.at("args_template"), odd, problems);
+        }
+        fields.array("input_ports", problems);
+        fields.array("output_ports", problems);
+        fields.flag("run_in_background", problems);
+        Work {
+            call,
+            executor: executor.to_owned(),
+            args_template: text.to_owned(),
+            args,
+            on_fail: on_fail(fields, problems),
+            retry: retry(fields, problems),
+            timeout_ms: fields
+                .count("timeout_ms", 1, problems)
+                .map(|ms| ms.min(MAX_WAIT_MS)),
+        }
+    }
+
+    fn odd(&mut self, path: &str, odd: Odd, problems: &mut Problems) {
+        match odd {
+            Odd::NoSuchNode { id, meant } => {
+                let hint = match meant {
+                    Some(meant) => format!("did you mean `{meant}`?"),
+                    None => "name a node of this template".to_owned(),
+                };
+                let what = format!(
+                    "it refers to the node {}, which is not there; {hint}",
+                    quoted(&id)
+                );
+                problems.add(path, ProblemCode::UnknownReference, what);
+            }
+            Odd::NoSuchVariable { name, meant } => {
+                let hint = match meant {
+                    Some(meant) => format!("did you mean {{{meant}}}?"),
+                    None => "declare it in `context_schema` if it is a variable".to_owned(),
+                };
+                let what = format!("{{{name}}} is no variable and stays as it is written; {hint}");
+                self.warnings
+                    .push(Problem::new(path, ProblemCode::UnknownReference, what));
+            }
+        }
+    }
+}
+
+fn call(word: &str, fields: &Fields<'_>, problems: &mut Problems) -> Option<Call> {
+    Some(match word {
+        "skill" => Call::Skill,
+        "command" => Call::Command,
+        "agent" => Call::Agent,
+        "cli" => Call::Cli {
+            tool: fields
+                .required_text("cli_tool", "the tool that is called, as gemini", problems)
+                .unwrap_or_default()
+                .to_owned(),
+            mode: fields
+                .text("cli_mode", problems)
+                .unwrap_or("analysis")
+                .to_owned(),
+            rule: fields.text("cli_rule", problems).map(str::to_owned),
+        },
+        other => {
+            let hint = match closest(other, TYPES) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => format!("it is one of {}", TYPES.join(", ")),
+            };
+            let what = format!("{} is no type of node; {hint}", quoted(other));
+            problems.add(fields.at("type"), ProblemCode::UnknownType, what);
+            return None;
+        }
+    })
+}
+
+fn on_fail(fields: &Fields<'_>, problems: &mut Problems) -> OnFail {
+    match fields.text("on_fail", problems) {
+        None | Some("abort") => OnFail::Abort,
+        Some("skip") => OnFail::Skip,
+        Some("retry") => OnFail::Retry,
+        Some(other) => {
+            let hint = match closest(other, ["abort", "skip", "retry"]) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => "it is one of abort, skip, retry".to_owned(),
+            };
+            let what = format!("{} is not allowed here; {hint}", quoted(other));
+            problems.add(fields.at("on_fail"), ProblemCode::InvalidValue, what);
+            OnFail::Abort
+        }
+    }
+}
+
+fn retry(fields: &Fields<'_>, problems: &mut Problems) -> Option<Retry> {
+    const BASE_MS: u64 = 500;
+    const MAX_MS: u64 = 4_000;
+    let value = fields.get("retry")?;
+    let retry = Fields::open(fields.at("retry"), value, problems)?;
+    let attempts = retry.count("max_attempts", 1, problems).unwrap_or(1);
+    let base_ms = retry
+        .count("base_backoff_ms", 0, problems)
+        .unwrap_or(BASE_MS);
+    let max_ms = retry.count("max_backoff_ms", 0, problems);
+    let base_ms = base_ms.min(MAX_WAIT_MS);
+    Some(Retry {
+        retries: u32::try_from(attempts - 1)
+            .unwrap_or(u32::MAX)
+            .min(MAX_RETRIES),
+        base_ms,
+        max_ms: max_ms.unwrap_or(MAX_MS.max(base_ms)).min(MAX_WAIT_MS),
+    })
+}
+
+fn edges(fields: &Fields<'_>, template: &mut Template, problems: &mut Problems) {
+    let Some(list) = fields.array("edges", problems) else {
+        if fields.get("edges").is_none() {
+            fields.missing("edges", "an array, which may be empty", problems);
+        }
+        return;
+    };
+    if list.len() > MAX_EDGES {
+        let what = format!("has {} edges; at most {MAX_EDGES} are allowed", list.len());
+        return problems.add(fields.at("edges"), ProblemCode::TooLarge, what);
+    }
+    let by_id: BTreeMap<&str, usize> = (template.nodes.iter().enumerate())
+        .map(|(index, node)| (node.id.as_str(), index))
+        .collect();
+    // Where a node could not be read, what leads to it is not a mistake of its own.
+    let is_whole = problems.is_empty();
+    let mut touched = BTreeSet::new();
+    let mut found = Vec::new();
+    for (index, value) in list.iter().enumerate() {
+        let Some(edge) = Fields::open(pointer(&fields.at("edges"), index), value, problems) else {
+            continue;
+        };
+        let mut end = |key: &str| {
+            let id = edge.required_text(key, "the id of a node", problems)?;
+            let node = by_id.get(id).copied();
+            if node.is_none() && is_whole {
+                let hint = match closest(id, by_id.keys().copied()) {
+                    Some(meant) => format!("did you mean `{meant}`?"),
+                    None => "edges lead from one node of the template to another".to_owned(),
+                };
+                let what = format!("there is no node {}; {hint}", quoted(id));
+                problems.add(edge.at(key), ProblemCode::UnknownReference, what);
+            }
+            node
+        };
+        let (from, to) = (end("from"), end("to"));
+        let (Some(from), Some(to)) = (from, to) else {
+            continue;
+        };
+        if from == to {
+            let what = format!(
+                "the node {} leads to itself; remove this edge",
+                quoted(&template.nodes[from].id)
+            );
+            problems.add(edge.path.clone(), ProblemCode::Cycle, what);
+            continue;
+        }
+        touched.extend([from, to]);
+        found.push((from, to));
+    }
+    template.edges = found;
+    for (index, node) in template.nodes.iter().enumerate() {
+        if template.nodes.len() > 1 && !touched.contains(&index) && is_whole {
+            let what = format!("no edge leads to or from {}", quoted(&node.id));
+            let at = format!("/nodes/{index}");
+            template
+                .warnings
+                .push(Problem::new(at, ProblemCode::InvalidValue, what));
+        }
+    }
+    check_order(template);
+}
+
+/// Warns of references to nodes that are not over when the reference is read.
+fn check_order(template: &mut Template) {
+    let Ok(plan) = super::plan::plan(template) else {
+        return;
+    };
+    let batch_of = plan.batch_of(template.nodes.len());
+    for (index, node) in template.nodes.iter().enumerate() {
+        let Kind::Work(work) = &node.kind else {
+            continue;
+        };
+        for part in &work.args {
+            if let Part::Node(of, _) = part
+                && batch_of[*of] >= batch_of[index]
+            {
+                let what = format!(
+                    "{} has not run before this node does, so that the reference is empty; add an edge",
+                    quoted(&template.nodes[*of].id)
+                );
+                let at = format!("/nodes/{index}/args_template");
+                let warning = Problem::new(at, ProblemCode::UnknownReference, what);
+                template.warnings.push(warning);
+            }
+        }
+    }
+    for group in plan.split_groups {
+        let what = format!(
+            "the nodes of the parallel group {} wait for one another, so that not all of them run \
+             at the same time",
+            quoted(&group)
+        );
+        template
+            .warnings
+            .push(Problem::new("/nodes", ProblemCode::InvalidValue, what));
+    }
+}
+
+fn checkpoints(fields: &Fields<'_>, template: &mut Template, problems: &mut Problems) {
+    if fields.get("checkpoints").is_none() {
+        return;
+    }
+    let listed: BTreeSet<String> = fields.texts("checkpoints", problems).into_iter().collect();
+    let is_checkpoint = |node: &&Node| matches!(node.kind, Kind::Checkpoint { .. });
+    let there: BTreeSet<String> = (template.nodes.iter().filter(is_checkpoint))
+        .map(|node| node.id.clone())
+        .collect();
+    if listed != there {
+        let what = "the list differs from the checkpoints among the nodes, which count";
+        template.warnings.push(Problem::new(
+            "/checkpoints",
+            ProblemCode::InvalidValue,
+            what,
+        ));
+    }
+}

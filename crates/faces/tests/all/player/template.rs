@@ -1,0 +1,167 @@
+//! What is said about templates that cannot be played.
+
+use std::collections::BTreeSet;
+
+use faces::player::template::Template;
+use serde_json::{Value, json};
+
+use super::{review, template};
+
+#[track_caller]
+fn refused(text: &str, expected: &[&str]) {
+    let problems = Template::parse(text.as_bytes(), &BTreeSet::new()).unwrap_err();
+    let lines: Vec<String> = problems.to_string().lines().map(str::to_owned).collect();
+    assert_eq!(lines, expected);
+}
+
+fn changed(change: impl FnOnce(&mut Value)) -> String {
+    let mut document = review();
+    change(&mut document);
+    serde_json::to_string_pretty(&document).unwrap()
+}
+
+#[test]
+fn bad_json_has_its_line_and_column() {
+    refused(
+        "{\n  \"template_id\": \"x\",\n  \"nodes\": [,]\n}",
+        &["line 3, column 13: not JSON: expected value"],
+    );
+}
+
+#[test]
+fn everything_that_is_missing_is_said_at_once() {
+    refused(
+        "{}",
+        &[
+            "/template_id: line 1, column 1: `template_id` must be given: the name of the template",
+            "/context_schema: line 1, column 1: `context_schema` must be given: an object, which may be empty",
+            "/nodes: line 1, column 1: `nodes` must be given: an array of at least one node",
+            "/edges: line 1, column 1: `edges` must be given: an array, which may be empty",
+        ],
+    );
+}
+
+#[test]
+fn everything_that_is_wrong_with_nodes_is_said_at_once() {
+    let text = r#"{
+  "template_id": "t", "context_schema": {}, "edges": [],
+  "nodes": [
+    { "id": "a", "type": "skil", "executor": "x", "args_template": "" },
+    { "id": "b", "type": "skill" },
+    { "id": "b", "type": "cli", "executor": "x", "args_template": "{c.session_id}", "on_fail": "skipp" },
+    { "id": "c.", "type": "checkpoint", "parallel_group": "g", "auto_continue": "yes" }
+  ]
+}"#;
+    refused(
+        text,
+        &[
+            "/nodes/0/type: line 4, column 26: `skil` is no type of node; did you mean `skill`?",
+            "/nodes/1/executor: line 5, column 5: `executor` must be given: the name of what is called",
+            "/nodes/1/args_template: line 5, column 5: `args_template` must be given: the arguments, which may be an empty text",
+            "/nodes/2/cli_tool: line 6, column 5: `cli_tool` must be given: the tool that is called, as gemini",
+            "/nodes/2/id: line 6, column 13: node 2 of the list has the id `b`, too; ids are unique",
+            "/nodes/2/args_template: line 6, column 67: it refers to the node `c`, which is not there; did you mean `a`?",
+            "/nodes/2/on_fail: line 6, column 96: `skipp` is not allowed here; did you mean `skip`?",
+            "/nodes/3/parallel_group: line 7, column 59: a checkpoint cannot be in a parallel group; give it a place of its own",
+            "/nodes/3/auto_continue: line 7, column 81: must be true or false, not a text",
+        ],
+    );
+}
+
+#[test]
+fn an_edge_to_nowhere_names_what_was_meant() {
+    let text = changed(|document| {
+        document["edges"][0]["to"] = json!("CP-1");
+        document["edges"][1] = json!({ "from": "N-002", "to": "N-002" });
+    });
+    let problems = Template::parse(text.as_bytes(), &BTreeSet::new()).unwrap_err();
+    let text = problems.to_string();
+    assert!(
+        text.contains("there is no node `CP-1`; did you mean `CP-01`?"),
+        "{text}"
+    );
+    assert!(
+        text.contains("the node `N-002` leads to itself; remove this edge"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_cycle_is_named_node_by_node() {
+    let mut document = review();
+    let edges = document["edges"].as_array_mut().unwrap();
+    edges.push(json!({ "from": "CP-02", "to": "N-001" }));
+    let problems = template(&document).plan().unwrap_err();
+    assert_eq!(
+        problems.to_string(),
+        "/edges: the nodes wait for one another in a circle: N-001 -> CP-01 -> N-002 -> CP-02 -> \
+         N-001; remove one of these edges"
+    );
+}
+
+#[test]
+fn what_is_odd_is_a_warning_and_no_more() {
+    let text = changed(|document| {
+        document["nodes"][0]["args_template"] = json!("{gaol} {N-004.output}");
+        document["checkpoints"] = json!(["CP-01"]);
+        let nodes = document["nodes"].as_array_mut().unwrap();
+        nodes.push(json!({ "id": "lost", "type": "skill", "executor": "x", "args_template": "" }));
+    });
+    let template = Template::parse(text.as_bytes(), &BTreeSet::new()).unwrap();
+    let warnings: Vec<&str> = template
+        .warnings
+        .iter()
+        .map(|warning| &*warning.message)
+        .collect();
+    assert_eq!(
+        warnings,
+        [
+            "{gaol} is no variable and stays as it is written; did you mean {goal}?",
+            "no edge leads to or from `lost`",
+            "`N-004` has not run before this node does, so that the reference is empty; add an edge",
+            "the list differs from the checkpoints among the nodes, which count",
+        ]
+    );
+}
+
+#[test]
+fn names_that_are_given_are_references_too() {
+    let text = changed(|document| document["nodes"][0]["args_template"] = json!("{extra}"));
+    let parse = |given: &[&str]| {
+        let given = given.iter().map(|name| (*name).to_owned()).collect();
+        Template::parse(text.as_bytes(), &given)
+            .unwrap()
+            .warnings
+            .len()
+    };
+    assert_eq!((parse(&[]), parse(&["extra"])), (1, 0));
+}
+
+#[test]
+fn a_template_of_ten_thousand_nodes_compiles() {
+    let nodes: Vec<Value> = (0..10_000)
+        .map(|n| {
+            json!({
+                "id": format!("N-{n}"), "type": "skill", "executor": "x",
+                "args_template": "{goal} {prev_output}",
+                "parallel_group": (n % 10 != 0).then(|| format!("g{}", n / 10)),
+            })
+        })
+        .collect();
+    let edges: Vec<Value> = (1..10_000)
+        .map(|n: u32| json!({ "from": format!("N-{}", (n - 1) / 10 * 10), "to": format!("N-{n}") }))
+        .collect();
+    let template = template(&json!({
+        "template_id": "wft-large", "nodes": nodes, "edges": edges,
+        "context_schema": { "goal": { "type": "string" } },
+    }));
+    let plan = template.plan().unwrap();
+    assert_eq!(plan.order().count(), 10_000);
+    let settings = faces::player::compile::Settings {
+        context: ["goal".to_owned()].into(),
+        ..Default::default()
+    };
+    let definition = faces::player::compile::compile(&template, &plan, &settings);
+    let plan = crate::world::plan(&definition);
+    assert!(plan.nodes.len() >= 10_000);
+}

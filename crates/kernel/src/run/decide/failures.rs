@@ -1,0 +1,170 @@
+//! Work nodes that wait: for somebody who says what becomes of a failure, or for somebody outside
+//! who goes on with their work.
+
+use serde_json::{Value, json};
+
+use super::Decision;
+use super::gates::Reply;
+use crate::control::answer::invalid;
+use crate::definition::NodeIx;
+use crate::ids::{InterruptId, derive};
+use crate::limits;
+use crate::run::command::{OUTSIDE, Outcome};
+use crate::run::event::{NodeError, RunEvent, SkipReason};
+use crate::run::rejection::Rejection;
+use crate::run::size::size;
+use crate::run::state::OpenInterrupt;
+
+/// What becomes of a failed node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// Another attempt.
+    Retry,
+    /// It counts as skipped.
+    Skip,
+    /// It has failed.
+    Abort,
+}
+
+/// What an answer to a work node comes to.
+pub(super) fn judge(open: &OpenInterrupt, value: &Value) -> Result<Reply, Rejection> {
+    if open.kind == OUTSIDE {
+        return ended(value).map(Reply::Ended);
+    }
+    Ok(Reply::Choice(
+        match value.get("action").and_then(Value::as_str) {
+            Some("retry") => Choice::Retry,
+            Some("skip") => Choice::Skip,
+            Some("abort") => Choice::Abort,
+            _ => return Err(invalid("its action must be retry, skip or abort")),
+        },
+    ))
+}
+
+fn ended(value: &Value) -> Result<Outcome, Rejection> {
+    let text = |error: &Value, key: &str| error.get(key)?.as_str().map(str::to_owned);
+    match (value.get("outputs"), value.get("error")) {
+        (Some(Value::Object(outputs)), None) => Ok(Outcome::completed(outputs.clone())),
+        (None, Some(error)) => match (text(error, "code"), text(error, "message")) {
+            (Some(code), Some(message)) => Ok(Outcome::failed(NodeError::new(code, message))),
+            _ => Err(invalid("its `error` must have a `code` and a `message`")),
+        },
+        _ => Err(invalid(
+            "it must have either `outputs`, an object, or an `error`",
+        )),
+    }
+}
+
+impl Decision {
+    /// No attempt is left, and the definition lets somebody choose.
+    pub(super) fn ask_about_failure(&mut self, ix: NodeIx, error: NodeError) {
+        let attempts = self.facts().nodes[ix.index()].attempts;
+        let data = json!({
+            "reason": "node-failed",
+            "actions": ["retry", "skip", "abort"],
+            "attempts": attempts,
+            "error": error,
+        });
+        let resume_schema = json!({
+            "type": "object",
+            "required": ["action"],
+            "properties": { "action": { "enum": ["retry", "skip", "abort"] } },
+        });
+        let key = format!("{}/failed", self.node_id(ix));
+        let id = self.request(ix, "custom", key, data, Some(resume_schema));
+        self.end_observation_once();
+        self.suspend(&id);
+    }
+
+    /// An attempt has left its work to somebody outside.
+    pub(super) fn wait_outside(
+        &mut self,
+        ix: NodeIx,
+        key: &str,
+        data: &Value,
+    ) -> Result<(), Rejection> {
+        if size(data) > limits::MAX_CHUNK_BYTES || key.len() > limits::MAX_NAME_BYTES {
+            return Err(Rejection::TooLarge {
+                what: "what is waited for",
+            });
+        }
+        let id = self.request(ix, OUTSIDE, key.to_owned(), data.clone(), None);
+        self.end_observation_once();
+        self.suspend(&id);
+        self.take_early_answer(&id);
+        Ok(())
+    }
+
+    fn request(
+        &mut self,
+        ix: NodeIx,
+        kind: &str,
+        key: String,
+        data: Value,
+        resume_schema: Option<Value>,
+    ) -> InterruptId {
+        let root = self.run.header.root().clone();
+        let node_id = self.node_id(ix);
+        let node = &self.facts().nodes[ix.index()];
+        let (visit, asked) = (node.visit, node.asked);
+        let id = derive(
+            "interrupt",
+            &root,
+            &node_id,
+            visit,
+            self.current_attempt(ix),
+        );
+        let interrupt_id = InterruptId::new(match asked {
+            0 => id,
+            // The same attempt asks again.
+            n => format!("{id}.{n}"),
+        });
+        self.emit(RunEvent::InterruptRequested {
+            interrupt_id: interrupt_id.clone(),
+            node_id,
+            visit,
+            kind: kind.to_owned(),
+            key,
+            data,
+            resume_schema,
+            timeout_at: None,
+        });
+        interrupt_id
+    }
+
+    /// Somebody has chosen what becomes of a failed node.
+    pub(super) fn choose(&mut self, open: &OpenInterrupt, choice: Choice) {
+        let ix = NodeIx(open.node);
+        let error = open.data.get("error").cloned().unwrap_or_default();
+        let error = serde_json::from_value(error)
+            .unwrap_or_else(|_| NodeError::new("node_failed", "the node failed"));
+        match choice {
+            Choice::Retry => self.retry_as_asked(ix, error),
+            Choice::Skip => {
+                self.skip(ix, SkipReason::OnFailure);
+                if self.is_running() {
+                    self.schedule_after(ix);
+                }
+            }
+            Choice::Abort => self.fail_node(ix, error),
+        }
+    }
+
+    fn retry_as_asked(&mut self, ix: NodeIx, last_error: NodeError) {
+        let visit = self.facts().nodes[ix.index()].visit;
+        let attempt = self.current_attempt(ix) + 1;
+        if attempt >= limits::MAX_ATTEMPTS {
+            return self.fail_node(ix, last_error);
+        }
+        self.emit(RunEvent::NodeRetried {
+            node_id: self.node_id(ix),
+            visit,
+            attempt,
+            delay_ms: 0,
+            last_error,
+        });
+        if self.is_running() {
+            self.begin_attempt(ix, attempt, None);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Work nodes whose failure somebody decides about, and work that is left to somebody outside.
+
+use kernel::run::event::DrainPolicy;
+use kernel::run::{Command, NodeError, Outcome};
+use serde_json::json;
+
+use crate::world::{Then, World, started};
+
+const ASKING: &str = "a: {\"settings\":{\"onFailure\":\"ask\"}}\na -> b none_failed";
+const ASKED: &str = "interrupt.requested a; node.suspended a";
+
+/// For the golden logs: failures that somebody decides about, and work outside.
+pub(crate) const SCENE: &str = "a: {\"settings\":{\"onFailure\":\"ask\"}}\na -> c none_failed\n\
+                                b: {\"settings\":{\"onFailure\":\"ask\"}}\nb -> c none_failed\n\
+                                c: {\"settings\":{\"onFailure\":\"ask\"}}\nc -> d";
+
+pub(crate) fn scene(run: &mut World) {
+    run.create(serde_json::Map::new()).decided();
+    run.fails("a", "boom").decided();
+    run.fails("b", "bang").decided();
+    run.resolve("a", json!({ "action": "retry" })).decided();
+    run.resolve("b", json!({ "action": "skip" })).decided();
+    waits(run).decided();
+    run.signal("task-1", "1", json!({ "outputs": { "n": 1 } }))
+        .decided();
+    run.fails("c", "again").decided();
+    run.resolve("c", json!({ "action": "abort" })).decided();
+}
+
+fn failed() -> World {
+    let mut run = started(ASKING);
+    run.fails("a", "boom").then(ASKED);
+    assert_eq!(run.run.status(), "waiting-input");
+    run
+}
+
+fn choose(run: &mut World, action: &str, then: &str) {
+    run.resolve("a", json!({ "action": action })).then(&format!(
+        "interrupt.resolved a = {{\"action\":\"{action}\"}}; node.resumed a; {then}"
+    ));
+}
+
+#[test]
+fn a_failure_may_be_tried_again_as_often_as_somebody_says() {
+    let mut run = failed();
+    choose(
+        &mut run,
+        "retry",
+        "node.retried a/1 +0ms boom; node.started a/1",
+    );
+    run.fails("a", "again").then(ASKED);
+    choose(
+        &mut run,
+        "retry",
+        "node.retried a/2 +0ms again; node.started a/2",
+    );
+    run.completes("a")
+        .then("node.completed a/2; node.started b");
+}
+
+#[test]
+fn an_error_that_no_retry_helps_is_tried_again_where_somebody_says_so() {
+    let mut run = started(ASKING);
+    let outcome = Outcome::failed(NodeError::new("gone", "no such command").fatal());
+    run.finish("a", outcome).then(ASKED);
+    choose(
+        &mut run,
+        "retry",
+        "node.retried a/1 +0ms gone; node.started a/1",
+    );
+}
+
+#[test]
+fn a_failure_may_count_as_skipped() {
+    let mut run = failed();
+    choose(
+        &mut run,
+        "skip",
+        "node.skipped a on_failure; node.started b",
+    );
+    run.completes("b").then("node.completed b; run.completed");
+}
+
+#[test]
+fn a_failure_may_end_the_run() {
+    let mut run = failed();
+    choose(&mut run, "abort", "node.failed a boom; run.failed boom");
+}
+
+#[test]
+fn another_answer_leaves_the_question_open() {
+    let mut run = failed();
+    let interrupt = run.interrupt("a");
+    for value in [json!({ "action": "again" }), json!({}), json!("retry")] {
+        run.when(Command::Resolve {
+            interrupt: interrupt.clone(),
+            value,
+            by: None,
+            capacity: Default::default(),
+        })
+        .refused("invalid_resume_value");
+    }
+    choose(
+        &mut run,
+        "skip",
+        "node.skipped a on_failure; node.started b",
+    );
+}
+
+#[test]
+fn the_question_stays_while_others_go_on_and_ends_with_the_run() {
+    let mut run = started(&format!("{ASKING}\nc -> d"));
+    run.fails("a", "boom").then(ASKED);
+    run.completes("c").then("node.completed c; node.started d");
+    run.when(Command::Cancel {
+        reason: None,
+        by: None,
+        parent: None,
+    })
+    .then("node.cancelled a; run.stopping cancelled");
+    run.finish("d", Outcome::Stopped)
+        .then("node.cancelled d; run.cancelled");
+}
+
+#[test]
+fn an_answer_during_a_pause_waits_for_its_end() {
+    let mut run = failed();
+    run.when(Command::Pause {
+        reason: None,
+        policy: DrainPolicy::Immediate,
+    })
+    .decided();
+    choose(&mut run, "retry", "node.retried a/1 +0ms boom");
+    run.when(Command::Resume { reason: None })
+        .then("run.resumed; node.started a/1");
+}
+
+#[test]
+fn retries_come_before_the_question() {
+    let mut run = started(
+        "a: {\"settings\":{\"onFailure\":\"ask\",\"timeout\":50,\
+         \"retry\":{\"maxRetries\":1,\"initialDelayMs\":10}}}",
+    );
+    run.fails("a", "one").then("node.retried a/1 +10ms one");
+    run.next_timer().then("node.started a/1");
+    run.next_timer().then(ASKED);
+    assert!(
+        run.timers.is_empty(),
+        "a question has all the time there is"
+    );
+}
+
+const WAITS: &str = "a -> b";
+
+fn waits(run: &mut World) -> Then {
+    let outcome = Outcome::Waits {
+        key: "task-1".into(),
+        data: json!({ "tool": "gemini" }),
+    };
+    run.finish("a", outcome)
+}
+
+#[test]
+fn work_that_is_left_to_somebody_outside_ends_by_its_name() {
+    let mut run = started(WAITS);
+    waits(&mut run).then("interrupt.requested a; node.suspended a");
+    assert_eq!(run.run.status(), "waiting-external");
+    run.signal("task-1", "1", json!({ "outputs": { "n": 1 } }))
+        .then(
+            "signal.received task-1 1; interrupt.resolved a = {\"outputs\":{\"n\":1}}; \
+             node.resumed a; node.completed a; node.started b",
+        );
+}
+
+#[test]
+fn work_that_had_ended_before_it_was_waited_for_is_over_at_once() {
+    let mut run = started(WAITS);
+    run.signal("task-1", "1", json!({ "outputs": {} }))
+        .then("signal.received task-1 1");
+    waits(&mut run).then(
+        "interrupt.requested a; node.suspended a; interrupt.resolved a = {\"outputs\":{}}; \
+         node.resumed a; node.completed a; node.started b",
+    );
+}
+
+#[test]
+fn work_outside_may_fail() {
+    let mut run = started(WAITS);
+    waits(&mut run).decided();
+    let error = json!({ "error": { "code": "exit_1", "message": "it failed" } });
+    run.signal("task-1", "1", error).then(
+        "signal.received task-1 1; interrupt.resolved a = \
+         {\"error\":{\"code\":\"exit_1\",\"message\":\"it failed\"}}; node.resumed a; \
+         node.failed a exit_1; run.failed exit_1",
+    );
+}
+
+#[test]
+fn what_says_neither_is_kept_and_answers_nothing() {
+    let mut run = started(WAITS);
+    waits(&mut run).then("interrupt.requested a; node.suspended a");
+    run.signal("task-1", "1", json!({ "ok": true }))
+        .then("signal.received task-1 1");
+    assert_eq!(run.run.status(), "waiting-external");
+}

@@ -1,0 +1,232 @@
+//! Texts of an executor, with places that are filled in.
+
+/// The types of nodes that call something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// A skill of a coding agent.
+    Skill,
+    /// A command of a coding agent.
+    Command,
+    /// Another tool.
+    Cli,
+    /// A sub-agent.
+    Agent,
+}
+
+impl Call {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::Skill, Self::Command, Self::Cli, Self::Agent];
+
+    /// As templates and configurations write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Skill => "skill",
+            Self::Command => "command",
+            Self::Cli => "cli",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+/// What can be filled in.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Places<'a> {
+    /// The resolved arguments of the node.
+    pub args: &'a str,
+    /// What the node calls.
+    pub executor: &'a str,
+    /// The tool of a `cli` node.
+    pub cli_tool: &'a str,
+    /// Its mode.
+    pub cli_mode: &'a str,
+    /// Its rule.
+    pub cli_rule: &'a str,
+    /// The node's id.
+    pub node: &'a str,
+    /// The session's id.
+    pub session: &'a str,
+    /// The session's folder.
+    pub session_dir: &'a str,
+    /// The name by which the work is known outside.
+    pub task_id: &'a str,
+    /// Where the process may leave its result.
+    pub result_file: &'a str,
+}
+
+/// The names of the places.
+const NAMES: [&str; 10] = [
+    "args",
+    "executor",
+    "cli_tool",
+    "cli_mode",
+    "cli_rule",
+    "node",
+    "session",
+    "session_dir",
+    "task_id",
+    "result_file",
+];
+
+impl<'a> Places<'a> {
+    fn get(&self, name: &str) -> &'a str {
+        match name {
+            "args" => self.args,
+            "executor" => self.executor,
+            "cli_tool" => self.cli_tool,
+            "cli_mode" => self.cli_mode,
+            "cli_rule" => self.cli_rule,
+            "node" => self.node,
+            "session" => self.session,
+            "session_dir" => self.session_dir,
+            "task_id" => self.task_id,
+            _ => self.result_file,
+        }
+    }
+}
+
+/// A text with places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Text(Vec<Piece>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Plain(String),
+    Place(&'static str),
+}
+
+impl Text {
+    /// Reads a text. `{{` and `}}` stand for the braces themselves.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let (mut pieces, mut plain) = (Vec::new(), String::new());
+        let mut rest = text;
+        while let Some(at) = rest.find(['{', '}']) {
+            let (before, from) = rest.split_at(at);
+            plain.push_str(before);
+            if from.starts_with("{{") || from.starts_with("}}") {
+                plain.push_str(&from[..1]);
+                rest = &from[2..];
+                continue;
+            }
+            let place = from.strip_prefix('{').and_then(|from| from.split_once('}'));
+            let known = place.and_then(|(name, rest)| {
+                Some((*NAMES.iter().find(|known| **known == name)?, rest))
+            });
+            let Some((name, behind)) = known else {
+                return Err(format!(
+                    "a brace begins or ends one of {}; write {{{{ and }}}} for the characters \
+                     themselves",
+                    NAMES.map(|name| format!("{{{name}}}")).join(" ")
+                ));
+            };
+            if !plain.is_empty() {
+                pieces.push(Piece::Plain(std::mem::take(&mut plain)));
+            }
+            pieces.push(Piece::Place(name));
+            rest = behind;
+        }
+        plain.push_str(rest);
+        if !plain.is_empty() || pieces.is_empty() {
+            pieces.push(Piece::Plain(plain));
+        }
+        Ok(Self(pieces))
+    }
+
+    pub(super) fn fill(&self, places: &Places<'_>) -> String {
+        let piece = |piece: &Piece| match piece {
+            Piece::Plain(text) => text.clone(),
+            Piece::Place(name) => places.get(name).to_owned(),
+        };
+        self.0.iter().map(piece).collect()
+    }
+
+    /// The text itself, where it has no place.
+    pub(super) fn plain(&self) -> Option<&str> {
+        match self.0.as_slice() {
+            [Piece::Plain(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    fn has_empty_place(&self, places: &Places<'_>) -> bool {
+        let is_empty = |piece: &Piece| match piece {
+            Piece::Plain(_) => false,
+            Piece::Place(name) => places.get(name).is_empty(),
+        };
+        self.0.iter().any(is_empty)
+    }
+}
+
+/// An element of `argv`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Element {
+    /// One argument.
+    One(Text),
+    /// Arguments that are left out together where a place among them is empty.
+    Group(Vec<Text>),
+}
+
+impl Element {
+    pub(super) fn fill(&self, places: &Places<'_>) -> Vec<String> {
+        match self {
+            Self::One(text) => vec![text.fill(places)],
+            Self::Group(texts) if texts.iter().any(|text| text.has_empty_place(places)) => {
+                Vec::new()
+            }
+            Self::Group(texts) => texts.iter().map(|text| text.fill(places)).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACES: Places<'static> = Places {
+        args: "a {executor} \"$(x)\"\n",
+        executor: "plan",
+        cli_tool: "gemini",
+        cli_mode: "",
+        cli_rule: "",
+        node: "N-1",
+        session: "WFR-1",
+        session_dir: "/s",
+        task_id: "gem-1",
+        result_file: "/r",
+    };
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        assert_eq!(Text::parse(text).unwrap().fill(&PLACES), expected);
+    }
+
+    #[test]
+    fn places_are_filled_once() {
+        check("", "");
+        check("-p", "-p");
+        check("/{executor} {args}", "/plan a {executor} \"$(x)\"\n");
+        check("{{args}} {{}}", "{args} {}");
+        check(
+            "{cli_tool}{node}{session}{session_dir}{task_id}{result_file}",
+            "geminiN-1WFR-1/sgem-1/r",
+        );
+    }
+
+    #[test]
+    fn other_braces_are_refused() {
+        for text in ["{arg}", "{", "}", "{args", "{}", "${HOME}"] {
+            assert!(Text::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_group_is_left_out_where_a_place_is_empty() {
+        let group = |text: &str| {
+            Element::Group(vec![
+                Text::parse("--x").unwrap(),
+                Text::parse(text).unwrap(),
+            ])
+        };
+        assert_eq!(group("{cli_tool}").fill(&PLACES), ["--x", "gemini"]);
+        assert!(group("{cli_rule}").fill(&PLACES).is_empty());
+    }
+}

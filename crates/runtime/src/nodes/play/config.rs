@@ -1,0 +1,139 @@
+//! The config of a node of a session.
+
+use kernel::limits::MAX_WAIT_MS;
+use kernel::run::{NodeError, Outcome};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::super::template::as_text;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Config {
+    pub(super) executor: String,
+    #[serde(default)]
+    args: Vec<Part>,
+    #[serde(default)]
+    pub(super) cli_tool: String,
+    #[serde(default)]
+    pub(super) cli_mode: String,
+    #[serde(default)]
+    pub(super) cli_rule: String,
+    pub(super) timeout_ms: Option<u64>,
+    #[serde(default)]
+    session: Session,
+}
+
+/// A text, or an input or a part of one.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Part {
+    Text(String),
+    Input { input: String, index: Option<usize> },
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Session {
+    recorded: Option<Recorded>,
+}
+
+/// What another player had done.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Recorded {
+    status: String,
+    session_id: Option<String>,
+    output_path: Option<String>,
+    #[serde(default)]
+    artifacts: Vec<String>,
+}
+
+impl Config {
+    pub(super) fn of(config: &Value) -> Result<Self, NodeError> {
+        serde_json::from_value(config.clone())
+            .map_err(|error| NodeError::new("invalid_config", error.to_string()).fatal())
+    }
+
+    /// The arguments: what an input has no value for is empty.
+    pub(super) fn args(&self, inputs: &Map<String, Value>) -> String {
+        let mut text = String::new();
+        for part in &self.args {
+            match part {
+                Part::Text(plain) => text.push_str(plain),
+                Part::Input { input, index } => {
+                    let value = inputs.get(input).filter(|value| !value.is_null());
+                    let value = match index {
+                        Some(index) => value.and_then(|list| list.get(index)),
+                        None => value,
+                    };
+                    text.push_str(&value.map(as_text).unwrap_or_default());
+                }
+            }
+        }
+        text
+    }
+
+    /// What another player had done is given again and not done again.
+    pub(super) fn recorded(&self) -> Option<Outcome> {
+        let recorded = self.session.recorded.as_ref()?;
+        if recorded.status != "completed" {
+            return None;
+        }
+        let outputs = json!({
+            "session_id": recorded.session_id.clone().unwrap_or_default(),
+            "output_path": recorded.output_path.clone().unwrap_or_default(),
+            "artifacts": recorded.artifacts,
+            "output": "",
+        });
+        let Value::Object(outputs) = outputs else {
+            return None;
+        };
+        Some(Outcome::completed(outputs))
+    }
+}
+
+pub(super) fn schema() -> Value {
+    json!({
+        "type": "object",
+        "required": ["executor"],
+        "properties": {
+            "executor": {
+                "type": "string",
+                "description": "What is called: the name of a skill, a command or an agent.",
+            },
+            "args": {
+                "type": "array",
+                "description": "The arguments: texts, and inputs as {\"input\": NAME}, with an `index` into a list.",
+                "items": {
+                    "anyOf": [
+                        { "type": "string" },
+                        {
+                            "type": "object",
+                            "required": ["input"],
+                            "properties": {
+                                "input": { "type": "string" },
+                                "index": { "type": "integer", "minimum": 0 },
+                            },
+                            "additionalProperties": false,
+                        },
+                    ],
+                    "description": "a text, or {\"input\": NAME}",
+                },
+            },
+            "cliTool": { "type": "string", "description": "The tool of a cli node, as gemini." },
+            "cliMode": { "type": "string", "description": "The mode of a cli node: analysis or write." },
+            "cliRule": { "type": "string", "description": "The name of a prompt rule of a cli node." },
+            "timeoutMs": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_WAIT_MS,
+                "description": "How long an attempt may take.",
+            },
+            "session": {
+                "type": "object",
+                "description": "Its place in a session, and what another player had done of it.",
+            },
+        },
+        "additionalProperties": false,
+    })
+}

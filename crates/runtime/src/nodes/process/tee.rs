@@ -1,0 +1,50 @@
+//! The outputs of a process in one file, as they come, for whoever looks on.
+
+use std::io::Write;
+use std::path::Path;
+
+use crate::supervisor::Stream;
+
+/// A file that takes everything a process writes. What cannot be written is left out: the file
+/// is for people, the log and the supervisor keep what counts.
+pub(in crate::nodes) struct Tee {
+    file: std::fs::File,
+    last: Option<Stream>,
+    is_at_line_start: bool,
+}
+
+impl Tee {
+    /// Opens the file; an earlier attempt's part of it is kept, that of an earlier life of the
+    /// same attempt is not.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub(in crate::nodes) fn open(path: &Path, attempt: u32) -> std::io::Result<Self> {
+        let mut options = std::fs::OpenOptions::new();
+        options.create(true).write(true);
+        let mut file = match attempt {
+            0 => options.truncate(true).open(path)?,
+            _ => options.append(true).open(path)?,
+        };
+        if attempt > 0 {
+            writeln!(file, "--- attempt {} ---", attempt + 1)?;
+        }
+        Ok(Self {
+            file,
+            last: None,
+            is_at_line_start: true,
+        })
+    }
+
+    /// Writes what came. Where the other output broke off within a line, a line begins.
+    pub(in crate::nodes) fn take(&mut self, stream: Stream, bytes: &[u8]) {
+        let Some(last) = bytes.last() else { return };
+        if self.last.is_some_and(|before| before != stream) && !self.is_at_line_start {
+            let _ = self.file.write_all(b"\n");
+        }
+        // At most 64 KiB, to a file: not worth a thread.
+        let _ = self.file.write_all(bytes);
+        self.last = Some(stream);
+        self.is_at_line_start = *last == b'\n';
+    }
+}
