@@ -33,7 +33,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use runtime::supervisor::{EXEC_COMMAND, exec_main};
 
-use commands::Cli;
+use commands::{Cli, coordinator};
 use exit::{Exit, Failure, io_text};
 use session::Session;
 
@@ -47,6 +47,10 @@ fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
     if args.next().is_some_and(|first| first == EXEC_COMMAND) {
         return exec_main(args);
+    }
+    // A process per command, so nothing of ours is started that the command does not need.
+    if let Some(args) = coordinator::taken(std::env::args_os()) {
+        return coordinator::main(&args);
     }
     let exit = match Cli::try_parse() {
         Ok(cli) => run(cli),

@@ -9,6 +9,7 @@
 //! of its arguments, so that reading a run twice gives the same bytes, and none of them can
 //! touch anything outside.
 
+pub mod coordinator;
 pub mod graph;
 pub mod openwop;
 pub mod player;

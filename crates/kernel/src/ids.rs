@@ -108,6 +108,14 @@ id_type!(
     WebhookId
 );
 id_type!(
+    /// A request in a coordinator's backlog, named by whoever queued it.
+    RequestId
+);
+id_type!(
+    /// A process that takes tasks of a coordinator.
+    WorkerId
+);
+id_type!(
     /// An event, derived from its stream and sequence.
     EventId
 );

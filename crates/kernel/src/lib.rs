@@ -15,6 +15,7 @@ pub mod audit;
 pub mod batch;
 pub mod check;
 pub mod control;
+pub mod coordinator;
 pub mod definition;
 pub mod delivery;
 pub mod digest;

@@ -82,3 +82,11 @@ pub const MAX_WAITING_DELIVERIES: usize = 1_000;
 pub const MAX_DELIVERY_ATTEMPTS: u32 = 12;
 /// Dead letters of a webhook that are listed; older ones are counted.
 pub const MAX_DEAD_LETTERS: usize = 100;
+/// Requests of a coordinator that are not settled.
+pub const MAX_OPEN_REQUESTS: usize = 100_000;
+/// Messages in the mailboxes of a coordinator that were not read.
+pub const MAX_OPEN_MAIL: usize = 100_000;
+/// Workers that a coordinator remembers.
+pub const MAX_WORKERS: usize = 10_000;
+/// Bytes of the id of a request or a message.
+pub const MAX_REQUEST_ID_BYTES: usize = 16 << 10;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::coordinator::Contract;
 use crate::digest::Digest;
 use crate::ids::{NodeId, Seq, StreamId, TenantId, WorkflowId};
 use crate::json;
@@ -148,6 +149,9 @@ pub struct Policy {
     /// Rounds of any loop before the run fails with `loop_limit_exceeded`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_loop_iterations: Option<u32>,
+    /// Which rules a coordinator keeps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contract: Option<Contract>,
     /// What the run may spend, by dimension; a dimension not named is unbounded.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub budget: BTreeMap<String, u64>,
@@ -167,6 +171,7 @@ impl Default for Policy {
             max_node_executions: None,
             run_timeout_ms: None,
             max_loop_iterations: None,
+            contract: None,
             budget: BTreeMap::new(),
         }
     }

@@ -2,6 +2,7 @@
 
 mod audit;
 mod completions;
+pub(crate) mod coordinator;
 mod demo;
 mod doctor;
 mod drive_args;
@@ -69,6 +70,8 @@ pub(crate) enum Command {
     /// Show what was done that matters, and by whom
     #[command(subcommand)]
     Audit(audit::Command),
+    /// Keep the authority lease, dispatch backlog and mailboxes of a runtime (as `omx-runtime`)
+    Runtime(coordinator::Args),
     /// Check every log, state and index of the store
     Verify(verify::Args),
     /// Check the surroundings: store, disk, leftovers
@@ -103,6 +106,9 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
         Command::Keys(command) => keys::dispatch(command, session).await,
         Command::Webhooks(command) => webhooks::dispatch(command, session).await,
         Command::Audit(command) => audit::dispatch(command, session).await,
+        // Reached where options of ours stand before the word.
+        Command::Runtime(_) => Err(Failure::new("`runtime` takes no options before it")
+            .hint("write `runwright runtime COMMAND …`")),
         Command::Verify(args) => verify::run(args, session).await,
         Command::Doctor(args) => doctor::run(args, session).await,
         Command::Completions(args) => completions::run(args),

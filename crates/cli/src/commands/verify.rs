@@ -6,6 +6,7 @@ use std::sync::Arc;
 use indicatif::{ProgressBar, ProgressStyle};
 use kernel::audit::{AuditEvent, AuditTrail};
 use kernel::check::check;
+use kernel::coordinator::Coordinator;
 use kernel::delivery::Deliveries;
 use kernel::digest::{Digest, Hasher};
 use kernel::ids::{MessageId, StreamId, TenantId};
@@ -128,6 +129,9 @@ impl Check<'_> {
             StreamKind::Deliveries => {
                 Fold::Deliveries(Box::new(Deliveries::at_start(header.clone())))
             }
+            StreamKind::Coordinator => {
+                Fold::Coordinator(Box::new(Coordinator::at_start(header.clone())))
+            }
             _ => Fold::None,
         };
         let mut chain = header.genesis;
@@ -215,6 +219,7 @@ impl Check<'_> {
             Fold::Registry(registry) => registry.index(),
             Fold::Audit(trail, _) => trail.index(),
             Fold::Deliveries(deliveries) => deliveries.index(),
+            Fold::Coordinator(coordinator) => coordinator.index(),
             Fold::None => return,
         };
         if expected != loaded.index {
@@ -326,6 +331,7 @@ enum Fold {
     Run(Box<Run>),
     Registry(Box<Registry>),
     Deliveries(Box<Deliveries>),
+    Coordinator(Box<Coordinator>),
     /// With the messages it has kept.
     Audit(Box<AuditTrail>, BTreeSet<MessageId>),
     /// A kind that this command checks by its chain only.
@@ -348,6 +354,10 @@ impl Fold {
                 .fold_content(content)
                 .map(|()| None)
                 .ok_or_else(|| "an event of the deliveries does not fold".to_owned()),
+            Self::Coordinator(coordinator) => coordinator
+                .fold_content(content)
+                .map(|_| None)
+                .ok_or_else(|| "an event of the coordinator does not fold".to_owned()),
             Self::Audit(trail, kept) => {
                 let event = trail
                     .fold_content(content)

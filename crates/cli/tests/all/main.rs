@@ -6,6 +6,7 @@
 //! store of several, `play` for sessions of templates.
 
 mod audit;
+mod coordinator;
 mod crash;
 mod demo;
 mod documents;

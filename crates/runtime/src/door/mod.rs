@@ -4,6 +4,7 @@
 //! the driver that holds the run and keeps its folded state). Nothing acts on a decision before
 //! the append has returned. The registry of a tenant has its part of the door in `registry`.
 
+mod coordinator;
 mod fork;
 mod registry;
 
@@ -19,6 +20,7 @@ use crate::definitions::Definitions;
 use crate::hints::Hints;
 use crate::plans::Plans;
 
+pub use coordinator::{CoordinatorError, CoordinatorName, Told};
 pub use fork::{ForkAnswer, ForkFailed, ForkOrder, Forked};
 pub use registry::RegistryError;
 

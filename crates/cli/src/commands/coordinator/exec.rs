@@ -1,0 +1,89 @@
+//! `exec`: one command, durable before its event is printed.
+
+use std::io::Read;
+
+use faces::coordinator::{CommandJson, EventJson};
+use kernel::coordinator::{Coordinator, CoordinatorCommand, CoordinatorEvent, Recall};
+use kernel::time::Timestamp;
+use runtime::door::CoordinatorError;
+
+use super::folder::{Folder, NAME, TENANT};
+use super::options::{Options, ViewChoice};
+use super::{Refused, pretty, views};
+
+/// The longest command that is read from a file or from stdin.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// The event that the command comes to.
+pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refused> {
+    let Some(argument) = words.first().filter(|word| !word.starts_with("--")) else {
+        return Err("exec requires a JSON command argument".into());
+    };
+    let json = read(argument)?;
+    let event = match &options.state_dir {
+        None => alone(&parse(&json)?, options)?,
+        Some(dir) => {
+            let folder = Folder::open(dir, options)?;
+            // Read only now: whoever sends nonsense has a state directory all the same.
+            let command = parse(&json)?;
+            durable(&folder, &command, options)?
+        }
+    };
+    Ok(pretty(&EventJson::published(&event)))
+}
+
+/// The command, given as it is, by a file or on stdin: an argument cannot be long.
+fn read(argument: &str) -> Result<String, Refused> {
+    let fail = |error: std::io::Error| Refused(format!("io error: {error}"));
+    let mut text = String::new();
+    match argument.strip_prefix('@') {
+        Some(path) => {
+            let file = std::fs::File::open(path).map_err(fail)?;
+            file.take(MAX_BYTES).read_to_string(&mut text)
+        }
+        None if argument == "-" => std::io::stdin().take(MAX_BYTES).read_to_string(&mut text),
+        None => return Ok(argument.to_owned()),
+    }
+    .map_err(fail)?;
+    Ok(text)
+}
+
+fn parse(json: &str) -> Result<CoordinatorCommand, Refused> {
+    let command = CommandJson::parse(json).map_err(|error| format!("invalid JSON: {error}"))?;
+    Ok(command.into())
+}
+
+/// Asks a runtime that has never heard anything and keeps nothing.
+fn alone(command: &CoordinatorCommand, options: &Options) -> Result<CoordinatorEvent, Refused> {
+    let now = Timestamp(jiff::Timestamp::now().as_millisecond());
+    let empty = Coordinator::unborn(&TENANT.into(), NAME, options.contract, now);
+    empty
+        .decide(command, &Recall::default(), options.rule, now)
+        .map(|decision| decision.event)
+        .map_err(|rejection| faces::coordinator::text(&rejection).into())
+}
+
+fn durable(
+    folder: &Folder,
+    command: &CoordinatorCommand,
+    options: &Options,
+) -> Result<CoordinatorEvent, Refused> {
+    let mut told = folder.tell(command, options.rule).map_err(refused)?;
+    if options.compact {
+        let compacted = folder
+            .tell(&CoordinatorCommand::CompactDispatches, options.rule)
+            .map_err(refused)?;
+        told.after = compacted.after;
+    }
+    if options.views == ViewChoice::All {
+        views::refresh(folder, &told.after, options.rule)?;
+    }
+    Ok(told.event)
+}
+
+pub(super) fn refused(error: CoordinatorError) -> Refused {
+    match error {
+        CoordinatorError::Rejected(rejection) => faces::coordinator::text(&rejection).into(),
+        CoordinatorError::Store(error) => format!("persist failed: {error}").into(),
+    }
+}

@@ -1,0 +1,191 @@
+//! A state directory: our store is the truth in it, the published files are views of that.
+
+use std::fs::File;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kernel::coordinator::{Coordinator, CoordinatorCommand, Event, LeaseRule};
+use kernel::ids::Seq;
+use runtime::door::{CoordinatorError, CoordinatorName, Door, Told};
+use runtime::hints::Hints;
+use runtime::nodes::Registry;
+use runtime::plans::Plans;
+use rustix::fs::{FlockOperation, flock};
+use store::{ReadFrom, StoreError};
+use store_sqlite::{Access, SqliteStore};
+
+use super::options::Options;
+use super::{Refused, import, views};
+use crate::place::Place;
+
+/// Whose the coordinator of a state directory is.
+pub(super) const TENANT: &str = "local";
+/// Its name.
+pub(super) const NAME: &str = "runtime";
+
+/// Held for the whole of a command that changes something: commands are serial.
+const MUTATION_LOCK: &str = "runtime-mutation.lock";
+/// Held by whoever reads or writes the files that are read as one.
+pub(super) const ENGINE_LOCK: &str = "engine.lock";
+
+/// An open state directory.
+pub(super) struct Folder {
+    /// The directory.
+    pub path: PathBuf,
+    /// The folder of the store in it.
+    pub data: PathBuf,
+    door: Door,
+    named: CoordinatorName,
+    threads: tokio::runtime::Runtime,
+    /// Let go when the command is over, or its process.
+    _mutation: Option<File>,
+}
+
+impl Folder {
+    /// Opens a directory to change it, making it where there is none, and takes over what another
+    /// program left there.
+    pub(super) fn open(path: &Path, options: &Options) -> Result<Self, Refused> {
+        let fail = |error: std::io::Error| Refused(format!("io error: {error}"));
+        std::fs::create_dir_all(path).map_err(fail)?;
+        let lock = lock(path, MUTATION_LOCK, FlockOperation::LockExclusive).map_err(fail)?;
+        let mut folder = Self::with_store(path, Access::Create, options)?;
+        folder._mutation = Some(lock);
+        import::take_over(&folder).map_err(|Refused(why)| {
+            Refused(format!("failed to load authoritative runtime state: {why}"))
+        })?;
+        Ok(folder)
+    }
+
+    /// Opens a directory to read it. What another program left there is read as that program
+    /// would, and taken over first.
+    pub(super) fn read(path: &Path, options: &Options) -> Result<Self, Refused> {
+        let fail = |error: std::io::Error| Refused(format!("io error: {error}"));
+        if !path.is_dir() {
+            let missing = std::io::Error::from(rustix::io::Errno::NOENT);
+            return Err(fail(missing));
+        }
+        if store_file(path).exists() {
+            let folder = Self::with_store(path, Access::Read, options)?;
+            let coordinator = folder
+                .coordinator()
+                .map_err(|error| Refused(format!("io error: {error}")))?;
+            if coordinator.next_seq() > 0 || !import::is_state(path) {
+                views::check_ledger(path, &folder.data)?;
+                return Ok(folder);
+            }
+        } else if !import::is_state(path) {
+            let missing = std::io::Error::from(rustix::io::Errno::NOENT);
+            return Err(fail(missing));
+        }
+        let lock = lock(path, MUTATION_LOCK, FlockOperation::LockExclusive).map_err(fail)?;
+        let mut folder = Self::with_store(path, Access::Create, options)?;
+        folder._mutation = Some(lock);
+        import::take_over(&folder)?;
+        Ok(folder)
+    }
+
+    fn with_store(path: &Path, access: Access, options: &Options) -> Result<Self, Refused> {
+        let place = Place {
+            project: path.to_owned(),
+            data: data(path),
+        };
+        if access == Access::Create {
+            place
+                .create()
+                .map_err(|failure| Refused(failure.to_string()))?;
+        }
+        let threads = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .map_err(|error| Refused(format!("io error: {error}")))?;
+        let options_of_store = store_sqlite::Options {
+            access,
+            ..store_sqlite::Options::default()
+        };
+        let store = SqliteStore::open(&place.store(), options_of_store)
+            .map_err(|error| Refused(format!("io error: {error}")))?;
+        let plans = Arc::new(Plans::new(Arc::new(Registry::standard())));
+        Ok(Self {
+            path: path.to_owned(),
+            data: place.data,
+            door: Door::new(Arc::new(store), plans, Hints::default()),
+            named: CoordinatorName {
+                tenant: TENANT.into(),
+                name: NAME.to_owned(),
+                contract: options.contract,
+            },
+            threads,
+            _mutation: None,
+        })
+    }
+
+    /// Waits for what the store does.
+    pub(super) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+        self.threads.block_on(work)
+    }
+
+    /// The store's door.
+    pub(super) fn door(&self) -> &Door {
+        &self.door
+    }
+
+    /// The coordinator as it stands.
+    pub(super) fn coordinator(&self) -> Result<Coordinator, StoreError> {
+        self.wait(self.door.coordinator(&self.named))
+    }
+
+    /// Tells it something.
+    pub(super) fn tell(
+        &self,
+        command: &CoordinatorCommand,
+        rule: LeaseRule,
+    ) -> Result<Told, CoordinatorError> {
+        self.wait(self.door.tell_coordinator(&self.named, command, rule))
+    }
+
+    /// Its events from a place on.
+    pub(super) fn events(&self, from: Seq) -> Result<Vec<Event>, StoreError> {
+        let stream = Coordinator::stream(&self.named.tenant, &self.named.name);
+        let loaded = (self.door.store()).load(&stream, ReadFrom::Seq(from), usize::MAX);
+        let records = match self.wait(loaded) {
+            Ok(loaded) => loaded.records,
+            Err(StoreError::Missing) => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        records
+            .iter()
+            .map(|record| {
+                serde_json::from_slice(&record.content).map_err(|_| {
+                    StoreError::Corrupt("an event of the runtime does not read".into())
+                })
+            })
+            .collect()
+    }
+}
+
+/// The folder of our store within a state directory.
+pub(super) fn data(path: &Path) -> PathBuf {
+    path.join(".runwright")
+}
+
+/// The file of our store within a state directory.
+pub(super) fn store_file(path: &Path) -> PathBuf {
+    data(path).join("store.db")
+}
+
+/// Takes a lock of the directory, for as long as the file is open.
+pub(super) fn lock(dir: &Path, name: &str, how: FlockOperation) -> std::io::Result<File> {
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(dir.join(name))?;
+    loop {
+        match flock(&file, how) {
+            Ok(()) => return Ok(file),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! `runwright runtime`: the published command line of the runtime contract, over a store of ours.
+//!
+//! Its clients start one process per command, read what it prints, and read the files it leaves
+//! beside it. So its words, texts, exit codes and files are the published ones, and its arguments
+//! are read as the published program reads them. The same program called `omx-runtime` is this
+//! command alone.
+
+mod exec;
+mod folder;
+mod identity;
+mod import;
+mod init;
+mod lease_mutex;
+mod options;
+mod rename;
+mod schema;
+mod snapshot;
+mod status;
+mod views;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use options::Options;
+
+/// The name under which this program is its published namesake.
+const PUBLISHED_NAME: &str = "omx-runtime";
+
+/// Where clients of the published program look for it first.
+const PUBLISHED_VARIABLE: &str = "OMX_RUNTIME_BINARY";
+
+const USAGE: &str = "\
+The authority lease, dispatch backlog, mailboxes and replay cursor of one runtime
+
+Usage: omx-runtime COMMAND [ARGUMENT…]   (or: runwright runtime COMMAND [ARGUMENT…])
+
+Commands:
+  exec JSON|-|@FILE       Tell the runtime one command and print what came of it
+  snapshot [--json]       Print the runtime's state
+  status [--json]         Say how the runtime stands, for people
+  init DIR                Make an empty state directory
+  schema [--json]         List commands and events
+  mux-contract            Print what the tmux adapter offers
+  lease-mutex DIR DEV INO LEAF
+                          Hold a lock for as long as stdin is open
+  fs-rename-no-replace FROM TO
+                          Rename unless the target exists
+  process-identity PID    Print what tells a process from a later one of its number
+
+Options:
+  --state-dir=DIR         The state directory; without one, an empty runtime is asked
+  --compact               After an exec, take settled requests out of what is shown
+  --views=all|none        After an exec, bring the JSON files up to date, or leave them [all]
+  --contract=published|native
+                          With the first exec or init: which rules the runtime keeps [published]
+  --enforce-leases        Let leases of the published contract expire
+
+Exits with 0, or 1 if it could not.
+
+Examples:
+  omx-runtime init state
+  omx-runtime exec '{\"command\":\"QueueDispatch\",\"request_id\":\"r1\",\"target\":\"worker-1\"}' \\
+    --state-dir=state
+  omx-runtime snapshot --json --state-dir=state
+";
+
+/// What can be typed: the words of the published program, which is not read by the rules of ours.
+#[derive(clap::Args, Debug)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Args {
+    /// A command of the runtime and its arguments; none for a list
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGUMENT"
+    )]
+    pub(crate) args: Vec<OsString>,
+}
+
+/// Why it could not, in the published words.
+pub(crate) struct Refused(String);
+
+impl<T: Into<String>> From<T> for Refused {
+    fn from(text: T) -> Self {
+        Self(text.into())
+    }
+}
+
+/// The arguments of this command, where the whole program is it: called by the published name, by
+/// a client that was told to take this program for the published one, or with `runtime` as the
+/// first word.
+pub(crate) fn taken(mut args: std::env::ArgsOs) -> Option<Vec<OsString>> {
+    let program = args.next()?;
+    let stem = Path::new(&program).file_stem().unwrap_or_default();
+    if stem == PUBLISHED_NAME || is_taken_for_it() {
+        return Some(args.collect());
+    }
+    (args.next()? == "runtime").then(|| args.collect())
+}
+
+/// Whether the variable by which clients find the published program names this one.
+fn is_taken_for_it() -> bool {
+    let Some(named) = std::env::var_os(PUBLISHED_VARIABLE) else {
+        return false;
+    };
+    let of = |path: &Path| path.canonicalize().ok();
+    let here = std::env::current_exe().ok().and_then(|path| of(&path));
+    here.is_some() && of(Path::new(&named)) == here
+}
+
+/// Does what was asked. Exits with 0 or 1 only.
+pub(crate) fn main(args: &[OsString]) -> ExitCode {
+    match dispatch(args) {
+        Ok(text) => {
+            // Whoever closed the pipe has read enough.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(Refused(text)) => {
+            let _ = writeln!(std::io::stderr(), "{PUBLISHED_NAME}: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What is to be printed.
+fn dispatch(args: &[OsString]) -> Result<String, Refused> {
+    let words: Vec<String> = args
+        .iter()
+        .map(|arg| arg.to_string_lossy().into_owned())
+        .collect();
+    let Some(command) = words.first() else {
+        return Ok(USAGE.to_owned());
+    };
+    let rest = &words[1..];
+    match command.as_str() {
+        "-h" | "--help" => Ok(USAGE.to_owned()),
+        "schema" => Ok(schema::text(rest)),
+        "snapshot" => snapshot::text(rest, &Options::read(rest)?),
+        "status" => status::text(rest, &Options::read(rest)?),
+        "exec" => exec::text(rest, &Options::read(rest)?),
+        "init" => init::text(rest, &Options::read(rest)?),
+        "mux-contract" => Ok(schema::MUX_CONTRACT.to_owned()),
+        "lease-mutex" => lease_mutex::run(&args[1..]),
+        "fs-rename-no-replace" => rename::text(&args[1..]),
+        "process-identity" => identity::text(rest),
+        other => Err(format!("unknown subcommand `{other}`").into()),
+    }
+}
+
+/// Pretty JSON with a line end, as every command prints it.
+fn pretty(value: &impl serde::Serialize) -> String {
+    let mut text = serde_json::to_string_pretty(value).expect("what is printed is always JSON");
+    text.push('\n');
+    text
+}

@@ -1,0 +1,73 @@
+//! Options of the published command line.
+
+use std::path::PathBuf;
+
+use kernel::coordinator::{Contract, LeaseRule};
+
+use super::Refused;
+
+/// What was asked for beside the command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Options {
+    /// Where the state lies.
+    pub state_dir: Option<PathBuf>,
+    /// Take settled requests out of what is shown.
+    pub compact: bool,
+    /// Which files to bring up to date.
+    pub views: ViewChoice,
+    /// Which rules a new state keeps.
+    pub contract: Contract,
+    /// Whether leases of the published contract expire.
+    pub rule: LeaseRule,
+}
+
+/// Which files are brought up to date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ViewChoice {
+    /// All that clients read.
+    All,
+    /// None; the next command that writes them makes up for it.
+    None,
+}
+
+impl Options {
+    /// Reads options among the words behind the command. The first of several state directories
+    /// counts, as published. A state directory that is not given as one word is refused: the
+    /// published program would go on without any state.
+    pub(super) fn read(words: &[String]) -> Result<Self, Refused> {
+        let mut options = Self {
+            state_dir: None,
+            compact: false,
+            views: ViewChoice::All,
+            contract: Contract::Published,
+            rule: LeaseRule::Contract,
+        };
+        for word in words {
+            if let Some(dir) = word.strip_prefix("--state-dir=") {
+                if dir.is_empty() {
+                    return Err("--state-dir needs a directory".into());
+                }
+                options.state_dir.get_or_insert_with(|| dir.into());
+            } else if word == "--state-dir" {
+                return Err("write the state directory as --state-dir=DIR".into());
+            } else if word == "--compact" {
+                options.compact = true;
+            } else if word == "--enforce-leases" {
+                options.rule = LeaseRule::Enforced;
+            } else if let Some(views) = word.strip_prefix("--views=") {
+                options.views = match views {
+                    "all" => ViewChoice::All,
+                    "none" => ViewChoice::None,
+                    _ => return Err("--views is all or none".into()),
+                };
+            } else if let Some(contract) = word.strip_prefix("--contract=") {
+                options.contract = match contract {
+                    "published" => Contract::Published,
+                    "native" => Contract::Native,
+                    _ => return Err("--contract is published or native".into()),
+                };
+            }
+        }
+        Ok(options)
+    }
+}

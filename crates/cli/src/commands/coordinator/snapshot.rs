@@ -1,0 +1,35 @@
+//! `snapshot`: the runtime's state.
+
+use faces::coordinator::{SnapshotJson, snapshot_line};
+use kernel::coordinator::{Coordinator, Standing};
+use kernel::time::Timestamp;
+use rustix::fs::FlockOperation;
+
+use super::folder::{ENGINE_LOCK, Folder, NAME, TENANT, lock};
+use super::options::Options;
+use super::{Refused, pretty};
+
+/// The snapshot. `--json` counts only as the first or second word behind the command.
+pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refused> {
+    let snapshot = SnapshotJson::from(&standing(options)?);
+    match words.iter().take(2).any(|word| word == "--json") {
+        true => Ok(pretty(&snapshot)),
+        false => Ok(format!("{}\n", snapshot_line(&snapshot))),
+    }
+}
+
+/// How the runtime of the state directory stands; without one, an empty runtime's.
+pub(super) fn standing(options: &Options) -> Result<Standing, Refused> {
+    let Some(dir) = &options.state_dir else {
+        let now = Timestamp(jiff::Timestamp::now().as_millisecond());
+        let empty = Coordinator::unborn(&TENANT.into(), NAME, options.contract, now);
+        return Ok(empty.standing(now, options.rule));
+    };
+    let fail = |error: std::io::Error| Refused(format!("io error: {error}"));
+    let _reading = lock(dir, ENGINE_LOCK, FlockOperation::LockShared).map_err(fail)?;
+    let folder = Folder::read(dir, options)?;
+    let coordinator = folder
+        .coordinator()
+        .map_err(|error| Refused(format!("io error: {error}")))?;
+    Ok(coordinator.standing(folder.door().store().now(), options.rule))
+}

@@ -1,0 +1,95 @@
+//! `events.json`: the published events as one array, which grows at its end.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use faces::coordinator::EventJson;
+use kernel::coordinator::{CoordinatorEvent, DispatchStatus, Event};
+use kernel::ids::RequestId;
+
+use super::{Failed, edit};
+
+/// How the array ends.
+const END: &str = "\n]";
+
+/// An event as an entry of the array. `None` for one that the published program would refuse.
+pub(super) fn shown(event: &Event) -> Option<String> {
+    let json = EventJson::published(&event.body);
+    json.is_published().then(|| edit::pretty(&json, 2))
+}
+
+/// The entries that a whole log comes to: what was taken out is not in it, as the published
+/// program erases it.
+pub(super) fn of_log(log: &[Event]) -> Vec<String> {
+    let mut erased: HashSet<&RequestId> = HashSet::new();
+    let mut settled: HashSet<&RequestId> = HashSet::new();
+    for event in log {
+        match &event.body {
+            CoordinatorEvent::DispatchRemoved { request_ids, .. } => erased.extend(request_ids),
+            CoordinatorEvent::DispatchCompacted => erased.extend(settled.drain()),
+            body => {
+                if let Some((request, DispatchStatus::Delivered | DispatchStatus::Failed)) =
+                    dispatch(body)
+                {
+                    settled.insert(request);
+                }
+            }
+        }
+    }
+    (log.iter())
+        .filter(|event| match dispatch(&event.body) {
+            Some((request, _)) => !erased.contains(request),
+            None => !super::records::rewrites(&event.body),
+        })
+        .filter_map(shown)
+        .collect()
+}
+
+fn dispatch(event: &CoordinatorEvent) -> Option<(&RequestId, DispatchStatus)> {
+    Some(match event {
+        CoordinatorEvent::DispatchQueued { request_id, .. } => {
+            (request_id, DispatchStatus::Pending)
+        }
+        CoordinatorEvent::DispatchNotified { request_id, .. } => {
+            (request_id, DispatchStatus::Notified)
+        }
+        CoordinatorEvent::DispatchDelivered { request_id } => {
+            (request_id, DispatchStatus::Delivered)
+        }
+        CoordinatorEvent::DispatchFailed { request_id, .. } => (request_id, DispatchStatus::Failed),
+        _ => return None,
+    })
+}
+
+/// The whole array.
+pub(super) fn text(entries: &[String]) -> String {
+    match entries {
+        [] => "[]".to_owned(),
+        entries => format!("[\n{}{END}", entries.join(",\n")),
+    }
+}
+
+/// Writes entries behind the last one. `false` when the file does not end as it should.
+pub(super) fn extend(path: &Path, count: u64, entries: &[String]) -> Result<bool, Failed> {
+    if entries.is_empty() {
+        return Ok(true);
+    }
+    let file = File::options().read(true).write(true).open(path)?;
+    let length = file.metadata()?.len();
+    if count == 0 {
+        return Ok(false);
+    }
+    let Some(at) = length.checked_sub(END.len() as u64) else {
+        return Ok(false);
+    };
+    let mut end = [0; END.len()];
+    file.read_exact_at(&mut end, at)?;
+    if end != END.as_bytes() {
+        return Ok(false);
+    }
+    let more = format!(",\n{}{END}", entries.join(",\n"));
+    file.write_all_at(more.as_bytes(), at)?;
+    Ok(true)
+}

@@ -1,0 +1,154 @@
+//! The published files: what clients read beside what the program prints. Views, made again from
+//! the log whenever they are not those of the moment before.
+//!
+//! What is read without a lock is replaced by a rename, so that no reader sees half a file.
+//! `events.json` is read under the engine's lock and only grows at its end.
+
+mod edit;
+mod events;
+mod records;
+mod stamp;
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+use faces::coordinator::SnapshotJson;
+use kernel::coordinator::{Coordinator, LeaseRule};
+use rustix::fs::FlockOperation;
+use serde::Serialize;
+
+use super::Refused;
+use super::folder::{ENGINE_LOCK, Folder, lock};
+use stamp::Stamp;
+
+pub(super) const EVENTS: &str = "events.json";
+pub(super) const SNAPSHOT: &str = "snapshot.json";
+pub(super) const MAILBOX: &str = "mailbox.json";
+pub(super) const LEDGER: &str = "dispatch-seen.json";
+const DISPATCH: &str = "dispatch.json";
+/// The form of the ledger of ids.
+pub(super) const LEDGER_VERSION: u32 = 2;
+/// Its epoch.
+pub(super) const LEDGER_EPOCH: u32 = 1;
+/// What is said where there are events and no ledger.
+pub(super) const LEDGER_MISSING: &str =
+    "io error: missing dispatch seen ledger; pre-ledger dispatch history is ambiguous";
+
+/// The files whose state the stamp keeps.
+const STAMPED: [&str; 4] = [EVENTS, DISPATCH, MAILBOX, LEDGER];
+
+/// A ledger that this program wrote and somebody took away means that the directory was tampered
+/// with. Clients rely on being told.
+pub(super) fn check_ledger(dir: &Path, data: &Path) -> Result<(), Refused> {
+    let was_written = Stamp::read(data).is_some_and(|stamp| stamp.events > 0);
+    match was_written && !dir.join(LEDGER).exists() {
+        true => Err(LEDGER_MISSING.into()),
+        false => Ok(()),
+    }
+}
+
+/// Brings every file up to date.
+pub(super) fn refresh(
+    folder: &Folder,
+    coordinator: &Coordinator,
+    rule: LeaseRule,
+) -> Result<(), Refused> {
+    try_refresh(folder, coordinator, rule)
+        .map_err(|error| Refused(format!("compatibility view failed: {error}")))
+}
+
+fn try_refresh(folder: &Folder, coordinator: &Coordinator, rule: LeaseRule) -> Result<(), Failed> {
+    let _writing = lock(&folder.path, ENGINE_LOCK, FlockOperation::LockExclusive)?;
+    let head = coordinator.next_seq();
+    let dir = &folder.path;
+    let before =
+        Stamp::read(&folder.data).filter(|stamp| stamp.is_of(dir) && stamp.next_seq <= head);
+    let count = match before {
+        Some(before) if before.next_seq == head => before.events,
+        Some(before) => {
+            let news = folder.events(before.next_seq)?;
+            match follow(dir, &before, &news)? {
+                Some(count) => count,
+                None => whole(folder)?,
+            }
+        }
+        None => whole(folder)?,
+    };
+    let standing = coordinator.standing(folder.door().store().now(), rule);
+    let snapshot = SnapshotJson::from(&standing);
+    replace_json(dir, SNAPSHOT, &snapshot)?;
+    replace_json(dir, "authority.json", &snapshot.authority)?;
+    replace_json(dir, "backlog.json", &snapshot.backlog)?;
+    replace_json(dir, "readiness.json", &snapshot.readiness)?;
+    replace_json(dir, "replay.json", &snapshot.replay)?;
+    Stamp::of(dir, head, count)?.write(&folder.data)?;
+    Ok(())
+}
+
+/// Applies new events to files that are those of the moment before. `None` when one of them
+/// cannot be applied to its end: everything is then made again.
+fn follow(
+    dir: &Path,
+    before: &Stamp,
+    news: &[kernel::coordinator::Event],
+) -> Result<Option<u64>, Failed> {
+    if news.iter().any(|event| records::rewrites(&event.body)) {
+        return Ok(None);
+    }
+    if !records::follow(dir, news)? {
+        return Ok(None);
+    }
+    let shown: Vec<String> = news.iter().filter_map(events::shown).collect();
+    match events::extend(&dir.join(EVENTS), before.events, &shown)? {
+        true => Ok(Some(before.events + shown.len() as u64)),
+        false => Ok(None),
+    }
+}
+
+/// Makes the files again from the whole log.
+fn whole(folder: &Folder) -> Result<u64, Failed> {
+    let events = folder.events(0)?;
+    let dir = &folder.path;
+    records::write_all(dir, &events)?;
+    let shown = events::of_log(&events);
+    replace(dir, EVENTS, events::text(&shown).as_bytes())?;
+    Ok(shown.len() as u64)
+}
+
+/// Why a view could not be written.
+#[derive(Debug)]
+struct Failed(String);
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<std::io::Error> for Failed {
+    fn from(error: std::io::Error) -> Self {
+        Self(format!("io error: {error}"))
+    }
+}
+
+impl From<store::StoreError> for Failed {
+    fn from(error: store::StoreError) -> Self {
+        Self(format!("io error: {error}"))
+    }
+}
+
+fn replace_json(dir: &Path, name: &str, value: &impl Serialize) -> Result<(), Failed> {
+    let bytes = serde_json::to_vec_pretty(value).expect("a view is always JSON");
+    replace(dir, name, &bytes)
+}
+
+/// Replaces a file in one step. Not synced: what a power cut loses of a view is made again.
+fn replace(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), Failed> {
+    let fresh = dir.join(format!(".{name}.new"));
+    let mut file = File::create(&fresh)?;
+    file.write_all(bytes)?;
+    drop(file);
+    std::fs::rename(&fresh, dir.join(name))?;
+    Ok(())
+}

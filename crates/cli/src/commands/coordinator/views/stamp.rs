@@ -1,0 +1,74 @@
+//! Which place of the log the files show, and how they looked when they were written.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use kernel::ids::Seq;
+use serde::{Deserialize, Serialize};
+
+use super::{Failed, STAMPED};
+
+/// The name of the stamp within our folder.
+const NAME: &str = "views.json";
+
+/// What the files show.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Stamp {
+    /// They show the log up to here.
+    pub next_seq: Seq,
+    /// How many events are listed.
+    pub events: u64,
+    files: Vec<Look>,
+}
+
+/// How a file looked. Whoever else writes it changes at least one of these.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Look {
+    inode: u64,
+    bytes: u64,
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+impl From<Metadata> for Look {
+    fn from(file: Metadata) -> Self {
+        Self {
+            inode: file.ino(),
+            bytes: file.len(),
+            seconds: file.mtime(),
+            nanoseconds: file.mtime_nsec(),
+        }
+    }
+}
+
+impl Stamp {
+    /// The stamp of the files as they lie in the directory.
+    pub(super) fn of(dir: &Path, next_seq: Seq, events: u64) -> Result<Self, Failed> {
+        Ok(Self {
+            next_seq,
+            events,
+            files: looks(dir)?,
+        })
+    }
+
+    /// The last stamp. `None` where there is none that reads.
+    pub(super) fn read(data: &Path) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(data.join(NAME)).ok()?).ok()
+    }
+
+    /// Whether the files are still those that were stamped.
+    pub(super) fn is_of(&self, dir: &Path) -> bool {
+        looks(dir).is_ok_and(|looks| looks == self.files)
+    }
+
+    /// Keeps the stamp.
+    pub(super) fn write(&self, data: &Path) -> Result<(), Failed> {
+        super::replace_json(data, NAME, self)
+    }
+}
+
+fn looks(dir: &Path) -> Result<Vec<Look>, Failed> {
+    let look = |name: &&str| Ok(std::fs::metadata(dir.join(name))?.into());
+    STAMPED.iter().map(look).collect()
+}

@@ -1,0 +1,23 @@
+//! The face of coordinators: the runtime contract of commands, events and snapshots, and the
+//! files and texts of the program that published it.
+//!
+//! A word of this contract is written as its authors write it: commands and most events in
+//! PascalCase under `command` and `event`, six events with dots.
+
+mod command;
+mod event;
+mod published;
+mod records;
+mod schema;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+pub use command::CommandJson;
+pub use event::EventJson;
+pub use published::{class, text};
+pub use records::{DispatchRecord, MailRecord, Records};
+pub use schema::{SCHEMA_VERSION, Schema, schema};
+pub use snapshot::{
+    AuthorityJson, BacklogJson, ReadinessJson, ReplayJson, SnapshotJson, snapshot_line,
+};

@@ -1,0 +1,80 @@
+//! What the contract offers, as its program lists it.
+
+use serde::Serialize;
+
+/// The version of the contract.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Names of commands and events, in kebab case; events with dots keep them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Schema {
+    /// What may be asked.
+    pub commands: &'static [&'static str],
+    /// What may happen.
+    pub events: &'static [&'static str],
+    /// The version of the contract.
+    pub schema_version: u32,
+    /// How requests reach their targets.
+    pub transport: &'static str,
+}
+
+/// The schema.
+pub fn schema() -> Schema {
+    Schema {
+        commands: COMMANDS,
+        events: EVENTS,
+        schema_version: SCHEMA_VERSION,
+        transport: "tmux",
+    }
+}
+
+const COMMANDS: &[&str] = &[
+    "acquire-authority",
+    "renew-authority",
+    "queue-dispatch",
+    "mark-notified",
+    "mark-delivered",
+    "mark-failed",
+    "remove-dispatch-records",
+    "request-replay",
+    "capture-snapshot",
+    "create-mailbox-message",
+    "mark-mailbox-notified",
+    "mark-mailbox-delivered",
+    "release-authority",
+    "heartbeat",
+    "block-on-user",
+    "block-on-system",
+    "assign-worker",
+    "stall-worker",
+    "recover-worker",
+    "defer-leader-notification",
+    "clear-deferred-leader-notification",
+    "mark-replayed",
+];
+
+const EVENTS: &[&str] = &[
+    "authority-acquired",
+    "authority-renewed",
+    "dispatch-queued",
+    "dispatch-notified",
+    "dispatch-delivered",
+    "dispatch-failed",
+    "dispatch-records-removed",
+    "replay-requested",
+    "snapshot-captured",
+    "mailbox-message-created",
+    "mailbox-notified",
+    "mailbox-delivered",
+    "authority-released",
+    "dispatches-compacted",
+    "replay-marked",
+    "leader-notification-deferred",
+    "leader-notification-cleared",
+    "run.heartbeat",
+    "run.blocked_on_user",
+    "run.blocked_on_system",
+    "worker.assigned",
+    "worker.stalled",
+    "worker.recovered",
+];

@@ -1,0 +1,540 @@
+//! Decide: from a coordinator, a command and what is recalled to an answer, or to a rejection that
+//! writes nothing.
+
+use std::collections::BTreeSet;
+
+use crate::batch::{Batch, KeyClaim, Record};
+use crate::coordinator::command::{CoordinatorCommand, PastDispatch, PastMail, Recall, Rejection};
+use crate::coordinator::contract::{Contract, LeaseRule};
+use crate::coordinator::dispatch::DispatchStatus;
+use crate::coordinator::event::{CoordinatorEvent, Event, Lease};
+use crate::coordinator::{Coordinator, Cursor, event_number};
+use crate::ids::{RequestId, Seq, StreamId};
+use crate::json;
+use crate::limits;
+use crate::time::Timestamp;
+
+/// What a command comes to.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// The answer: what happened, or what had happened already.
+    pub event: CoordinatorEvent,
+    /// What to make durable first. Nothing where the command changes nothing.
+    pub batch: Option<Batch>,
+    /// The coordinator after it.
+    pub after: Coordinator,
+}
+
+/// How often the same heartbeat is logged, in milliseconds.
+const PULSE_MS: u64 = 60_000;
+
+/// What the unique keys of a coordinator remember of one id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remembered {
+    /// That it was used.
+    Used,
+    /// How it ended.
+    Ended,
+    /// That it was taken out.
+    Removed,
+}
+
+/// The namespace of unique keys in which a coordinator remembers requests.
+pub fn memory_of_request(stream: &StreamId, what: Remembered) -> String {
+    namespace(stream, "request", what)
+}
+
+/// The namespace of unique keys in which a coordinator remembers messages.
+pub fn memory_of_mail(stream: &StreamId, what: Remembered) -> String {
+    namespace(stream, "mail", what)
+}
+
+fn namespace(stream: &StreamId, thing: &str, what: Remembered) -> String {
+    let what = match what {
+        Remembered::Used => "used",
+        Remembered::Ended => "ended",
+        Remembered::Removed => "removed",
+    };
+    format!("{stream}/{thing}/{what}")
+}
+
+impl PastDispatch {
+    /// Reads what a key of [`Remembered::Ended`] answers.
+    pub fn from_answer(answer: &[u8]) -> Option<Self> {
+        let (status, seq): (DispatchStatus, Seq) = serde_json::from_slice(answer).ok()?;
+        Some(Self::Settled { status, seq })
+    }
+}
+
+impl Coordinator {
+    /// Decides a command.
+    ///
+    /// # Errors
+    /// The rejection.
+    pub fn decide(
+        self,
+        command: &CoordinatorCommand,
+        recall: &Recall,
+        rule: LeaseRule,
+        now: Timestamp,
+    ) -> Result<Decision, Rejection> {
+        let now = now.max(self.at);
+        let mut draft = Draft::new(self, recall.clone(), rule, now);
+        let event = draft.event(command)?;
+        if !draft.is_news(&event) {
+            return Ok(Decision {
+                event,
+                batch: None,
+                after: draft.coordinator,
+            });
+        }
+        draft.emit(event.clone());
+        if draft
+            .records
+            .iter()
+            .any(|record| record.content.len() > limits::MAX_EVENT_BYTES)
+        {
+            return Err(Rejection::TooLarge);
+        }
+        let after = draft.coordinator.clone();
+        Ok(Decision {
+            event,
+            batch: Some(draft.seal()),
+            after,
+        })
+    }
+}
+
+/// Whether an id can be remembered by the store.
+fn is_key(id: &str) -> bool {
+    !id.contains('\0') && id.len() <= limits::MAX_REQUEST_ID_BYTES
+}
+
+/// A batch in the making.
+pub(super) struct Draft {
+    pub(super) coordinator: Coordinator,
+    pub(super) recall: Recall,
+    rule: LeaseRule,
+    now: Timestamp,
+    first_seq: Seq,
+    pub(super) records: Vec<Record>,
+    keys: Vec<KeyClaim>,
+}
+
+impl Draft {
+    pub(super) fn new(
+        coordinator: Coordinator,
+        recall: Recall,
+        rule: LeaseRule,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            first_seq: coordinator.next_seq,
+            coordinator,
+            recall,
+            rule,
+            now,
+            records: Vec::new(),
+            keys: Vec::new(),
+        }
+    }
+
+    pub(super) fn event(
+        &mut self,
+        command: &CoordinatorCommand,
+    ) -> Result<CoordinatorEvent, Rejection> {
+        use CoordinatorCommand as C;
+        use CoordinatorEvent as E;
+        Ok(match command.clone() {
+            C::AcquireAuthority(lease) => E::AuthorityAcquired(self.acquired(lease)?),
+            C::RenewAuthority(lease) => {
+                self.owns(&lease.owner)?;
+                E::AuthorityRenewed(self.checked(lease)?)
+            }
+            C::ReleaseAuthority { owner } => {
+                self.owns(&owner)?;
+                E::AuthorityReleased { owner }
+            }
+            C::QueueDispatch {
+                request_id,
+                target,
+                metadata,
+            } => {
+                self.may_queue(&request_id)?;
+                self.says("target", &target)?;
+                self.remember_request(&request_id, Remembered::Used, None);
+                E::DispatchQueued {
+                    request_id,
+                    target,
+                    metadata,
+                }
+            }
+            C::MarkNotified {
+                request_id,
+                channel,
+            } => {
+                self.moves(&request_id, DispatchStatus::Notified)?;
+                if self.is_native() {
+                    self.has_authority()?;
+                }
+                E::DispatchNotified {
+                    request_id,
+                    channel,
+                }
+            }
+            C::MarkDelivered { request_id } => {
+                self.ends(&request_id, DispatchStatus::Delivered)?;
+                E::DispatchDelivered { request_id }
+            }
+            C::MarkFailed { request_id, reason } => {
+                self.ends(&request_id, DispatchStatus::Failed)?;
+                E::DispatchFailed { request_id, reason }
+            }
+            C::RemoveDispatchRecords { request_ids } => self.removed(&request_ids)?,
+            C::CompactDispatches => E::DispatchCompacted,
+            C::CreateMail {
+                message_id,
+                from_worker,
+                to_worker,
+                body,
+            } => {
+                let shadowed = self.may_create(&message_id)?;
+                E::MailCreated {
+                    message_id,
+                    from_worker,
+                    to_worker,
+                    body: Some(body),
+                    shadowed,
+                }
+            }
+            C::MarkMailNotified { message_id } => {
+                self.unread(&message_id)?;
+                E::MailNotified { message_id }
+            }
+            C::MarkMailDelivered { message_id } => {
+                self.unread(&message_id)?;
+                self.remember_mail(&message_id, Remembered::Ended);
+                E::MailDelivered { message_id }
+            }
+            C::RequestReplay { cursor } => E::ReplayRequested { cursor },
+            C::MarkReplayed { event_id } => {
+                self.may_mark(&event_id)?;
+                E::ReplayMarked { event_id }
+            }
+            C::DeferLeaderNotification => E::LeaderDeferred,
+            C::ClearDeferredLeaderNotification => E::LeaderCleared,
+            C::CaptureSnapshot => E::SnapshotCaptured,
+            C::Heartbeat { owner, phase } => {
+                self.speaks(&owner)?;
+                E::Heartbeat { owner, phase }
+            }
+            C::BlockOnUser { owner, reason } => {
+                self.speaks(&owner)?;
+                E::BlockedOnUser { owner, reason }
+            }
+            C::BlockOnSystem { owner, reason } => {
+                self.speaks(&owner)?;
+                E::BlockedOnSystem { owner, reason }
+            }
+            C::AssignWorker { worker, task_id } => {
+                self.says("worker", worker.as_str())?;
+                self.says("task_id", &task_id)?;
+                if self.is_native() {
+                    self.has_authority()?;
+                }
+                let workers = &self.coordinator.state.workers;
+                if !workers.contains_key(&worker) && workers.len() >= limits::MAX_WORKERS {
+                    return Err(Rejection::Full("workers"));
+                }
+                E::WorkerAssigned { worker, task_id }
+            }
+            C::StallWorker { worker, reason } => {
+                self.knows(&worker)?;
+                E::WorkerStalled { worker, reason }
+            }
+            C::RecoverWorker { worker, recovery } => {
+                self.knows(&worker)?;
+                E::WorkerRecovered { worker, recovery }
+            }
+        })
+    }
+
+    /// Whether the event says what the log does not say already.
+    fn is_news(&self, event: &CoordinatorEvent) -> bool {
+        let state = &self.coordinator.state;
+        match event {
+            CoordinatorEvent::Heartbeat { owner, phase } => {
+                state.pulse.as_ref().is_none_or(|pulse| {
+                    (&pulse.owner, &pulse.phase) != (owner, phase)
+                        || self.now.ms_since(pulse.at) >= PULSE_MS
+                })
+            }
+            CoordinatorEvent::ReplayMarked { event_id } => {
+                let marked = event_number(event_id);
+                !matches!(state.replay.applied, Cursor::Event(n) if marked.is_some_and(|m| m <= n))
+            }
+            CoordinatorEvent::LeaderDeferred => !state.leader_deferred,
+            CoordinatorEvent::LeaderCleared => state.leader_deferred,
+            CoordinatorEvent::DispatchCompacted => {
+                state.backlog.delivered + state.backlog.failed > 0
+            }
+            _ => true,
+        }
+    }
+
+    fn is_native(&self) -> bool {
+        self.coordinator.contract() == Contract::Native
+    }
+
+    /// In the native contract a field has to say something.
+    fn says(&self, field: &'static str, text: &str) -> Result<(), Rejection> {
+        if self.is_native() && text.is_empty() {
+            return Err(Rejection::InvalidField(field));
+        }
+        Ok(())
+    }
+
+    fn checked(&self, lease: Lease) -> Result<Lease, Rejection> {
+        self.says("owner", &lease.owner)?;
+        self.says("lease_id", &lease.lease_id)?;
+        if self.is_native() && Timestamp::parse(&lease.leased_until).is_none() {
+            return Err(Rejection::InvalidField("leased_until"));
+        }
+        Ok(lease)
+    }
+
+    fn is_expired(&self, lease: &Lease) -> bool {
+        self.coordinator.expires(self.rule) && lease.is_expired(self.now)
+    }
+
+    fn acquired(&self, lease: Lease) -> Result<Lease, Rejection> {
+        if let Some(held) = &self.coordinator.state.lease
+            && held.owner != lease.owner
+            && !self.is_expired(held)
+        {
+            let owner = held.owner.clone();
+            return Err(Rejection::LeaseHeld { owner });
+        }
+        self.checked(lease)
+    }
+
+    fn owns(&self, owner: &str) -> Result<&Lease, Rejection> {
+        let held = (self.coordinator.state.lease.as_ref()).ok_or(Rejection::NoLease)?;
+        if held.owner != owner {
+            return Err(Rejection::OwnerMismatch {
+                owner: held.owner.clone(),
+            });
+        }
+        Ok(held)
+    }
+
+    /// Only who holds a live lease speaks for the coordinator; where leases do not expire,
+    /// anybody does while nobody holds it.
+    fn speaks(&self, owner: &str) -> Result<(), Rejection> {
+        if !self.coordinator.expires(self.rule) && self.coordinator.state.lease.is_none() {
+            return Ok(());
+        }
+        let held = self.owns(owner)?;
+        match self.is_expired(held) {
+            true => Err(Rejection::LeaseExpired),
+            false => Ok(()),
+        }
+    }
+
+    fn has_authority(&self) -> Result<(), Rejection> {
+        match &self.coordinator.state.lease {
+            None => Err(Rejection::NoLease),
+            Some(lease) if self.is_expired(lease) => Err(Rejection::LeaseExpired),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn may_queue(&self, request: &RequestId) -> Result<(), Rejection> {
+        if request.as_str().is_empty() || !is_key(request.as_str()) {
+            return Err(Rejection::InvalidRequest(request.clone()));
+        }
+        if self.coordinator.is_open(request) || self.recall.requests.contains_key(request) {
+            return Err(Rejection::DuplicateRequest(request.clone()));
+        }
+        match self.coordinator.state.open.len() >= limits::MAX_OPEN_REQUESTS {
+            true => Err(Rejection::Full("open requests")),
+            false => Ok(()),
+        }
+    }
+
+    /// Where a request stands that is still shown.
+    fn status(&self, request: &RequestId) -> Result<DispatchStatus, Rejection> {
+        if let Some(status) = self.coordinator.state.open.get(request) {
+            return Ok(*status);
+        }
+        match self.recall.requests.get(request) {
+            Some(PastDispatch::Settled { status, seq }) if *seq >= self.coordinator.compacted() => {
+                Ok(*status)
+            }
+            _ => Err(Rejection::UnknownRequest(request.clone())),
+        }
+    }
+
+    fn moves(&self, request: &RequestId, to: DispatchStatus) -> Result<(), Rejection> {
+        use DispatchStatus::{Delivered, Failed, Notified, Pending};
+        let from = self.status(request)?;
+        let is_allowed = match (from, to) {
+            (Pending, Notified) | (Notified, Delivered | Failed) => true,
+            (Pending, Failed) => !self.is_native(),
+            _ => false,
+        };
+        match is_allowed {
+            true => Ok(()),
+            false => Err(Rejection::InvalidTransition {
+                request: request.clone(),
+                from,
+                to,
+            }),
+        }
+    }
+
+    fn ends(&mut self, request: &RequestId, status: DispatchStatus) -> Result<(), Rejection> {
+        self.moves(request, status)?;
+        let answer = serde_json::to_vec(&(status, self.coordinator.next_seq))
+            .expect("a status and a number are always JSON");
+        self.remember_request(request, Remembered::Ended, Some(answer));
+        Ok(())
+    }
+
+    fn removed(&mut self, requests: &[RequestId]) -> Result<CoordinatorEvent, Rejection> {
+        if requests.is_empty() {
+            return Err(Rejection::InvalidRequest(RequestId::new("")));
+        }
+        let (mut delivered, mut failed) = (0, 0);
+        let mut sorted = BTreeSet::new();
+        for request in requests {
+            if request.as_str().is_empty() {
+                return Err(Rejection::InvalidRequest(request.clone()));
+            }
+            if !sorted.insert(request) {
+                return Err(Rejection::DuplicateRequest(request.clone()));
+            }
+        }
+        for request in &sorted {
+            match self.status(request)? {
+                DispatchStatus::Delivered => delivered += 1,
+                DispatchStatus::Failed => failed += 1,
+                DispatchStatus::Pending | DispatchStatus::Notified => {}
+            }
+        }
+        let request_ids: Vec<RequestId> = sorted.into_iter().cloned().collect();
+        for request in &request_ids {
+            self.remember_request(request, Remembered::Removed, None);
+        }
+        Ok(CoordinatorEvent::DispatchRemoved {
+            request_ids,
+            delivered,
+            failed,
+        })
+    }
+
+    /// Whether the new message stands behind an older one of the same id.
+    fn may_create(&mut self, message: &str) -> Result<bool, Rejection> {
+        self.says("message_id", message)?;
+        if !is_key(message) {
+            return Err(Rejection::InvalidField("message_id"));
+        }
+        if self.recall.mail.is_some() {
+            return match self.is_native() {
+                true => Err(Rejection::DuplicateMail(message.to_owned())),
+                false => Ok(true),
+            };
+        }
+        if self.coordinator.state.mail.len() >= limits::MAX_OPEN_MAIL {
+            return Err(Rejection::Full("unread messages"));
+        }
+        self.remember_mail(message, Remembered::Used);
+        Ok(false)
+    }
+
+    fn unread(&self, message: &str) -> Result<(), Rejection> {
+        if self.coordinator.state.mail.contains_key(message) {
+            return Ok(());
+        }
+        Err(match self.recall.mail {
+            Some(PastMail::Delivered) => Rejection::MailDelivered(message.to_owned()),
+            Some(PastMail::Created) | None => Rejection::UnknownMail(message.to_owned()),
+        })
+    }
+
+    fn may_mark(&self, event_id: &str) -> Result<(), Rejection> {
+        let state = &self.coordinator.state;
+        if !matches!(state.replay.applied, Cursor::Event(_)) {
+            return Err(Rejection::NoReplay);
+        }
+        match state.resolve(Some(event_id)) {
+            Cursor::Event(_) => Ok(()),
+            Cursor::None | Cursor::Unknown => Err(Rejection::UnknownEvent),
+        }
+    }
+
+    fn knows(&self, worker: &crate::ids::WorkerId) -> Result<(), Rejection> {
+        match self.coordinator.state.workers.contains_key(worker) {
+            true => Ok(()),
+            false => Err(Rejection::UnknownWorker(worker.clone())),
+        }
+    }
+
+    pub(super) fn remember_request(
+        &mut self,
+        request: &RequestId,
+        what: Remembered,
+        answer: Option<Vec<u8>>,
+    ) {
+        let namespace = memory_of_request(&self.coordinator.header.stream, what);
+        self.remember(namespace, request.as_str(), answer);
+    }
+
+    fn remember_mail(&mut self, message: &str, what: Remembered) {
+        let namespace = memory_of_mail(&self.coordinator.header.stream, what);
+        self.remember(namespace, message, None);
+    }
+
+    fn remember(&mut self, namespace: String, key: &str, answer: Option<Vec<u8>>) {
+        self.keys.push(KeyClaim {
+            namespace,
+            key: key.to_owned(),
+            digest: None,
+            answer,
+            expires_at: None,
+        });
+    }
+
+    pub(super) fn emit(&mut self, body: CoordinatorEvent) {
+        let coordinator = &mut self.coordinator;
+        let event = Event {
+            seq: coordinator.next_seq,
+            at: self.now,
+            n: coordinator.state.replayable + u64::from(body.is_replayable()),
+            body,
+        };
+        coordinator.fold(&event);
+        let content = json::canonical(&event);
+        coordinator.chain = coordinator.chain.chain(&content);
+        self.records.push(Record {
+            content,
+            chain: coordinator.chain,
+        });
+    }
+
+    pub(super) fn seal(self) -> Batch {
+        let header = &self.coordinator.header;
+        Batch {
+            stream: header.stream.clone(),
+            tenant: header.tenant().clone(),
+            header: (self.first_seq == 0).then(|| header.clone()),
+            first_seq: self.first_seq,
+            records: self.records,
+            index: self.coordinator.index(),
+            timers: Vec::new(),
+            keys: self.keys,
+            outbox: Vec::new(),
+            blobs: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! A coordinator that goes on where the files of another program end.
+
+use std::collections::BTreeSet;
+
+use crate::batch::Batch;
+use crate::coordinator::command::{CoordinatorCommand, PastDispatch, PastMail, Recall, Rejection};
+use crate::coordinator::contract::LeaseRule;
+use crate::coordinator::decide::{Draft, Remembered};
+use crate::coordinator::event::CoordinatorEvent;
+use crate::coordinator::{Coordinator, DispatchStatus};
+use crate::ids::RequestId;
+use crate::time::Timestamp;
+
+/// Records of one batch of an import.
+const BATCH: usize = 5_000;
+
+/// What another program's files say.
+#[derive(Clone, Debug, Default)]
+pub struct Import {
+    /// What happened but for the mailboxes, as the commands that it came of, in order.
+    pub commands: Vec<CoordinatorCommand>,
+    /// The mailboxes.
+    pub mail: Vec<ImportedMail>,
+    /// Every id that was ever used for a request.
+    pub used: BTreeSet<RequestId>,
+}
+
+/// A message and how far it came.
+#[derive(Clone, Debug)]
+pub struct ImportedMail {
+    /// Its id.
+    pub message_id: String,
+    /// Its sender.
+    pub from_worker: String,
+    /// Whose mailbox.
+    pub to_worker: String,
+    /// What it says.
+    pub body: String,
+    /// The mailbox's owner was told.
+    pub is_notified: bool,
+    /// It was read.
+    pub is_delivered: bool,
+}
+
+impl Coordinator {
+    /// Takes over what another program's files say, as the first batches of a new log. Only the
+    /// first has the header: they are appended in order.
+    ///
+    /// # Errors
+    /// The rejection of the first event that the rules do not allow where it stands.
+    ///
+    /// # Panics
+    /// When the log has begun already.
+    pub fn import(self, import: Import, now: Timestamp) -> Result<Vec<Batch>, Rejection> {
+        assert_eq!(
+            self.next_seq, 0,
+            "only a log that has not begun takes over another"
+        );
+        let mut commands = import.commands;
+        commands.extend(import.mail.iter().flat_map(ImportedMail::commands));
+        let mut reserved = import.used;
+        for command in &commands {
+            if let CoordinatorCommand::QueueDispatch { request_id, .. } = command {
+                reserved.remove(request_id);
+            }
+        }
+
+        let mut draft = Draft::new(self, Recall::default(), LeaseRule::Contract, now);
+        for request in reserved {
+            // Used once and of no record, like an id whose record was taken out.
+            draft.remember_request(&request, Remembered::Used, None);
+            draft.remember_request(&request, Remembered::Removed, None);
+            draft.recall.requests.insert(request, PastDispatch::Removed);
+        }
+        draft.emit(CoordinatorEvent::Imported {
+            events: commands.len() as u64,
+        });
+        let mut batches = Vec::new();
+        let mut messages = BTreeSet::new();
+        for command in &commands {
+            if draft.records.len() >= BATCH {
+                let recall = std::mem::take(&mut draft.recall);
+                let next = Draft::new(draft.coordinator.clone(), recall, LeaseRule::Contract, now);
+                batches.push(std::mem::replace(&mut draft, next).seal());
+            }
+            draft.take_over(command, &mut messages)?;
+        }
+        batches.push(draft.seal());
+        Ok(batches)
+    }
+}
+
+impl Draft {
+    /// Emits what a command comes to, and recalls what its keys will say once they are in the
+    /// store.
+    fn take_over(
+        &mut self,
+        command: &CoordinatorCommand,
+        messages: &mut BTreeSet<String>,
+    ) -> Result<(), Rejection> {
+        self.recall.mail = command.mail().and_then(|message| {
+            let is_open = self.coordinator.state.mail.contains_key(message);
+            let standing = match is_open {
+                true => PastMail::Created,
+                false => PastMail::Delivered,
+            };
+            messages.contains(message).then_some(standing)
+        });
+        let seq = self.coordinator.next_seq;
+        let event = self.event(command)?;
+        self.emit(event);
+        messages.extend(command.mail().map(ToOwned::to_owned));
+        let status = match command {
+            CoordinatorCommand::MarkDelivered { .. } => DispatchStatus::Delivered,
+            CoordinatorCommand::MarkFailed { .. } => DispatchStatus::Failed,
+            _ => return Ok(()),
+        };
+        for request in command.requests() {
+            let settled = PastDispatch::Settled { status, seq };
+            self.recall.requests.insert(request.clone(), settled);
+        }
+        Ok(())
+    }
+}
+
+impl ImportedMail {
+    fn commands(&self) -> Vec<CoordinatorCommand> {
+        let message_id = self.message_id.clone();
+        let mut commands = vec![CoordinatorCommand::CreateMail {
+            message_id: message_id.clone(),
+            from_worker: self.from_worker.clone(),
+            to_worker: self.to_worker.clone(),
+            body: self.body.clone(),
+        }];
+        if self.is_notified {
+            commands.push(CoordinatorCommand::MarkMailNotified {
+                message_id: message_id.clone(),
+            });
+        }
+        if self.is_delivered {
+            commands.push(CoordinatorCommand::MarkMailDelivered { message_id });
+        }
+        commands
+    }
+}
