@@ -87,6 +87,6 @@ pub const MAX_OPEN_REQUESTS: usize = 100_000;
 /// Messages in the mailboxes of a coordinator that were not read.
 pub const MAX_OPEN_MAIL: usize = 100_000;
 /// Workers that a coordinator remembers.
-pub const MAX_WORKERS: usize = 10_000;
+pub const MAX_KNOWN_WORKERS: usize = 10_000;
 /// Bytes of the id of a request or a message.
 pub const MAX_REQUEST_ID_BYTES: usize = 16 << 10;

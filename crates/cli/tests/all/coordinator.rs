@@ -1,10 +1,9 @@
 //! `runwright runtime`, and the program under its published name.
 
+mod tools;
+
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
@@ -389,131 +388,6 @@ fn called_by_the_published_name_it_is_the_published_program() {
     by_variable.env("OMX_RUNTIME_BINARY", env!("CARGO_BIN_EXE_runwright"));
     let by_variable: Ended = by_variable.output().unwrap().into();
     by_variable.with(0).prints("schema=1 authority=owner=none");
-}
-
-#[test]
-fn a_rename_never_replaces() {
-    let lab = Lab::new();
-    let (from, to) = (lab.write("from", "1"), lab.path().join("to"));
-    let rename = |from: &Path, to: &Path| {
-        lab.runtime(&[
-            "fs-rename-no-replace",
-            from.to_str().unwrap(),
-            to.to_str().unwrap(),
-        ])
-    };
-    assert_eq!(
-        rename(&from, &to).with(0).stdout,
-        "{\"outcome\":\"moved\"}\n"
-    );
-    lab.write("from", "2");
-    assert_eq!(
-        rename(&from, &to).with(0).stdout,
-        "{\"code\":\"EEXIST\",\"outcome\":\"not-moved\"}\n"
-    );
-    assert_eq!(lab.read("to"), "1");
-    rename(&lab.path().join("none"), &from)
-        .with(1)
-        .says("renameat2 failed with errno 2");
-}
-
-#[test]
-fn a_process_is_told_from_a_later_one_of_its_number() {
-    let lab = Lab::new();
-    let own = std::process::id().to_string();
-    let told = lab.runtime(&["process-identity", &own]).with(0).json();
-    let stat = fs::read_to_string("/proc/self/stat").unwrap();
-    let birth = stat
-        .rsplit_once(") ")
-        .unwrap()
-        .1
-        .split(' ')
-        .nth(19)
-        .unwrap();
-    assert_eq!(told["birth"], birth);
-    assert_eq!(told["platform"], "linux");
-    let gone = lab.runtime(&["process-identity", "4194305"]).with(0).stdout;
-    assert_eq!(gone, "{\"outcome\":\"gone\"}\n");
-}
-
-/// A lock held by a process of its own.
-struct Mutex {
-    child: Child,
-    lines: BufReader<std::process::ChildStdout>,
-}
-
-impl Mutex {
-    fn start(lab: &Lab, dir: &Path, leaf: &str) -> Self {
-        let folder = fs::metadata(dir).unwrap();
-        let (device, inode) = (folder.dev().to_string(), folder.ino().to_string());
-        let dir = dir.to_str().unwrap();
-        let mut command = lab.command(&["runtime", "lease-mutex", dir, &device, &inode, leaf]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        Self { child, lines }
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
-    }
-
-    fn ask(&mut self, request: &str) -> String {
-        let stdin = self.child.stdin.as_mut().unwrap();
-        writeln!(stdin, "{request}").unwrap();
-        self.line()
-    }
-}
-
-#[test]
-fn a_lock_is_held_for_as_long_as_stdin_is_open() {
-    let lab = Lab::new();
-    let dir: PathBuf = lab.path().canonicalize().unwrap();
-    let leaf = format!("{}.mutex", "0a".repeat(32));
-    let mut first = Mutex::start(&lab, &dir, &leaf);
-    assert_eq!(first.line(), r#"{"id":0,"ok":true,"ready":true}"#);
-    let mut second = Mutex::start(&lab, &dir, &leaf);
-    assert_eq!(
-        first.ask(r#"{"id":1,"op":"assert"}"#),
-        r#"{"id":1,"ok":true}"#
-    );
-    assert_eq!(
-        first.ask(r#"{"id":"x","op":"foo"}"#),
-        r#"{"error":"unsupported lease-mutex operation: foo","id":"x","ok":false}"#
-    );
-    let nonsense = first.ask("nonsense");
-    assert!(
-        nonsense.starts_with(r#"{"error":"invalid JSON request: "#),
-        "{nonsense}"
-    );
-    assert_eq!(
-        first.ask("{}"),
-        r#"{"error":"request op must be assert or close","id":null,"ok":false}"#
-    );
-    drop(first.child.stdin.take());
-    assert!(first.child.wait().unwrap().success());
-    assert_eq!(second.line(), r#"{"id":0,"ok":true,"ready":true}"#);
-
-    fs::remove_file(dir.join(&leaf)).unwrap();
-    lab.write(&leaf, "");
-    let changed = second.ask(r#"{"id":2,"op":"assert"}"#);
-    assert!(changed.contains("identity changed"), "{changed}");
-    drop(second.child.stdin.take());
-    second.child.wait().unwrap();
-
-    let wrong = lab
-        .runtime(&["lease-mutex", dir.to_str().unwrap(), "1", "2", &leaf])
-        .with(1);
-    assert!(
-        wrong
-            .stdout
-            .starts_with(r#"{"error":"lease-mutex directory identity mismatch"#)
-    );
-    lab.runtime(&["lease-mutex", "/", "1", "2", "x.mutex"])
-        .with(1)
-        .says("safe-leaf must match");
 }
 
 /// Kills the program at random moments of a command. Whatever was answered is there, nothing else

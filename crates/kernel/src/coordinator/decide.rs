@@ -243,7 +243,7 @@ impl Draft {
                     self.has_authority()?;
                 }
                 let workers = &self.coordinator.state.workers;
-                if !workers.contains_key(&worker) && workers.len() >= limits::MAX_WORKERS {
+                if !workers.contains_key(&worker) && workers.len() >= limits::MAX_KNOWN_WORKERS {
                     return Err(Rejection::Full("workers"));
                 }
                 E::WorkerAssigned { worker, task_id }

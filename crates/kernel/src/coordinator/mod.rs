@@ -111,6 +111,7 @@ impl Coordinator {
                 kind: StreamKind::Coordinator,
                 owner: Owner::tenant(tenant.clone()),
                 format: FORMAT_VERSION,
+                engine_version: None,
                 created_at: now,
                 definition: None,
                 origin: None,
