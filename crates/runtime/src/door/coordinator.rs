@@ -139,7 +139,7 @@ impl Door {
                     });
                 }
                 // A taken key means that another has used the id since it was looked up.
-                Err(StoreError::Conflict(Conflict::Sequence { .. } | Conflict::Key { .. }))
+                Err(StoreError::Conflict(Conflict::Sequence | Conflict::Key { .. }))
                     if tries < TRIES =>
                 {
                     tries += 1;
@@ -212,7 +212,7 @@ impl Door {
     /// Keeps the state beside the log from time to time. One that could not be kept is made up
     /// for by the log.
     async fn checkpoint_coordinator(&self, coordinator: &Coordinator) {
-        if coordinator.next_seq() % CHECKPOINT_EVERY != 0 {
+        if !coordinator.next_seq().is_multiple_of(CHECKPOINT_EVERY) {
             return;
         }
         let checkpoint = Checkpoint {

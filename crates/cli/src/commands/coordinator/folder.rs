@@ -102,7 +102,7 @@ impl Folder {
             access,
             ..store_sqlite::Options::default()
         };
-        let store = SqliteStore::open(&place.store(), options_of_store)
+        let store = SqliteStore::open(place.store(), options_of_store)
             .map_err(|error| Refused(format!("io error: {error}")))?;
         let plans = Arc::new(Plans::new(Arc::new(Registry::standard())));
         Ok(Self {
