@@ -24,6 +24,7 @@ pub mod fork;
 pub mod ids;
 pub mod json;
 pub mod limits;
+pub mod notes;
 pub mod problem;
 pub mod registry;
 pub mod replay;

@@ -90,3 +90,9 @@ pub const MAX_OPEN_MAIL: usize = 100_000;
 pub const MAX_KNOWN_WORKERS: usize = 10_000;
 /// Bytes of the id of a request or a message.
 pub const MAX_REQUEST_ID_BYTES: usize = 16 << 10;
+/// Annotations of one run.
+pub const MAX_ANNOTATIONS: u64 = 1_000;
+/// Bytes of a note or a correction in an annotation.
+pub const MAX_NOTE_BYTES: usize = 16 << 10;
+/// Bytes of a label in an annotation.
+pub const MAX_LABEL_BYTES: usize = 256;

@@ -6,6 +6,7 @@
 //! left of an erasure that was cut short can still be named, and the next one ends it.
 
 use kernel::ids::StreamId;
+use kernel::notes::Notes;
 use kernel::run::{FORKING, Run};
 use store::{Listed, StoreError};
 
@@ -89,6 +90,16 @@ pub async fn erase(
         run: run.clone(),
         error,
     })?;
+    let notes = Notes::stream(run);
+    let forget_notes = || async {
+        match door.store().purge(&notes, reason).await {
+            Ok(_) | Err(StoreError::Missing) => Ok(()),
+            Err(error) => Err(error),
+        }
+    };
+    forget_notes().await?;
     door.store().purge(run, reason).await?;
+    // What was said between the two had a run to be about.
+    forget_notes().await?;
     Ok(())
 }

@@ -143,6 +143,13 @@ fn families(limits: &Limits) -> Map<String, Value> {
                 "signedCallbackTokens": true,
             },
         },
+        "debugBundle": { "supported": true },
+        "feedback": {
+            "supported": true,
+            "targets": ["run", "event", "node"],
+            "signals": ["rating", "correction", "label", "flag"],
+        },
+        "compliance": { "defaultMode": "mask" },
         "subWorkflow": { "inputMapping": true },
         "webhooks": {
             "supported": true,

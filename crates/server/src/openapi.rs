@@ -58,6 +58,10 @@ fn operation(route: &Route) -> Value {
                 "description": "frames of events",
                 "content": { "text/event-stream": { "schema": { "type": "string" } } },
             }),
+            "bytes" => json!({
+                "description": "bytes of the artifact's media type",
+                "content": { "*/*": {} },
+            }),
             schema => json!({
                 "description": schema,
                 "content": { "application/json": { "schema": reference(schema) } },
@@ -152,6 +156,39 @@ fn schemas() -> Value {
         },
         "CancelOrder": {
             "type": "object", "additionalProperties": true, "properties": { "reason": text },
+        },
+        "ArtifactList": {
+            "type": "object", "required": ["artifacts"],
+            "properties": { "artifacts": { "type": "array", "items": object } },
+        },
+        "AnnotationCreate": {
+            "type": "object", "required": ["signal"], "additionalProperties": false,
+            "properties": { "target": object, "signal": object, "note": text },
+        },
+        "Annotation": {
+            "type": "object", "additionalProperties": false,
+            "required": ["annotationId", "target", "signal", "actor", "createdAt"],
+            "properties": {
+                "annotationId": text, "target": object, "signal": object, "actor": object,
+                "note": text, "createdAt": { "type": "string", "format": "date-time" },
+            },
+        },
+        "AnnotationList": {
+            "type": "object", "required": ["annotations"],
+            "properties": {
+                "annotations": { "type": "array", "items": reference("Annotation") },
+            },
+        },
+        "DebugBundle": {
+            "type": "object",
+            "required": ["bundleVersion", "generatedAt", "host", "run", "events",
+                         "redactionApplied", "redactionMode"],
+            "properties": {
+                "bundleVersion": text, "run": reference("RunSnapshot"),
+                "events": { "type": "array", "items": reference("RunEvent") },
+                "annotations": { "type": "array", "items": reference("Annotation") },
+                "truncated": { "type": "boolean" }, "truncatedReason": text,
+            },
         },
         "ForkOrder": {
             "type": "object", "required": ["mode"],

@@ -406,12 +406,25 @@ impl From<ApiError> for Problem {
                 "forbidden",
                 "this token is for looking only",
             ),
-            ApiError::Erased { at } => Self::new(
+            ApiError::NotFound(Thing::Artifact) => Self::new(
+                StatusCode::NOT_FOUND,
+                "not_found",
+                "the run has no artifact of this id; GET its artifacts to list those it has",
+            ),
+            ApiError::Erased { grave } => Self::new(
                 StatusCode::GONE,
                 "run_expired",
                 "the run's history was erased",
             )
-            .with("expiredAt", at.to_string()),
+            .with("expiredAt", grave.purged_at.to_string())
+            .with("events", grave.next_seq)
+            .with("lastChain", grave.chain.to_string())
+            .with("reason", grave.reason),
+            ApiError::Full { what } => Self::new(
+                StatusCode::CONFLICT,
+                "limit_reached",
+                format!("there are as many {what} as there may be"),
+            ),
             ApiError::Invalid { what, problems } => {
                 let mut problem = Self::from(problems);
                 if !problem.details.is_empty() && what != "request" {

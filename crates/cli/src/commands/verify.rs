@@ -10,6 +10,7 @@ use kernel::coordinator::Coordinator;
 use kernel::delivery::Deliveries;
 use kernel::digest::{Digest, Hasher};
 use kernel::ids::{MessageId, StreamId, TenantId};
+use kernel::notes::Notes;
 use kernel::registry::Registry;
 use kernel::run::{Artifact, Event, Run, RunIndex};
 use kernel::stream::{StreamHeader, StreamKind};
@@ -122,6 +123,7 @@ impl Check<'_> {
         let mut fold = match header.kind {
             StreamKind::Run => Fold::Run(Box::new(self.unborn(&header).await?)),
             StreamKind::Registry => Fold::Registry(Box::new(Registry::at_start(header.clone()))),
+            StreamKind::Notes => Fold::Notes(Box::new(header.clone()), None),
             StreamKind::Audit => {
                 let trail = AuditTrail::at_start(header.clone());
                 Fold::Audit(Box::new(trail), BTreeSet::new())
@@ -220,6 +222,8 @@ impl Check<'_> {
             Fold::Audit(trail, _) => trail.index(),
             Fold::Deliveries(deliveries) => deliveries.index(),
             Fold::Coordinator(coordinator) => coordinator.index(),
+            Fold::Notes(_, Some(notes)) => notes.index(),
+            Fold::Notes(_, None) => return,
             Fold::None => return,
         };
         if expected != loaded.index {
@@ -334,6 +338,8 @@ enum Fold {
     Coordinator(Box<Coordinator>),
     /// With the messages it has kept.
     Audit(Box<AuditTrail>, BTreeSet<MessageId>),
+    /// What was said about a run; `None` before the first thing.
+    Notes(Box<StreamHeader>, Option<Box<Notes>>),
     /// A kind that this command checks by its chain only.
     None,
 }
@@ -368,6 +374,20 @@ impl Fold {
                 match kept.insert(entry.message) {
                     true => Ok(None),
                     false => Err(format!("entry {} is kept twice", event.seq)),
+                }
+            }
+            Self::Notes(header, notes) => {
+                let is_next = match notes {
+                    Some(notes) => notes.fold_content(content).is_some(),
+                    None => {
+                        let first = Notes::at_start((**header).clone(), content);
+                        *notes = first.map(|(notes, _)| Box::new(notes));
+                        notes.is_some()
+                    }
+                };
+                match is_next {
+                    true => Ok(None),
+                    false => Err("a note does not fold".to_owned()),
                 }
             }
             Self::None => Ok(None),

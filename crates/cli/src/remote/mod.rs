@@ -1,5 +1,6 @@
 //! The same commands against a server instead of a store.
 
+mod lineage;
 mod run;
 mod runs;
 
@@ -159,6 +160,13 @@ pub(crate) async fn dispatch(
         Command::Runs(RunsCommand::Show(args)) => runs::show(args, session, remote).await,
         Command::Runs(RunsCommand::Tail(args)) => runs::tail(args, session, remote).await,
         Command::Runs(RunsCommand::Cancel(args)) => runs::cancel(args, remote).await,
+        Command::Runs(RunsCommand::Fork(args)) => lineage::fork(*args, session, remote).await,
+        Command::Runs(RunsCommand::Diff(args)) => lineage::diff(args, session, remote).await,
+        Command::Runs(RunsCommand::Ancestry(args)) => {
+            lineage::ancestry(args, session, remote).await
+        }
+        Command::Runs(RunsCommand::Note(args)) => lineage::note(args, session, remote).await,
+        Command::Runs(RunsCommand::Bundle(args)) => lineage::bundle(args, remote).await,
         _ => Err(
             Failure::new("this is done to a store, and a server was named")
                 .hint("leave --server and RUNWRIGHT_SERVER out, and name the store with --data"),

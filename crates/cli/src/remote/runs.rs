@@ -17,7 +17,7 @@ use crate::{style, talk, text};
 const PAGES: usize = 20;
 
 /// The run that was meant: an id, a part of one, or `last`.
-async fn find(remote: &Remote, name: &RunName) -> Result<String, Failure> {
+pub(super) async fn find(remote: &Remote, name: &RunName) -> Result<String, Failure> {
     let typed = name.as_str();
     let is_last = matches!(typed, "last" | "latest");
     if typed.starts_with("run-") && typed.len() > 24 {

@@ -99,6 +99,18 @@ pub enum AuditAction {
     /// Webhooks were to be read or changed.
     #[serde(rename = "webhooks.manage")]
     WebhooksManage,
+    /// A run was forked.
+    #[serde(rename = "run.forked")]
+    RunForked,
+    /// Something was noted about a run.
+    #[serde(rename = "run.annotated")]
+    RunAnnotated,
+    /// All there is of a run was taken out at once, for somebody to look at elsewhere.
+    #[serde(rename = "run.bundled")]
+    RunBundled,
+    /// A run was erased by somebody.
+    #[serde(rename = "run.purged")]
+    RunPurged,
     /// Keys were to be read or changed.
     #[serde(rename = "keys.manage")]
     KeysManage,

@@ -25,6 +25,8 @@ pub enum Action {
     AnswerRun,
     /// Answer for others, by the name an answer gives.
     AnswerForOthers,
+    /// Say something about a run, ended or not.
+    AnnotateRun,
     /// Read an artifact of a run.
     ReadArtifact,
     /// Read or verify the audit trail.
@@ -37,7 +39,7 @@ pub enum Action {
 
 impl Action {
     /// Every action.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::ReadWorkflows,
         Self::WriteWorkflows,
         Self::CreateRun,
@@ -46,6 +48,7 @@ impl Action {
         Self::ControlRun,
         Self::AnswerRun,
         Self::AnswerForOthers,
+        Self::AnnotateRun,
         Self::ReadArtifact,
         Self::ReadAudit,
         Self::ManageKeys,
@@ -60,7 +63,8 @@ impl Action {
             Self::CreateRun => Scope::RunsCreate,
             Self::ReadRun => Scope::RunsRead,
             Self::CancelRun | Self::ControlRun => Scope::RunsCancel,
-            Self::AnswerRun => Scope::ApprovalsRespond,
+            // Both are what people say of a run; a key that only reads says nothing.
+            Self::AnswerRun | Self::AnnotateRun => Scope::ApprovalsRespond,
             Self::AnswerForOthers => Scope::ApprovalsDelegate,
             Self::ReadArtifact => Scope::ArtifactsRead,
             Self::ReadAudit => Scope::AuditRead,

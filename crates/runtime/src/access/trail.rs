@@ -5,7 +5,8 @@
 
 use kernel::audit::{self, AuditAction, AuditMessage, AuditTrail, Entry, Event, Outcome, Subject};
 use kernel::digest::Digest;
-use kernel::ids::{MessageId, Seq, TenantId};
+use kernel::ids::{MessageId, Seq, StreamId, TenantId};
+use kernel::stream::Owner;
 use store::{Conflict, Guard, HoldChange, ReadFrom, Store, StoreError};
 
 use super::authorise::{Action, Denied, Resource};
@@ -73,6 +74,33 @@ pub async fn deliver(store: &dyn Store) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+/// Tells the principal's tenant of something that was done to a run and left no batch that could
+/// tell it. Told twice by the same message, it is kept once.
+///
+/// # Errors
+/// The store's.
+pub async fn record_done(
+    store: &dyn Store,
+    principal: &Principal,
+    action: AuditAction,
+    run: (&StreamId, &Owner),
+    message: MessageId,
+    request_id: Option<&str>,
+) -> Result<(), StoreError> {
+    let (run, owner) = run;
+    let mut on = Subject::new("run", run.as_str());
+    on.workspace.clone_from(&owner.workspace);
+    let entry = Entry {
+        message,
+        decided_at: store.now(),
+        action,
+        by: principal.actor(request_id),
+        on,
+        outcome: Outcome::Done,
+    };
+    record(store, &principal.tenant, entry).await
 }
 
 /// Tells the principal's tenant that somebody tried to administer it without the right to. Other

@@ -5,8 +5,7 @@ use kernel::ids::StreamId;
 use kernel::problem::Problems;
 use kernel::registry;
 use kernel::run::Rejection;
-use kernel::time::Timestamp;
-use store::StoreError;
+use store::{StoreError, Tombstone};
 
 use crate::access::{Denied, Scope};
 use crate::door::{DoorError, ForkFailed, RegistryError};
@@ -26,6 +25,21 @@ pub enum Thing {
     Interrupt,
     /// An audit trail.
     Trail,
+    /// An artifact of a run.
+    Artifact,
+}
+
+impl Thing {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Workflow => "workflow",
+            Self::Artifact => "artifact",
+            Self::Webhook => "webhook",
+            Self::Interrupt => "interrupt",
+            Self::Trail => "audit trail",
+        }
+    }
 }
 
 /// Why the API did not do what was asked. Nothing was written, except where a store error says
@@ -42,19 +56,19 @@ pub enum ApiError {
     #[error("the tenant or scope is not that of the credential")]
     NotTheirs,
     /// Not there, or behind a wall: both look the same.
-    #[error("there is no such {}", match .0 {
-        Thing::Run => "run",
-        Thing::Workflow => "workflow",
-        Thing::Webhook => "webhook",
-        Thing::Interrupt => "interrupt",
-        Thing::Trail => "audit trail",
-    })]
+    #[error("there is no such {}", .0.word())]
     NotFound(Thing),
     /// It was there and has been erased.
     #[error("the run was erased")]
     Erased {
-        /// When.
-        at: Timestamp,
+        /// What is left of it.
+        grave: Box<Tombstone>,
+    },
+    /// There is as much of it as there may be.
+    #[error("there are as many {what} as there may be")]
+    Full {
+        /// Of what.
+        what: &'static str,
     },
     /// What was given does not fit.
     #[error("{what} cannot be used")]

@@ -1,7 +1,8 @@
 //! Forking runs, and where runs come from.
 
+use kernel::audit::AuditAction;
 use kernel::fork::ForkError;
-use kernel::ids::{Seq, StreamId};
+use kernel::ids::{MessageId, Seq, StreamId};
 use kernel::problem::Problems;
 use kernel::run::{Overlay, Run};
 use kernel::stream::{ForkMode, Policy};
@@ -10,7 +11,7 @@ use store::StoreError;
 
 use super::error::Thing;
 use super::{Api, ApiError, KeyedBy, Replayed, options};
-use crate::access::{Action, Principal, Resource, What, authorise};
+use crate::access::{Action, Principal, Resource, What, authorise, trail};
 use crate::door::{DoorError, ForkAnswer, ForkFailed, ForkOrder};
 
 /// A fork somebody asks for.
@@ -25,6 +26,8 @@ pub struct ForkRequest {
     pub overlay: Overlay,
     /// What the request is recognised by when it comes again.
     pub keyed: Option<KeyedBy>,
+    /// The request's own id, for the audit trail.
+    pub request_id: Option<String>,
 }
 
 /// A fork that was made.
@@ -116,7 +119,16 @@ impl Api {
         let stopped = |_| StoreError::Unavailable("the fork was stopped".into());
         match forked.map_err(stopped)? {
             Ok(forked) => {
-                let run = forked.run.header.stream.clone();
+                let header = &forked.run.header;
+                let run = header.stream.clone();
+                let message = MessageId::new(format!("forked.{run}"));
+                let (store, made) = (self.door().store(), (&run, &header.owner));
+                let (action, id) = (AuditAction::RunForked, request.request_id.as_deref());
+                let told = trail::record_done(&**store, who, action, made, message, id).await;
+                if let Err(error) = told {
+                    // The fork is made: whoever asked is told so all the same.
+                    tracing::warn!(%error, %run, "a fork is not on the trail");
+                }
                 Ok(ForkedRun::of(run, &request, forked.answer, false))
             }
             // An equal request was faster by a moment.

@@ -7,6 +7,8 @@
 //! meaning, and what goes out is the kernel's own.
 
 mod audit;
+mod artifacts;
+mod bundle;
 mod cancel;
 mod create;
 mod error;
@@ -16,6 +18,7 @@ mod idempotency;
 mod interrupt_token;
 mod interrupts;
 mod list;
+mod notes;
 mod options;
 mod pause;
 mod read;
@@ -24,6 +27,8 @@ mod workflows;
 
 pub use audit::Verified;
 pub use cancel::CancelledOne;
+pub use artifacts::ArtifactBytes;
+pub use bundle::BundledRun;
 pub use create::{Created, RunOrder, Twins};
 pub use error::{ApiError, NotNow, Thing};
 pub use follow::{LogPage, Tail};
@@ -32,6 +37,7 @@ pub use idempotency::{Begun, KeptAnswer, Keyed, KeyedBy, Replayed};
 pub use interrupt_token::{Intent, InterruptToken};
 pub use interrupts::{Question, ShownToken, TokenOrder};
 pub use list::{RunFilter, RunPage};
+pub use notes::Said;
 pub use read::Version;
 pub use webhooks::{DeliveryReport, NewWebhook, RegisteredWebhook, Rotated};
 pub use workflows::{Described, Registered};

@@ -28,12 +28,22 @@ impl Api {
     /// # Errors
     /// As [`Api::version`].
     pub async fn run(&self, who: &Principal, run: &StreamId) -> Result<Run, ApiError> {
+        self.run_for(who, Action::ReadRun, run).await
+    }
+
+    /// A run as it stands, for a caller who may do something with it.
+    pub(super) async fn run_for(
+        &self,
+        who: &Principal,
+        action: Action,
+        run: &StreamId,
+    ) -> Result<Run, ApiError> {
         match self.door().load(run).await {
             Ok(read) => {
-                permit(who, Action::ReadRun, &read.header)?;
+                permit(who, action, &read.header)?;
                 Ok(read)
             }
-            Err(StoreError::Missing) => Err(self.missing(who, Action::ReadRun, run).await),
+            Err(StoreError::Missing) => Err(self.missing(who, action, run).await),
             Err(error) => Err(error.into()),
         }
     }
@@ -70,7 +80,7 @@ impl Api {
             // A tombstone does not say which workspace it was in: only a whole tenant sees it.
             Ok(Some(grave)) if grave.tenant == who.tenant && who.workspace.is_none() => {
                 ApiError::Erased {
-                    at: grave.purged_at,
+                    grave: Box::new(grave),
                 }
             }
             Ok(_) => ApiError::NotFound(Thing::Run),

@@ -6,6 +6,7 @@
 
 mod coordinator;
 mod fork;
+mod notes;
 mod registry;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::plans::Plans;
 
 pub use coordinator::{CoordinatorError, CoordinatorName, Told};
 pub use fork::{ForkAnswer, ForkFailed, ForkOrder, Forked};
+pub use notes::NotesError;
 pub use registry::RegistryError;
 
 /// How often a lost race is tried again before the caller is told to come back.

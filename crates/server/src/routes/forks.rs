@@ -97,6 +97,7 @@ async fn fork_once(mut cx: Cx) -> Result<Reply, Problem> {
     let digest = Digest::of(&kernel::json::canonical(&Value::Object(body.clone())));
     let mut request = read(body)?;
     let (mode, is_keyed) = (request.mode, key.is_some());
+    request.request_id = Some(cx.trace.id().to_owned());
     request.keyed = key.map(|key| KeyedBy {
         key,
         operation: format!("POST /v1/runs/{source}/fork"),
@@ -185,6 +186,7 @@ fn read(mut body: Map<String, Value>) -> Result<ForkRequest, Problem> {
         from,
         overlay,
         keyed: None,
+        request_id: None,
     })
 }
 

@@ -1,6 +1,9 @@
 //! The routes, one file per group.
 
 mod audit;
+mod annotations;
+mod artifacts;
+mod bundle;
 mod create;
 mod events;
 mod forks;
@@ -28,6 +31,9 @@ pub fn all() -> Vec<Route> {
         interrupts::routes(),
         steering::routes(),
         audit::routes(),
+        artifacts::routes(),
+        annotations::routes(),
+        bundle::routes(),
     ]
     .into_iter()
     .flatten()

@@ -72,6 +72,16 @@ fn call(route: &Route, run: &str, token: &str) -> (Request, u16) {
             let ask = json!({ "action": "ask" });
             (path, Some(json!({ "resumeValue": ask })), 200)
         }
+        ("GET", "/v1/runs/{runId}/artifacts" | "/v1/runs/{runId}/debug-bundle") => {
+            (path, None, 404)
+        }
+        ("GET", "/v1/runs/{runId}/artifacts/{artifactId}") => {
+            (path.replace("{artifactId}", "none"), None, 404)
+        }
+        ("GET", "/v1/runs/{runId}/annotations") => (path, None, 404),
+        ("POST", "/v1/runs/{runId}/annotations") => {
+            (path, Some(json!({ "signal": { "kind": "flag" } })), 404)
+        }
         (method, path) => panic!("say here who may call {method} {path}, and what others see"),
     };
     let request = Request::new(route.method.as_str(), &path);

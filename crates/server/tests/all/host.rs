@@ -11,7 +11,7 @@ use runtime::api::Api;
 use runtime::definitions::shared_tenant;
 use runtime::keyring::FileKeyring;
 use runtime::nodes::{Ports, Registry};
-use runtime::outbound::Outbound;
+use runtime::outbound::{Allowed, Outbound};
 use runtime::secrets::SecretSources;
 use runtime::supervisor::Supervisor;
 use runtime::webhooks::{Reach, Webhooks};
@@ -47,6 +47,16 @@ impl Host {
 
     /// With webhooks that reach so far.
     pub(crate) async fn reaching(limits: Limits, reach: Reach) -> Self {
+        Self::on_network(limits, reach, Outbound::default()).await
+    }
+
+    /// With HTTP nodes that may reach these addresses of this machine.
+    pub(crate) async fn asking(places: &[String]) -> Self {
+        let allowed = Allowed::parse(places.iter().map(String::as_str)).unwrap();
+        Self::on_network(Limits::default(), Reach::Public, Outbound::new(allowed)).await
+    }
+
+    async fn on_network(limits: Limits, reach: Reach, outbound: Outbound) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options = Options {
             access: Access::Create,
@@ -55,11 +65,8 @@ impl Host {
         let store = SqliteStore::open(folder.path().join("store.db"), options).unwrap();
         let store: Arc<dyn Store> = Arc::new(store);
         let ports = Ports {
-            supervisor: Supervisor {
-                program: std::env::current_exe().unwrap(),
-                dir: folder.path().join("attempts"),
-            },
-            outbound: Outbound::default(),
+            supervisor: supervisor(&folder),
+            outbound,
             secrets: Arc::new(SecretSources::none()),
             models: Default::default(),
             keyring: Arc::new(FileKeyring::new(folder.path().join("keyring.json"))),
@@ -118,6 +125,11 @@ impl Host {
         create_key(&self.engine, tenant, workspace, scopes).await
     }
 
+    /// Where files of attempts would lie.
+    pub(crate) fn supervisor(&self) -> Supervisor {
+        supervisor(&self._folder)
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Answer {
         let request = Request::new("GET", path).key(&self.key);
         request.send(self.address).await
@@ -147,6 +159,13 @@ impl Host {
         self.app.drain();
         self.serving.await.unwrap();
         self.engine.drain(Duration::from_secs(5)).await;
+    }
+}
+
+fn supervisor(folder: &tempfile::TempDir) -> Supervisor {
+    Supervisor {
+        program: std::env::current_exe().unwrap(),
+        dir: folder.path().join("attempts"),
     }
 }
 

@@ -3,6 +3,9 @@
 mod access;
 mod admission;
 mod audit;
+mod annotations;
+mod artifacts;
+mod bundle;
 mod client;
 mod creating;
 mod events;
@@ -14,6 +17,7 @@ mod idempotency;
 mod interrupts;
 mod load;
 mod races;
+mod peer;
 mod reading;
 mod receiver;
 mod schemas;

@@ -129,9 +129,31 @@ async fn check_forks(registry: &Registry<'static>, host: &Host) {
     }
     let ancestry = host.get(&format!("/v1/runs/{run}/ancestry")).await.json();
     check(registry, "run-ancestry-response.schema.json", &ancestry);
+    check_notes(registry, host, &run).await;
+    for run in [&run, &other] {
+        let bundle = host.get(&format!("/v1/runs/{run}/debug-bundle")).await;
+        check(registry, "debug-bundle.schema.json", &bundle.json());
+        let cut = format!("/v1/runs/{run}/debug-bundle?maxEvents=1");
+        let cut = host.get(&cut).await.json();
+        check(registry, "debug-bundle.schema.json", &cut);
+    }
     let body = json!({ "mode": "replay" });
     let forked = host.post(&format!("/v1/runs/{run}:fork"), &body).await;
     let replay = forked.json()["runId"].as_str().unwrap().to_owned();
     let snapshot = host.get(&format!("/v1/runs/{replay}")).await.json();
     check(registry, "run-snapshot.schema.json", &snapshot);
+}
+
+async fn check_notes(registry: &Registry<'static>, host: &Host, run: &str) {
+    let path = format!("/v1/runs/{run}/annotations");
+    for order in [
+        json!({ "signal": { "kind": "flag" }, "note": "look" }),
+        json!({ "signal": { "kind": "rating", "rating": 5 }, "target": { "nodeId": "a" } }),
+        json!({ "signal": { "kind": "label", "label": "l" }, "target": { "eventId": format!("{run}.0") } }),
+        json!({ "signal": { "kind": "correction", "correction": "c" } }),
+    ] {
+        check(registry, "annotation-create.schema.json", &order);
+        let said = host.post(&path, &order).await.json();
+        check(registry, "annotation.schema.json", &said);
+    }
 }

@@ -34,11 +34,11 @@ out without making a run.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
-    run: RunName,
+    pub(crate) run: RunName,
 
     /// Copy the events below this sequence [default: all for a branch, none for a replay]
     #[arg(long, value_name = "SEQ")]
-    at: Option<Seq>,
+    pub(crate) at: Option<Seq>,
 
     /// Whether to go on for real or to repeat
     #[arg(long, value_name = "MODE", default_value = "branch")]
@@ -46,11 +46,11 @@ pub(crate) struct Args {
 
     /// A tag of the branch, in place of the source's; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
-    tags: Vec<String>,
+    pub(crate) tags: Vec<String>,
 
     /// Only make the branch and print its id; `runwright resume` drives it
     #[arg(long, conflicts_with_all = ["watch", "quiet"])]
-    detach: bool,
+    pub(crate) detach: bool,
 
     #[command(flatten)]
     drive: DriveArgs,
@@ -62,6 +62,16 @@ enum Mode {
     Branch,
     /// Decide the rest again from what was recorded; nothing runs
     Replay,
+}
+
+impl Args {
+    /// The mode in the protocol's word.
+    pub(crate) fn mode(&self) -> &'static str {
+        match self.mode {
+            Mode::Branch => "branch",
+            Mode::Replay => "replay",
+        }
+    }
 }
 
 /// Forks a run.

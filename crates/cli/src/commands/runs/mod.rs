@@ -1,10 +1,14 @@
 //! `runwright runs`: what there is, what happened, and steering it.
 
+pub(crate) mod ancestry;
 mod artifact;
+pub(crate) mod bundle;
 pub(crate) mod cancel;
+pub(crate) mod diff;
 pub(crate) mod events;
-mod fork;
+pub(crate) mod fork;
 pub(crate) mod list;
+pub(crate) mod note;
 mod pause;
 mod purge;
 mod replay;
@@ -46,6 +50,14 @@ pub(crate) enum Command {
     Fork(Box<fork::Args>),
     /// Decide the log of a run again and compare
     Replay(replay::Args),
+    /// Show what two runs say differently
+    Diff(diff::Args),
+    /// Show where a run comes from
+    Ancestry(ancestry::Args),
+    /// Say something about a run, or show what was said
+    Note(note::Args),
+    /// Put all there is of a run into one document
+    Bundle(bundle::Args),
     /// Print or save an artifact of a run
     Artifact(artifact::Args),
     /// Erase runs and all they left
@@ -65,6 +77,10 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
         Command::Signal(args) => signal::run(args, session).await,
         Command::Fork(args) => fork::run(*args, session).await,
         Command::Replay(args) => replay::run(args, session).await,
+        Command::Diff(args) => diff::run(args, session).await,
+        Command::Ancestry(args) => ancestry::run(args, session).await,
+        Command::Note(args) => note::run(args, session).await,
+        Command::Bundle(args) => bundle::run(args, session).await,
         Command::Artifact(args) => artifact::run(args, session).await,
         Command::Purge(args) => purge::run(args, session).await,
     }

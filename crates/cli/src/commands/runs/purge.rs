@@ -1,6 +1,9 @@
 //! `runwright runs purge`.
 
+use kernel::audit::{Actor, AuditAction, Entry, Outcome, Subject};
+use kernel::ids::MessageId;
 use kernel::run::Run;
+use runtime::access::trail;
 use runtime::erase::{self, EraseError};
 
 use crate::compose;
@@ -57,6 +60,18 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     // Children first: what is left when this is interrupted can still be named.
     for run in doomed.iter().rev() {
         let stream = &run.header.stream;
+        // Before it is gone: what cannot be told is not done.
+        let mut on = Subject::new("run", stream.as_str());
+        on.workspace.clone_from(&run.header.owner.workspace);
+        let entry = Entry {
+            message: MessageId::new(format!("purged.{stream}")),
+            decided_at: door.store().now(),
+            action: AuditAction::RunPurged,
+            by: Actor::operator(),
+            on,
+            outcome: Outcome::Done,
+        };
+        trail::record(&**door.store(), run.header.tenant(), entry).await?;
         let erased = erase::erase(&door, &supervisor, stream, &args.reason).await;
         erased.map_err(|error| match error {
             EraseError::Files { error, .. } => {

@@ -6,6 +6,9 @@
 
 mod ancestry;
 mod audit;
+mod annotation;
+mod artifact;
+mod bundle;
 mod diff;
 mod event;
 mod fields;
@@ -18,6 +21,9 @@ mod stream;
 
 pub use ancestry::ancestry;
 pub use audit::audit_verification;
+pub use annotation::annotation;
+pub use artifact::artifact;
+pub use bundle::{Bundle, MAX_BUNDLE_BYTES};
 pub use diff::{Diff, MAX_DIFF_BYTES, MAX_DIFFS};
 pub use event::{EVENT_TYPES, event, event_caused_by, events};
 pub use snapshot::{RUN_STATUSES, open_interrupts, question, snapshot};

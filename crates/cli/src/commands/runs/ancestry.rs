@@ -1,0 +1,108 @@
+//! `runwright runs ancestry`: where a run comes from.
+
+use kernel::ids::StreamId;
+use runtime::door::Door;
+use serde_json::{Map, Value, json};
+use store::StoreError;
+
+use crate::data::Data;
+use crate::exit::{Exit, Failure};
+use crate::lookup::{self, RunName};
+use crate::session::{Form, Session};
+use crate::{faces_json, style, text};
+
+/// Steps that are followed.
+pub(crate) const STEPS: usize = 100;
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  runwright runs ancestry last
+  runwright runs ancestry last --json | jq -r .runId
+
+From the run upwards: what started it or what it was forked from, then where that comes from. With
+--json a line per run.")]
+pub(crate) struct Args {
+    /// The run: its id, the beginning or the end of it, or `last`
+    #[arg(value_name = "RUN")]
+    pub(crate) run: RunName,
+}
+
+/// Follows a run of a store upwards.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let door = session.read()?;
+    let mut next = Some(lookup::find(&door, &args.run).await?.to_string());
+    let mut steps = Vec::new();
+    while let (Some(run), true) = (next.take(), steps.len() < STEPS) {
+        let step = step(&run, snapshot(&door, &run).await?.as_ref());
+        next = above(&step);
+        steps.push(step);
+    }
+    print(session, &steps)
+}
+
+async fn snapshot(door: &Door, run: &str) -> Result<Option<Value>, Failure> {
+    match door.load(&StreamId::new(run)).await {
+        Ok(run) => Ok(Some(faces_json::snapshot(&run))),
+        Err(StoreError::Missing) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What a run's snapshot says of where it comes from; without a snapshot it was erased.
+pub(crate) fn step(run: &str, snapshot: Option<&Value>) -> Value {
+    let Some(snapshot) = snapshot else {
+        return json!({ "runId": run, "status": "erased" });
+    };
+    let mut step = Map::new();
+    for name in ["runId", "workflowId", "status"] {
+        step.insert(name.to_owned(), snapshot[name].clone());
+    }
+    // Whoever started the source did not start the fork.
+    let names: &[&str] = match snapshot.get("forkedFrom") {
+        Some(_) => &["forkedFrom"],
+        None => &["parentRunId", "parentNodeId"],
+    };
+    for name in names {
+        if let Some(value) = snapshot.get(*name) {
+            step.insert((*name).to_owned(), value.clone());
+        }
+    }
+    Value::Object(step)
+}
+
+/// The run that a step leads to.
+pub(crate) fn above(step: &Value) -> Option<String> {
+    let source = &step["forkedFrom"]["runId"];
+    let above = source.as_str().or(step["parentRunId"].as_str());
+    above.map(str::to_owned)
+}
+
+/// Shows the steps.
+pub(crate) fn print(session: &Session, steps: &[Value]) -> Result<Exit, Failure> {
+    let mut data = Data::new();
+    for (depth, step) in steps.iter().enumerate() {
+        if session.form == Form::Json {
+            data.json_line(step)?;
+            continue;
+        }
+        let word = |value: &Value| text::one_line(value.as_str().unwrap_or_default(), 60);
+        let indent = "  ".repeat(depth);
+        let (run, status) = (word(&step["runId"]), word(&step["status"]));
+        data.line(format!(
+            "{indent}{} {} {}",
+            style::strong(run),
+            word(&step["workflowId"]),
+            style::status(&status)
+        ))?;
+        let fork = &step["forkedFrom"];
+        let how = match (fork.is_object(), step.get("parentNodeId")) {
+            (true, _) => format!("{} from event {} of", word(&fork["mode"]), fork["fromSeq"]),
+            (false, Some(node)) => format!("started by node {} of", word(node)),
+            (false, None) => continue,
+        };
+        data.line(style::dim(format!("{indent}  {how}")))?;
+    }
+    data.done()?;
+    Ok(Exit::Done)
+}

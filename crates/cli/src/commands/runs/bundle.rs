@@ -1,0 +1,89 @@
+//! `runwright runs bundle`: all there is of a run in one document.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+
+use faces::openwop::v1::Bundle;
+use kernel::run::Event;
+use runtime::redact::Redactor;
+use serde_json::Value;
+use store::{ReadFrom, StoreError};
+
+use crate::data::Data;
+use crate::exit::{Exit, Failure};
+use crate::lookup::{self, RunName};
+use crate::session::Session;
+use crate::{talk, text};
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  runwright runs bundle last --output run.json
+  runwright runs bundle last --max-events 100 | jq .run.error
+
+State, events and annotations of a run as one JSON document of about 8 MiB at most, for somebody to
+look at elsewhere. What does not fit is left out, and `truncatedReason` says so. Secrets are not in
+it, inputs and outputs are.")]
+pub(crate) struct Args {
+    /// The run: its id, the beginning or the end of it, or `last`
+    #[arg(value_name = "RUN")]
+    pub(crate) run: RunName,
+
+    /// Events at most
+    #[arg(long, value_name = "N")]
+    pub(crate) max_events: Option<usize>,
+
+    /// Save it as this file, which must not exist yet, instead of printing it
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Bundles a run of a store.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let door = session.read()?;
+    let id = lookup::find(&door, &args.run).await?;
+    let run = door.load(&id).await?;
+    let notes = door.notes(&id).await?;
+    let mut bundle = Bundle::of(&run, args.max_events.unwrap_or(usize::MAX));
+    let end = usize::try_from(run.head.next_seq).unwrap_or(usize::MAX);
+    let log = door.store().load(&id, ReadFrom::Seq(0), end).await?;
+    let mut cause = None;
+    for record in &log.records {
+        let event: Event = serde_json::from_slice(&record.content).map_err(|_| {
+            StoreError::Corrupt(format!("an event of run {id} cannot be read"))
+        })?;
+        if event.cause.is_some() {
+            cause = Some(event.seq);
+        }
+        if !bundle.add(&run, &event, cause) {
+            break;
+        }
+    }
+    let mut document = bundle.build(&notes, door.store().now());
+    Redactor::default().value(&mut document);
+    save(&args, &document)
+}
+
+/// Prints or saves a bundle.
+pub(crate) fn save(args: &Args, bundle: &Value) -> Result<Exit, Failure> {
+    let Some(path) = &args.output else {
+        let mut data = Data::new();
+        data.json(bundle)?;
+        data.done()?;
+        return Ok(Exit::Done);
+    };
+    let fail = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            Failure::new(format!("{} exists already", path.display()))
+                .hint("choose another name, or remove it first")
+        }
+        _ => Failure::file(path, &error),
+    };
+    let bytes = bundle.to_string().into_bytes();
+    let mut file = File::create_new(path).map_err(fail)?;
+    file.write_all(&bytes).map_err(fail)?;
+    file.sync_all().map_err(fail)?;
+    talk::say(format!("{}: {}", path.display(), text::bytes(bytes.len() as u64)));
+    Ok(Exit::Done)
+}

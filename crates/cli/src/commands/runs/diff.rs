@@ -1,0 +1,149 @@
+//! `runwright runs diff`: what two runs say differently.
+
+use faces::openwop::v1::Diff;
+use kernel::batch::Record;
+use kernel::ids::StreamId;
+use kernel::run::Event;
+use runtime::door::Door;
+use serde_json::Value;
+use store::{ReadFrom, StoreError};
+
+use crate::data::Data;
+use crate::exit::{Exit, Failure};
+use crate::lookup::{self, RunName, short};
+use crate::session::{Form, Session};
+use crate::{style, talk, text};
+
+/// Differing events that are shown to people.
+const SHOWN: usize = 20;
+/// Characters of an event shown.
+const WIDTH: usize = 160;
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  runwright runs diff 1f0c9a2b 77aa01c3
+  runwright runs diff 1f0c9a2b last --json | jq .divergedAtSeq
+
+Events are compared place by place: type, node and payload, not ids and times. Exits with 0 if the
+runs say the same, 1 if they do not.")]
+pub(crate) struct Args {
+    /// A run: its id, the beginning or the end of it, or `last`
+    #[arg(value_name = "RUN")]
+    pub(crate) run: RunName,
+
+    /// The other run
+    #[arg(value_name = "OTHER")]
+    pub(crate) other: RunName,
+}
+
+/// Compares two runs of a store.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let door = session.read()?;
+    let a = lookup::find(&door, &args.run).await?;
+    let b = lookup::find(&door, &args.other).await?;
+    let (a_run, b_run) = (door.load(&a).await?, door.load(&b).await?);
+    let (a_log, b_log) = (log(&door, &a).await?, log(&door, &b).await?);
+    let mut diff = Diff::default();
+    for seq in 0..a_log.len().max(b_log.len()) {
+        let a = a_log.get(seq).map(|event| (&*a_run.header, event));
+        let b = b_log.get(seq).map(|event| (&*b_run.header, event));
+        if !diff.pair(seq as u64, a, b) {
+            break;
+        }
+    }
+    print(session, &diff.build(&a_run, &b_run))
+}
+
+async fn log(door: &Door, run: &StreamId) -> Result<Vec<Event>, Failure> {
+    let loaded = door.store().load(run, ReadFrom::Seq(0), usize::MAX).await?;
+    let read = |record: &Record| {
+        serde_json::from_slice(&record.content).map_err(|_| {
+            Failure::from(StoreError::Corrupt(format!(
+                "an event of run {run} cannot be read"
+            )))
+        })
+    };
+    loaded.records.iter().map(read).collect()
+}
+
+/// Shows a comparison as the protocol tells it.
+pub(crate) fn print(session: &Session, diff: &Value) -> Result<Exit, Failure> {
+    let mut data = Data::new();
+    match session.form {
+        Form::Json => data.json(diff)?,
+        Form::Text => lines(&mut data, diff)?,
+    }
+    data.done()?;
+    if diff["truncated"] == Value::Bool(true) {
+        talk::say("this is a part: there are more differences, or a run has not ended");
+    }
+    let is_same = diff["divergedAtSeq"].is_null() && diff["stateDiff"] == serde_json::json!({});
+    Ok(match is_same {
+        true => Exit::Done,
+        false => Exit::Found,
+    })
+}
+
+fn lines(data: &mut Data, diff: &Value) -> Result<(), Failure> {
+    let name = |side: &str| {
+        let id = StreamId::new(diff[side].as_str().unwrap_or_default());
+        short(&id).to_owned()
+    };
+    let (a, b) = (name("a"), name("b"));
+    let Some(first) = diff["divergedAtSeq"].as_u64() else {
+        data.line(format!("{a} and {b}: {}", style::good("the same events")))?;
+        return state(data, &diff["stateDiff"]);
+    };
+    let what = style::bad(format!("different from event {first} on"));
+    data.line(format!("{a} and {b}: {what}"))?;
+    let diffs = diff["eventDiffs"].as_array().map_or(&[][..], Vec::as_slice);
+    for diff in diffs.iter().take(SHOWN) {
+        let seq = diff["seq"].as_u64().unwrap_or_default();
+        for (side, sign) in [("aEvent", "-"), ("bEvent", "+")] {
+            let Some(event) = diff.get(side) else {
+                continue;
+            };
+            let line = format!("{sign} {seq:>5}  {}", shown(event));
+            data.line(match side {
+                "aEvent" => style::bad(line),
+                _ => style::good(line),
+            })?;
+        }
+    }
+    if diffs.len() > SHOWN {
+        let more = text::count(diffs.len() - SHOWN, "more difference");
+        data.line(style::dim(format!("  and {more}; --json has them all")))?;
+    }
+    state(data, &diff["stateDiff"])
+}
+
+fn shown(event: &Value) -> String {
+    let kind = event["type"].as_str().unwrap_or_default();
+    let node = event["nodeId"].as_str().unwrap_or_default();
+    text::one_line(&format!("{kind} {node} {}", event["payload"]), WIDTH)
+}
+
+/// What the runs came to, field by field.
+fn state(data: &mut Data, diff: &Value) -> Result<(), Failure> {
+    let fields = diff.as_object().into_iter().flatten();
+    for (name, sides) in fields {
+        let is_map = sides.get("a").or(sides.get("b")).is_none();
+        let parts: Vec<(String, &Value)> = match (is_map, sides.as_object()) {
+            (true, Some(map)) => map
+                .iter()
+                .map(|(key, sides)| (format!("{name}.{key}"), sides))
+                .collect(),
+            _ => vec![(name.clone(), sides)],
+        };
+        for (name, sides) in parts {
+            let side = |side: &str| match sides.get(side) {
+                Some(value) => text::one_line(&value.to_string(), WIDTH / 2),
+                None => "nothing".to_owned(),
+            };
+            let name = style::strong(text::one_line(&name, 60));
+            data.line(format!("{name}: {} -> {}", side("a"), side("b")))?;
+        }
+    }
+    Ok(())
+}

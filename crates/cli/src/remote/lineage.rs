@@ -1,0 +1,122 @@
+//! Runs made of others, and what is said about runs, against a server.
+
+use serde_json::{Value, json};
+
+use super::Remote;
+use super::runs::{exit, find, follow, line};
+use crate::commands::runs::{ancestry, bundle, diff, fork, note};
+use crate::data::Data;
+use crate::exit::{Exit, Failure};
+use crate::session::{Form, Session};
+use crate::talk;
+
+/// Forks a run. A branch is followed to its end, unless it is left to the server.
+pub(super) async fn fork(
+    args: fork::Args,
+    session: &Session,
+    remote: &Remote,
+) -> Result<Exit, Failure> {
+    let source = find(remote, &args.run).await?;
+    let mut order = json!({ "mode": args.mode() });
+    if let Some(at) = args.at {
+        order["fromSeq"] = json!(at);
+    }
+    if !args.tags.is_empty() {
+        order["runOptionsOverlay"] = json!({ "tags": args.tags });
+    }
+    let forked = remote.post(&format!("/v1/runs/{source}:fork"), &order).await?;
+    let run = forked["runId"].as_str().unwrap_or_default().to_owned();
+    let path = format!("/v1/runs/{run}");
+    let mut data = Data::new();
+    if args.detach || order["mode"] == "replay" {
+        match session.form {
+            Form::Json => data.json_line(&remote.get(&path).await?)?,
+            Form::Text => data.line(&run)?,
+        }
+        data.done()?;
+        return Ok(match forked["divergedAtSeq"].as_u64() {
+            None => Exit::Done,
+            Some(seq) => {
+                talk::say(format!("decided otherwise at event {seq}"));
+                Exit::Found
+            }
+        });
+    }
+    let from = forked["fromSeq"].as_u64().unwrap_or_default();
+    follow(remote, &run, from.checked_sub(1), async |docs: &[Value]| {
+        for doc in docs {
+            match session.form {
+                Form::Json => data.json_line(doc)?,
+                Form::Text => talk::say(line(doc)),
+            }
+        }
+        data.flush()
+    })
+    .await?;
+    let snapshot = remote.get(&path).await?;
+    match session.form {
+        Form::Json => data.json_line(&snapshot)?,
+        Form::Text => super::runs::outputs(&mut data, &snapshot)?,
+    }
+    data.done()?;
+    Ok(exit(&snapshot))
+}
+
+/// Compares two runs.
+pub(super) async fn diff(
+    args: diff::Args,
+    session: &Session,
+    remote: &Remote,
+) -> Result<Exit, Failure> {
+    let (a, b) = (find(remote, &args.run).await?, find(remote, &args.other).await?);
+    let compared = remote.get(&format!("/v1/runs/{a}:diff?against={b}")).await?;
+    diff::print(session, &compared)
+}
+
+/// Follows a run upwards.
+pub(super) async fn ancestry(
+    args: ancestry::Args,
+    session: &Session,
+    remote: &Remote,
+) -> Result<Exit, Failure> {
+    let mut next = Some(find(remote, &args.run).await?);
+    let mut steps: Vec<Value> = Vec::new();
+    while let (Some(run), true) = (next.take(), steps.len() < ancestry::STEPS) {
+        let snapshot = match remote.get(&format!("/v1/runs/{run}")).await {
+            Ok(snapshot) => Some(snapshot),
+            // What a run comes from may have been erased; the run itself has to be there.
+            Err(failure) if steps.is_empty() => return Err(failure),
+            Err(_) => None,
+        };
+        let step = ancestry::step(&run, snapshot.as_ref());
+        next = ancestry::above(&step);
+        steps.push(step);
+    }
+    ancestry::print(session, &steps)
+}
+
+/// Says something about a run, or shows what was said.
+pub(super) async fn note(
+    args: note::Args,
+    session: &Session,
+    remote: &Remote,
+) -> Result<Exit, Failure> {
+    let run = find(remote, &args.run).await?;
+    let path = format!("/v1/runs/{run}/annotations");
+    match args.body(&run) {
+        Some(body) => note::print(session, &[remote.post(&path, &body).await?]),
+        None => {
+            let said = remote.get(&path).await?;
+            let said = said["annotations"].as_array();
+            note::print(session, said.map_or(&[], Vec::as_slice))
+        }
+    }
+}
+
+/// Bundles a run.
+pub(super) async fn bundle(args: bundle::Args, remote: &Remote) -> Result<Exit, Failure> {
+    let run = find(remote, &args.run).await?;
+    let most = args.max_events.map(|most| format!("?maxEvents={most}"));
+    let path = format!("/v1/runs/{run}/debug-bundle{}", most.unwrap_or_default());
+    bundle::save(&args, &remote.get(&path).await?)
+}

@@ -1,0 +1,22 @@
+//! What a node produced, as lists tell of it. The protocol has no list of artifacts; the names
+//! are those of `artifact.created`.
+
+use kernel::ids::{NodeId, StreamId};
+use kernel::run::Artifact;
+use serde_json::Value;
+
+use super::fields::Fields;
+
+/// An artifact of a run and where its bytes are.
+pub fn artifact(run: &StreamId, node: &NodeId, artifact: &Artifact) -> Value {
+    let id = &artifact.artifact_id;
+    Fields::new()
+        .with("artifactId", id)
+        .with("artifactType", &artifact.artifact_type)
+        .text("nodeId", node)
+        .with("mediaType", &artifact.media_type)
+        .with("size", artifact.size)
+        .text("sha256", artifact.digest)
+        .with("url", format!("/v1/runs/{run}/artifacts/{id}"))
+        .build()
+}

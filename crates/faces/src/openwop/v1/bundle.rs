@@ -1,0 +1,138 @@
+//! All there is of a run in one document: a `RunDebugBundle`.
+//!
+//! It is bounded. What does not fit is left out from the end of the events, and out of the
+//! largest parts of the run's state; the bundle says so.
+
+use std::collections::BTreeSet;
+
+use kernel::ids::Seq;
+use kernel::notes;
+use kernel::run::{Event, Run};
+use kernel::time::Timestamp;
+use serde_json::{Value, json};
+
+use super::annotation::annotation;
+use super::event::event_caused_by;
+use super::snapshot::snapshot;
+
+/// Bytes of a bundle, about: what is around its parts comes on top.
+pub const MAX_BUNDLE_BYTES: usize = 8 << 20;
+/// Bytes of the run's state in it.
+const RUN_BYTES: usize = MAX_BUNDLE_BYTES / 2;
+/// Bytes of what was said about the run.
+const NOTES_BYTES: usize = MAX_BUNDLE_BYTES / 8;
+
+/// A bundle in the making. Give it the events of the run in order.
+pub struct Bundle {
+    run: Value,
+    events: Vec<Value>,
+    /// Events at most.
+    most: usize,
+    /// Bytes that are left for events.
+    left: usize,
+    nodes: BTreeSet<String>,
+    cut: BTreeSet<&'static str>,
+}
+
+impl Bundle {
+    /// The bundle of a run, without events yet; it will have at most `most` of them.
+    pub fn of(run: &Run, most: usize) -> Self {
+        let mut cut = BTreeSet::new();
+        let mut run = snapshot(run);
+        if shrink(&mut run) {
+            cut.insert("run_truncated_to_size_cap");
+        }
+        let used = run.to_string().len() + NOTES_BYTES;
+        Self {
+            run,
+            events: Vec::new(),
+            most,
+            left: MAX_BUNDLE_BYTES.saturating_sub(used),
+            nodes: BTreeSet::new(),
+            cut,
+        }
+    }
+
+    /// Adds the next event. Answers whether it fit; after one that did not, there are no more.
+    pub fn add(&mut self, of: &Run, event: &Event, cause: Option<Seq>) -> bool {
+        let doc = event_caused_by(&of.header, event, cause);
+        let bytes = doc.to_string().len();
+        if self.events.len() >= self.most || bytes > self.left {
+            self.cut.insert("events_truncated_to_size_cap");
+            return false;
+        }
+        self.left -= bytes;
+        if let Some(node) = doc["nodeId"].as_str() {
+            self.nodes.insert(node.to_owned());
+        }
+        self.events.push(doc);
+        true
+    }
+
+    /// The bundle, with what was said about the run. `at` is when it is made.
+    pub fn build(mut self, notes: &[notes::Event], at: Timestamp) -> Value {
+        let mut annotations = Vec::new();
+        let mut bytes = 0;
+        for note in notes {
+            let note = annotation(note);
+            bytes += note.to_string().len();
+            if bytes > NOTES_BYTES {
+                self.cut.insert("annotations_truncated_to_size_cap");
+                break;
+            }
+            annotations.push(note);
+        }
+        let cost = self.run["metrics"]["openwopCost"].clone();
+        let mut bundle = json!({
+            "bundleVersion": "1.0",
+            "generatedAt": at.to_string(),
+            "host": {
+                "name": "runwright",
+                "version": env!("CARGO_PKG_VERSION"),
+                "vendor": "runwright",
+            },
+            "metrics": {
+                "openwopCost": cost,
+                "nodeCount": self.nodes.len(),
+                "eventCount": self.events.len(),
+            },
+            "run": self.run,
+            "events": self.events,
+            "spans": [],
+            "annotations": annotations,
+            "redactionApplied": true,
+            "redactionMode": "mask",
+        });
+        if !self.cut.is_empty() {
+            let why: Vec<&str> = self.cut.into_iter().collect();
+            bundle["truncated"] = json!(true);
+            bundle["truncatedReason"] = json!(why.join(","));
+        }
+        bundle
+    }
+}
+
+/// Takes the largest parts out of a state that is too large. Answers whether any was.
+fn shrink(run: &mut Value) -> bool {
+    let mut is_cut = false;
+    while let Some(fields) = run.as_object_mut() {
+        let sizes = fields.values().map(|value| value.to_string().len());
+        if sizes.sum::<usize>() <= RUN_BYTES {
+            break;
+        }
+        let largest = fields
+            .values_mut()
+            .filter(|value| value.is_object() || value.is_array())
+            .max_by_key(|value| value.to_string().len());
+        let Some(largest) = largest else {
+            break;
+        };
+        let bytes = largest.to_string().len();
+        *largest = match largest {
+            Value::Array(_) => json!([]),
+            _ => json!({ "$truncated": bytes }),
+        };
+        is_cut = true;
+    }
+    is_cut
+}

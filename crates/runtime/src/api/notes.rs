@@ -1,0 +1,111 @@
+//! What is said about runs.
+
+use kernel::ids::StreamId;
+use kernel::notes::{Annotate, Event, Rejection, Signal, Target};
+use kernel::problem::{ProblemCode, Problems};
+
+use super::{Api, ApiError};
+use crate::access::{Action, Principal};
+use crate::door::NotesError;
+use crate::redact::Redactor;
+
+/// Something somebody wants to say.
+#[derive(Clone, Debug)]
+pub struct Said {
+    /// The part of the run it is about.
+    pub target: Target,
+    /// What it says.
+    pub signal: Signal,
+    /// Why, in words.
+    pub note: Option<String>,
+}
+
+impl Api {
+    /// Whether the caller may say something about a run that is there.
+    ///
+    /// # Errors
+    /// As [`Api::annotate`].
+    pub async fn may_annotate(&self, who: &Principal, run: &StreamId) -> Result<(), ApiError> {
+        self.head(who, Action::AnnotateRun, run).await.map(drop)
+    }
+
+    /// Notes something about a run, also one that has ended. Its log stays as it is; what looks
+    /// like a credential is taken out of the words.
+    ///
+    /// # Errors
+    /// `NotFound` and `Erased` for the run, `Invalid` for what does not fit it, `Full`.
+    pub async fn annotate(
+        &self,
+        who: &Principal,
+        run: &StreamId,
+        said: Said,
+        request_id: Option<&str>,
+    ) -> Result<Event, ApiError> {
+        let header = self.head(who, Action::AnnotateRun, run).await?;
+        let state = self.door().load(run).await?;
+        let mut problems = Problems::new();
+        if said
+            .target
+            .event_seq
+            .is_some_and(|seq| seq >= header.next_seq)
+        {
+            let what = "names no event of this run";
+            problems.add("/target/eventId", ProblemCode::InvalidValue, what);
+        }
+        let node = said.target.node_id.as_ref();
+        if node.is_some_and(|node| state.plan.node_ix(node.as_str()).is_none()) {
+            let what = "names no node of this run";
+            problems.add("/target/nodeId", ProblemCode::InvalidValue, what);
+        }
+        problems.or(()).map_err(invalid)?;
+        let redactor = Redactor::default();
+        let clean = |text: String| redactor.text(&text).into_owned();
+        let said = Annotate {
+            target: said.target,
+            signal: match said.signal {
+                Signal::Correction { correction } => Signal::Correction {
+                    correction: clean(correction),
+                },
+                Signal::Label { label } => Signal::Label {
+                    label: clean(label),
+                },
+                signal @ (Signal::Rating { .. } | Signal::Flag) => signal,
+            },
+            note: said.note.map(clean),
+            by: who.actor(request_id),
+        };
+        let noted = self.door().annotate(run, &header.header.owner, said).await;
+        noted.map_err(|error| match error {
+            NotesError::Store(error) => error.into(),
+            NotesError::Rejected(Rejection::Full) => ApiError::Full {
+                what: "annotations of this run",
+            },
+            NotesError::Rejected(rejection) => {
+                let mut problems = Problems::new();
+                let what = rejection.to_string();
+                problems.add("/signal", ProblemCode::InvalidValue, what);
+                invalid(problems)
+            }
+        })
+    }
+
+    /// What was said about a run, oldest first.
+    ///
+    /// # Errors
+    /// As [`Api::version`].
+    pub async fn annotations(
+        &self,
+        who: &Principal,
+        run: &StreamId,
+    ) -> Result<Vec<Event>, ApiError> {
+        self.head(who, Action::ReadRun, run).await?;
+        Ok(self.door().notes(run).await?)
+    }
+}
+
+fn invalid(problems: Problems) -> ApiError {
+    ApiError::Invalid {
+        what: "request",
+        problems,
+    }
+}

@@ -1,0 +1,86 @@
+//! Notes through the door: the end of a run's notes is read, what is said is appended.
+
+use kernel::ids::{Seq, StreamId};
+use kernel::notes::{Annotate, Event, Notes, Rejection};
+use kernel::stream::Owner;
+use store::{Guard, HoldChange, ReadFrom, StoreError};
+
+use super::{Door, TRIES};
+
+/// Why something was not noted.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum NotesError {
+    /// The rules refuse it.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Door {
+    /// Notes something about a run of this owner. A lost race is decided again on what won.
+    ///
+    /// # Errors
+    /// The rejection, or the store's error.
+    pub async fn annotate(
+        &self,
+        run: &StreamId,
+        owner: &Owner,
+        said: Annotate,
+    ) -> Result<Event, NotesError> {
+        let mut tries = 0;
+        loop {
+            let notes = self.end_of_notes(run, owner).await?;
+            let (batch, event) = notes.annotate(said.clone(), self.store.now())?;
+            let appended = self
+                .store
+                .append(batch, Guard::Outside, HoldChange::Keep)
+                .await;
+            match appended {
+                Ok(_) => {
+                    self.hints.outbox();
+                    return Ok(event);
+                }
+                Err(StoreError::Conflict(_)) if tries < TRIES => tries += 1,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// What was said about a run, oldest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn notes(&self, run: &StreamId) -> Result<Vec<Event>, StoreError> {
+        let stream = Notes::stream(run);
+        let loaded = match self.store.load(&stream, ReadFrom::Seq(0), usize::MAX).await {
+            Ok(loaded) => loaded,
+            Err(StoreError::Missing) => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let read = |record: &kernel::batch::Record| {
+            serde_json::from_slice(&record.content).map_err(|_| damaged(run))
+        };
+        loaded.records.iter().map(read).collect()
+    }
+
+    /// The end of a run's notes, where the next one goes.
+    async fn end_of_notes(&self, run: &StreamId, owner: &Owner) -> Result<Notes, StoreError> {
+        let stream = Notes::stream(run);
+        let head = match self.store.load(&stream, ReadFrom::Seq(Seq::MAX), 0).await {
+            Ok(head) => head,
+            Err(StoreError::Missing) => return Ok(Notes::unborn(run, owner, self.store.now())),
+            Err(error) => return Err(error),
+        };
+        let last = ReadFrom::Seq(head.next_seq.saturating_sub(1));
+        let loaded = self.store.load(&stream, last, usize::MAX).await?;
+        let last = loaded.records.last();
+        last.and_then(|record| Notes::at_end(loaded.header, record))
+            .ok_or_else(|| damaged(run))
+    }
+}
+
+fn damaged(run: &StreamId) -> StoreError {
+    StoreError::Corrupt(format!("the notes about run {run} cannot be read"))
+}

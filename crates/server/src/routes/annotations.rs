@@ -1,0 +1,196 @@
+//! What people and programs say about runs.
+
+use faces::openwop::v1;
+use hyper::{Method, StatusCode};
+use kernel::ids::{NodeId, StreamId};
+use kernel::notes::{Signal, Target};
+use kernel::problem::{ProblemCode, Problems};
+use runtime::access::Action;
+use runtime::api::Said;
+use serde_json::{Map, Value, json};
+
+use super::runs::named;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::route::{Access, Cx, Doc, Route};
+
+const PATH: &str = "/v1/runs/{runId}/annotations";
+
+/// The routes of this group.
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::new(
+            Method::POST,
+            PATH,
+            Access::May(Action::AnnotateRun),
+            annotate,
+            Doc {
+                operation: "recordAnnotation",
+                summary: "Says something about a run, its events or its nodes; also when it has ended",
+                parameters: &[],
+                request: Some("AnnotationCreate"),
+                responses: &[(201, "Annotation")],
+            },
+        )
+        .keyed(),
+        Route::new(
+            Method::GET,
+            PATH,
+            Access::May(Action::ReadRun),
+            list,
+            Doc {
+                operation: "listAnnotations",
+                summary: "What was said about a run, oldest first",
+                parameters: &[],
+                request: None,
+                responses: &[(200, "AnnotationList")],
+            },
+        ),
+    ]
+}
+
+async fn list(cx: Cx) -> Result<Reply, Problem> {
+    let (who, run) = (cx.who()?, named(&cx)?);
+    let said = cx.app.api().annotations(&who, &run).await?;
+    let annotations: Vec<Value> = said.iter().map(v1::annotation).collect();
+    Ok(Reply::ok(&json!({ "annotations": annotations })))
+}
+
+async fn annotate(mut cx: Cx) -> Result<Reply, Problem> {
+    let (who, run) = (cx.who()?, named(&cx)?);
+    // Whose run it is comes before what the request says.
+    cx.app.api().may_annotate(&who, &run).await?;
+    let said = read(&run, cx.object().await?)?;
+    let id = cx.trace.id().to_owned();
+    let noted = cx.app.api().annotate(&who, &run, said, Some(&id)).await?;
+    Ok(Reply::json(StatusCode::CREATED, &v1::annotation(&noted)))
+}
+
+/// Reads the closed body, listing everything that is wrong with it.
+fn read(run: &StreamId, mut body: Map<String, Value>) -> Result<Said, Problem> {
+    let mut problems = Problems::new();
+    let target = match object(&mut body, "/target", &mut problems) {
+        Some(target) => read_target(run, target, &mut problems),
+        None => Target::default(),
+    };
+    let signal = match object(&mut body, "/signal", &mut problems) {
+        Some(signal) => read_signal(signal, &mut problems),
+        None => {
+            if problems
+                .listed
+                .iter()
+                .all(|problem| problem.path != "/signal")
+            {
+                let what = "is required: what is said";
+                problems.add("/signal", ProblemCode::MissingField, what);
+            }
+            None
+        }
+    };
+    let note = text(&mut body, "note", "/note", &mut problems);
+    closed(&body, "", &mut problems);
+    problems.or(())?;
+    let signal = signal.ok_or_else(Problem::internal)?;
+    Ok(Said {
+        target,
+        signal,
+        note,
+    })
+}
+
+fn read_target(run: &StreamId, mut target: Map<String, Value>, problems: &mut Problems) -> Target {
+    let event = text(&mut target, "eventId", "/target/eventId", problems);
+    // The id of an event is that of its run and its place.
+    let place = |id: &String| {
+        let seq = id.strip_prefix(run.as_str())?.strip_prefix('.')?;
+        let seq: u64 = seq.parse().ok()?;
+        (run.event(seq).as_str() == id).then_some(seq)
+    };
+    let event_seq = event.as_ref().and_then(place);
+    if event.is_some() && event_seq.is_none() {
+        let what = "names no event of this run";
+        problems.add("/target/eventId", ProblemCode::InvalidValue, what);
+    }
+    let node = text(&mut target, "nodeId", "/target/nodeId", problems);
+    closed(&target, "/target", problems);
+    Target {
+        event_seq,
+        node_id: node.map(NodeId::new),
+    }
+}
+
+fn read_signal(mut signal: Map<String, Value>, problems: &mut Problems) -> Option<Signal> {
+    let kind = text(&mut signal, "kind", "/signal/kind", problems);
+    let required = |name: &str, signal: &mut Map<String, Value>, problems: &mut Problems| {
+        let path = format!("/signal/{name}");
+        let said = text(signal, name, &path, problems);
+        if said.is_none() && problems.is_empty() {
+            let what = "is required for a signal of this kind";
+            problems.add(path, ProblemCode::MissingField, what);
+        }
+        said
+    };
+    let read = match kind.as_deref() {
+        Some("rating") => {
+            let rating = signal.remove("rating").and_then(|rating| rating.as_u64());
+            let rating = rating.and_then(|rating| u8::try_from(rating).ok());
+            if rating.is_none() {
+                let what = "must be a whole number from 1 to 5";
+                problems.add("/signal/rating", ProblemCode::InvalidValue, what);
+            }
+            rating.map(|rating| Signal::Rating { rating })
+        }
+        Some("correction") => required("correction", &mut signal, problems)
+            .map(|correction| Signal::Correction { correction }),
+        Some("label") => {
+            required("label", &mut signal, problems).map(|label| Signal::Label { label })
+        }
+        Some("flag") => Some(Signal::Flag),
+        Some(_) | None => {
+            let what = "must be rating, correction, label or flag";
+            problems.add("/signal/kind", ProblemCode::InvalidValue, what);
+            None
+        }
+    };
+    closed(&signal, "/signal", problems);
+    read
+}
+
+fn object(
+    body: &mut Map<String, Value>,
+    path: &'static str,
+    problems: &mut Problems,
+) -> Option<Map<String, Value>> {
+    match body.remove(path.trim_start_matches('/')) {
+        None | Some(Value::Null) => None,
+        Some(Value::Object(object)) => Some(object),
+        Some(_) => {
+            problems.add(path, ProblemCode::WrongType, "must be an object");
+            None
+        }
+    }
+}
+
+fn text(
+    object: &mut Map<String, Value>,
+    name: &str,
+    path: &str,
+    problems: &mut Problems,
+) -> Option<String> {
+    match object.remove(name) {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(text),
+        Some(_) => {
+            problems.add(path, ProblemCode::WrongType, "must be a text");
+            None
+        }
+    }
+}
+
+/// What is left is not known.
+fn closed(object: &Map<String, Value>, path: &'static str, problems: &mut Problems) {
+    if !object.is_empty() {
+        let what = "has fields that an annotation does not have";
+        problems.add(path, ProblemCode::UnknownField, what);
+    }
+}

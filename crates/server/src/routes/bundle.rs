@@ -1,0 +1,67 @@
+//! All there is of a run at once.
+
+use faces::openwop::v1;
+use hyper::Method;
+use runtime::access::Action;
+use runtime::api::BundledRun;
+use runtime::redact::Redactor;
+
+use super::runs::named;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::route::{Access, Cx, Doc, Route};
+
+/// Events read at a time.
+const PAGE: usize = 64;
+
+/// The routes of this group.
+pub(super) fn routes() -> Vec<Route> {
+    vec![Route::new(
+        Method::GET,
+        "/v1/runs/{runId}/debug-bundle",
+        Access::May(Action::ReadRun),
+        get,
+        Doc {
+            operation: "getDebugBundle",
+            summary: "State, events and annotations of a run in one document of about 8 MiB at most",
+            parameters: &[("query", "maxEvents", "events at most (extension)")],
+            request: None,
+            responses: &[(200, "DebugBundle")],
+        },
+    )]
+}
+
+async fn get(cx: Cx) -> Result<Reply, Problem> {
+    let (who, run) = (cx.who()?, named(&cx)?);
+    let api = cx.app.api();
+    // Whose run it is comes before what the query says.
+    let bundled = api.bundle(&who, &run, Some(cx.trace.id())).await?;
+    let most = cx.query().number("maxEvents", 0..=u64::MAX)?;
+    let most = most.map_or(usize::MAX, |most| {
+        usize::try_from(most).unwrap_or(usize::MAX)
+    });
+    let BundledRun {
+        run,
+        mut log,
+        notes,
+    } = bundled;
+    let mut bundle = v1::Bundle::of(&run, most);
+    // What was appended since the state was read is not in it.
+    'log: loop {
+        let page = log.page(PAGE).await?;
+        for (event, cause) in &page.events {
+            let is_newer = event.seq >= run.head.next_seq;
+            if is_newer || !bundle.add(&run, event, *cause) {
+                break 'log;
+            }
+        }
+        if page.events.is_empty() {
+            break;
+        }
+    }
+    let at = api.engine().door().store().now();
+    let mut document = bundle.build(&notes, at);
+    // The log holds no secret; this is the second wall.
+    Redactor::default().value(&mut document);
+    Ok(Reply::ok(&document))
+}
