@@ -208,7 +208,7 @@ fn replay_finds_what_nobody_decided() {
 }
 
 /// Changes the content of the only event of the only run and makes its hash fit.
-fn forge(lab: &Lab, old: &str, new: &str) {
+pub(crate) fn forge(lab: &Lab, old: &str, new: &str) {
     let connection = Connection::open(lab.path().join(".runwright/store.db")).unwrap();
     let columns: Vec<(String, String)> = {
         let sql = "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c

@@ -1,6 +1,6 @@
 //! The real program in a fresh folder. A module per topic: `usage` for what can be typed wrong,
 //! `documents` for bad workflows, `running` for runs that end, `reading` for what is told of
-//! them, `steering` for what is done to them, `forks` for runs made of others, `crash` for what a
+//! them, `steering` for what is done to them, `forks` and `replays` for runs made of others, `crash` for what a
 //! kill leaves of one run, `load` for many runs under many kills, `race` for two engines at once,
 //! `output` for a process that writes much, `models` for questions to models, `tenants` for a
 //! store of several, `play` for sessions of templates.
@@ -19,6 +19,7 @@ mod output;
 mod play;
 mod race;
 mod reading;
+mod replays;
 mod running;
 mod serving;
 mod steering;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -15,19 +15,32 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
+    /// A server on a store of its own and the workflows of `flows`.
     pub(crate) fn of(lab: &Lab, more: &[&str]) -> Self {
-        let args = [
-            "serve",
-            "--data",
-            "store",
-            "--listen",
-            "127.0.0.1:0",
-            "--workflows",
-            "flows",
-        ];
+        Self::with(lab, more, |_| {})
+    }
+
+    /// The same in another environment.
+    pub(crate) fn with(lab: &Lab, more: &[&str], change: impl FnOnce(&mut Command)) -> Self {
+        let args: Vec<&str> = ["--workflows", "flows"]
+            .iter()
+            .chain(more)
+            .copied()
+            .collect();
+        Self::changed(lab, "store", &args, change)
+    }
+
+    /// A server on a store there is.
+    pub(crate) fn at(lab: &Lab, data: &str, more: &[&str]) -> Self {
+        Self::changed(lab, data, more, |_| {})
+    }
+
+    fn changed(lab: &Lab, data: &str, more: &[&str], change: impl FnOnce(&mut Command)) -> Self {
+        let args = ["serve", "--data", data, "--listen", "127.0.0.1:0"];
         let args: Vec<&str> = args.iter().chain(more).copied().collect();
-        let mut child = lab
-            .command(&args)
+        let mut command = lab.command(&args);
+        change(&mut command);
+        let mut child = command
             .stdout(Stdio::piped())
             .stderr(fs::File::create(lab.path().join("server.log")).unwrap())
             .spawn()

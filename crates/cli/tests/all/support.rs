@@ -127,6 +127,13 @@ impl Lab {
         name
     }
 
+    /// Writes a workflow into the folder that servers register from.
+    pub(crate) fn write_flow(&self, workflow: &Value) {
+        fs::create_dir_all(self.path().join("flows")).unwrap();
+        let name = format!("flows/{}.json", workflow["id"].as_str().unwrap());
+        self.write(&name, workflow.to_string());
+    }
+
     pub(crate) fn gate(&self, name: &str) -> Gate {
         let path = self.path().join(name);
         rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).unwrap();

@@ -11,7 +11,8 @@
 
 use crate::batch::Record;
 use crate::replay::{self, Again, Divergence, Recorded, ReplayError};
-use crate::run::{Command, Envelope, NodeError, Outcome, Run, decide};
+use crate::run::cause::Start;
+use crate::run::{Command, Envelope, NodeError, Outcome, Run, RunState, decide};
 use crate::stream::StreamHeader;
 use crate::time::Timestamp;
 
@@ -59,9 +60,17 @@ impl Repeat {
                                 at: divergence.seq,
                                 kind: divergence.kind,
                             };
-                            self.divergence = Some(divergence);
-                            let parted = apply(before, command.into(), batch.at(), chunk);
-                            observe(parted, &batch, chunk)
+                            if matches!(before.state, RunState::Unborn) {
+                                let begun = begin(before, &batch, command, chunk);
+                                let begun = begun
+                                    .ok_or_else(|| ReplayError::Diverged(divergence.clone()))?;
+                                self.divergence = Some(divergence);
+                                begun
+                            } else {
+                                self.divergence = Some(divergence);
+                                let parted = apply(before, command.into(), batch.at(), chunk);
+                                observe(parted, &batch, chunk)
+                            }
                         }
                     }
                 }
@@ -78,6 +87,22 @@ fn observe(run: Run, batch: &Recorded<'_>, chunk: &mut Chunk) -> Run {
         Some((envelope, at)) => apply(run, envelope, at, chunk),
         None => run,
     }
+}
+
+/// Begins a replay that leaves its source with the very first batch: there must be a run before
+/// anything can be said of it. `None` where the rules refuse the run itself now.
+fn begin(unborn: Run, batch: &Recorded<'_>, diverge: Command, chunk: &mut Chunk) -> Option<Run> {
+    let (mut envelope, at) = batch.command()?;
+    let Command::Create(create) = &mut envelope.command else {
+        return None;
+    };
+    let start = std::mem::replace(&mut create.start, Start::WhenClaimed);
+    let created = decide(unborn, &envelope, at).ok()?;
+    let parted = apply(chunk.take(created), diverge.into(), at, chunk);
+    Some(match start {
+        Start::Now => apply(parted, Command::Advance.into(), at, chunk),
+        Start::WhenClaimed => parted,
+    })
 }
 
 /// The source has nothing more to say.

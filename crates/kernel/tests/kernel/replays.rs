@@ -198,6 +198,26 @@ fn a_replay_that_diverges_says_so_and_goes_on_with_what_it_decides() {
     );
 }
 
+/// There must be a run before anything can be said of it.
+#[test]
+fn a_replay_that_diverges_at_once_says_so_behind_its_first_event() {
+    let source = started("a: {\"settings\":{\"timeout\":5}}");
+    let replayed = changed(&source, "a: {\"settings\":{\"timeout\":6}}").replay(0);
+    let divergence = replayed.fork.divergence().expect("the timeout differs");
+    assert_eq!(
+        (divergence.seq, divergence.kind),
+        (1, DivergenceKind::Output)
+    );
+    assert_eq!(
+        lines(&replayed.world.events)[..3],
+        ["run.started", "replay.diverged 1 output", "node.started a"]
+    );
+    assert!(replayed.world.run.is_settled());
+    let again = &replayed.world;
+    let verified = replay::verify(&again.run.header, &again.run.plan, &again.records);
+    assert!(verified.is_ok(), "{:?}", verified.err());
+}
+
 #[test]
 fn what_the_source_never_said_fails_in_the_replay() {
     // In the replay both b and c start; the source has an outcome for neither, then ends.
