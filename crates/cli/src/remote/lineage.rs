@@ -24,7 +24,9 @@ pub(super) async fn fork(
     if !args.tags.is_empty() {
         order["runOptionsOverlay"] = json!({ "tags": args.tags });
     }
-    let forked = remote.post(&format!("/v1/runs/{source}:fork"), &order).await?;
+    let forked = remote
+        .post(&format!("/v1/runs/{source}:fork"), &order)
+        .await?;
     let run = forked["runId"].as_str().unwrap_or_default().to_owned();
     let path = format!("/v1/runs/{run}");
     let mut data = Data::new();
@@ -43,15 +45,20 @@ pub(super) async fn fork(
         });
     }
     let from = forked["fromSeq"].as_u64().unwrap_or_default();
-    follow(remote, &run, from.checked_sub(1), async |docs: &[Value]| {
-        for doc in docs {
-            match session.form {
-                Form::Json => data.json_line(doc)?,
-                Form::Text => talk::say(line(doc)),
+    follow(
+        remote,
+        &run,
+        from.checked_sub(1),
+        async |docs: &[Value]| {
+            for doc in docs {
+                match session.form {
+                    Form::Json => data.json_line(doc)?,
+                    Form::Text => talk::say(line(doc)),
+                }
             }
-        }
-        data.flush()
-    })
+            data.flush()
+        },
+    )
     .await?;
     let snapshot = remote.get(&path).await?;
     match session.form {
@@ -68,8 +75,13 @@ pub(super) async fn diff(
     session: &Session,
     remote: &Remote,
 ) -> Result<Exit, Failure> {
-    let (a, b) = (find(remote, &args.run).await?, find(remote, &args.other).await?);
-    let compared = remote.get(&format!("/v1/runs/{a}:diff?against={b}")).await?;
+    let (a, b) = (
+        find(remote, &args.run).await?,
+        find(remote, &args.other).await?,
+    );
+    let compared = remote
+        .get(&format!("/v1/runs/{a}:diff?against={b}"))
+        .await?;
     diff::print(session, &compared)
 }
 

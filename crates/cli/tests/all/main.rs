@@ -13,6 +13,7 @@ mod documents;
 mod examples;
 mod forks;
 mod keys;
+mod lineage;
 mod load;
 mod models;
 mod output;

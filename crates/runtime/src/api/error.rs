@@ -5,6 +5,7 @@ use kernel::ids::StreamId;
 use kernel::problem::Problems;
 use kernel::registry;
 use kernel::run::Rejection;
+use kernel::time::Timestamp;
 use store::{StoreError, Tombstone};
 
 use crate::access::{Denied, Scope};

@@ -29,6 +29,7 @@ pub use audit::Verified;
 pub use cancel::CancelledOne;
 pub use artifacts::ArtifactBytes;
 pub use bundle::BundledRun;
+pub use cancel::CancelledOne;
 pub use create::{Created, RunOrder, Twins};
 pub use error::{ApiError, NotNow, Thing};
 pub use follow::{LogPage, Tail};

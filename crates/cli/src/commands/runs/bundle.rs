@@ -50,9 +50,8 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let log = door.store().load(&id, ReadFrom::Seq(0), end).await?;
     let mut cause = None;
     for record in &log.records {
-        let event: Event = serde_json::from_slice(&record.content).map_err(|_| {
-            StoreError::Corrupt(format!("an event of run {id} cannot be read"))
-        })?;
+        let event: Event = serde_json::from_slice(&record.content)
+            .map_err(|_| StoreError::Corrupt(format!("an event of run {id} cannot be read")))?;
         if event.cause.is_some() {
             cause = Some(event.seq);
         }
@@ -84,6 +83,10 @@ pub(crate) fn save(args: &Args, bundle: &Value) -> Result<Exit, Failure> {
     let mut file = File::create_new(path).map_err(fail)?;
     file.write_all(&bytes).map_err(fail)?;
     file.sync_all().map_err(fail)?;
-    talk::say(format!("{}: {}", path.display(), text::bytes(bytes.len() as u64)));
+    talk::say(format!(
+        "{}: {}",
+        path.display(),
+        text::bytes(bytes.len() as u64)
+    ));
     Ok(Exit::Done)
 }
