@@ -100,7 +100,7 @@ pub async fn record_done(
         on,
         outcome: Outcome::Done,
     };
-    record(store, &principal.tenant, entry).await
+    record(store, &principal.tenant, entry).await.map(drop)
 }
 
 /// Tells the principal's tenant that somebody tried to administer it without the right to. Other

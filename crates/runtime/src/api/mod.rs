@@ -6,8 +6,8 @@
 //! **Architecture invariant:** nothing here knows of a wire. What comes in is checked for its
 //! meaning, and what goes out is the kernel's own.
 
-mod audit;
 mod artifacts;
+mod audit;
 mod bundle;
 mod cancel;
 mod create;
@@ -25,9 +25,8 @@ mod read;
 mod webhooks;
 mod workflows;
 
-pub use audit::Verified;
-pub use cancel::CancelledOne;
 pub use artifacts::ArtifactBytes;
+pub use audit::Verified;
 pub use bundle::BundledRun;
 pub use cancel::CancelledOne;
 pub use create::{Created, RunOrder, Twins};

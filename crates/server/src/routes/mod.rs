@@ -1,8 +1,8 @@
 //! The routes, one file per group.
 
-mod audit;
 mod annotations;
 mod artifacts;
+mod audit;
 mod bundle;
 mod create;
 mod events;

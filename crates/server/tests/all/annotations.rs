@@ -1,6 +1,6 @@
 //! What is said about runs, over HTTP.
 
-use kernel::audit::AuditAction;
+use kernel::audit::{AuditAction, AuditEvent};
 use runtime::access::{Scopes, trail};
 use serde_json::{Value, json};
 
@@ -57,8 +57,11 @@ async fn what_is_said_of_a_run_that_ended_is_kept_beside_its_log() {
         .unwrap();
     let told = |action: AuditAction| {
         let of_action = told.iter().filter(|event| {
-            let kernel::audit::AuditEvent::Recorded(entry) = &event.body;
-            entry.action == action && entry.by.principal == "somebody"
+            matches!(
+                &event.body,
+                AuditEvent::Recorded(entry)
+                    if entry.action == action && entry.by.principal == "somebody"
+            )
         });
         of_action.count()
     };

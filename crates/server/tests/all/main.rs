@@ -2,9 +2,9 @@
 
 mod access;
 mod admission;
-mod audit;
 mod annotations;
 mod artifacts;
+mod audit;
 mod bundle;
 mod client;
 mod creating;

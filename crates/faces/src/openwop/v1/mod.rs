@@ -5,9 +5,9 @@
 //! the protocol goes into open objects only.
 
 mod ancestry;
-mod audit;
 mod annotation;
 mod artifact;
+mod audit;
 mod bundle;
 mod diff;
 mod event;
@@ -20,9 +20,9 @@ mod snapshot;
 mod stream;
 
 pub use ancestry::ancestry;
-pub use audit::audit_verification;
 pub use annotation::annotation;
 pub use artifact::artifact;
+pub use audit::audit_verification;
 pub use bundle::{Bundle, MAX_BUNDLE_BYTES};
 pub use diff::{Diff, MAX_DIFF_BYTES, MAX_DIFFS};
 pub use event::{EVENT_TYPES, event, event_caused_by, events};

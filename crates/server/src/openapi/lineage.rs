@@ -1,0 +1,84 @@
+//! What forking, comparing and telling of runs takes and gives.
+
+use serde_json::{Value, json};
+
+use super::reference;
+
+/// The schemas of these bodies.
+pub(super) fn schemas() -> Value {
+    let text = json!({ "type": "string" });
+    let object = json!({ "type": "object" });
+    let run = json!({ "type": "string", "minLength": 1, "maxLength": 128 });
+    let status = json!({ "type": "string", "enum": faces::openwop::v1::RUN_STATUSES });
+    json!({
+        "ArtifactList": {
+            "type": "object", "required": ["artifacts"],
+            "properties": { "artifacts": { "type": "array", "items": object } },
+        },
+        "AnnotationCreate": {
+            "type": "object", "required": ["signal"], "additionalProperties": false,
+            "properties": { "target": object, "signal": object, "note": text },
+        },
+        "Annotation": {
+            "type": "object", "additionalProperties": false,
+            "required": ["annotationId", "target", "signal", "actor", "createdAt"],
+            "properties": {
+                "annotationId": text, "target": object, "signal": object, "actor": object,
+                "note": text, "createdAt": { "type": "string", "format": "date-time" },
+            },
+        },
+        "AnnotationList": {
+            "type": "object", "required": ["annotations"],
+            "properties": {
+                "annotations": { "type": "array", "items": reference("Annotation") },
+            },
+        },
+        "DebugBundle": {
+            "type": "object",
+            "required": ["bundleVersion", "generatedAt", "host", "run", "events",
+                         "redactionApplied", "redactionMode"],
+            "properties": {
+                "bundleVersion": text, "run": reference("RunSnapshot"),
+                "events": { "type": "array", "items": reference("RunEvent") },
+                "annotations": { "type": "array", "items": reference("Annotation") },
+                "truncated": { "type": "boolean" }, "truncatedReason": text,
+            },
+        },
+        "ForkOrder": {
+            "type": "object", "required": ["mode"],
+            "properties": {
+                "mode": { "enum": ["replay", "branch"] },
+                "fromSeq": { "type": "integer", "minimum": 0 },
+                "runOptionsOverlay": {
+                    "type": "object",
+                    "properties": {
+                        "configurable": object, "metadata": object,
+                        "tags": { "type": "array", "items": text },
+                    },
+                },
+            },
+        },
+        "ForkedRun": {
+            "type": "object",
+            "required": ["runId", "sourceRunId", "fromSeq", "mode", "status", "eventsUrl"],
+            "properties": {
+                "runId": run, "sourceRunId": run, "status": status, "eventsUrl": text,
+                "fromSeq": { "type": "integer", "minimum": 0 },
+                "mode": { "enum": ["replay", "branch"] },
+                "divergedAtSeq": { "type": "integer", "minimum": 0 },
+            },
+        },
+        "RunDiff": {
+            "type": "object", "required": ["a", "b", "eventDiffs", "stateDiff"],
+            "properties": {
+                "a": run, "b": run, "divergedAtSeq": { "type": ["integer", "null"] },
+                "eventDiffs": { "type": "array", "items": object }, "stateDiff": object,
+                "truncated": { "type": "boolean" },
+            },
+        },
+        "RunAncestry": {
+            "type": "object", "required": ["runId", "hostId", "parent"],
+            "properties": { "runId": run, "hostId": text, "parent": { "type": ["object", "null"] } },
+        },
+    })
+}
