@@ -59,6 +59,10 @@ async fn take_due(engine: &Engine) -> Result<Duration, StoreError> {
         };
         taken += 1;
         match inner.door.load(&due.stream).await {
+            Ok(run) if run.is_of_newer_engine() => {
+                // Left held until it expires: an engine that knows its rules may come.
+                tracing::error!(run = %due.stream, "a newer engine wrote the run; it is not driven");
+            }
             Ok(run) if engine.can_drive(&hold) => engine.drive(run, hold, &[], Some(slot)),
             Ok(_) => {
                 tracing::warn!(run = %due.stream, "the store answers too slowly to drive a run");

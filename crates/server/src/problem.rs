@@ -524,6 +524,7 @@ impl From<Rejection> for Problem {
             | Rejection::AlreadyVoted
             | Rejection::InterruptAnswered
             | Rejection::BudgetExhausted { .. }
+            | Rejection::NewerEngine
             | Rejection::Replay => StatusCode::CONFLICT,
         };
         let problem = Self::new(status, rejection.code(), rejection.to_string());

@@ -1,8 +1,9 @@
-"""Drives a server with the official OpenWOP client: create, watch, poll, stream, cancel."""
+"""Drives a server with the official OpenWOP client: create, watch, cancel, fork, annotate."""
 
 import sys
 
-from openwop_client import CreateRunRequest, CancelRunRequest, OpenwopClient, WopError
+from openwop_client import CancelRunRequest, CreateAnnotationRequest, CreateRunRequest
+from openwop_client import ForkRunRequest, OpenwopClient, WopError
 from openwop_client.types import RunConfigurable
 
 url, key = sys.argv[1:]
@@ -57,6 +58,37 @@ assert cancelled.status in ("cancelling", "cancelled"), cancelled
 assert list(client.runs_events(waiting.runId))[-1].type == "run.cancelled"
 assert client.runs_cancel(waiting.runId).status == "cancelled"
 
+# Fork: a replay says what its source said, a branch goes on by itself; the same key is one fork.
+def told(run_id):
+    return [(e.sequence, e.type, e.nodeId, e.payload) for e in client.runs_poll_events(run_id).events]
+
+
+replay = client.runs_fork(created.runId, ForkRunRequest(mode="replay", fromSeq=0), idempotency_key="f-1")
+again = client.runs_fork(created.runId, ForkRunRequest(mode="replay", fromSeq=0), idempotency_key="f-1")
+assert replay == again and replay.mode == "replay" and replay.sourceRunId == created.runId, replay
+assert told(replay.runId) == told(created.runId)
+same = client.runs_diff(created.runId, replay.runId)
+assert same.divergedAtSeq is None and same.eventDiffs == [], same
+overlay = {"tags": ["branched"]}
+branch = client.runs_fork(
+    created.runId, ForkRunRequest(mode="branch", fromSeq=3, runOptionsOverlay=overlay)
+)
+assert list(client.runs_events(branch.runId))[-1].type == "run.completed"
+assert client.runs_get(branch.runId).tags == ["branched"]
+assert told(branch.runId)[:3] == told(created.runId)[:3]
+ancestry = client.runs_ancestry(created.runId)
+assert ancestry.runId == created.runId and ancestry.parent is None, ancestry
+
+# Annotate and bundle.
+said = client.create_annotation(
+    created.runId, CreateAnnotationRequest(signal={"kind": "rating", "rating": 5}, note="good")
+)
+assert said.actor["principalRef"] if isinstance(said.actor, dict) else said.actor.principalRef, said
+assert [note.annotationId for note in client.list_annotations(created.runId)] == [said.annotationId]
+bundle = client.runs_debug_bundle(created.runId)
+assert bundle.bundleVersion == "1.0" and len(bundle.events) == 8 and not bundle.truncated, bundle
+assert client.runs_debug_bundle(created.runId, max_events=2).truncated
+
 # What is refused is refused in words the client understands.
 def refused(status, code, call):
     try:
@@ -73,7 +105,7 @@ refused(404, "workflow_not_found", lambda: client.runs_create(CreateRunRequest(w
 other = CreateRunRequest(workflowId="waits")
 refused(409, "idempotency_key_mismatch", lambda: client.runs_create(other, idempotency_key="python-1"))
 refused(401, "invalid_token", lambda: OpenwopClient(url, "wrong").runs_get(created.runId))
-assert client.runs_ancestry(created.runId) is None
+refused(422, "fork_beyond_log", lambda: client.runs_fork(created.runId, ForkRunRequest(mode="replay", fromSeq=99)))
 assert client.agents_list() is None
 
 print("driven")

@@ -131,6 +131,11 @@ impl Fork {
         if new.mode == ForkMode::Replay && !new.overlay.is_empty() {
             return Err(ForkError::OverlayOnReplay);
         }
+        // A branch from the start is asked for anew, by the rules of this engine.
+        let is_anew = new.mode == ForkMode::Branch && new.at == 0;
+        if source.engine_version > Some(ENGINE_VERSION) && !is_anew {
+            return Err(Rejection::NewerEngine.into());
+        }
         let seq = cut(&source, &records, new.mode, new.at)?;
         let header = header(&source, &new, seq, now);
         Ok(Self {

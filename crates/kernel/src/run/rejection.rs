@@ -94,6 +94,12 @@ pub enum Rejection {
     #[error("no such child run is waited for")]
     NoChild,
     /// A replay repeats what its source recorded. Refused by whoever takes commands from outside:
+    /// A newer engine has decided on the run.
+    #[error(
+        "the run was written by a newer engine; this one is {}",
+        crate::ENGINE_VERSION
+    )]
+    NewerEngine,
     /// the commands of the source are decided in it like in any run.
     #[error("the run is a replay: it repeats its source and takes no commands")]
     Replay,
@@ -127,6 +133,7 @@ impl Rejection {
             Self::InboxFull => "inbox_full",
             Self::BudgetExhausted { .. } => "budget_exhausted",
             Self::NoChild => "child_not_found",
+            Self::NewerEngine => "engine_version_mismatch",
             Self::Replay => "run_is_replay",
         }
     }

@@ -524,6 +524,12 @@ impl Run {
         origin.mode == ForkMode::Branch && origin.seq > 0 && forked_from != Some(&origin.source)
     }
 
+    /// Whether an engine newer than this one has decided on it: its rules are not known here.
+    pub fn is_of_newer_engine(&self) -> bool {
+        let told = self.facts().map(|facts| facts.engine_version);
+        self.header.engine_version.max(told) > Some(crate::ENGINE_VERSION)
+    }
+
     /// Whether this is a fork whose making is not over: a branch that is still copied, or a replay
     /// that has not come to its end.
     pub fn is_forking(&self) -> bool {

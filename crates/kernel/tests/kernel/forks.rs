@@ -286,3 +286,29 @@ fn a_long_fork_takes_several_appends_and_is_nobodys_until_the_last() {
     copying.cancel().refused("run_not_found");
     copying.advance().refused("run_not_found");
 }
+
+#[test]
+fn what_a_newer_engine_wrote_is_neither_driven_nor_forked() {
+    let mut run = started("a -> b");
+    let header = kernel::stream::StreamHeader {
+        engine_version: Some(kernel::ENGINE_VERSION + 1),
+        ..(*run.run.header).clone()
+    };
+    run.run.header = header.into();
+    assert!(run.run.is_of_newer_engine());
+    let refused = decide(run.run.clone(), &Command::Advance.into(), run.now);
+    let refused = refused.expect_err("its rules are not known").rejection;
+    assert_eq!(refused, Rejection::NewerEngine);
+    assert_eq!(refused.code(), "engine_version_mismatch");
+    for mode in [ForkMode::Replay, ForkMode::Branch] {
+        let fork = run.fork(mode, 2);
+        assert_eq!(
+            fork.err(),
+            Some(ForkError::Rejected(Rejection::NewerEngine))
+        );
+    }
+    assert!(
+        run.fork(ForkMode::Branch, 0).is_ok(),
+        "it is asked for anew"
+    );
+}

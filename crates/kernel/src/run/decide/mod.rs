@@ -121,6 +121,9 @@ impl Decision {
     }
 
     fn dispatch(&mut self, envelope: &Envelope) -> Result<(), Rejection> {
+        if self.run.is_of_newer_engine() {
+            return Err(Rejection::NewerEngine);
+        }
         if self.run.is_copying() && !matches!(envelope.command, Command::Fork { .. }) {
             return Err(Rejection::Unborn);
         }
