@@ -57,6 +57,15 @@ impl Door {
     /// # Errors
     /// `Corrupt` when its log does not fold, or the store's.
     pub async fn coordinator(&self, named: &CoordinatorName) -> Result<Coordinator, StoreError> {
+        let (coordinator, _) = self.load_coordinator(named).await?;
+        Ok(coordinator)
+    }
+
+    /// Reads a coordinator, and says how much of its log is folded in the checkpoint beside it.
+    async fn load_coordinator(
+        &self,
+        named: &CoordinatorName,
+    ) -> Result<(Coordinator, Seq), StoreError> {
         let stream = named.stream();
         let loaded = match self
             .store
@@ -66,12 +75,8 @@ impl Door {
             Ok(loaded) => loaded,
             Err(StoreError::Missing) => {
                 let now = self.store.now();
-                return Ok(Coordinator::unborn(
-                    &named.tenant,
-                    &named.name,
-                    named.contract,
-                    now,
-                ));
+                let unborn = Coordinator::unborn(&named.tenant, &named.name, named.contract, now);
+                return Ok((unborn, 0));
             }
             Err(error) => return Err(error),
         };
@@ -94,12 +99,13 @@ impl Door {
                 (Coordinator::at_start(whole.header), whole.records)
             }
         };
+        let folded = coordinator.next_seq();
         for record in &records {
             coordinator
                 .fold_content(&record.content)
                 .ok_or_else(|| StoreError::Corrupt(format!("the log of {stream} does not fold")))?;
         }
-        Ok(coordinator)
+        Ok((coordinator, folded))
     }
 
     /// Tells a coordinator something. A lost race is decided again on what won.
@@ -114,7 +120,7 @@ impl Door {
     ) -> Result<Told, CoordinatorError> {
         let mut tries = 0;
         loop {
-            let coordinator = self.coordinator(named).await?;
+            let (coordinator, folded) = self.load_coordinator(named).await?;
             let recall = self.recall(&coordinator, command).await?;
             let decision = coordinator.decide(command, &recall, rule, self.store.now())?;
             let Some(batch) = decision.batch else {
@@ -131,7 +137,7 @@ impl Door {
                 .await;
             match appended {
                 Ok(_) => {
-                    self.checkpoint_coordinator(&decision.after).await;
+                    self.checkpoint_coordinator(&decision.after, folded).await;
                     return Ok(Told {
                         event: decision.event,
                         written: Some(seq),
@@ -209,10 +215,10 @@ impl Door {
         self.store.key(tenant, &namespace, key).await
     }
 
-    /// Keeps the state beside the log from time to time. One that could not be kept is made up
-    /// for by the log.
-    async fn checkpoint_coordinator(&self, coordinator: &Coordinator) {
-        if !coordinator.next_seq().is_multiple_of(CHECKPOINT_EVERY) {
+    /// Keeps the state beside the log, once enough lies behind the last time. One that could not
+    /// be kept is made up for by the log.
+    async fn checkpoint_coordinator(&self, coordinator: &Coordinator, folded: Seq) {
+        if coordinator.next_seq() - folded < CHECKPOINT_EVERY {
             return;
         }
         let checkpoint = Checkpoint {
