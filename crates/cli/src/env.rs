@@ -36,6 +36,18 @@ pub(crate) const KEY: &str = "RUNWRIGHT_KEY";
 /// Where `serve` listens, as `--listen`.
 pub(crate) const LISTEN: &str = "RUNWRIGHT_LISTEN";
 
+/// The collector of telemetry, as `--otlp-endpoint`. The names are those of OpenTelemetry.
+pub(crate) const OTLP_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
+/// How the collector is spoken to, as `--otlp-protocol`.
+pub(crate) const OTLP_PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
+
+/// Headers for the collector, as `--otlp-headers`.
+pub(crate) const OTLP_HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
+
+/// What this service is called there, as `--otlp-service`.
+pub(crate) const OTLP_SERVICE: &str = "OTEL_SERVICE_NAME";
+
 /// What the engine reports of itself on stderr: a filter such as `info` or `runtime=debug`.
 pub(crate) const LOG: &str = "RUNWRIGHT_LOG";
 
@@ -57,6 +69,8 @@ Environment:
   RUNWRIGHT_KEY         key that opens the server, as --key
   RUNWRIGHT_LISTEN      where `serve` listens, as --listen
   RUNWRIGHT_AUTH        how `serve` checks JWTs, as --auth
+  OTEL_EXPORTER_OTLP_ENDPOINT, _PROTOCOL, _HEADERS, OTEL_SERVICE_NAME
+                        where `serve` sends traces and metrics, as --otlp-…
   RUNWRIGHT_LOG         what the engine reports of itself, such as info or runtime=debug
   NO_COLOR              no colours, as --color never
 

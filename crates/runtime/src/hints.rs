@@ -13,6 +13,8 @@ use kernel::run::{Event, Run};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
+use crate::telemetry::Meters;
+
 /// Bytes of events kept of a watched run. An event more may be kept.
 const RECENT_BYTES: usize = 64 << 10;
 
@@ -27,6 +29,7 @@ struct Inner {
     queue: Notify,
     outbox: Notify,
     feed: Notify,
+    meters: Arc<Meters>,
     audit: Notify,
     /// Many entries of a trail have no checkpoint.
     audit_many: AtomicBool,
@@ -92,6 +95,11 @@ impl Hints {
         self.inner.outbox.notified().await;
     }
 
+    /// What is counted of what this process appends.
+    pub fn meters(&self) -> &Meters {
+        &self.inner.meters
+    }
+
     /// Something may be new in the feed.
     pub fn feed(&self) {
         self.inner.feed.notify_one();
@@ -117,6 +125,7 @@ impl Hints {
     /// Events of a run, so many bytes together, are durable.
     pub(crate) fn appended(&self, run: &Run, events: &[Event], bytes: usize) {
         self.feed();
+        self.inner.meters.observe(run, events);
         let watched = self
             .inner
             .watched

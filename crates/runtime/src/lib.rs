@@ -27,6 +27,7 @@ mod seal;
 pub mod secrets;
 mod sinks;
 pub mod supervisor;
+pub mod telemetry;
 pub mod upkeep;
 pub mod webhooks;
 mod worker;

@@ -18,6 +18,9 @@ const BUCKETS: [f64; 10] = [
     0.000_5, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 30.0,
 ];
 
+/// The last line of every answer.
+const END: &str = "# EOF\n";
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Answered {
     route: &'static str,
@@ -93,8 +96,8 @@ impl Metrics {
     }
 
     /// Everything as text. `driven` is how many runs this process drives, `lag` how far audit
-    /// trails are behind.
-    pub(crate) fn text(&self, driven: usize, lag: Lag) -> String {
+    /// trails are behind, `runs` what is counted of runs.
+    pub(crate) fn text(&self, driven: usize, lag: Lag, runs: &str) -> String {
         let mut registry = Registry::with_prefix("runwright");
         registry.register("http_requests", "Requests answered", self.answers.clone());
         registry.register(
@@ -124,6 +127,8 @@ impl Metrics {
         let mut text = String::new();
         // Writing to a text cannot fail.
         let _ = encode(&mut text, &registry);
+        let end = text.trim_end_matches(END).len();
+        text.insert_str(end, runs);
         text
     }
 }

@@ -12,6 +12,7 @@ mod resume;
 mod run;
 pub(crate) mod runs;
 mod serve;
+mod telemetry;
 mod verify;
 mod webhooks;
 mod workflow;

@@ -20,6 +20,7 @@ use store::ListQuery;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::PortArgs;
+use super::telemetry::TelemetryArgs;
 use crate::data::Data;
 use crate::exit::{Exit, Failure, io_text};
 use crate::folders;
@@ -92,6 +93,9 @@ pub(crate) struct Args {
     allow_private_webhooks: bool,
 
     #[command(flatten)]
+    telemetry: TelemetryArgs,
+
+    #[command(flatten)]
     ports: PortArgs,
 }
 
@@ -139,6 +143,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     engine.start();
     server::deliver_webhooks(&app);
     checkpoints::keep(&engine);
+    args.telemetry.export(&engine)?;
     tokio::spawn(free_the_lost(engine.clone()));
     if session
         .place

@@ -23,7 +23,7 @@ pub use capacity::Capacity;
 pub use cause::{Cause, CausedBy, Driving, Found, Start};
 pub use command::{ChannelWrite, Command, Completion, Create, Envelope, Outcome, Overlay};
 pub use decide::{Decided, Refused, decide};
-pub use event::{Artifact, Event, NodeError, RunEvent, Usage};
+pub use event::{Artifact, CapKind, Event, NodeError, RunEvent, Usage};
 pub use fold::BadEvent;
 pub use index::{FORKING, RunIndex};
 pub use message::RunMessage;

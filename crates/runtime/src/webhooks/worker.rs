@@ -12,6 +12,7 @@ use kernel::registry::Webhook;
 use kernel::stream::{ForkMode, StreamHeader};
 use kernel::time::Timestamp;
 use parking_lot::Mutex;
+use reqwest::header::{HeaderName, HeaderValue};
 use store::{Checkpoint, Conflict, Guard, Hold, HoldChange, Position, ReadFrom, Store, StoreError};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -25,6 +26,7 @@ use crate::api::Tail;
 use crate::engine::Engine;
 use crate::holder;
 use crate::outbound::Outbound;
+use crate::telemetry;
 
 /// Events settled together.
 const CHUNK: usize = 64;
@@ -377,7 +379,11 @@ impl Shared {
             let why = "the event is larger than a delivery may be; read it from the run's events";
             return Ok(Sent::Impossible { why: why.into() });
         }
-        let headers = target.signers.headers(&target.id, item, &body, target.now);
+        let mut headers = target.signers.headers(&target.id, item, &body, target.now);
+        let trace = telemetry::traceparent(&**door.store(), &header).await?;
+        if let Ok(trace) = HeaderValue::from_str(&trace) {
+            headers.insert(HeaderName::from_static("traceparent"), trace);
+        }
         let sent = post::deliver(&self.outbound, &target.url, headers, body.into()).await;
         Ok(match sent {
             Ok(()) => Sent::Delivered,

@@ -23,6 +23,7 @@ mod receiver;
 mod schemas;
 mod steering;
 mod streams;
+mod telemetry;
 mod tokens;
 mod webhooks;
 mod workflows;

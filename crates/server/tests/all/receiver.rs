@@ -14,6 +14,7 @@ use crate::client::DEADLINE;
 /// A request that came.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
+    pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
@@ -128,6 +129,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Received> {
         .await
         .ok()
         .filter(|read| *read > 0)?;
+    let path = line.split(' ').nth(1)?.to_owned();
     let mut headers = Vec::new();
     loop {
         line.clear();
@@ -138,6 +140,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Received> {
         headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
     }
     let mut received = Received {
+        path,
         headers,
         body: Vec::new(),
     };

@@ -99,6 +99,8 @@ async fn events_are_delivered_signed_in_order_and_as_polling_shows_them() {
             v1(secret, &received)
         );
         assert_eq!(received.header("content-type"), "application/json");
+        let trace = received.header("traceparent");
+        assert!(trace.starts_with("00-") && trace.len() == 55, "{trace}");
         let agent = received.header("user-agent");
         assert!(agent.starts_with("openwop-webhook-dispatcher/"), "{agent}");
         assert!(!received.has("webhook-signature"));

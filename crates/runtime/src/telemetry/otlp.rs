@@ -1,0 +1,206 @@
+//! Spans and counts as OTLP has them.
+
+use bytes::Bytes;
+use kernel::time::Timestamp;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
+use opentelemetry_proto::tonic::metrics::v1::{
+    AggregationTemporality, Histogram, HistogramDataPoint, Metric, NumberDataPoint,
+    ResourceMetrics, ScopeMetrics, Sum, metric, number_data_point,
+};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::{
+    ResourceSpans, ScopeSpans, Span, Status, span, status,
+};
+use serde::Serialize;
+
+use super::Protocol;
+use super::meters::{Values, nanos};
+use super::spans::{self, Attribute};
+
+/// The bytes of a request.
+pub(super) fn encode<M: prost::Message + Serialize>(message: &M, protocol: Protocol) -> Bytes {
+    match protocol {
+        Protocol::Protobuf => message.encode_to_vec().into(),
+        // Every message has a JSON form.
+        Protocol::Json => serde_json::to_vec(message).unwrap_or_default().into(),
+    }
+}
+
+/// A request with spans.
+pub(super) fn traces(service: &str, spans: &[spans::Span]) -> ExportTraceServiceRequest {
+    ExportTraceServiceRequest {
+        resource_spans: vec![ResourceSpans {
+            resource: Some(resource(service)),
+            scope_spans: vec![ScopeSpans {
+                scope: Some(scope()),
+                spans: spans.iter().map(span_of).collect(),
+                ..ScopeSpans::default()
+            }],
+            ..ResourceSpans::default()
+        }],
+    }
+}
+
+fn span_of(span: &spans::Span) -> Span {
+    let attributes = span.attributes.iter().map(|(name, value)| {
+        text_or(
+            name,
+            match value {
+                Attribute::Text(text) => Value::StringValue(text.clone()),
+                Attribute::Count(count) => {
+                    Value::IntValue(i64::try_from(*count).unwrap_or(i64::MAX))
+                }
+                Attribute::Flag(flag) => Value::BoolValue(*flag),
+            },
+        )
+    });
+    let link = span.link.map(|(trace, id)| span::Link {
+        trace_id: trace.to_vec(),
+        span_id: id.to_vec(),
+        ..span::Link::default()
+    });
+    let code = match &span.error {
+        Some(_) => status::StatusCode::Error,
+        None => status::StatusCode::Ok,
+    };
+    Span {
+        trace_id: span.trace.to_vec(),
+        span_id: span.id.to_vec(),
+        parent_span_id: span.parent.map(|id| id.to_vec()).unwrap_or_default(),
+        name: span.name.clone(),
+        kind: span::SpanKind::Internal.into(),
+        start_time_unix_nano: nanos(span.start),
+        end_time_unix_nano: nanos(span.end),
+        attributes: attributes.collect(),
+        links: link.into_iter().collect(),
+        status: Some(Status {
+            message: span.error.clone().unwrap_or_default(),
+            code: code.into(),
+        }),
+        ..Span::default()
+    }
+}
+
+/// A request with everything that was counted since `began`.
+pub(super) fn metrics(
+    service: &str,
+    values: &Values,
+    began: Timestamp,
+    now: Timestamp,
+) -> ExportMetricsServiceRequest {
+    let (start, time) = (nanos(began), nanos(now));
+    let mut metrics: Vec<Metric> = Vec::new();
+    for ((name, labels), value) in &values.counters {
+        let point = NumberDataPoint {
+            attributes: labels.iter().map(label).collect(),
+            start_time_unix_nano: start,
+            time_unix_nano: time,
+            value: Some(number_data_point::Value::AsDouble(*value)),
+            ..NumberDataPoint::default()
+        };
+        let metric = one_more(&mut metrics, name, unit(name), || {
+            metric::Data::Sum(Sum {
+                data_points: Vec::new(),
+                aggregation_temporality: AggregationTemporality::Cumulative.into(),
+                is_monotonic: true,
+            })
+        });
+        if let Some(metric::Data::Sum(sum)) = &mut metric.data {
+            sum.data_points.push(point);
+        }
+    }
+    for ((name, labels), value) in &values.histograms {
+        let point = HistogramDataPoint {
+            attributes: labels.iter().map(label).collect(),
+            start_time_unix_nano: start,
+            time_unix_nano: time,
+            count: value.counts.iter().sum(),
+            sum: Some(value.sum),
+            bucket_counts: value.counts.clone(),
+            explicit_bounds: value.bounds.to_vec(),
+            ..HistogramDataPoint::default()
+        };
+        let metric = one_more(&mut metrics, name, "s", || {
+            metric::Data::Histogram(Histogram {
+                data_points: Vec::new(),
+                aggregation_temporality: AggregationTemporality::Cumulative.into(),
+            })
+        });
+        if let Some(metric::Data::Histogram(histogram)) = &mut metric.data {
+            histogram.data_points.push(point);
+        }
+    }
+    ExportMetricsServiceRequest {
+        resource_metrics: vec![ResourceMetrics {
+            resource: Some(resource(service)),
+            scope_metrics: vec![ScopeMetrics {
+                scope: Some(scope()),
+                metrics,
+                ..ScopeMetrics::default()
+            }],
+            ..ResourceMetrics::default()
+        }],
+    }
+}
+
+/// The metric of a name, which is the last one or a new one.
+fn one_more<'a>(
+    metrics: &'a mut Vec<Metric>,
+    name: &str,
+    unit: &str,
+    data: impl FnOnce() -> metric::Data,
+) -> &'a mut Metric {
+    let last = metrics.last().is_some_and(|last| last.name == name);
+    if !last {
+        metrics.push(Metric {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            data: Some(data()),
+            ..Metric::default()
+        });
+    }
+    let at = metrics.len() - 1;
+    &mut metrics[at]
+}
+
+fn unit(name: &str) -> &'static str {
+    match name {
+        "openwop.activity.tokens" => "{token}",
+        "openwop.cost.usd" => "USD",
+        _ => "1",
+    }
+}
+
+fn label((name, value): &(&'static str, String)) -> KeyValue {
+    text_or(name, Value::StringValue(value.clone()))
+}
+
+fn text_or(name: &str, value: Value) -> KeyValue {
+    KeyValue {
+        key: name.to_owned(),
+        value: Some(AnyValue { value: Some(value) }),
+        ..KeyValue::default()
+    }
+}
+
+fn resource(service: &str) -> Resource {
+    let text = |name: &str, value: &str| text_or(name, Value::StringValue(value.to_owned()));
+    Resource {
+        attributes: vec![
+            text("service.name", service),
+            text("service.version", env!("CARGO_PKG_VERSION")),
+        ],
+        ..Resource::default()
+    }
+}
+
+fn scope() -> InstrumentationScope {
+    InstrumentationScope {
+        name: "runwright".into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        ..InstrumentationScope::default()
+    }
+}

@@ -1,0 +1,346 @@
+//! Traces and metrics, sent to a collector that decodes them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::{AggregationTemporality, Metric};
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message;
+use runtime::telemetry::{self, Otlp, Protocol};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::gates::signoff;
+use crate::host::{Host, chain};
+use crate::receiver::{Received, Receiver};
+
+async fn traced(protocol: Protocol) -> (Host, Receiver) {
+    let host = Host::new().await;
+    let collector = Receiver::answering(|_| Some((200, String::new()))).await;
+    let otlp = Otlp {
+        endpoint: format!("http://{}", collector.address).parse().unwrap(),
+        protocol,
+        headers: Some("x-tenant=of the collector".into()),
+        service: "runwright-test".into(),
+    };
+    telemetry::export(&host.engine, &otlp).unwrap();
+    (host, collector)
+}
+
+fn decode<M: Message + Default + DeserializeOwned>(received: &Received) -> M {
+    assert_eq!(received.header("x-tenant"), "of the collector");
+    match received.header("content-type") {
+        "application/x-protobuf" => M::decode(&received.body[..]).unwrap(),
+        "application/json" => serde_json::from_slice(&received.body).unwrap(),
+        other => panic!("{other}"),
+    }
+}
+
+/// What has been exported: spans by run, and the newest value of each metric.
+#[derive(Default)]
+struct Seen {
+    spans: BTreeMap<String, Vec<Span>>,
+    metrics: BTreeMap<String, Metric>,
+}
+
+impl Seen {
+    /// Waits until every run has its span, and a metric says so.
+    async fn all(collector: &Receiver, runs: &[&String], ended: f64) -> Self {
+        let mut seen = Self::default();
+        let is_done = |seen: &Self| {
+            let has_ended = seen.metrics.get("openwop.run.completed").map(total);
+            runs.iter().all(|run| seen.spans.contains_key(*run)) && has_ended == Some(ended)
+        };
+        while !is_done(&seen) {
+            seen.take(&collector.next().await);
+        }
+        seen
+    }
+
+    fn take(&mut self, received: &Received) {
+        match received.path.as_str() {
+            "/v1/traces" => {
+                let request: ExportTraceServiceRequest = decode(received);
+                for resource in request.resource_spans {
+                    let service = &resource.resource.as_ref().unwrap().attributes;
+                    assert_eq!(text(service, "service.name"), "runwright-test");
+                    for span in resource
+                        .scope_spans
+                        .into_iter()
+                        .flat_map(|scope| scope.spans)
+                    {
+                        let run = text(&span.attributes, "openwop.run_id");
+                        self.spans.entry(run).or_default().push(span);
+                    }
+                }
+            }
+            "/v1/metrics" => {
+                let request: ExportMetricsServiceRequest = decode(received);
+                let scopes = request
+                    .resource_metrics
+                    .into_iter()
+                    .flat_map(|it| it.scope_metrics);
+                for metric in scopes.flat_map(|scope| scope.metrics) {
+                    self.metrics.insert(metric.name.clone(), metric);
+                }
+            }
+            other => panic!("{other}"),
+        }
+    }
+
+    fn span(&self, run: &str, name: &str) -> &Span {
+        let found = self.spans[run].iter().find(|span| span.name == name);
+        found.unwrap_or_else(|| panic!("no {name} of {run}"))
+    }
+}
+
+fn value(attributes: &[KeyValue], name: &str) -> Option<Any> {
+    let found = attributes.iter().find(|pair| pair.key == name)?;
+    found.value.as_ref()?.value.clone()
+}
+
+fn text(attributes: &[KeyValue], name: &str) -> String {
+    match value(attributes, name) {
+        Some(Any::StringValue(text)) => text,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+fn count(attributes: &[KeyValue], name: &str) -> i64 {
+    match value(attributes, name) {
+        Some(Any::IntValue(count)) => count,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+fn total(metric: &Metric) -> f64 {
+    let Some(Data::Sum(sum)) = &metric.data else {
+        panic!("{} is no sum", metric.name);
+    };
+    assert!(sum.is_monotonic);
+    assert_eq!(
+        sum.aggregation_temporality(),
+        AggregationTemporality::Cumulative
+    );
+    use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value::AsDouble;
+    let values = sum.data_points.iter().map(|point| match point.value {
+        Some(AsDouble(value)) => value,
+        other => panic!("{other:?}"),
+    });
+    values.sum()
+}
+
+/// Every attribute of a metric's points.
+fn labels(metric: &Metric) -> BTreeSet<String> {
+    let points: Vec<&[KeyValue]> = match metric.data.as_ref().unwrap() {
+        Data::Sum(sum) => sum
+            .data_points
+            .iter()
+            .map(|it| &it.attributes[..])
+            .collect(),
+        Data::Histogram(all) => all
+            .data_points
+            .iter()
+            .map(|it| &it.attributes[..])
+            .collect(),
+        other => panic!("{other:?}"),
+    };
+    points
+        .into_iter()
+        .flatten()
+        .map(|pair| pair.key.clone())
+        .collect()
+}
+
+#[tokio::test]
+async fn spans_and_metrics_have_the_names_of_the_protocol() {
+    for protocol in [Protocol::Protobuf, Protocol::Json] {
+        names(protocol).await;
+    }
+}
+
+async fn names(protocol: Protocol) {
+    let (host, collector) = traced(protocol).await;
+    host.add(&signoff(&json!({ "title": "Ship it?" }))).await;
+    let calls = json!({
+        "id": "call", "typeId": "core.subWorkflow", "name": "call",
+        "position": { "x": 0, "y": 0 }, "config": { "workflowId": "three" }, "inputs": {},
+    });
+    host.add(&chain("calls", &[calls])).await;
+
+    let three = host
+        .completed(&json!({ "workflowId": "three", "scopeId": "red" }))
+        .await;
+    let failed = host.completed(&json!({ "workflowId": "fails" })).await;
+    let capped = json!({ "workflowId": "three", "configurable": { "recursionLimit": 1 } });
+    let capped = host.completed(&capped).await;
+    let calls = host.completed(&json!({ "workflowId": "calls" })).await;
+    let asked = host.waiting(&json!({ "workflowId": "signoff" })).await;
+    host.answer(&asked, "signoff", json!({ "action": "accept" }))
+        .await;
+    host.ended(&asked).await;
+    let fork = json!({ "mode": "branch", "fromSeq": 5 });
+    let branch = host
+        .post(&format!("/v1/runs/{three}:fork"), &fork)
+        .await
+        .json();
+    let branch = branch["runId"].as_str().unwrap().to_owned();
+    host.ended(&branch).await;
+
+    let runs = [&three, &failed, &capped, &calls, &asked, &branch];
+    // The six and the child.
+    let seen = Seen::all(&collector, &runs, 7.0).await;
+
+    let run = seen.span(&three, "openwop.run");
+    assert_eq!((run.trace_id.len(), run.span_id.len()), (16, 8));
+    assert!(run.parent_span_id.is_empty());
+    assert_eq!(text(&run.attributes, "openwop.workflow_id"), "three");
+    assert_eq!(text(&run.attributes, "openwop.protocol_version"), "1.0");
+    assert_eq!(text(&run.attributes, "openwop.tenant_id"), "acme");
+    assert_eq!(text(&run.attributes, "openwop.scope_id"), "red");
+    let node = seen.span(&three, "openwop.node.core.noop");
+    assert_eq!(node.parent_span_id, run.span_id);
+    assert_eq!(node.trace_id, run.trace_id);
+    assert_eq!(text(&node.attributes, "openwop.node_id"), "a");
+    assert_eq!(text(&node.attributes, "openwop.node_type"), "core.noop");
+    assert_eq!(text(&node.attributes, "openwop.workflow_id"), "three");
+    assert_eq!(count(&node.attributes, "openwop.node_attempt"), 0);
+    assert!(count(&node.attributes, "openwop.event_seq") > 0);
+    let attempt = seen.span(&three, "openwop.node.core.noop.attempt");
+    assert_eq!(attempt.parent_span_id, node.span_id);
+    assert!(run.start_time_unix_nano <= node.start_time_unix_nano);
+    assert!(node.end_time_unix_nano <= run.end_time_unix_nano);
+    let ids: BTreeSet<&Vec<u8>> = seen.spans[&three]
+        .iter()
+        .map(|span| &span.span_id)
+        .collect();
+    assert_eq!(ids.len(), 7, "a run, three nodes, three attempts");
+
+    let run = seen.span(&failed, "openwop.run");
+    assert_eq!(run.status.as_ref().unwrap().code, 2);
+    assert_ne!(run.trace_id, seen.span(&three, "openwop.run").trace_id);
+    let run = seen.span(&capped, "openwop.run");
+    assert_eq!(text(&run.attributes, "openwop.cap_kind"), "node-executions");
+    assert_eq!(count(&run.attributes, "openwop.cap_limit"), 1);
+    assert_eq!(count(&run.attributes, "openwop.cap_observed"), 2);
+
+    let caller = seen.span(&calls, "openwop.node.core.subWorkflow");
+    let is_child = |spans: &&Vec<Span>| {
+        spans
+            .iter()
+            .any(|span| value(&span.attributes, "openwop.parent.run_id").is_some())
+    };
+    let child = seen.spans.values().find(is_child).expect("a child");
+    let child = child
+        .iter()
+        .find(|span| span.name == "openwop.run")
+        .unwrap();
+    assert_eq!(child.trace_id, caller.trace_id);
+    assert_eq!(child.parent_span_id, caller.span_id);
+    assert_eq!(text(&child.attributes, "openwop.parent.run_id"), calls);
+    assert_eq!(text(&child.attributes, "openwop.parent.node_id"), "call");
+    assert_eq!(
+        text(&child.attributes, "openwop.parent.workflow_id"),
+        "calls"
+    );
+
+    let interrupt = seen.span(&asked, "openwop.interrupt");
+    assert_eq!(
+        text(&interrupt.attributes, "openwop.interrupt_kind"),
+        "approval"
+    );
+    assert!(!text(&interrupt.attributes, "openwop.interrupt_id").is_empty());
+    let names = seen.spans[&asked]
+        .iter()
+        .filter(|span| span.span_id == interrupt.parent_span_id);
+    assert_eq!(names.count(), 1, "it lies in the span of its node");
+
+    let run = seen.span(&branch, "openwop.run");
+    assert_eq!(text(&run.attributes, "openwop.replay.source_run_id"), three);
+    assert_eq!(count(&run.attributes, "openwop.replay.from_seq"), 5);
+    assert_eq!(text(&run.attributes, "openwop.replay.mode"), "branch");
+    assert_eq!(
+        run.links[0].span_id,
+        seen.span(&three, "openwop.run").span_id
+    );
+    assert_eq!(
+        run.links[0].trace_id,
+        seen.span(&three, "openwop.run").trace_id
+    );
+
+    let expected: [(&str, &[&str]); 7] = [
+        ("openwop.cap.exceeded", &["cap_kind"]),
+        ("openwop.interrupt.requested", &["interrupt_kind"]),
+        ("openwop.node.completed", &["node_type", "run_status"]),
+        ("openwop.node.duration", &["node_type", "run_status"]),
+        (
+            "openwop.run.completed",
+            &["run_status", "tenant_id", "workflow_id"],
+        ),
+        ("openwop.run.created", &["tenant_id", "workflow_id"]),
+        ("openwop.run.duration", &["run_status", "workflow_id"]),
+    ];
+    for (name, wanted) in expected {
+        let metric = &seen.metrics[name];
+        let wanted: BTreeSet<String> = wanted.iter().map(|&label| label.to_owned()).collect();
+        assert_eq!(labels(metric), wanted, "{name}");
+    }
+    let known: BTreeSet<&str> = expected.iter().map(|(name, _)| *name).collect();
+    let names: BTreeSet<&str> = seen.metrics.keys().map(String::as_str).collect();
+    assert_eq!(names, known);
+    assert_eq!(total(&seen.metrics["openwop.cap.exceeded"]), 1.0);
+    assert_eq!(total(&seen.metrics["openwop.interrupt.requested"]), 1.0);
+    let Some(Data::Histogram(duration)) = &seen.metrics["openwop.run.duration"].data else {
+        panic!("no histogram");
+    };
+    let bounds = [
+        0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0, 1_800.0, 3_600.0,
+    ];
+    let mut ended = 0;
+    for point in &duration.data_points {
+        assert_eq!(point.explicit_bounds, bounds);
+        assert_eq!(point.bucket_counts.len(), bounds.len() + 1);
+        ended += point.count;
+    }
+    assert_eq!(ended, 7);
+    assert_eq!(seen.metrics["openwop.run.duration"].unit, "s");
+
+    let text = String::from_utf8(host.get("/metrics").await.body).unwrap();
+    for line in [
+        "openwop_run_completed_total{run_status=\"completed\"} 5",
+        "openwop_run_completed_total{run_status=\"failed\"} 2",
+        "openwop_run_created_total 6",
+        "openwop_cap_exceeded_total{cap_kind=\"node-executions\"} 1",
+        "openwop_run_duration_seconds_count{run_status=\"completed\"} 5",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}: {text}");
+    }
+    assert!(!text.contains("acme") && !text.contains("three"), "{text}");
+    assert!(text.ends_with("# EOF\n"), "{text}");
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn a_collector_that_is_away_is_no_trouble() {
+    let host = Host::new().await;
+    let otlp = |endpoint: &str| Otlp {
+        endpoint: endpoint.parse().unwrap(),
+        protocol: Protocol::Protobuf,
+        headers: None,
+        service: "runwright".into(),
+    };
+    telemetry::export(&host.engine, &otlp("http://127.0.0.1:1")).unwrap();
+    let run = host.completed(&json!({ "workflowId": "three" })).await;
+    let snapshot: Value = host.get(&format!("/v1/runs/{run}")).await.json();
+    assert_eq!(snapshot["status"], "completed");
+    let refused = telemetry::export(&host.engine, &otlp("ftp://127.0.0.1"));
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "the OTLP endpoint is an http or https URL"
+    );
+    host.stop().await;
+}
