@@ -309,8 +309,8 @@ fn of_node(run: &Run, node: &NodeId, status: &str) -> Vec<(&'static str, String)
 }
 
 fn type_of(run: &Run, node: &NodeId) -> String {
-    let found = run.plan.nodes.iter().find(|known| known.id == *node);
-    found.map_or_else(String::new, |found| found.type_id.clone())
+    let found = run.plan.node_ix(node.as_str());
+    found.map_or_else(String::new, |ix| run.plan.node(ix).type_id.clone())
 }
 
 /// Nanoseconds since 1970.
