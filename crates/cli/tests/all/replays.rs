@@ -21,6 +21,16 @@ use crate::forks::forge;
 use crate::serving::Serving;
 use crate::support::*;
 
+/// What a model streams.
+const COMPLETION: &str = concat!(
+    r#"data: {"id":"c","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"hello"}}]}"#,
+    "\n\n",
+    r#"data: {"id":"c","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#,
+    "\n\n",
+    r#"data: {"id":"c","model":"m","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}"#,
+    "\n\ndata: [DONE]\n\n",
+);
+
 /// An HTTP peer that counts what it is asked.
 struct Peer {
     address: SocketAddr,
@@ -39,13 +49,23 @@ impl Peer {
             for stream in listener.incoming().map_while(Result::ok) {
                 let count = asked.fetch_add(1, Ordering::SeqCst) + 1;
                 let mut stream = BufReader::new(stream);
-                let mut line = String::new();
+                let (mut line, mut length, mut is_model) = (String::new(), 0, false);
                 while stream.read_line(&mut line).unwrap_or(0) > 2 {
+                    let line_of = line.to_ascii_lowercase();
+                    is_model |= line_of.contains("/chat/completions ");
+                    if let Some(value) = line_of.strip_prefix("content-length:") {
+                        length = value.trim().parse().unwrap();
+                    }
                     line.clear();
                 }
-                let body = format!("answer {count}");
+                let mut asked = vec![0; length];
+                stream.read_exact(&mut asked).unwrap();
+                let (media, body) = match is_model {
+                    true => ("text/event-stream", COMPLETION.to_owned()),
+                    false => ("text/plain", format!("answer {count}")),
+                };
                 let head = format!(
-                    "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\
+                    "HTTP/1.1 200 OK\r\ncontent-type: {media}\r\ncontent-length: {}\r\n\
                      connection: close\r\n\r\n{body}",
                     body.len()
                 );
@@ -60,19 +80,36 @@ impl Peer {
     }
 }
 
-/// A program that leaves a line each time it runs, a request to a peer, and a step after both.
+/// A program that leaves a line each time it runs, a request and a question to a peer, and a step
+/// after all of them.
 fn effects(peer: &Peer) -> Value {
     let fetch = node(
         "fetch",
         "runwright.http",
         json!({ "url": format!("http://{}/", peer.address) }),
     );
+    let ask = node(
+        "ask",
+        "core.ai.chatCompletion",
+        json!({ "prompt": "hello" }),
+    );
     let nodes = [
         script("write", "echo ran >> ran; echo said"),
         fetch,
+        ask,
         node("after", "core.noop", json!({})),
     ];
-    workflow("effects", &nodes, &[("write", "after"), ("fetch", "after")])
+    let edges = [("write", "after"), ("fetch", "after"), ("ask", "after")];
+    workflow("effects", &nodes, &edges)
+}
+
+/// Lets a lab ask the peer as if it were a model.
+fn provide(lab: &Lab, peer: &Peer) {
+    let base = format!("http://{}/v1", peer.address);
+    lab.write(
+        "providers.toml",
+        format!("[provider.small]\nbase_url = \"{base}\"\nmodel = \"m\"\n"),
+    );
 }
 
 /// A request over a connection of its own: status and body.
@@ -137,8 +174,16 @@ fn told(events: &[Value]) -> Vec<Value> {
 fn a_replay_over_the_wire_fires_nothing_where_nothing_could_fire() {
     let (lab, peer) = (Lab::new(), Peer::new());
     lab.write_flow(&effects(&peer));
+    provide(&lab, &peer);
     let allowed = peer.address.to_string();
-    let serving = Serving::of(&lab, &["--dev", "--allow-http", &allowed]);
+    let able = [
+        "--dev",
+        "--allow-http",
+        &allowed,
+        "--providers",
+        "providers.toml",
+    ];
+    let serving = Serving::of(&lab, &able);
     let (status, created) = send(
         &serving,
         "POST",
@@ -153,7 +198,7 @@ fn a_replay_over_the_wire_fires_nothing_where_nothing_could_fire() {
         "run.completed",
         "{events:#?}"
     );
-    assert_eq!((peer.asked(), lab.read("ran").as_str()), (1, "ran\n"));
+    assert_eq!((peer.asked(), lab.read("ran").as_str()), (2, "ran\n"));
     serving.stop();
 
     // No program is found there, and no address of this machine may be reached.
@@ -175,22 +220,22 @@ fn a_replay_over_the_wire_fires_nothing_where_nothing_could_fire() {
         let (_, diff) = send(&serving, "GET", &diff, None);
         assert_eq!(diff["divergedAtSeq"], Value::Null);
     }
-    assert_eq!((peer.asked(), lab.read("ran").as_str()), (1, "ran\n"));
+    assert_eq!((peer.asked(), lab.read("ran").as_str()), (2, "ran\n"));
 
     // A branch does try, and is refused: nothing could have fired.
     let branch = fork(&serving, &source, json!({ "mode": "branch", "fromSeq": 0 }));
     let branch = branch["runId"].as_str().unwrap();
     let tried = events_of(&serving, branch);
     assert_eq!(tried.last().unwrap()["type"], "run.failed", "{tried:#?}");
-    assert_eq!((peer.asked(), lab.read("ran").as_str()), (1, "ran\n"));
+    assert_eq!((peer.asked(), lab.read("ran").as_str()), (2, "ran\n"));
     serving.stop();
 
     // Where it may, it fires each effect once more.
-    let serving = Serving::of(&lab, &["--dev", "--allow-http", &allowed]);
+    let serving = Serving::of(&lab, &able);
     let branch = fork(&serving, &source, json!({ "mode": "branch", "fromSeq": 0 }));
     let again = events_of(&serving, branch["runId"].as_str().unwrap());
     assert_eq!(again.last().unwrap()["type"], "run.completed");
-    assert_eq!((peer.asked(), lab.read("ran").as_str()), (2, "ran\nran\n"));
+    assert_eq!((peer.asked(), lab.read("ran").as_str()), (4, "ran\nran\n"));
     serving.stop();
 }
 
@@ -206,7 +251,10 @@ fn a_replay_starts_no_program_and_connects_to_nothing() {
     let (lab, peer) = (Lab::new(), Peer::new());
     let file = lab.workflow(&effects(&peer));
     let allowed = peer.address.to_string();
-    lab.call(&["run", &file, "--allow-http", &allowed]).with(0);
+    provide(&lab, &peer);
+    let options = ["--allow-http", &allowed, "--providers", "providers.toml"];
+    let run: Vec<&str> = ["run", &file].into_iter().chain(options).collect();
+    lab.call(&run).with(0);
     let source = lab.last_run();
     let trace = |args: &[&str]| {
         let mut traced = lab.command(args);
@@ -248,7 +296,7 @@ fn a_replay_starts_no_program_and_connects_to_nothing() {
         calls.matches("execve").count() > 1,
         "a branch does: {calls}"
     );
-    assert_eq!(peer.asked(), 1, "its request is refused without leave");
+    assert_eq!(peer.asked(), 2, "its requests are refused without leave");
 }
 
 #[test]

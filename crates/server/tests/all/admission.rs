@@ -112,7 +112,10 @@ async fn what_is_not_configured_is_not_advertised() {
     let host = Host::new().await;
     let document = host.get("/.well-known/openwop").await.json();
     assert_eq!(document["production"], Value::Null);
-    let profiles = json!(["openwop-auth-api-key-rotation"]);
+    let profiles = json!([
+        "openwop-auth-api-key-rotation",
+        "openwop-audit-log-integrity"
+    ]);
     assert_eq!(document["auth"]["profiles"], profiles);
     assert_eq!(document["auth"]["oauth2"], Value::Null);
 }
