@@ -91,6 +91,7 @@ pub(super) fn policy(configurable: &Map<String, Value>, problems: &mut Problems)
     reader.count("maxTokens");
     reader.within("temperature", 0.0..=2.0);
     reader.within("escalationThreshold", 0.0..=1.0);
+    reader.texts("promptOverrides");
     for name in ["model", "ai.provider", "ai.model", "ai.credentialRef"] {
         reader.text(name);
     }
@@ -137,6 +138,17 @@ impl Reader<'_> {
         if !value.as_f64().is_some_and(|n| range.contains(&n)) {
             let (from, to) = range.into_inner();
             self.wrong(name, &format!("must be a number from {from} to {to}"));
+        }
+    }
+
+    /// An object of texts.
+    fn texts(&mut self, name: &str) {
+        let are_texts = |value: &Value| {
+            let fields = value.as_object();
+            fields.is_some_and(|fields| fields.values().all(Value::is_string))
+        };
+        if self.get(name).is_some_and(|value| !are_texts(value)) {
+            self.wrong(name, "must be an object of texts");
         }
     }
 

@@ -1,13 +1,14 @@
 //! `core.identity`: what comes in goes out.
 
 use async_trait::async_trait;
-use kernel::run::{Completion, Outcome};
+use kernel::run::{ChannelWrite, Completion, Outcome};
 use serde_json::{Value, json};
 
 use super::{NodeContext, Repeat, Started, WorkNode};
 
 /// Gives its resolved inputs as outputs and sets a variable of each bound input's name. Any
-/// config is accepted.
+/// config is accepted. With `emitDuplicateMessageId: true` it also writes one message twice to
+/// the channel `messages`, under one id, so that a host's `message` reducer can be looked at.
 pub(super) struct Identity;
 
 #[async_trait]
@@ -33,7 +34,23 @@ impl WorkNode for Identity {
         Outcome::Completed(Completion {
             variables: inputs.clone(),
             outputs: inputs,
+            channel_writes: messages(&started),
             ..Completion::default()
         })
     }
+}
+
+fn messages(started: &Started) -> Vec<ChannelWrite> {
+    if started.config().get("emitDuplicateMessageId") != Some(&Value::Bool(true)) {
+        return Vec::new();
+    }
+    let write = |content: &str| ChannelWrite {
+        channel: "messages".into(),
+        value: json!({
+            "messageId": started.key(),
+            "role": "assistant",
+            "content": content,
+        }),
+    };
+    vec![write("first"), write("second")]
 }

@@ -13,6 +13,7 @@ mod noop;
 mod play;
 mod process;
 mod registry;
+mod requires_missing;
 mod template;
 mod transform;
 

@@ -16,6 +16,7 @@ use super::model::Model;
 use super::noop::Noop;
 use super::play::Play;
 use super::process::{Process, ProcessHost};
+use super::requires_missing::RequiresMissing;
 use super::transform::Transform;
 use super::{Repeat, WorkNode};
 
@@ -42,6 +43,7 @@ impl Registry {
         nodes.push(Arc::new(Identity));
         nodes.push(Arc::new(Fail));
         nodes.extend(Play::all(&host).map(|node| Arc::new(node) as Arc<dyn WorkNode>));
+        nodes.push(Arc::new(RequiresMissing));
         nodes.push(Arc::new(Process::new(host)));
         nodes.push(Arc::new(Http));
         nodes.extend(Model::all().map(|node| Arc::new(node) as Arc<dyn WorkNode>));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kernel::audit::Actor;
 use kernel::ids::TenantId;
+use kernel::run::Command;
 use runtime::access::{ApiKeys, AuthOptions, Authenticator, NewKey, Scopes};
 use runtime::api::Api;
 use runtime::definitions::shared_tenant;
@@ -152,6 +153,54 @@ impl Host {
         let run = self.create(body).await;
         self.engine.settled(&run.as_str().into()).await.unwrap();
         run
+    }
+
+    /// Registers workflows of tenant `acme`.
+    pub(crate) async fn put(&self, definitions: &[Value]) {
+        for definition in definitions {
+            let answer = self.post("/v1/workflows", definition).await;
+            assert!(answer.status < 300, "{}", answer.json());
+        }
+    }
+
+    pub(crate) async fn snapshot(&self, run: &str) -> Value {
+        self.get(&format!("/v1/runs/{run}")).await.json()
+    }
+
+    /// Every event of a run so far.
+    pub(crate) async fn events(&self, run: &str) -> Vec<Value> {
+        let answer = self.get(&format!("/v1/runs/{run}/events/poll")).await;
+        let events = answer.json()["events"].as_array().cloned();
+        events.expect("a list of events")
+    }
+
+    /// Waits, event by event, until a run's snapshot shows something.
+    pub(crate) async fn until(&self, run: &str, shows: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let next = self.events(run).await.len();
+            let snapshot = self.snapshot(run).await;
+            if shows(&snapshot) {
+                return snapshot;
+            }
+            assert_eq!(snapshot.get("completedAt"), None, "too late: {snapshot}");
+            let path = format!("/v1/runs/{run}/events/poll?lastSequence={}", next - 1);
+            let news = self.get(&path).await.json();
+            let events = news["events"].as_array().map(Vec::len);
+            assert_ne!(events, Some(0), "nothing happens any more: {snapshot}");
+        }
+    }
+
+    /// Answers the oldest question of a run.
+    pub(crate) async fn answer(&self, run: &str, value: Value) {
+        let snapshot = self.snapshot(run).await;
+        let interrupt = snapshot["interrupt"]["interruptId"].as_str();
+        let resolve = Command::Resolve {
+            interrupt: interrupt.expect("a question").into(),
+            value,
+            by: Some("somebody".into()),
+        };
+        let answered = self.engine.command(&run.into(), resolve.into()).await;
+        answered.expect("an answer that fits");
     }
 
     /// Drains, and waits until nothing is served any more.

@@ -1,0 +1,42 @@
+//! `conformance.requiresMissing`: needs what no host has.
+
+use async_trait::async_trait;
+use kernel::run::{NodeError, Outcome};
+use serde_json::{Value, json};
+
+use super::{NodeContext, Repeat, Started, WorkNode};
+
+/// The capability it needs. No host provides it.
+const CAPABILITY: &str = "conformance.never-provided";
+
+/// Fails as a node does whose host lacks a capability, so that a client can see what that looks
+/// like.
+pub(super) struct RequiresMissing;
+
+#[async_trait]
+impl WorkNode for RequiresMissing {
+    fn type_id(&self) -> &'static str {
+        "conformance.requiresMissing"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Fails for want of a capability that no host provides."
+    }
+
+    fn repeat(&self, _config: &Value) -> Repeat {
+        Repeat::Repeatable
+    }
+
+    fn config_schema(&self) -> Value {
+        json!({ "type": "object", "additionalProperties": true })
+    }
+
+    async fn run(&self, _started: Started, _cx: NodeContext) -> Outcome {
+        let error = NodeError::new(
+            "capability_not_provided",
+            format!("this host does not provide the capability {CAPABILITY}"),
+        );
+        let details = json!({ "requiredCapability": CAPABILITY });
+        Outcome::failed(error.fatal().with_details(details))
+    }
+}

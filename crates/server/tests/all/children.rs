@@ -1,0 +1,321 @@
+//! Supervisors, dispatch and sub-workflows over HTTP: what a parent and its children show.
+
+use serde_json::{Value, json};
+
+use crate::host::{Host, chain, node};
+
+/// A supervisor and a dispatch node that lead to each other.
+pub(crate) fn supervised(id: &str, supervisor: Value, dispatch: Value) -> Value {
+    let mut boss = node("boss", "core.orchestrator.supervisor", supervisor);
+    boss["agent"] = json!({ "agentId": "core.tests.boss", "modelClass": "reasoning" });
+    let mut definition = chain(id, &[boss, node("go", "core.dispatch", dispatch)]);
+    let edges = definition["edges"].as_array_mut().unwrap();
+    edges.push(json!({ "id": "back", "sourceNodeId": "go", "targetNodeId": "boss" }));
+    definition
+}
+
+pub(crate) fn next(workers: &[&str]) -> Value {
+    json!({ "kind": "next-worker", "nextWorkerIds": workers })
+}
+
+/// A worker that completes with a variable.
+fn gives(id: &str, name: &str, value: &str) -> Value {
+    let mut worker = chain(id, &[node("n", "core.noop", json!({}))]);
+    worker["variables"] = json!([{ "name": name, "type": "string", "defaultValue": value }]);
+    worker
+}
+
+fn asks(id: &str) -> Value {
+    let gate = node("gate", "core.approvalGate", json!({ "title": "Go on?" }));
+    chain(id, &[gate])
+}
+
+async fn types(host: &Host, run: &str) -> Vec<String> {
+    let events = host.events(run).await;
+    let of = |event: &Value| event["type"].as_str().unwrap().to_owned();
+    events.iter().map(of).collect()
+}
+
+#[tokio::test]
+async fn workers_run_as_children_and_what_they_give_is_seen_by_the_next() {
+    let host = Host::new().await;
+    let plan = json!({ "mockDispatchPlan": [next(&["writes", "reads"])] });
+    let config = json!({
+        "inputMapping": { "text": "shared", "unset": "nothing" },
+        "perWorkerOutputMappings": { "writes": { "shared": "said" } },
+        "outputMapping": { "never": "said" },
+    });
+    let mut team = supervised("team", plan, config);
+    team["variables"] = json!([
+        { "name": "shared", "type": "string", "defaultValue": "" },
+        { "name": "nothing", "type": "string" },
+    ]);
+    let mut reads = chain("reads", &[node("n", "core.noop", json!({}))]);
+    reads["variables"] = json!([
+        { "name": "text", "type": "string", "defaultValue": "own" },
+        { "name": "unset", "type": "string", "defaultValue": "own" },
+    ]);
+    host.put(&[team, gives("writes", "said", "hello"), reads])
+        .await;
+
+    let run = host.completed(&json!({ "workflowId": "team" })).await;
+    let snapshot = host.snapshot(&run).await;
+    assert_eq!(snapshot["status"], "completed", "{snapshot}");
+    assert_eq!(snapshot["variables"]["shared"], "hello");
+    let workers = &snapshot["nodeStates"]["go"]["outputs"]["workers"];
+    let child = |n: usize| workers[n]["childRunId"].as_str().unwrap().to_owned();
+    assert_eq!(workers.as_array().unwrap().len(), 2);
+    let reader = host.snapshot(&child(1)).await;
+    assert_eq!(reader["parentRunId"], run.as_str());
+    assert_eq!(reader["parentNodeId"], "go");
+    assert_eq!(reader["owner"], snapshot["owner"]);
+    assert_eq!(reader["inputs"], json!({ "text": "hello", "unset": null }));
+    assert_eq!(
+        reader["variables"]["unset"],
+        Value::Null,
+        "no default stands for null"
+    );
+
+    let seen = types(&host, &run).await;
+    let shown: Vec<&str> = seen.iter().map(String::as_str).collect();
+    let round = [
+        "run.started",
+        "node.started",
+        "runOrchestrator.decided",
+        "node.completed",
+        "node.started",
+        "core.workflowChain.event",
+        "node.dispatched",
+        "core.workflowChain.event",
+        "agent.handoff",
+    ];
+    assert_eq!(shown[..round.len()], round);
+    let chain_of = |worker: &str| {
+        let worker = worker.to_owned();
+        async move |host: &Host, run: &str| -> Vec<String> {
+            let events = host.events(run).await;
+            let own = events
+                .iter()
+                .filter(|event| event["payload"]["workerId"] == worker.as_str());
+            own.map(|event| event["payload"]["phase"].as_str().unwrap().to_owned())
+                .collect()
+        }
+    };
+    assert_eq!(
+        chain_of("writes")(&host, &run).await,
+        [
+            "dispatch.began",
+            "dispatch.succeeded",
+            "child.completed",
+            "output.harvested"
+        ]
+    );
+    assert_eq!(
+        chain_of("reads")(&host, &run).await,
+        ["dispatch.began", "dispatch.succeeded", "child.completed"],
+        "it has nothing of that name"
+    );
+    let decided: Vec<Value> = host
+        .events(&run)
+        .await
+        .into_iter()
+        .filter(|event| event["type"] == "runOrchestrator.decided")
+        .collect();
+    assert_eq!(decided.len(), 2);
+    assert_eq!(decided[1]["payload"]["decision"]["kind"], "terminate");
+    assert_eq!(decided[1]["payload"]["agentId"], "core.tests.boss");
+}
+
+#[tokio::test]
+async fn a_worker_that_fails_or_is_cancelled_is_not_harvested() {
+    let host = Host::new().await;
+    let mut breaks = chain(
+        "breaks",
+        &[node("x", "core.fail", json!({ "code": "as_told" }))],
+    );
+    breaks["variables"] = json!([{ "name": "said", "type": "string", "defaultValue": "no" }]);
+    let mut sleeps = chain(
+        "sleeps",
+        &[node("w", "core.delay", json!({ "durationMs": 600_000 }))],
+    );
+    sleeps["variables"] = breaks["variables"].clone();
+    for (id, worker) in [("bad", "breaks"), ("slow", "sleeps")] {
+        let plan = json!({ "mockDispatchPlan": [next(&[worker])] });
+        let mut team = supervised(id, plan, json!({ "outputMapping": { "got": "said" } }));
+        team["variables"] = json!([{ "name": "got", "type": "string", "defaultValue": "old" }]);
+        host.put(&[team]).await;
+    }
+    host.put(&[breaks, sleeps]).await;
+    let run = host.completed(&json!({ "workflowId": "bad" })).await;
+    let snapshot = host.snapshot(&run).await;
+    assert_eq!(snapshot["status"], "completed", "the supervisor goes on");
+    assert_eq!(snapshot["childRuns"][0]["status"], "failed");
+    assert_eq!(snapshot["variables"]["got"], "old");
+
+    let run = host.create(&json!({ "workflowId": "slow" })).await;
+    let snapshot = host
+        .until(&run, |snapshot| !snapshot["childRuns"].is_null())
+        .await;
+    let child = snapshot["childRuns"][0]["runId"].as_str().unwrap();
+    let cancelled = host
+        .post(&format!("/v1/runs/{child}/cancel"), &json!({}))
+        .await;
+    assert_eq!(cancelled.status, 200);
+    host.engine.settled(&run.as_str().into()).await.unwrap();
+    let snapshot = host.snapshot(&run).await;
+    assert_eq!(snapshot["childRuns"][0]["status"], "cancelled");
+    assert_eq!(snapshot["variables"]["got"], "old");
+    assert_eq!(snapshot["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_parent_shows_what_its_child_waits_for_and_a_cancel_reaches_both() {
+    let host = Host::new().await;
+    let call = node("call", "core.subWorkflow", json!({ "workflowId": "asks" }));
+    let above = node("call", "core.subWorkflow", json!({ "workflowId": "calls" }));
+    host.put(&[
+        asks("asks"),
+        chain("calls", &[call]),
+        chain("above", &[above]),
+    ])
+    .await;
+    let run = host.create(&json!({ "workflowId": "above" })).await;
+    let waits = |snapshot: &Value| snapshot["status"] == "waiting-approval";
+    let snapshot = host.until(&run, waits).await;
+    assert_eq!(snapshot["currentNodeId"], "call");
+    assert_eq!(snapshot["childRuns"][0]["status"], "waiting-approval");
+    let middle = snapshot["childRuns"][0]["runId"].as_str().unwrap();
+    let child = host.snapshot(middle).await["childRuns"][0]["runId"].clone();
+    let child = child.as_str().unwrap();
+
+    let cancelled = host
+        .post(&format!("/v1/runs/{run}/cancel"), &json!({}))
+        .await;
+    assert_eq!(cancelled.status, 200);
+    assert_eq!(
+        cancelled.json()["status"],
+        "cancelling",
+        "its children run yet"
+    );
+    for id in [&run, middle, child] {
+        host.engine.settled(&(*id).into()).await.unwrap();
+        let snapshot = host.snapshot(id).await;
+        assert_eq!(snapshot["status"], "cancelled", "{snapshot}");
+        let last = host.events(id).await.pop().unwrap();
+        assert_eq!(last["type"], "run.cancelled");
+        let parent = last["payload"]["parentRunId"].as_str();
+        match id == &run {
+            true => assert_eq!(parent, None, "nobody cascaded here"),
+            false => {
+                assert!(parent.is_some());
+                assert_eq!(last["payload"]["reason"], "parent-cancelled");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_mapping_is_evaluated_once_and_an_answer_lets_parent_and_child_go_on() {
+    let host = Host::new().await;
+    let config = json!({
+        "workflowId": "holds", "inputMapping": { "id": "current" }, "outputMapping": { "got": "id" },
+    });
+    let call = node("call", "core.subWorkflow", config);
+    let renames = node(
+        "renames",
+        "core.setVariable",
+        json!({ "name": "current", "value": "new" }),
+    );
+    let mut parent = chain("parent", &[call]);
+    // Beside the child, behind a timer: the parent changes its variable while the child waits.
+    let wait = node("wait", "core.delay", json!({ "ms": 1 }));
+    parent["nodes"]
+        .as_array_mut()
+        .unwrap()
+        .extend([wait, renames]);
+    let edges = parent["edges"].as_array_mut().unwrap();
+    edges.push(json!({ "id": "e", "sourceNodeId": "wait", "targetNodeId": "renames" }));
+    parent["variables"] = json!([
+        { "name": "current", "type": "string", "defaultValue": "seeded" },
+        { "name": "got", "type": "string" },
+    ]);
+    let mut holds = asks("holds");
+    holds["variables"] = json!([{ "name": "id", "type": "string", "defaultValue": "own" }]);
+    host.put(&[parent, holds]).await;
+    let run = host.create(&json!({ "workflowId": "parent" })).await;
+    let snapshot = host
+        .until(&run, |snapshot| {
+            snapshot["variables"]["current"] == "new" && snapshot["status"] == "waiting-approval"
+        })
+        .await;
+    let child = snapshot["childRuns"][0]["runId"].as_str().unwrap();
+    host.answer(child, json!({ "action": "accept" })).await;
+    host.engine.settled(&run.as_str().into()).await.unwrap();
+    assert_eq!(host.snapshot(child).await["variables"]["id"], "seeded");
+    assert_eq!(host.snapshot(&run).await["variables"]["got"], "seeded");
+}
+
+#[tokio::test]
+async fn a_child_that_cannot_be_created_fails_its_node() {
+    let host = Host::new().await;
+    let mut strict = chain("strict", &[node("n", "core.noop", json!({}))]);
+    strict["variables"] = json!([{ "name": "who", "type": "string", "required": true }]);
+    let call = node(
+        "call",
+        "core.subWorkflow",
+        json!({ "workflowId": "strict" }),
+    );
+    host.put(&[strict, chain("careless", &[call])]).await;
+    let run = host.completed(&json!({ "workflowId": "careless" })).await;
+    let snapshot = host.snapshot(&run).await;
+    assert_eq!(snapshot["error"]["code"], "child_failed", "{snapshot}");
+    let details = &snapshot["error"]["details"]["error"];
+    assert_eq!(details["code"], "validation_error", "{snapshot}");
+}
+
+#[tokio::test]
+async fn a_decision_that_is_not_sure_enough_waits_for_a_person() {
+    let host = Host::new().await;
+    let doubts = json!({ "mockConfidence": 0.5, "mockPendingDecision": next(&["helps"]) });
+    let mut unsure = next(&["helps"]);
+    unsure["confidence"] = json!(0.3);
+    host.put(&[
+        supervised("doubts", doubts, json!({})),
+        supervised("guesses", json!({ "decisions": [unsure] }), json!({})),
+        gives("helps", "x", "y"),
+    ])
+    .await;
+    let waits = |snapshot: &Value| snapshot["status"] == "waiting-approval";
+
+    let run = host.create(&json!({ "workflowId": "doubts" })).await;
+    let snapshot = host.until(&run, waits).await;
+    assert_eq!(snapshot["currentNodeId"], "boss");
+    assert_eq!(snapshot["interrupt"]["kind"], "low-confidence");
+    let seen = types(&host, &run).await;
+    assert!(!seen.contains(&"runOrchestrator.decided".to_owned()));
+    let suspended = host.events(&run).await.pop().unwrap();
+    let payload = &suspended["payload"];
+    assert_eq!(payload["reason"], "low-confidence");
+    assert_eq!(payload["agentId"], "core.tests.boss");
+    assert_eq!(
+        (&payload["threshold"], &payload["observed"]),
+        (&json!(0.7), &json!(0.5))
+    );
+    // The pending decision would be taken again in every round.
+    let other = json!({ "decision": { "kind": "terminate" } });
+    host.answer(&run, other).await;
+    host.engine.settled(&run.as_str().into()).await.unwrap();
+    assert_eq!(host.snapshot(&run).await["status"], "completed");
+
+    let run = host.create(&json!({ "workflowId": "guesses" })).await;
+    let snapshot = host.until(&run, waits).await;
+    assert_eq!(snapshot["currentNodeId"], "go");
+    assert_eq!(snapshot["childRuns"], Value::Null, "no worker runs");
+    let seen = types(&host, &run).await;
+    assert!(seen.contains(&"core.workflowChain.confidence-escalated".to_owned()));
+    host.answer(&run, json!({ "action": "accept" })).await;
+    host.engine.settled(&run.as_str().into()).await.unwrap();
+    let snapshot = host.snapshot(&run).await;
+    assert_eq!(snapshot["status"], "completed", "{snapshot}");
+    assert_eq!(snapshot["childRuns"][0]["status"], "completed");
+}

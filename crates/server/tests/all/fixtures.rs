@@ -1,0 +1,401 @@
+//! The protocol's own workflow definitions, where they are at hand: all of them load, and those
+//! of the families that this host has behave as they are described.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use kernel::audit::Actor;
+use runtime::definitions::shared_tenant;
+use serde_json::{Value, json};
+
+use crate::host::Host;
+
+/// The folder of outside data: not part of the project, for checking only.
+fn folder() -> Option<PathBuf> {
+    let shared = match std::env::var_os("RUNWRIGHT_SHARED") {
+        Some(shared) => PathBuf::from(shared),
+        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
+    };
+    let folder = shared.join("workflows/openwop");
+    folder.is_dir().then_some(folder)
+}
+
+/// A host with every definition; `None`, with a named skip, where there are none.
+async fn host(test: &str) -> Option<Host> {
+    let Some(folder) = folder() else {
+        testkit::skip(test, "there is no folder of OpenWOP workflows");
+        return None;
+    };
+    let host = Host::new().await;
+    for document in read(&folder).into_values() {
+        let (tenant, by) = (shared_tenant(), Actor::operator());
+        let put = host
+            .engine
+            .door()
+            .register(&tenant, document.as_bytes(), &by);
+        put.await.expect("every definition loads");
+    }
+    Some(host)
+}
+
+fn read(folder: &PathBuf) -> BTreeMap<String, String> {
+    let entries = std::fs::read_dir(folder).expect("a folder");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    paths
+        .filter(|path| path.extension().is_some_and(|end| end == "json"))
+        .map(|path| {
+            let name = path.file_stem().expect("a name").to_string_lossy();
+            let text = std::fs::read_to_string(&path).expect("readable");
+            (name.into_owned(), text)
+        })
+        .collect()
+}
+
+async fn ran(host: &Host, workflow: &str, more: Value) -> Value {
+    let mut order = more;
+    order["workflowId"] = json!(workflow);
+    let run = host.completed(&order).await;
+    host.snapshot(&run).await
+}
+
+async fn completes(host: &Host, workflow: &str, more: Value) -> Value {
+    let snapshot = ran(host, workflow, more).await;
+    assert_eq!(snapshot["status"], "completed", "{workflow}: {snapshot}");
+    snapshot
+}
+
+async fn kinds(host: &Host, snapshot: &Value) -> Vec<String> {
+    let events = host.events(snapshot["runId"].as_str().unwrap()).await;
+    let kind = |event: &Value| event["type"].as_str().unwrap().to_owned();
+    events.iter().map(kind).collect()
+}
+
+async fn child(host: &Host, snapshot: &Value, workflow: &str) -> Value {
+    let children = snapshot["childRuns"].as_array().unwrap();
+    let found = children
+        .iter()
+        .find(|child| child["workflowId"] == workflow);
+    let found = found.unwrap_or_else(|| panic!("no {workflow} in {snapshot}"));
+    host.snapshot(found["runId"].as_str().unwrap()).await
+}
+
+#[tokio::test]
+async fn every_definition_loads_and_is_shown_as_it_is() {
+    let test = "every_definition_loads_and_is_shown_as_it_is";
+    let Some(host) = host(test).await else { return };
+    let folder = folder().expect("it was there");
+    let mut refused = Vec::new();
+    for (name, document) in read(&folder) {
+        let document: Value = serde_json::from_str(&document).expect("JSON");
+        assert_eq!(document["id"], name.as_str());
+        let shown = host.get(&format!("/v1/workflows/{name}")).await;
+        assert_eq!(shown.json(), document, "{name}");
+        // What cannot run is refused when a run is asked for, and says which node it is.
+        let known = kernel::definition::Plan::from_json(
+            &document,
+            &runtime::nodes::Registry::standard(),
+            kernel::definition::UnknownTypes::Refuse,
+        );
+        if known.is_err() {
+            let answer = host.post("/v1/runs", &json!({ "workflowId": name })).await;
+            assert_eq!(answer.refusal(400), "capability_required", "{name}");
+            refused.push(name);
+        }
+    }
+    assert!(!refused.is_empty(), "some families are not this host's");
+    println!("refused for want of a node type: {}", refused.join(" "));
+}
+
+#[tokio::test]
+async fn plain_workflows() {
+    let Some(host) = host("plain_workflows").await else {
+        return;
+    };
+    completes(&host, "conformance-noop", json!({})).await;
+    completes(&host, "conformance-version-fold", json!({})).await;
+    let payload = json!({ "text": "ü", "list": [1, null, { "deep": true }], "n": 1.5 });
+    let inputs = json!({ "inputs": { "payload": payload } });
+    let echoed = completes(&host, "conformance-identity", inputs).await;
+    assert_eq!(echoed["variables"]["payload"], payload);
+    let missing = json!({ "workflowId": "conformance-identity" });
+    let answer = host.post("/v1/runs", &missing).await;
+    assert_eq!(answer.refusal(400), "validation_error");
+    let brief = json!({ "inputs": { "delayMs": 5 } });
+    completes(&host, "conformance-delay", brief).await;
+    let nonce = json!({ "inputs": { "nonce": "n" } });
+    completes(&host, "conformance-idempotent", nonce).await;
+
+    let failed = ran(&host, "conformance-failure", json!({})).await;
+    assert_eq!(failed["status"], "failed");
+    assert!(failed["error"]["code"].is_string() && failed["error"]["message"].is_string());
+    let seen = kinds(&host, &failed).await;
+    assert_eq!(seen[2..], ["node.failed", "run.failed"]);
+
+    let chain = completes(&host, "conformance-multi-node", json!({})).await;
+    let events = host.events(chain["runId"].as_str().unwrap()).await;
+    let nodes = events
+        .iter()
+        .filter(|event| event["type"] == "node.completed");
+    let order: Vec<&str> = nodes
+        .map(|event| event["nodeId"].as_str().unwrap())
+        .collect();
+    assert_eq!(order, ["a", "b", "c"]);
+
+    let lacking = ran(&host, "conformance-capability-missing", json!({})).await;
+    assert_eq!(lacking["error"]["code"], "capability_not_provided");
+    let message = lacking["error"]["message"].as_str().unwrap();
+    assert!(message.contains("conformance.never-provided"), "{message}");
+}
+
+#[tokio::test]
+async fn caps_settings_and_cancelling() {
+    let Some(host) = host("caps_settings_and_cancelling").await else {
+        return;
+    };
+    let bound = json!({ "configurable": { "recursionLimit": 3 } });
+    let capped = ran(&host, "conformance-cap-breach", bound).await;
+    assert_eq!(capped["error"]["code"], "recursion_limit_exceeded");
+    let seen = kinds(&host, &capped).await;
+    assert_eq!(
+        seen.iter().filter(|kind| *kind == "node.started").count(),
+        3
+    );
+    completes(&host, "conformance-cap-breach", json!({})).await;
+
+    let brief = json!({ "configurable": { "runTimeoutMs": 50 } });
+    let late = ran(&host, "conformance-run-duration-breach", brief).await;
+    assert_eq!(late["error"]["code"], "run_timeout");
+
+    for (configurable, status) in [
+        (json!({ "recursionLimit": 5, "tags": ["x"] }), 201),
+        (json!({ "recursionLimit": 0 }), 400),
+        (json!({ "unknown": 1 }), 400),
+    ] {
+        let order = json!({
+            "workflowId": "conformance-configurable-schema", "configurable": configurable,
+        });
+        let answer = host.post("/v1/runs", &order).await;
+        assert_eq!(answer.status, status, "{}", answer.json());
+    }
+
+    let run = host
+        .create(&json!({ "workflowId": "conformance-cancellable" }))
+        .await;
+    let waits = |snapshot: &Value| snapshot["nodeStates"]["wait"]["status"] == "running";
+    host.until(&run, waits).await;
+    host.post(&format!("/v1/runs/{run}/cancel"), &json!({}))
+        .await;
+    host.engine.settled(&run.as_str().into()).await.unwrap();
+    assert_eq!(host.snapshot(&run).await["status"], "cancelled");
+}
+
+#[tokio::test]
+async fn channels() {
+    let Some(host) = host("channels").await else {
+        return;
+    };
+    let kept = completes(&host, "conformance-channel-ttl", json!({})).await;
+    let entries = kept["variables"]["events"].as_array().unwrap();
+    assert_eq!(entries.len(), 1, "{kept}");
+    assert_eq!(entries[0]["value"], "d");
+    assert!(entries[0]["_ts"].is_i64());
+    let said = completes(&host, "conformance-message-reducer", json!({})).await;
+    assert_eq!(said["channels"]["messages"].as_array().unwrap().len(), 1);
+    let seen = kinds(&host, &said).await;
+    assert_eq!(
+        seen.iter()
+            .filter(|kind| *kind == "channel.written")
+            .count(),
+        2
+    );
+}
+
+#[tokio::test]
+async fn sub_workflows() {
+    let Some(host) = host("sub_workflows").await else {
+        return;
+    };
+    let parent = completes(&host, "conformance-subworkflow-parent", json!({})).await;
+    assert_eq!(parent["variables"]["childOutcome"], "child-completed");
+    let started = child(&host, &parent, "conformance-subworkflow-child").await;
+    assert_eq!(started["parentRunId"], parent["runId"]);
+    assert_eq!(started["parentNodeId"], "subwf-call");
+
+    for (workflow, received) in [
+        ("conformance-subworkflow-input-mapping", json!("prd-1")),
+        (
+            "conformance-subworkflow-input-mapping-no-default",
+            Value::Null,
+        ),
+    ] {
+        let parent = completes(&host, workflow, json!({})).await;
+        let mapped = child(
+            &host,
+            &parent,
+            "conformance-subworkflow-input-mapping-child",
+        )
+        .await;
+        assert_eq!(mapped["inputs"]["receivedPrdId"], received, "{workflow}");
+        assert_eq!(mapped["variables"]["receivedPrdId"], received, "{workflow}");
+    }
+
+    let waits = |snapshot: &Value| snapshot["status"] == "waiting-approval";
+    let order = json!({ "workflowId": "conformance-subworkflow-mid-run-mutation" });
+    let run = host.create(&order).await;
+    let waiting = host.until(&run, waits).await;
+    let asking = child(
+        &host,
+        &waiting,
+        "conformance-subworkflow-mid-run-mutation-child",
+    )
+    .await;
+    host.answer(
+        asking["runId"].as_str().unwrap(),
+        json!({ "action": "accept" }),
+    )
+    .await;
+    host.engine.settled(&run.as_str().into()).await.unwrap();
+    let ended = child(
+        &host,
+        &waiting,
+        "conformance-subworkflow-mid-run-mutation-child",
+    )
+    .await;
+    assert_eq!(ended["variables"]["receivedPrdId"], "seeded-id");
+
+    let order = json!({ "workflowId": "conformance-interrupt-parent-child-cancel" });
+    let run = host.create(&order).await;
+    let waiting = host.until(&run, waits).await;
+    host.post(&format!("/v1/runs/{run}/cancel"), &json!({}))
+        .await;
+    host.engine.settled(&run.as_str().into()).await.unwrap();
+    let cancelled = child(
+        &host,
+        &waiting,
+        "conformance-interrupt-parent-child-cancel-child",
+    )
+    .await;
+    assert_eq!(cancelled["status"], "cancelled");
+    let last = host
+        .events(cancelled["runId"].as_str().unwrap())
+        .await
+        .pop();
+    let payload = last.unwrap()["payload"].clone();
+    assert_eq!(payload["reason"], "parent-cancelled");
+    assert_eq!(payload["parentRunId"], run.as_str());
+}
+
+#[tokio::test]
+async fn orchestrators() {
+    let Some(host) = host("orchestrators").await else {
+        return;
+    };
+    let run = completes(&host, "conformance-orchestrator-dispatch", json!({})).await;
+    assert_eq!(
+        run["runOrchestrator"]["agentId"],
+        "core.conformance.supervisor"
+    );
+    assert_eq!(run["childRuns"][0]["workflowId"], "conformance-noop");
+    let seen = kinds(&host, &run).await;
+    let decided = |seen: &[String]| {
+        let decided = seen
+            .iter()
+            .filter(|kind| *kind == "runOrchestrator.decided");
+        decided.count()
+    };
+    assert_eq!(decided(&seen), 2);
+
+    let run = completes(&host, "conformance-orchestrator-terminate", json!({})).await;
+    assert_eq!(decided(&kinds(&host, &run).await), 1);
+    assert_eq!(run["childRuns"], Value::Null);
+
+    completes(&host, "conformance-dispatch-loop", json!({})).await;
+
+    for (workflow, decisions) in [
+        ("conformance-orchestrator-low-confidence", 0),
+        ("conformance-multi-agent-confidence-escalation", 1),
+    ] {
+        let id = host.create(&json!({ "workflowId": workflow })).await;
+        let is_asked = |snapshot: &Value| snapshot["status"] == "waiting-approval";
+        let run = host.until(&id, is_asked).await;
+        assert_eq!(decided(&kinds(&host, &run).await), decisions, "{workflow}");
+        assert_eq!(run["childRuns"], Value::Null, "{workflow}");
+        let suspended = host.events(&id).await.pop().unwrap();
+        assert_eq!(suspended["type"], "node.suspended");
+        assert_eq!(suspended["payload"]["reason"], "low-confidence");
+    }
+
+    let run = completes(&host, "conformance-multi-agent-handoff", json!({})).await;
+    assert_eq!(run["variables"]["parentResult"], "handoff-complete");
+    let events = host.events(run["runId"].as_str().unwrap()).await;
+    let phases: Vec<&str> = events
+        .iter()
+        .filter_map(|event| event["payload"]["phase"].as_str())
+        .collect();
+    assert_eq!(
+        phases,
+        [
+            "dispatch.began",
+            "dispatch.succeeded",
+            "child.completed",
+            "output.harvested"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn dispatch_mappings() {
+    let Some(host) = host("dispatch_mappings").await else {
+        return;
+    };
+    for (workflow, greeting) in [
+        ("conformance-dispatch-input-mapping", json!("Alice")),
+        ("conformance-dispatch-input-mapping-no-default", Value::Null),
+    ] {
+        let run = completes(&host, workflow, json!({})).await;
+        let mapped = child(&host, &run, "conformance-dispatch-input-mapping-child").await;
+        let given = mapped["inputs"].as_object().unwrap();
+        assert_eq!(given.get("childGreeting"), Some(&greeting), "{workflow}");
+    }
+    let run = completes(&host, "conformance-dispatch-output-mapping", json!({})).await;
+    assert_eq!(run["variables"]["parentResult"], "done");
+
+    let (a, b) = (
+        "conformance-dispatch-cross-worker-handoff-child-a",
+        "conformance-dispatch-cross-worker-handoff-child-b",
+    );
+    let run = completes(
+        &host,
+        "conformance-dispatch-cross-worker-handoff",
+        json!({}),
+    )
+    .await;
+    assert_eq!(child(&host, &run, b).await["inputs"]["input"], "hello");
+    let run = completes(&host, "conformance-dispatch-per-worker-override", json!({})).await;
+    assert_eq!(
+        child(&host, &run, a).await["inputs"]["input"],
+        "default-x-value"
+    );
+    assert_eq!(
+        child(&host, &run, b).await["inputs"]["input"],
+        "shared-value"
+    );
+
+    let failed = ran(
+        &host,
+        "conformance-dispatch-deterministic-fail-child",
+        json!({}),
+    )
+    .await;
+    assert_eq!(failed["error"]["code"], "hvmap_1b_failed_fixture");
+}
+
+#[tokio::test]
+async fn agents() {
+    let Some(host) = host("agents").await else {
+        return;
+    };
+    let run = completes(&host, "conformance-agent-identity", json!({})).await;
+    let agent = json!({ "agentId": "core.conformance.identity-agent", "modelClass": "chat" });
+    assert_eq!(run["agent"], agent);
+}
