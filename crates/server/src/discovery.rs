@@ -156,6 +156,13 @@ fn families(limits: &Limits) -> Map<String, Value> {
             "signatureAlgorithms": SIGNATURES,
             "secretRotation": { "overlapSeconds": OVERLAP_MS / 1_000 },
         },
+        "agents": {
+            "supported": true,
+            "orchestrator": true,
+            "dispatch": true,
+            "dispatchMapping": true,
+        },
+        "multiAgent": { "executionModel": { "supported": true, "version": 1 } },
         "idempotency": { "crossRegion": "single-region" },
     });
     match document {

@@ -176,7 +176,9 @@ impl Picture {
                 kind: kind(node.kind),
                 disabled: node.disabled,
                 progress: run.map(|run| {
-                    progress(ix).map_or(Progress::NONE, |state| Progress::of(run, state))
+                    progress(ix).map_or(Progress::NONE, |state| {
+                        Progress::of(run, plan.node(ix), state)
+                    })
                 }),
                 within: own.or(outer),
             }
@@ -190,8 +192,13 @@ impl Picture {
             flow: progress(edge.source).map_or(Flow::Open, |source| {
                 match plan.node(edge.source).body.as_ref() {
                     // A head says of its last visit only whether a round began.
-                    Some(body) if body.starts.contains(&EdgeIx(position)) => began(source),
-                    Some(body) if body.exits.contains(&EdgeIx(position)) && is_in_round(source) => {
+                    Some(body) if body.starts.contains(&EdgeIx(position)) => {
+                        began(plan.node(edge.source), source)
+                    }
+                    Some(body)
+                        if body.exits.contains(&EdgeIx(position))
+                            && is_in_round(plan.node(edge.source), source) =>
+                    {
                         Flow::Open
                     }
                     _ => flow(edge, position, source),
@@ -221,8 +228,8 @@ impl Progress {
         took_ms: None,
     };
 
-    fn of(run: &Run, node: &NodeRun) -> Self {
-        let state = if is_in_round(node) && !run.is_settled() {
+    fn of(run: &Run, planned: &PlanNode, node: &NodeRun) -> Self {
+        let state = if is_in_round(planned, node) && !run.is_settled() {
             State::Running
         } else {
             State::of(&node.status)
@@ -241,14 +248,17 @@ impl Progress {
 }
 
 /// Whether a loop's head has begun a round and will be entered again.
-fn is_in_round(node: &NodeRun) -> bool {
-    matches!(&node.status, NodeStatus::Completed { port, .. } if port.as_deref() == Some("body"))
+fn is_in_round(head: &PlanNode, node: &NodeRun) -> bool {
+    match &node.status {
+        NodeStatus::Completed { port, .. } => head.begins_round(port.as_deref()),
+        _ => false,
+    }
 }
 
 /// Whether a loop's head ever began a round.
-fn began(head: &NodeRun) -> Flow {
+fn began(planned: &PlanNode, head: &NodeRun) -> Flow {
     match &head.status {
-        _ if head.visit > 0 || is_in_round(head) => Flow::Taken,
+        _ if head.visit > 0 || is_in_round(planned, head) => Flow::Taken,
         status if status.is_settled() => Flow::Declined,
         _ => Flow::Open,
     }
