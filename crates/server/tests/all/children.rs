@@ -30,12 +30,6 @@ fn asks(id: &str) -> Value {
     chain(id, &[gate])
 }
 
-async fn types(host: &Host, run: &str) -> Vec<String> {
-    let events = host.events(run).await;
-    let of = |event: &Value| event["type"].as_str().unwrap().to_owned();
-    events.iter().map(of).collect()
-}
-
 #[tokio::test]
 async fn workers_run_as_children_and_what_they_give_is_seen_by_the_next() {
     let host = Host::new().await;
@@ -76,7 +70,7 @@ async fn workers_run_as_children_and_what_they_give_is_seen_by_the_next() {
         "no default stands for null"
     );
 
-    let seen = types(&host, &run).await;
+    let seen = host.types(&run).await;
     let shown: Vec<&str> = seen.iter().map(String::as_str).collect();
     let round = [
         "run.started",
@@ -151,7 +145,7 @@ async fn a_worker_that_fails_or_is_cancelled_is_not_harvested() {
 
     let run = host.create(&json!({ "workflowId": "slow" })).await;
     let snapshot = host
-        .until(&run, |snapshot| snapshot["status"] == "waiting-approval")
+        .shows(&run, |snapshot| snapshot["status"] == "waiting-approval")
         .await;
     let child = snapshot["childRuns"][0]["runId"].as_str().unwrap();
     let cancelled = host
@@ -178,7 +172,7 @@ async fn a_parent_shows_what_its_child_waits_for_and_a_cancel_reaches_both() {
     .await;
     let run = host.create(&json!({ "workflowId": "above" })).await;
     let waits = |snapshot: &Value| snapshot["status"] == "waiting-approval";
-    let snapshot = host.until(&run, waits).await;
+    let snapshot = host.shows(&run, waits).await;
     assert_eq!(snapshot["currentNodeId"], "call");
     assert_eq!(snapshot["childRuns"][0]["status"], "waiting-approval");
     let middle = snapshot["childRuns"][0]["runId"].as_str().unwrap();
@@ -241,12 +235,12 @@ async fn a_mapping_is_evaluated_once_and_an_answer_lets_parent_and_child_go_on()
     host.put(&[parent, holds]).await;
     let run = host.create(&json!({ "workflowId": "parent" })).await;
     let snapshot = host
-        .until(&run, |snapshot| {
+        .shows(&run, |snapshot| {
             snapshot["variables"]["current"] == "new" && snapshot["status"] == "waiting-approval"
         })
         .await;
     let child = snapshot["childRuns"][0]["runId"].as_str().unwrap();
-    host.answer(child, json!({ "action": "accept" })).await;
+    host.settle(child, json!({ "action": "accept" })).await;
     host.engine.settled(&run.as_str().into()).await.unwrap();
     assert_eq!(host.snapshot(child).await["variables"]["id"], "seeded");
     assert_eq!(host.snapshot(&run).await["variables"]["got"], "seeded");
@@ -285,10 +279,10 @@ async fn a_decision_that_is_not_sure_enough_waits_for_a_person() {
     let waits = |snapshot: &Value| snapshot["status"] == "waiting-approval";
 
     let run = host.create(&json!({ "workflowId": "doubts" })).await;
-    let snapshot = host.until(&run, waits).await;
+    let snapshot = host.shows(&run, waits).await;
     assert_eq!(snapshot["currentNodeId"], "boss");
     assert_eq!(snapshot["interrupt"]["kind"], "low-confidence");
-    let seen = types(&host, &run).await;
+    let seen = host.types(&run).await;
     assert!(!seen.contains(&"runOrchestrator.decided".to_owned()));
     let suspended = host.events(&run).await.pop().unwrap();
     let payload = &suspended["payload"];
@@ -300,17 +294,17 @@ async fn a_decision_that_is_not_sure_enough_waits_for_a_person() {
     );
     // The pending decision would be taken again in every round.
     let other = json!({ "decision": { "kind": "terminate" } });
-    host.answer(&run, other).await;
+    host.settle(&run, other).await;
     host.engine.settled(&run.as_str().into()).await.unwrap();
     assert_eq!(host.snapshot(&run).await["status"], "completed");
 
     let run = host.create(&json!({ "workflowId": "guesses" })).await;
-    let snapshot = host.until(&run, waits).await;
+    let snapshot = host.shows(&run, waits).await;
     assert_eq!(snapshot["currentNodeId"], "go");
     assert_eq!(snapshot["childRuns"], Value::Null, "no worker runs");
-    let seen = types(&host, &run).await;
+    let seen = host.types(&run).await;
     assert!(seen.contains(&"core.workflowChain.confidence-escalated".to_owned()));
-    host.answer(&run, json!({ "action": "accept" })).await;
+    host.settle(&run, json!({ "action": "accept" })).await;
     host.engine.settled(&run.as_str().into()).await.unwrap();
     let snapshot = host.snapshot(&run).await;
     assert_eq!(snapshot["status"], "completed", "{snapshot}");

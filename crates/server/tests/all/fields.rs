@@ -49,11 +49,11 @@ async fn current_node_id_is_the_node_of_the_oldest_open_interrupt() {
     host.put(&[both]).await;
     let run = host.create(&json!({ "workflowId": "both" })).await;
     let is_asked = |snapshot: &Value| snapshot["interrupts"].as_array().map(Vec::len) == Some(2);
-    let snapshot = host.until(&run, is_asked).await;
+    let snapshot = host.shows(&run, is_asked).await;
     assert_eq!(snapshot["currentNodeId"], "first");
-    host.answer(&run, json!({ "action": "accept" })).await;
+    host.settle(&run, json!({ "action": "accept" })).await;
     assert_eq!(host.snapshot(&run).await["currentNodeId"], "second");
-    host.answer(&run, json!({ "action": "accept" })).await;
+    host.settle(&run, json!({ "action": "accept" })).await;
     host.engine.settled(&run.as_str().into()).await.unwrap();
     assert_eq!(host.snapshot(&run).await["currentNodeId"], Value::Null);
 }
@@ -92,7 +92,7 @@ async fn agent_is_whoever_has_the_work() {
             let children = snapshot["childRuns"].as_array().map_or(0, Vec::len);
             children == round + 1 && snapshot["status"] == "waiting-approval"
         };
-        let snapshot = host.until(&run, has_asked).await;
+        let snapshot = host.shows(&run, has_asked).await;
         assert_eq!(
             snapshot["agent"],
             json!({ "agentId": format!("host:{worker}") })
@@ -101,7 +101,7 @@ async fn agent_is_whoever_has_the_work() {
         let children = snapshot["childRuns"].as_array().unwrap();
         let asking = children.iter().find(|child| child["workflowId"] == worker);
         let child = asking.unwrap()["runId"].as_str().unwrap();
-        host.answer(child, json!({ "action": "accept" })).await;
+        host.settle(child, json!({ "action": "accept" })).await;
     }
     host.engine.settled(&run.as_str().into()).await.unwrap();
     assert_eq!(

@@ -64,12 +64,6 @@ async fn completes(host: &Host, workflow: &str, more: Value) -> Value {
     snapshot
 }
 
-async fn kinds(host: &Host, snapshot: &Value) -> Vec<String> {
-    let events = host.events(snapshot["runId"].as_str().unwrap()).await;
-    let kind = |event: &Value| event["type"].as_str().unwrap().to_owned();
-    events.iter().map(kind).collect()
-}
-
 async fn child(host: &Host, snapshot: &Value, workflow: &str) -> Value {
     let children = snapshot["childRuns"].as_array().unwrap();
     let found = children
@@ -128,7 +122,7 @@ async fn plain_workflows() {
     let failed = ran(&host, "conformance-failure", json!({})).await;
     assert_eq!(failed["status"], "failed");
     assert!(failed["error"]["code"].is_string() && failed["error"]["message"].is_string());
-    let seen = kinds(&host, &failed).await;
+    let seen = host.types(failed["runId"].as_str().unwrap()).await;
     assert_eq!(seen[2..], ["node.failed", "run.failed"]);
 
     let chain = completes(&host, "conformance-multi-node", json!({})).await;
@@ -155,7 +149,7 @@ async fn caps_settings_and_cancelling() {
     let bound = json!({ "configurable": { "recursionLimit": 3 } });
     let capped = ran(&host, "conformance-cap-breach", bound).await;
     assert_eq!(capped["error"]["code"], "recursion_limit_exceeded");
-    let seen = kinds(&host, &capped).await;
+    let seen = host.types(capped["runId"].as_str().unwrap()).await;
     assert_eq!(
         seen.iter().filter(|kind| *kind == "node.started").count(),
         3
@@ -182,7 +176,7 @@ async fn caps_settings_and_cancelling() {
         .create(&json!({ "workflowId": "conformance-cancellable" }))
         .await;
     let waits = |snapshot: &Value| snapshot["nodeStates"]["wait"]["status"] == "running";
-    host.until(&run, waits).await;
+    host.shows(&run, waits).await;
     host.post(&format!("/v1/runs/{run}/cancel"), &json!({}))
         .await;
     host.engine.settled(&run.as_str().into()).await.unwrap();
@@ -201,7 +195,7 @@ async fn channels() {
     assert!(entries[0]["_ts"].is_i64());
     let said = completes(&host, "conformance-message-reducer", json!({})).await;
     assert_eq!(said["channels"]["messages"].as_array().unwrap().len(), 1);
-    let seen = kinds(&host, &said).await;
+    let seen = host.types(said["runId"].as_str().unwrap()).await;
     assert_eq!(
         seen.iter()
             .filter(|kind| *kind == "channel.written")
@@ -242,14 +236,14 @@ async fn sub_workflows() {
     let waits = |snapshot: &Value| snapshot["status"] == "waiting-approval";
     let order = json!({ "workflowId": "conformance-subworkflow-mid-run-mutation" });
     let run = host.create(&order).await;
-    let waiting = host.until(&run, waits).await;
+    let waiting = host.shows(&run, waits).await;
     let asking = child(
         &host,
         &waiting,
         "conformance-subworkflow-mid-run-mutation-child",
     )
     .await;
-    host.answer(
+    host.settle(
         asking["runId"].as_str().unwrap(),
         json!({ "action": "accept" }),
     )
@@ -265,7 +259,7 @@ async fn sub_workflows() {
 
     let order = json!({ "workflowId": "conformance-interrupt-parent-child-cancel" });
     let run = host.create(&order).await;
-    let waiting = host.until(&run, waits).await;
+    let waiting = host.shows(&run, waits).await;
     host.post(&format!("/v1/runs/{run}/cancel"), &json!({}))
         .await;
     host.engine.settled(&run.as_str().into()).await.unwrap();
@@ -296,7 +290,7 @@ async fn orchestrators() {
         "core.conformance.supervisor"
     );
     assert_eq!(run["childRuns"][0]["workflowId"], "conformance-noop");
-    let seen = kinds(&host, &run).await;
+    let seen = host.types(run["runId"].as_str().unwrap()).await;
     let decided = |seen: &[String]| {
         let decided = seen
             .iter()
@@ -306,7 +300,10 @@ async fn orchestrators() {
     assert_eq!(decided(&seen), 2);
 
     let run = completes(&host, "conformance-orchestrator-terminate", json!({})).await;
-    assert_eq!(decided(&kinds(&host, &run).await), 1);
+    assert_eq!(
+        decided(&host.types(run["runId"].as_str().unwrap()).await),
+        1
+    );
     assert_eq!(run["childRuns"], Value::Null);
 
     completes(&host, "conformance-dispatch-loop", json!({})).await;
@@ -317,8 +314,12 @@ async fn orchestrators() {
     ] {
         let id = host.create(&json!({ "workflowId": workflow })).await;
         let is_asked = |snapshot: &Value| snapshot["status"] == "waiting-approval";
-        let run = host.until(&id, is_asked).await;
-        assert_eq!(decided(&kinds(&host, &run).await), decisions, "{workflow}");
+        let run = host.shows(&id, is_asked).await;
+        assert_eq!(
+            decided(&host.types(run["runId"].as_str().unwrap()).await),
+            decisions,
+            "{workflow}"
+        );
         assert_eq!(run["childRuns"], Value::Null, "{workflow}");
         let suspended = host.events(&id).await.pop().unwrap();
         assert_eq!(suspended["type"], "node.suspended");

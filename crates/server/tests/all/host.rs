@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use kernel::audit::Actor;
 use kernel::ids::TenantId;
-use kernel::run::Command;
 use runtime::access::{ApiKeys, AuthOptions, Authenticator, NewKey, Scopes};
 use runtime::api::Api;
 use runtime::definitions::shared_tenant;
@@ -167,19 +166,12 @@ impl Host {
         self.get(&format!("/v1/runs/{run}")).await.json()
     }
 
-    /// Every event of a run so far.
-    pub(crate) async fn events(&self, run: &str) -> Vec<Value> {
-        let answer = self.get(&format!("/v1/runs/{run}/events/poll")).await;
-        let events = answer.json()["events"].as_array().cloned();
-        events.expect("a list of events")
-    }
-
     /// Waits, event by event, until a run's snapshot shows something.
-    pub(crate) async fn until(&self, run: &str, shows: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn shows(&self, run: &str, what: impl Fn(&Value) -> bool) -> Value {
         loop {
             let next = self.events(run).await.len();
             let snapshot = self.snapshot(run).await;
-            if shows(&snapshot) {
+            if what(&snapshot) {
                 return snapshot;
             }
             assert_eq!(snapshot.get("completedAt"), None, "too late: {snapshot}");
@@ -190,17 +182,12 @@ impl Host {
         }
     }
 
-    /// Answers the oldest question of a run.
-    pub(crate) async fn answer(&self, run: &str, value: Value) {
+    /// Answers the oldest question of a run, whichever node asks it.
+    pub(crate) async fn settle(&self, run: &str, value: Value) {
         let snapshot = self.snapshot(run).await;
-        let interrupt = snapshot["interrupt"]["interruptId"].as_str();
-        let resolve = Command::Resolve {
-            interrupt: interrupt.expect("a question").into(),
-            value,
-            by: Some("somebody".into()),
-        };
-        let answered = self.engine.command(&run.into(), resolve.into()).await;
-        answered.expect("an answer that fits");
+        let node = snapshot["interrupt"]["nodeId"].as_str();
+        let answer = self.answer(run, node.expect("a question"), value).await;
+        assert_eq!(answer.status, 200, "{}", answer.json());
     }
 
     /// Drains, and waits until nothing is served any more.
