@@ -188,14 +188,14 @@ async fn a_parent_shows_what_its_child_waits_for_and_a_cancel_reaches_both() {
         "cancelling",
         "its children run yet"
     );
-    for id in [&run, middle, child] {
-        host.engine.settled(&(*id).into()).await.unwrap();
+    for id in [run.as_str(), middle, child] {
+        host.engine.settled(&id.into()).await.unwrap();
         let snapshot = host.snapshot(id).await;
         assert_eq!(snapshot["status"], "cancelled", "{snapshot}");
         let last = host.events(id).await.pop().unwrap();
         assert_eq!(last["type"], "run.cancelled");
         let parent = last["payload"]["parentRunId"].as_str();
-        match id == &run {
+        match id == run {
             true => assert_eq!(parent, None, "nobody cascaded here"),
             false => {
                 assert!(parent.is_some());

@@ -83,7 +83,8 @@ async fn agent_is_whoever_has_the_work() {
     // It passes from hand to hand.
     let gate = node("gate", "core.approvalGate", json!({ "title": "?" }));
     let plan = json!({ "decisions": [next(&["left"]), next(&["right"])] });
-    let (left, right) = (chain("left", &[gate.clone()]), chain("right", &[gate]));
+    let gate = std::slice::from_ref(&gate);
+    let (left, right) = (chain("left", gate), chain("right", gate));
     host.put(&[supervised("team", plan, json!({})), left, right])
         .await;
     let run = host.create(&json!({ "workflowId": "team" })).await;

@@ -97,7 +97,6 @@ async fn every_definition_loads_and_is_shown_as_it_is() {
         }
     }
     assert!(!refused.is_empty(), "some families are not this host's");
-    println!("refused for want of a node type: {}", refused.join(" "));
 }
 
 #[tokio::test]

@@ -21,8 +21,8 @@ mod turn;
 
 use async_trait::async_trait;
 use kernel::problem::Problem;
-use kernel::run::Outcome;
-use serde_json::Value;
+use kernel::run::{NodeError, Outcome};
+use serde_json::{Value, json};
 
 use super::{NodeContext, Repeat, Started, WorkNode};
 use config::Config;
@@ -64,14 +64,27 @@ impl WorkNode for Model {
     }
 
     fn config_schema(&self) -> Value {
-        schema::schema()
+        let mut schema = schema::schema();
+        schema["properties"]["mcp"] = json!({
+            "type": "object",
+            "description": "A tool to call instead of a model. This node calls none and fails \
+                            with capability_not_provided.",
+        });
+        schema
     }
 
     fn check(&self, config: &Value) -> Vec<Problem> {
-        config::check(config)
+        match config.get("mcp") {
+            Some(_) => Vec::new(),
+            None => config::check(config),
+        }
     }
 
     async fn run(&self, started: Started, cx: NodeContext) -> Outcome {
+        if started.config().get("mcp").is_some() {
+            let what = "this node calls no tools: the capability mcp is not provided by it";
+            return Outcome::failed(NodeError::new("capability_not_provided", what).fatal());
+        }
         tokio::select! {
             biased;
             // What was sent is dropped with its connection, by which the provider learns of it.
