@@ -18,6 +18,7 @@ mod raw_log;
 mod report;
 mod series;
 mod snapshot;
+mod template;
 
 use std::io;
 use std::path::PathBuf;
@@ -48,6 +49,7 @@ const BENCHMARKS: &[Benchmark] = &[
     snapshot::BENCHMARK,
     at_rest::BENCHMARK,
     http::BENCHMARK,
+    template::BENCHMARK,
 ];
 
 /// Measures Runwright on this machine.

@@ -3,12 +3,14 @@
 //! A [`Projection`] takes the events one after the other and says which of them changed the
 //! files. The same log always gives the same files, so that they may be deleted at any moment.
 
+mod node;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kernel::definition::{NodeKind, Plan};
 use kernel::ids::{AttemptId, NodeId, file_name, task_id};
-use kernel::run::event::{Ending, NodeError, SkipReason};
+use kernel::run::event::{Ending, SkipReason};
 use kernel::run::{Event, RunEvent};
 use kernel::stream::StreamHeader;
 use kernel::time::Timestamp;
@@ -20,6 +22,8 @@ use super::state::{
     CheckpointState, Extra, NodeState, NodeStates, NodeStatus, PlannedBatch, SessionState,
     Snapshot, Status, Used, WorkState,
 };
+pub use node::node_of;
+use node::{adopt, complete, exit_code, said};
 
 /// Under which key of a run's metadata the face keeps what a log does not say otherwise.
 pub const METADATA: &str = "play";
@@ -552,64 +556,5 @@ impl Projection {
             extra.nodes.insert(node.id.to_string(), more);
         }
         extra
-    }
-}
-
-fn adopt(state: &mut NodeState, recorded: &Recorded) {
-    match state {
-        NodeState::Work(state) => {
-            *state = WorkState {
-                status: recorded.status,
-                started_at: recorded.started_at.clone(),
-                completed_at: recorded.completed_at.clone(),
-                session_id: recorded.session_id.clone(),
-                output_path: recorded.output_path.clone(),
-                artifacts: recorded.artifacts.clone(),
-                error: recorded.error.clone(),
-                cli_task_id: None,
-            };
-        }
-        // Its snapshot is taken when the run comes to it, at once.
-        NodeState::Checkpoint(_) => {}
-    }
-}
-
-fn complete(state: &mut WorkState, outputs: &Map<String, Value>, time: String) {
-    let text = |key: &str| {
-        let text = outputs.get(key).and_then(Value::as_str);
-        text.filter(|text| !text.is_empty()).map(str::to_owned)
-    };
-    let artifacts = outputs.get("artifacts").and_then(Value::as_array);
-    let artifacts = artifacts.into_iter().flatten().filter_map(Value::as_str);
-    state.status = NodeStatus::Completed;
-    state.completed_at = Some(time);
-    state.session_id = text("session_id");
-    state.output_path = text("output_path");
-    state.artifacts = artifacts.map(str::to_owned).collect();
-    state.error = None;
-}
-
-fn said(error: &NodeError) -> String {
-    error.message.clone()
-}
-
-fn exit_code(details: Option<&Value>) -> Option<i64> {
-    details?.get("exitCode")?.as_i64()
-}
-
-/// The node an event is about, and its visit.
-pub fn node_of(body: &RunEvent) -> Option<(&NodeId, u32)> {
-    match body {
-        RunEvent::NodeStarted { node_id, visit, .. }
-        | RunEvent::AttemptRestarted { node_id, visit, .. }
-        | RunEvent::NodeCompleted { node_id, visit, .. }
-        | RunEvent::NodeFailed { node_id, visit, .. }
-        | RunEvent::NodeRetried { node_id, visit, .. }
-        | RunEvent::NodeSkipped { node_id, visit, .. }
-        | RunEvent::NodeCancelled { node_id, visit, .. }
-        | RunEvent::NodeSuspended { node_id, visit, .. }
-        | RunEvent::InterruptRequested { node_id, visit, .. } => Some((node_id, *visit)),
-        RunEvent::ProviderUsage { node_id, .. } => Some((node_id, 0)),
-        _ => None,
     }
 }

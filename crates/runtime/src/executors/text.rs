@@ -95,34 +95,36 @@ enum Piece {
 }
 
 impl Text {
-    /// Reads a text. `{{` and `}}` stand for the braces themselves.
+    /// Reads a text. Only a name in braces is a place; `{{name}}` stands for `{name}` itself, and
+    /// any other brace for itself, so that scripts may hold them.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (mut pieces, mut plain) = (Vec::new(), String::new());
         let mut rest = text;
-        while let Some(at) = rest.find(['{', '}']) {
+        while let Some(at) = rest.find('{') {
             let (before, from) = rest.split_at(at);
             plain.push_str(before);
-            if from.starts_with("{{") || from.starts_with("}}") {
-                plain.push_str(&from[..1]);
-                rest = &from[2..];
+            if let Some(name) = named(from, "{{", "}}") {
+                plain.push_str(&format!("{{{name}}}"));
+                rest = &from[name.len() + 4..];
                 continue;
             }
-            let place = from.strip_prefix('{').and_then(|from| from.split_once('}'));
-            let known = place.and_then(|(name, rest)| {
-                Some((*NAMES.iter().find(|known| **known == name)?, rest))
-            });
-            let Some((name, behind)) = known else {
+            let Some(name) = named(from, "{", "}") else {
+                plain.push('{');
+                rest = &from[1..];
+                continue;
+            };
+            let Some(known) = NAMES.iter().find(|known| **known == name) else {
                 return Err(format!(
-                    "a brace begins or ends one of {}; write {{{{ and }}}} for the characters \
-                     themselves",
+                    "there is no place {{{name}}}; there are {}. Write {{{{{name}}}}} for the \
+                     characters themselves",
                     NAMES.map(|name| format!("{{{name}}}")).join(" ")
                 ));
             };
             if !plain.is_empty() {
                 pieces.push(Piece::Plain(std::mem::take(&mut plain)));
             }
-            pieces.push(Piece::Place(name));
-            rest = behind;
+            pieces.push(Piece::Place(known));
+            rest = &from[name.len() + 2..];
         }
         plain.push_str(rest);
         if !plain.is_empty() || pieces.is_empty() {
@@ -154,6 +156,13 @@ impl Text {
         };
         self.0.iter().any(is_empty)
     }
+}
+
+/// The name at the beginning of a text, between these braces.
+fn named<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
+    let (name, _) = text.strip_prefix(open)?.split_once(close)?;
+    let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+    is_name.then_some(name)
 }
 
 /// An element of `argv`.
@@ -204,7 +213,10 @@ mod tests {
         check("", "");
         check("-p", "-p");
         check("/{executor} {args}", "/plan a {executor} \"$(x)\"\n");
-        check("{{args}} {{}}", "{args} {}");
+        check(
+            "{{args}} {{}} ${1#x} ${HOME} {} { a; }",
+            "{args} {{}} ${1#x} ${HOME} {} { a; }",
+        );
         check(
             "{cli_tool}{node}{session}{session_dir}{task_id}{result_file}",
             "geminiN-1WFR-1/sgem-1/r",
@@ -212,9 +224,10 @@ mod tests {
     }
 
     #[test]
-    fn other_braces_are_refused() {
-        for text in ["{arg}", "{", "}", "{args", "{}", "${HOME}"] {
-            assert!(Text::parse(text).is_err(), "{text}");
+    fn a_name_that_is_no_place_is_refused() {
+        for text in ["{arg}", "x {executo} y", "{{args}} {argv}"] {
+            let error = Text::parse(text).unwrap_err();
+            assert!(error.contains("{args} {executor}"), "{error}");
         }
     }
 

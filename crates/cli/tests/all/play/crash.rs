@@ -11,7 +11,7 @@ use crate::support::{Lab, Random};
 const KILLS: u64 = 3;
 
 /// Each start is noted with its key; the output is the node's name and what it was given.
-const SCRIPT: &str = "echo \"$WF_NODE_ID $WF_ATTEMPT_KEY\" >> starts; head -c 200000 /dev/urandom \
+const SCRIPT: &str = "echo \"$WF_NODE_ID $WF_ATTEMPT_KEY\" >> starts; head -c 4000000 /dev/urandom \
                       | cksum > /dev/null; echo \"out of $WF_NODE_ID after [$1]\"";
 
 /// Thirty nodes: chains, groups of three, checkpoints that go on.
@@ -68,7 +68,7 @@ fn soak_player() {
     let expected = essence(&undisturbed.state());
     let outputs = undisturbed.outputs();
     let (mut kills, mut again) = (0, 0);
-    for seed in testkit::seeds(3, 100) {
+    for seed in testkit::seeds(3, 150) {
         let survived = survive(seed, &expected, &outputs);
         kills += survived.0;
         again += survived.1;

@@ -226,3 +226,29 @@ fn a_new_template_can_be_played_as_it_is() {
         .with(2)
         .says("is there already");
 }
+
+#[test]
+fn the_example_does_what_it_says() {
+    let lab = Lab::new();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let shop = root.join("examples/shop/src").canonicalize().unwrap();
+    for file in ["code-tour.json", "runwright.toml"] {
+        std::fs::copy(
+            root.join("examples/player").join(file),
+            lab.path().join(file),
+        )
+        .unwrap();
+    }
+    let folder = format!("folder={}", shop.display());
+    lab.call(&["play", "code-tour.json", "--context", &folder])
+        .with(3);
+    lab.call(&["play", "--resume"]).with(0);
+    let state = lab.state();
+    let page = state["node_states"]["N-004"]["output_path"]
+        .as_str()
+        .unwrap();
+    let page = lab.read(page);
+    for expected in ["2 files below", "lib.rs:2", "Public items:"] {
+        assert!(page.contains(expected), "{page}");
+    }
+}

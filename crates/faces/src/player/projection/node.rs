@@ -1,0 +1,67 @@
+//! What events and other players say of a node.
+
+use kernel::ids::NodeId;
+use kernel::run::RunEvent;
+use kernel::run::event::NodeError;
+use serde_json::{Map, Value};
+
+use super::{NodeState, NodeStatus, Recorded, WorkState};
+
+pub(super) fn adopt(state: &mut NodeState, recorded: &Recorded) {
+    match state {
+        NodeState::Work(state) => {
+            *state = WorkState {
+                status: recorded.status,
+                started_at: recorded.started_at.clone(),
+                completed_at: recorded.completed_at.clone(),
+                session_id: recorded.session_id.clone(),
+                output_path: recorded.output_path.clone(),
+                artifacts: recorded.artifacts.clone(),
+                error: recorded.error.clone(),
+                cli_task_id: None,
+            };
+        }
+        // Its snapshot is taken when the run comes to it, at once.
+        NodeState::Checkpoint(_) => {}
+    }
+}
+
+pub(super) fn complete(state: &mut WorkState, outputs: &Map<String, Value>, time: String) {
+    let text = |key: &str| {
+        let text = outputs.get(key).and_then(Value::as_str);
+        text.filter(|text| !text.is_empty()).map(str::to_owned)
+    };
+    let artifacts = outputs.get("artifacts").and_then(Value::as_array);
+    let artifacts = artifacts.into_iter().flatten().filter_map(Value::as_str);
+    state.status = NodeStatus::Completed;
+    state.completed_at = Some(time);
+    state.session_id = text("session_id");
+    state.output_path = text("output_path");
+    state.artifacts = artifacts.map(str::to_owned).collect();
+    state.error = None;
+}
+
+pub(super) fn said(error: &NodeError) -> String {
+    error.message.clone()
+}
+
+pub(super) fn exit_code(details: Option<&Value>) -> Option<i64> {
+    details?.get("exitCode")?.as_i64()
+}
+
+/// The node an event is about, and its visit.
+pub fn node_of(body: &RunEvent) -> Option<(&NodeId, u32)> {
+    match body {
+        RunEvent::NodeStarted { node_id, visit, .. }
+        | RunEvent::AttemptRestarted { node_id, visit, .. }
+        | RunEvent::NodeCompleted { node_id, visit, .. }
+        | RunEvent::NodeFailed { node_id, visit, .. }
+        | RunEvent::NodeRetried { node_id, visit, .. }
+        | RunEvent::NodeSkipped { node_id, visit, .. }
+        | RunEvent::NodeCancelled { node_id, visit, .. }
+        | RunEvent::NodeSuspended { node_id, visit, .. }
+        | RunEvent::InterruptRequested { node_id, visit, .. } => Some((node_id, *visit)),
+        RunEvent::ProviderUsage { node_id, .. } => Some((node_id, 0)),
+        _ => None,
+    }
+}
