@@ -19,6 +19,7 @@ mod report;
 mod series;
 mod snapshot;
 mod template;
+mod workbench;
 
 use std::io;
 use std::path::PathBuf;
@@ -50,6 +51,7 @@ const BENCHMARKS: &[Benchmark] = &[
     at_rest::BENCHMARK,
     http::BENCHMARK,
     template::BENCHMARK,
+    workbench::BENCHMARK,
 ];
 
 /// Measures Runwright on this machine.

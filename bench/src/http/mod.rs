@@ -4,7 +4,7 @@
 //! clients share the machine with it. A client creates a run, opens its stream of events and
 //! waits for the end of it: `created to completed` includes both requests.
 
-mod client;
+pub(crate) mod client;
 mod delay;
 pub(crate) mod serving;
 

@@ -3,6 +3,7 @@
 //! - [`openwop`]: JSON of the OpenWOP protocol, one folder per major version.
 //! - [`graph`]: a workflow, or a run of it, as a picture.
 //! - [`player`]: workflow templates and the files of their sessions.
+//! - [`workbench`]: documents of browser apps, saved over the LLM Workbench REST API.
 //! - [`transcript`]: an event as one line for a terminal.
 //!
 //! **Architecture invariant:** no HTTP, no storage, no clock. Every function here is a function
@@ -15,3 +16,4 @@ pub mod openwop;
 pub mod player;
 mod record;
 pub mod transcript;
+pub mod workbench;

@@ -19,6 +19,7 @@ pub mod coordinator;
 pub mod definition;
 pub mod delivery;
 pub mod digest;
+pub mod document;
 pub mod expr;
 pub mod fork;
 pub mod ids;

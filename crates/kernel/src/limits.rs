@@ -96,3 +96,17 @@ pub const MAX_ANNOTATIONS: u64 = 1_000;
 pub const MAX_NOTE_BYTES: usize = 16 << 10;
 /// Bytes of a label in an annotation.
 pub const MAX_LABEL_BYTES: usize = 256;
+/// Bytes of a document.
+pub const MAX_DOCUMENT_BYTES: usize = 25 << 20;
+/// Saves of a document.
+pub const MAX_SAVES: usize = 100_000;
+/// Events of a run view that one save may imply; what is beyond is not shown.
+pub const MAX_IMPLIED: usize = 10_000;
+/// Bytes of an artifact's data from which on a save names it instead of holding it.
+pub const MAX_INLINE_ARTIFACT_BYTES: usize = 32 << 10;
+/// Pending gates that the index row of a document lists; the rest is counted.
+pub const MAX_LISTED_GATES: usize = 100;
+/// Bytes of a text that a document's index row repeats.
+pub const MAX_LISTED_TEXT_BYTES: usize = 512;
+/// Parents of a document that its index row names.
+pub const MAX_PARENTS: usize = 64;

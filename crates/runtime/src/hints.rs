@@ -50,6 +50,19 @@ struct WatchedRun {
     recent: Mutex<Recent>,
 }
 
+impl WatchedRun {
+    fn tell(&self, progress: Progress) {
+        // Two appends may tell of themselves in the other order; what is further stands.
+        self.progress.send_if_modified(|known| {
+            let is_further = known.next_seq < progress.next_seq;
+            if is_further {
+                *known = progress;
+            }
+            is_further
+        });
+    }
+}
+
 /// The last events of a run, without a gap.
 #[derive(Default)]
 struct Recent {
@@ -135,19 +148,22 @@ impl Hints {
             .cloned();
         let Some(watched) = watched else { return };
         watched.recent.lock().push(events, bytes);
-        let progress = Progress {
+        watched.tell(Progress {
             next_seq: run.head.next_seq,
             settled: run.is_settled(),
             status: run.status(),
-        };
-        // Two appends may tell of themselves in the other order; what is further stands.
-        watched.progress.send_if_modified(|known| {
-            let is_further = known.next_seq < progress.next_seq;
-            if is_further {
-                *known = progress;
-            }
-            is_further
         });
+    }
+
+    /// A stream that is no run has so many events.
+    pub(crate) fn grown(&self, stream: &StreamId, next_seq: Seq) {
+        let watched = self.inner.watched.lock().runs.get(stream).cloned();
+        if let Some(watched) = watched {
+            watched.tell(Progress {
+                next_seq,
+                ..Progress::default()
+            });
+        }
     }
 
     /// Follows what this process appends to a run from now on.

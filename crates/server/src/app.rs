@@ -46,6 +46,7 @@ struct Inner {
     streams: Arc<Semaphore>,
     discovery: Bytes,
     openapi: Bytes,
+    workbench_openapi: Bytes,
 }
 
 impl App {
@@ -55,7 +56,8 @@ impl App {
             discovery: discovery::document(&limits, &gate, api.engine().models(), api.audit_key())
                 .to_string()
                 .into(),
-            openapi: openapi::document(&routes::all()).to_string().into(),
+            openapi: openapi::openwop(&routes::all()).to_string().into(),
+            workbench_openapi: routes::workbench::openapi::document().to_string().into(),
             streams: Arc::new(Semaphore::new(limits.streams)),
             metrics: Metrics::default(),
             rates: Rates::of(&limits),
@@ -130,6 +132,10 @@ impl App {
 
     pub(crate) fn openapi(&self) -> Bytes {
         self.0.openapi.clone()
+    }
+
+    pub(crate) fn workbench_openapi(&self) -> Bytes {
+        self.0.workbench_openapi.clone()
     }
 }
 

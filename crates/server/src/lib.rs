@@ -34,5 +34,5 @@ mod wire;
 
 pub use app::{App, Phase, app};
 pub use auth::Gate;
-pub use limits::Limits;
+pub use limits::{Limits, Saves};
 pub use webhooks::deliver_webhooks;

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use kernel::limits::MAX_VALUE_BYTES;
+use kernel::limits::{MAX_DOCUMENT_BYTES, MAX_VALUE_BYTES};
 
 /// The bounds of a server. Every one can be met by anybody; what is refused is said so.
 #[derive(Clone, Debug)]
@@ -23,6 +23,10 @@ pub struct Limits {
     pub body_bytes: usize,
     /// Bytes of a workflow definition.
     pub definition_bytes: usize,
+    /// Bytes of a workbench document or bundle, before and after decoding.
+    pub document_bytes: usize,
+    /// Whether a save of a document that does not go on from the last one is refused.
+    pub saves: Saves,
     /// Bytes of a request's line and headers together.
     pub head_bytes: usize,
     /// Bytes of a request's address.
@@ -45,6 +49,15 @@ pub struct Limits {
     pub grace: Duration,
 }
 
+/// What becomes of a save of a document by somebody who did not know the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Saves {
+    /// It counts, and the one before is kept as a branch.
+    LastWins,
+    /// It is refused with 409.
+    Continue,
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -55,6 +68,8 @@ impl Default for Limits {
             in_flight: None,
             body_bytes: MAX_VALUE_BYTES,
             definition_bytes: 4 << 20,
+            document_bytes: MAX_DOCUMENT_BYTES,
+            saves: Saves::LastWins,
             head_bytes: 64 << 10,
             address_bytes: 16 << 10,
             headers: 100,

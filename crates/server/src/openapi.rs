@@ -7,32 +7,59 @@ use runtime::access::Action;
 use serde_json::{Map, Value, json};
 
 use crate::route::{Access, Route};
+use crate::routes::workbench;
+
+/// What a document says of a face besides its routes.
+pub(crate) struct About {
+    pub(crate) title: &'static str,
+    pub(crate) description: &'static str,
+    /// The component that describes a refusal.
+    pub(crate) error: &'static str,
+    /// The components.
+    pub(crate) schemas: Value,
+}
+
+/// The document of OpenWOP and what belongs to every server.
+pub(crate) fn openwop(routes: &[Route]) -> Value {
+    let is_ours = |route: &&Route| !route.path.starts_with(workbench::ROOT);
+    let routes: Vec<Route> = routes.iter().filter(is_ours).cloned().collect();
+    let about = About {
+        title: "Runwright",
+        description: "Runs of workflows over OpenWOP v1. Operations marked \
+                      x-runwright-extension go beyond the protocol.",
+        error: "Error",
+        schemas: schemas(),
+    };
+    document(&routes, about)
+}
 
 /// The document of these routes.
-pub(crate) fn document(routes: &[Route]) -> Value {
+pub(crate) fn document(routes: &[Route], about: About) -> Value {
     let mut paths = Map::new();
     for route in routes {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         let method = route.method.as_str().to_ascii_lowercase();
-        path[method] = operation(route);
+        path[method] = operation(route, about.error);
     }
     json!({
         "openapi": "3.1.0",
         "info": {
-            "title": "Runwright",
+            "title": about.title,
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Runs of workflows over OpenWOP v1. Operations marked \
-                            x-runwright-extension go beyond the protocol.",
+            "description": about.description,
         },
         "paths": paths,
         "components": {
-            "securitySchemes": { "bearer": { "type": "http", "scheme": "bearer" } },
-            "schemas": schemas(),
+            "securitySchemes": {
+                "bearer": { "type": "http", "scheme": "bearer" },
+                "session": { "type": "apiKey", "in": "cookie", "name": "__session" },
+            },
+            "schemas": about.schemas,
         },
     })
 }
 
-fn operation(route: &Route) -> Value {
+fn operation(route: &Route, error: &str) -> Value {
     let doc = &route.doc;
     let in_path = route.path.split('{').skip(1).map(|part| {
         let name = part.split('}').next().unwrap_or_default();
@@ -70,11 +97,11 @@ fn operation(route: &Route) -> Value {
         };
         responses.insert(status.to_string(), response);
     }
-    let error = json!({
+    let refused = json!({
         "description": "refused",
-        "content": { "application/json": { "schema": reference("Error") } },
+        "content": { "application/json": { "schema": reference(error) } },
     });
-    responses.insert("default".into(), error);
+    responses.insert("default".into(), refused);
     let mut operation = json!({
         "operationId": doc.operation,
         "summary": doc.summary,
@@ -89,7 +116,10 @@ fn operation(route: &Route) -> Value {
     match route.access {
         Access::Anyone => operation["security"] = json!([]),
         Access::May(action) => {
-            operation["security"] = json!([{ "bearer": [] }]);
+            operation["security"] = match route.path.starts_with(workbench::ROOT) {
+                true => json!([{ "bearer": [] }, { "session": [] }]),
+                false => json!([{ "bearer": [] }]),
+            };
             operation["x-runwright-scope"] = json!(scope(action));
         }
     }

@@ -24,6 +24,7 @@ use crate::idempotency;
 use crate::problem::Problem;
 use crate::reply::{Reply, refusal};
 use crate::route::{Access, Cx, Route, Table};
+use crate::routes::workbench;
 use crate::trace::{REQUEST_ID, TRACEPARENT, Trace};
 
 /// Answers a request.
@@ -37,6 +38,7 @@ pub(crate) async fn answer(
     let trace = Trace::of(request.headers());
     let method = request.method().clone();
     let encoding = Encoding::of(request.headers());
+    let face = Face::of(request.uri().path());
     let found = check_head(&app, &request).and_then(|()| find(table.as_deref(), params, &request));
     let (route, result, tenant) = match found {
         Ok((route, params)) => {
@@ -51,7 +53,10 @@ pub(crate) async fn answer(
             if problem.status.is_server_error() {
                 problem = problem.with("correlationId", trace.id());
             }
-            refusal(&problem)
+            match face {
+                Face::OpenWop => refusal(&problem),
+                Face::Workbench => workbench::refusal(&problem),
+            }
         }
     };
     let headers = response.headers_mut();
@@ -69,6 +74,22 @@ pub(crate) async fn answer(
     app.metrics().answered(path, &method, status, took);
     log(&trace, &method, path, status, tenant.as_deref(), took);
     response
+}
+
+/// Whose wire format an address belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Face {
+    OpenWop,
+    Workbench,
+}
+
+impl Face {
+    fn of(path: &str) -> Self {
+        match path.starts_with(workbench::ROOT) {
+            true => Self::Workbench,
+            false => Self::OpenWop,
+        }
+    }
 }
 
 /// The address as it was sent is not logged: it may hold anything.
@@ -176,11 +197,17 @@ async fn handle(
     app: &App,
     route: &Arc<Route>,
     params: Params,
-    request: Request,
+    mut request: Request,
     trace: &Trace,
 ) -> (Result<Reply, Problem>, Option<String>) {
     let who = match route.access {
         Access::Anyone => None,
+        Access::May(_)
+            if Face::of(request.uri().path()) == Face::Workbench
+                && let Err(problem) = workbench::admit_session(&mut request) =>
+        {
+            return (Err(problem), None);
+        }
         Access::May(_) => match app.gate().caller(request.headers()).await {
             Ok(who) => Some(who),
             Err(problem) => return (Err(problem), None),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use super::{Need, Session, Skip, python};
+use super::{Need, Session, Skip, node, python};
 use crate::project::{Listen, find_program, overhear};
 
 /// How many tests ended how.
@@ -100,6 +100,9 @@ fn run(
     let mut command = session.project.cargo(arguments);
     command.env("RUNWRIGHT_SKIPS", &ledger);
     command.envs(python::interpreters(session.project));
+    if let Some(folder) = node::folder(session.project) {
+        command.env(node::VARIABLE, folder);
+    }
     if session.need == Need::All {
         command.env("RUNWRIGHT_REQUIRE_ALL", "1");
     }

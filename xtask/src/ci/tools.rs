@@ -1,6 +1,6 @@
 //! The programs that tests use and that are not built from this workspace.
 
-use super::{Need, Session, Skip, python};
+use super::{Need, Session, Skip, node, python};
 use crate::project::{find_program, succeed};
 
 /// A program of the system.
@@ -32,7 +32,8 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), String> {
         TOOLS.len()
     );
     system(session, &missing)?;
-    python::prepare(session)
+    python::prepare(session)?;
+    node::prepare(session)
 }
 
 fn system(session: &mut Session<'_>, missing: &[&Tool]) -> Result<(), String> {

@@ -15,6 +15,7 @@ mod serve;
 mod telemetry;
 mod verify;
 mod webhooks;
+mod workbench;
 mod workflow;
 
 use clap::{Parser, Subcommand};
@@ -73,6 +74,9 @@ pub(crate) enum Command {
     Audit(audit::Command),
     /// Keep the authority lease, dispatch backlog and mailboxes of a runtime (as `omx-runtime`)
     Runtime(coordinator::Args),
+    /// Import, export and verify run bundles of the LLM Workbench
+    #[command(subcommand)]
+    Workbench(workbench::Command),
     /// Check every log, state and index of the store
     Verify(verify::Args),
     /// Check the surroundings: store, disk, leftovers
@@ -90,6 +94,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
             | Command::Keys(_)
             | Command::Webhooks(_)
             | Command::Audit(_)
+            | Command::Workbench(_)
             | Command::Completions(_)
     );
     if let (Some(remote), false) = (&session.remote, is_for_stores) {
@@ -110,6 +115,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
         // Reached where options of ours stand before the word.
         Command::Runtime(_) => Err(Failure::new("`runtime` takes no options before it")
             .hint("write `runwright runtime COMMAND …`")),
+        Command::Workbench(command) => workbench::dispatch(command, session).await,
         Command::Verify(args) => verify::run(args, session).await,
         Command::Doctor(args) => doctor::run(args, session).await,
         Command::Completions(args) => completions::run(args),

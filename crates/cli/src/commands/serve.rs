@@ -15,7 +15,7 @@ use runtime::engine::{Engine, EngineOptions, Scope};
 use runtime::holder;
 use runtime::upkeep::Upkeep;
 use runtime::webhooks::{Reach, Webhooks};
-use server::{App, Gate, Limits};
+use server::{App, Gate, Limits, Saves};
 use store::ListQuery;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -83,6 +83,11 @@ pub(crate) struct Args {
     #[arg(long, hide = true)]
     until_stdin_ends: bool,
 
+    /// Refuse saves of workbench runs that do not go on from the last one [default: they count, and
+    /// what they replace is kept as a branch]
+    #[arg(long)]
+    refuse_stale_saves: bool,
+
     /// Serve a store that another server serves already
     #[arg(long)]
     join: bool,
@@ -121,6 +126,10 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         principal_rate: args.principal_rate,
         tenant_rate: args.tenant_rate,
         in_flight: args.max_in_flight.map(NonZeroUsize::get),
+        saves: match args.refuse_stale_saves {
+            true => Saves::Continue,
+            false => Saves::LastWins,
+        },
         ..Limits::default()
     };
     let reach = match args.allow_private_webhooks {

@@ -9,6 +9,7 @@ use kernel::check::check;
 use kernel::coordinator::Coordinator;
 use kernel::delivery::Deliveries;
 use kernel::digest::{Digest, Hasher};
+use kernel::document::History;
 use kernel::ids::{MessageId, StreamId, TenantId};
 use kernel::notes::Notes;
 use kernel::registry::Registry;
@@ -134,6 +135,7 @@ impl Check<'_> {
             StreamKind::Coordinator => {
                 Fold::Coordinator(Box::new(Coordinator::at_start(header.clone())))
             }
+            StreamKind::Document => Fold::Document(Box::new(History::at_start(header.clone()))),
             _ => Fold::None,
         };
         let mut chain = header.genesis;
@@ -224,7 +226,8 @@ impl Check<'_> {
             Fold::Coordinator(coordinator) => coordinator.index(),
             Fold::Notes(_, Some(notes)) => notes.index(),
             Fold::Notes(_, None) => return,
-            Fold::None => return,
+            // Its row says what the document says, which lies in blobs too.
+            Fold::Document(_) | Fold::None => return,
         };
         if expected != loaded.index {
             let what = format!(
@@ -340,6 +343,8 @@ enum Fold {
     Audit(Box<AuditTrail>, BTreeSet<MessageId>),
     /// What was said about a run; `None` before the first thing.
     Notes(Box<StreamHeader>, Option<Box<Notes>>),
+    /// Its saves, without what lies in blobs.
+    Document(Box<History>),
     /// A kind that this command checks by its chain only.
     None,
 }
@@ -390,6 +395,10 @@ impl Fold {
                     false => Err("a note does not fold".to_owned()),
                 }
             }
+            Self::Document(history) => history
+                .fold_content(content)
+                .map(|()| None)
+                .ok_or_else(|| "an event of the document does not fold".to_owned()),
             Self::None => Ok(None),
         }
     }

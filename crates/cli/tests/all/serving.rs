@@ -212,3 +212,71 @@ fn the_official_python_client_drives_it() {
     Ended::from(ended).with(0).prints("driven");
     serving.stop();
 }
+
+#[test]
+fn the_real_workbench_client_drives_it() {
+    let Some(modules) = std::env::var_os("RUNWRIGHT_NODE_MODULES") else {
+        let reason = "there is no Node.js with @llm-workbench/runtime; `cargo xtask ci` makes one";
+        return testkit::skip("the_real_workbench_client_drives_it", reason);
+    };
+    let lab = lab();
+    let serving = Serving::of(&lab, &[]);
+    let keys = [key(&lab, "acme"), key(&lab, "umbrella")];
+    // Packages are looked for beside the script.
+    let modules = std::path::Path::new(&modules).join("node_modules");
+    std::os::unix::fs::symlink(modules, lab.path().join("node_modules")).unwrap();
+    let script = lab.path().join("workbench.mjs");
+    let from = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/workbench.mjs");
+    fs::copy(from, &script).unwrap();
+    let ended = std::process::Command::new("node")
+        .arg(script)
+        .args([&serving.url, &keys[0], &keys[1]])
+        .output()
+        .unwrap();
+    Ended::from(ended).with(0).prints("driven");
+    serving.stop();
+}
+
+#[test]
+fn bundles_go_in_and_out_on_disk() {
+    let lab = lab();
+    let step = json!({ "id": "one", "gatePolicy": "AUTO", "inputs": [], "outputs": [] });
+    let workflow = json!({ "id": "w", "version": 1, "steps": [step], "edges": [] });
+    let bundle = json!({
+        "protocolVersion": "1.0.0", "trace": [], "artifacts": [], "ruleSets": [],
+        "run": {
+            "id": "run_on-disk", "workflowId": "w", "workflowVersion": 1,
+            "workflowSnapshot": workflow, "startedAt": "2027-01-15T08:00:00Z", "status": "running",
+        },
+    });
+    lab.write("raw.json", bundle.to_string());
+    lab.call(&["workbench", "verify", "raw.json"]).with(1);
+    lab.call(&["workbench", "import", "raw.json", "--data", "store"])
+        .with(2);
+    let import = [
+        "workbench",
+        "import",
+        "raw.json",
+        "--ignore-integrity",
+        "--data",
+        "store",
+    ];
+    lab.call(&import).with(0).prints("run_on-disk");
+    lab.call(&import).with(0);
+    let export = ["workbench", "export", "run_on-disk", "--data", "store"];
+    let exported = lab.call(&export).with(0);
+    lab.write("bundle.json", &exported.stdout);
+    let verified = lab
+        .call(&["workbench", "verify", "bundle.json", "--json"])
+        .with(0);
+    assert!(
+        verified.stdout.contains("\"integrity\": \"valid\""),
+        "{}",
+        verified.stdout
+    );
+    lab.call(&["workbench", "import", "bundle.json", "--data", "other"])
+        .with(0);
+    lab.call(&["workbench", "export", "run_absent", "--data", "store"])
+        .with(2);
+    lab.call(&["verify", "--data", "store"]).with(0);
+}

@@ -5,7 +5,7 @@
 //! token at a time. A test compares it with `serde_json_canonicalizer`.
 
 use serde::Serialize;
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
 
 /// Up to here a double holds every integer.
 const SAFE_INTEGER: u64 = 1 << 53;
@@ -25,7 +25,8 @@ pub fn canonical<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     out
 }
 
-fn write_value(value: &Value, out: &mut Vec<u8>) {
+/// As [`canonical`], of a value that is JSON already and behind what `out` holds.
+pub(crate) fn write_value(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Null => out.extend_from_slice(b"null"),
         Value::Bool(true) => out.extend_from_slice(b"true"),
@@ -42,21 +43,24 @@ fn write_value(value: &Value, out: &mut Vec<u8>) {
             }
             out.push(b']');
         }
-        Value::Object(object) => {
-            // Nearly always the keys are plain and the map has them in order already.
-            if object.keys().all(|key| key.is_ascii()) && object.keys().is_sorted() {
-                return write_object(object.iter(), out);
-            }
-            let mut entries: Vec<_> = object.iter().collect();
-            entries.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
-            write_object(entries.into_iter(), out);
-        }
+        Value::Object(object) => write_object(object, out),
     }
+}
+
+/// As [`write_value`], of an object's members.
+pub(crate) fn write_object(object: &Map<String, Value>, out: &mut Vec<u8>) {
+    // Nearly always the keys are plain and the map has them in order already.
+    if object.keys().all(|key| key.is_ascii()) && object.keys().is_sorted() {
+        return write_members(object.iter(), out);
+    }
+    let mut entries: Vec<_> = object.iter().collect();
+    entries.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
+    write_members(entries.into_iter(), out);
 }
 
 /// Writes entries that are in the order of UTF-16 code units, in which U+1F600 comes before
 /// U+FB33.
-fn write_object<'a>(entries: impl Iterator<Item = (&'a String, &'a Value)>, out: &mut Vec<u8>) {
+fn write_members<'a>(entries: impl Iterator<Item = (&'a String, &'a Value)>, out: &mut Vec<u8>) {
     out.push(b'{');
     for (index, (key, value)) in entries.enumerate() {
         if index > 0 {
@@ -70,7 +74,7 @@ fn write_object<'a>(entries: impl Iterator<Item = (&'a String, &'a Value)>, out:
 }
 
 /// Escapes what RFC 8785 escapes, which is what `serde_json` escapes.
-fn write_string(text: &str, out: &mut Vec<u8>) {
+pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
     serde_json::to_writer(out, text).expect("a vector takes every write");
 }
 

@@ -15,6 +15,8 @@ pub enum Action {
     WriteWorkflows,
     /// Create a run.
     CreateRun,
+    /// Save a document: a run that its client records by itself.
+    SaveDocument,
     /// Read a run, its events, or lists of runs.
     ReadRun,
     /// Cancel a run.
@@ -43,6 +45,7 @@ impl Action {
         Self::ReadWorkflows,
         Self::WriteWorkflows,
         Self::CreateRun,
+        Self::SaveDocument,
         Self::ReadRun,
         Self::CancelRun,
         Self::ControlRun,
@@ -60,7 +63,7 @@ impl Action {
         match self {
             Self::ReadWorkflows => Scope::ManifestRead,
             Self::WriteWorkflows => Scope::WorkflowsWrite,
-            Self::CreateRun => Scope::RunsCreate,
+            Self::CreateRun | Self::SaveDocument => Scope::RunsCreate,
             Self::ReadRun => Scope::RunsRead,
             Self::CancelRun | Self::ControlRun => Scope::RunsCancel,
             // Both are what people say of a run; a key that only reads says nothing.

@@ -11,6 +11,7 @@ mod audit;
 mod bundle;
 mod cancel;
 mod create;
+mod documents;
 mod error;
 mod follow;
 mod fork;
@@ -30,6 +31,9 @@ pub use audit::Verified;
 pub use bundle::BundledRun;
 pub use cancel::CancelledOne;
 pub use create::{Created, RunOrder, Twins};
+pub use documents::{
+    Cascade, DocumentError, DocumentFilter, DocumentPage, DocumentSave, DocumentTail, Held, Outcome,
+};
 pub use error::{ApiError, NotNow, Thing};
 pub use follow::{LogPage, Tail};
 pub use fork::{ForkRequest, ForkedRun, Lineage};
@@ -57,6 +61,7 @@ pub struct Api {
     /// Held from the look for a run of the same kind to the creation of this one.
     twins: Arc<tokio::sync::Mutex<()>>,
     webhooks: Webhooks,
+    documents: Arc<documents::Cache>,
 }
 
 impl Api {
@@ -67,6 +72,7 @@ impl Api {
             schemas: Arc::default(),
             twins: Arc::default(),
             webhooks: Webhooks::new(Reach::Public),
+            documents: Arc::default(),
         }
     }
 

@@ -5,6 +5,7 @@
 //! the append has returned. The registry of a tenant has its part of the door in `registry`.
 
 mod coordinator;
+mod document;
 mod fork;
 mod notes;
 mod registry;
@@ -22,6 +23,8 @@ use crate::hints::Hints;
 use crate::plans::Plans;
 
 pub use coordinator::{CoordinatorError, CoordinatorName, Told};
+pub use document::DocumentRefused;
+pub(crate) use document::new_document_id;
 pub use fork::{ForkAnswer, ForkFailed, ForkOrder, Forked};
 pub use notes::NotesError;
 pub use registry::RegistryError;

@@ -17,6 +17,7 @@ use crate::pass::Pass;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
+use crate::routes::workbench::view;
 use crate::sse::{self, Subscription};
 
 /// Events of a poll's answer at most.
@@ -84,6 +85,10 @@ async fn poll(cx: Cx) -> Result<Reply, Problem> {
         None => query.seq("since"),
     });
     let hold = query.number("timeout", 0..=60);
+    if view::is_document(&run) {
+        let hold = Duration::from_secs(hold?.unwrap_or(HOLD));
+        return view::poll(cx, run, after?, hold).await;
+    }
     let mut tail = api
         .follow(&who, &run, after.as_ref().copied().unwrap_or_default())
         .await?;
@@ -139,6 +144,12 @@ async fn gather(tail: &mut Tail) -> Result<(Vec<Value>, LogPage), Problem> {
 async fn stream(cx: Cx) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
     let after = last_event_id(&cx.headers);
+    if view::is_document(&run) {
+        return match wanted(&cx.headers) {
+            Wanted::Json => view::poll(cx, run, after, Duration::ZERO).await,
+            Wanted::Stream | Wanted::Other => view::no_stream(cx, run).await,
+        };
+    }
     let tail = cx.app.api().follow(&who, &run, after).await?;
     let query = cx.query();
     let modes = modes(query.get("streamMode"))?;

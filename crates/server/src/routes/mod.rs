@@ -13,6 +13,7 @@ mod interrupts;
 mod runs;
 mod steering;
 mod webhooks;
+pub(crate) mod workbench;
 mod workflows;
 
 use crate::route::Route;
@@ -34,6 +35,7 @@ pub fn all() -> Vec<Route> {
         artifacts::routes(),
         annotations::routes(),
         bundle::routes(),
+        workbench::routes(),
     ]
     .into_iter()
     .flatten()

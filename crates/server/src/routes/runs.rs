@@ -18,6 +18,7 @@ use crate::params::run_id;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
+use crate::routes::workbench::view;
 
 /// Rows of a page where the client does not say.
 const PAGE: u64 = 50;
@@ -101,6 +102,9 @@ pub(super) fn named(cx: &Cx) -> Result<StreamId, Problem> {
 
 async fn get(cx: Cx) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
+    if view::is_document(&run) {
+        return view::snapshot(cx, run).await;
+    }
     if cx.headers.contains_key(IF_NONE_MATCH) {
         let version = cx.app.api().version(&who, &run).await?;
         let tag = etag(&cx, &who, &run, version.0, version.1);

@@ -82,6 +82,26 @@ fn call(route: &Route, run: &str, token: &str) -> (Request, u16) {
         ("POST", "/v1/runs/{runId}/annotations") => {
             (path, Some(json!({ "signal": { "kind": "flag" } })), 404)
         }
+        ("GET", "/api/openapi.json" | "/api/health") => (path, None, 200),
+        ("GET", "/api/runs" | "/api/gates" | "/api/costs") => (path, None, 200),
+        ("GET", "/api/runs/{runId}/children") => (workbench_path(route), None, 200),
+        // What they save and delete is their own.
+        ("PUT", "/api/runs/{runId}") => {
+            let document = crate::workbench::document(crate::workbench::ID);
+            (workbench_path(route), Some(document), 204)
+        }
+        ("DELETE", "/api/runs/{runId}") => (workbench_path(route), None, 204),
+        ("GET", path) if path.starts_with("/api/runs/{runId}") => {
+            (workbench_path(route), None, 404)
+        }
+        ("POST", "/api/runs/{runId}/gates") => {
+            let body = json!({ "stepId": "one", "gate": "PAUSE_AFTER", "decision": "approved" });
+            (workbench_path(route), Some(body), 404)
+        }
+        ("POST", "/api/runs/{runId}/cancel" | "/api/runs/{runId}/fork") => {
+            (workbench_path(route), Some(json!({})), 404)
+        }
+        ("POST", "/api/bundles" | "/api/bundles/verify") => (path, Some(json!({})), 400),
         (method, path) => panic!("say here who may call {method} {path}, and what others see"),
     };
     let request = Request::new(route.method.as_str(), &path);
@@ -91,10 +111,31 @@ fn call(route: &Route, run: &str, token: &str) -> (Request, u16) {
     }
 }
 
+fn workbench_path(route: &Route) -> String {
+    route.path.replace("{runId}", crate::workbench::ID)
+}
+
+/// The code of a refusal, in the shape of the route's face, and the scope it asks for.
+fn refused(route: &Route, answer: &crate::client::Answer, status: u16) -> (String, String) {
+    let body = answer.json();
+    if !route.path.starts_with("/api/") {
+        let scope = &body["details"]["requiredScope"];
+        let scope = scope.as_str().unwrap_or_default().to_owned();
+        return (answer.refusal(status), scope);
+    }
+    assert_eq!(answer.status, status, "{body}");
+    assert!(!body["error"].as_str().unwrap().is_empty());
+    let scope = body["requiredScope"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    (body["code"].as_str().unwrap().to_lowercase(), scope)
+}
+
 /// What a route needs besides the scope its table names.
 fn more_scopes(route: &Route) -> Vec<Scope> {
     match route.path {
-        "/v1/runs/{runId}:fork" => vec![Scope::RunsRead],
+        "/v1/runs/{runId}:fork" | "/api/runs/{runId}/fork" => vec![Scope::RunsRead],
         _ => Vec::new(),
     }
 }
@@ -124,7 +165,7 @@ async fn every_route_refuses_nobody_and_who_lacks_the_scope() {
         };
         let what = format!("{} {}", route.method, route.path);
         let nobody = request.clone().send(host.address).await;
-        assert_eq!(nobody.refusal(401), "unauthenticated", "{what}");
+        assert_eq!(refused(&route, &nobody, 401).0, "unauthenticated", "{what}");
 
         let others = Scope::ALL
             .into_iter()
@@ -132,15 +173,16 @@ async fn every_route_refuses_nobody_and_who_lacks_the_scope() {
         let others = Scopes::Only(others.collect::<BTreeSet<_>>());
         let key = host.key_of("acme", None, others).await;
         let answer = request.clone().key(&key).send(host.address).await;
-        assert_eq!(answer.refusal(403), "insufficient_scope", "{what}");
-        let needs = &answer.json()["details"]["requiredScope"];
+        let (code, needs) = refused(&route, &answer, 403);
+        assert_eq!(code, "insufficient_scope", "{what}");
         assert_eq!(needs, action.scope().as_str(), "{what}");
 
         let mut enough = BTreeSet::from([action.scope()]);
         for scope in more_scopes(&route) {
             let key = host.key_of("acme", None, Scopes::Only(enough.clone()));
             let answer = request.clone().key(&key.await).send(host.address).await;
-            assert_eq!(answer.refusal(403), "insufficient_scope", "{what}");
+            let (code, _) = refused(&route, &answer, 403);
+            assert_eq!(code, "insufficient_scope", "{what}");
             enough.insert(scope);
         }
         let key = host.key_of("acme", None, Scopes::Only(enough)).await;

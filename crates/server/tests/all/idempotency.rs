@@ -35,6 +35,8 @@ fn every_route_that_changes_something_honours_a_key() {
             "/v1/interrupts/{token}",
         ];
         let by_itself = others.contains(&route.path) && route.method == "POST";
+        // The workbench API knows no keys: saving the same again changes nothing.
+        let by_itself = by_itself || route.path.starts_with("/api/");
         let what = format!("{} {}", route.method, route.path);
         assert_eq!(route.is_keyed, changes && !by_itself, "{what}");
     }

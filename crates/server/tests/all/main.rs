@@ -30,4 +30,5 @@ mod streams;
 mod telemetry;
 mod tokens;
 mod webhooks;
+mod workbench;
 mod workflows;

@@ -166,7 +166,9 @@ async fn what_is_described_is_what_is_routed() {
     let document = host.get("/v1/openapi.json").await.json();
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
     let described = document["paths"].as_object().unwrap();
-    let routed = server::routes::all();
+    let mut routed = server::routes::all();
+    // Another face has a description of its own.
+    routed.retain(|route| !route.path.starts_with("/api/"));
     assert_eq!(
         described
             .values()

@@ -1,0 +1,221 @@
+//! `runwright workbench`: run bundles of the LLM Workbench on disk.
+
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use faces::workbench::bundle::{self, Integrity};
+use faces::workbench::document::{is_run_id, read};
+use kernel::document::{Body, DocumentCommand, DocumentRejection, Expected, Save, Via};
+use kernel::ids::TenantId;
+use kernel::limits::MAX_DOCUMENT_BYTES;
+use kernel::stream::Owner;
+use runtime::door::DocumentRefused;
+use serde_json::{Value, json};
+
+use super::keys::tenant;
+use crate::data::Data;
+use crate::exit::{Exit, Failure, io_text};
+use crate::session::{Form, Session};
+use crate::{style, talk, text};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Save the run of a bundle, as a browser app would
+    Import(ImportArgs),
+    /// Write a run as a bundle with its integrity hash
+    Export(ExportArgs),
+    /// Check the hashes and the structure of a bundle; needs no store
+    Verify(VerifyArgs),
+}
+
+/// Whose runs.
+#[derive(clap::Args, Debug)]
+struct Whose {
+    /// The tenant
+    #[arg(long, value_name = "TENANT", default_value = "local", value_parser = tenant)]
+    tenant: TenantId,
+
+    /// The workspace within the tenant
+    #[arg(long, value_name = "NAME")]
+    workspace: Option<String>,
+}
+
+impl Whose {
+    fn owner(self) -> Owner {
+        Owner {
+            workspace: self.workspace,
+            ..Owner::tenant(self.tenant)
+        }
+    }
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct ImportArgs {
+    /// The bundle
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Take a bundle without a hash, or with a wrong one
+    #[arg(long)]
+    ignore_integrity: bool,
+
+    #[command(flatten)]
+    whose: Whose,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct ExportArgs {
+    /// The run, by the id its app gave it
+    #[arg(value_name = "RUN")]
+    run: String,
+
+    /// An earlier revision
+    #[arg(long, value_name = "N")]
+    revision: Option<u64>,
+
+    #[command(flatten)]
+    whose: Whose,
+}
+
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "The integrity hash shows that nothing was changed by accident. Whoever changes a \
+bundle on purpose can hash it again: it says nothing of where a bundle comes from."
+)]
+pub(crate) struct VerifyArgs {
+    /// The bundle
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// Does what was asked.
+pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
+    match command {
+        Command::Import(args) => import(args, session).await,
+        Command::Export(args) => export(args, session).await,
+        Command::Verify(args) => verify(&args, session),
+    }
+}
+
+fn load(file: &Path) -> Result<Value, Failure> {
+    let said = |why: String| Failure::new(format!("{}: {why}", file.display()));
+    let length = std::fs::metadata(file).map_err(|error| said(io_text(&error)))?;
+    if length.len() > MAX_DOCUMENT_BYTES as u64 {
+        return Err(said(format!("larger than {MAX_DOCUMENT_BYTES} bytes")));
+    }
+    let bytes = std::fs::read(file).map_err(|error| said(io_text(&error)))?;
+    read(&bytes).map_err(|bad| said(bad.message.to_owned()))
+}
+
+async fn import(args: ImportArgs, session: &Session) -> Result<Exit, Failure> {
+    let integrity = match args.ignore_integrity {
+        true => Integrity::Ignored,
+        false => Integrity::Required,
+    };
+    let body = bundle::import(&load(&args.file)?, integrity)
+        .map_err(|bad| Failure::new(format!("{} ({})", bad.message, bad.code)))?;
+    let id = body.id().to_owned();
+    if !is_run_id(&id) {
+        return Err(
+            Failure::new("the bundle's run has an id that no run can have here")
+                .hint("a run's id is run_ and letters, digits, - and _, 128 in all at most"),
+        );
+    }
+    let save = Save {
+        body,
+        via: Via::Import,
+        expected: Expected::Anything,
+    };
+    let command = DocumentCommand::Save(Box::new(save));
+    let (door, owner) = (session.create()?, args.whose.owner());
+    let saved = door.document_command(&owner, &id, &command, "cli").await;
+    let saves = match saved {
+        Ok(document) => document.saves().len(),
+        Err(DocumentRefused::Rejected(DocumentRejection::Unchanged)) => {
+            talk::say(format!("run {id} was this already"));
+            return Ok(Exit::Done);
+        }
+        Err(DocumentRefused::Rejected(why)) => return Err(Failure::new(why.to_string())),
+        Err(DocumentRefused::Store(error)) => return Err(error.into()),
+    };
+    let mut data = Data::new();
+    match session.form {
+        Form::Text => data.line(&id)?,
+        Form::Json => data.json(&json!({ "id": id, "save": saves }))?,
+    }
+    data.done()?;
+    Ok(Exit::Done)
+}
+
+async fn export(args: ExportArgs, session: &Session) -> Result<Exit, Failure> {
+    let (door, owner) = (session.read()?, args.whose.owner());
+    let stream = door.document_stream(&owner, &args.run).await?;
+    let Some(stream) = stream.filter(|_| is_run_id(&args.run)) else {
+        let run = text::one_line(&args.run, 128);
+        return Err(Failure::new(format!("there is no workbench run {run}")));
+    };
+    let history = door.document_history(&stream).await?;
+    let document = history.document();
+    let number = match args.revision {
+        None => Some(document.saves().len() as u64),
+        Some(revision) => document.save_of(revision).map(|save| save.number),
+    };
+    let number = number.ok_or_else(|| Failure::new("the run has no such revision"))?;
+    let body: Body = door.document_body(&history, number).await?;
+    let mut data = Data::new();
+    data.bytes(&kernel::json::canonical(&bundle::export(&body)))?;
+    data.line("")?;
+    data.done()?;
+    Ok(Exit::Done)
+}
+
+fn verify(args: &VerifyArgs, session: &Session) -> Result<Exit, Failure> {
+    let value = load(&args.file)?;
+    let said = |bad: faces::workbench::Bad| Failure::new(format!("{} ({})", bad.message, bad.code));
+    let found = bundle::verify(&value).map_err(said)?;
+    let structure = bundle::import(&value, Integrity::Ignored).err();
+    let integrity = match found.matches {
+        Some(true) => "valid",
+        Some(false) => "mismatch",
+        None => "missing",
+    };
+    let mut data = Data::new();
+    match session.form {
+        Form::Json => data.json(&json!({
+            "runId": found.run,
+            "sha256": found.sha256,
+            "integrity": integrity,
+            "structure": structure.map_or("valid", |bad| bad.code),
+            "stalePayloadHashes": found.stale_hashes,
+            "unknownEvents": found.unknown_events,
+        }))?,
+        Form::Text => {
+            let shown = |fine: bool, word: &str| match fine {
+                true => style::good(word),
+                false => style::bad(word),
+            };
+            let fine = found.matches == Some(true);
+            data.line(format!("integrity  {}", shown(fine, integrity)))?;
+            let why = structure.map_or("valid", |bad| bad.message);
+            data.line(format!("structure  {}", shown(structure.is_none(), why)))?;
+            data.line(format!("sha256     {}", found.sha256))?;
+            for key in &found.stale_hashes {
+                let key = text::one_line(key, 60);
+                talk::say(format!(
+                    "the payload hash of artifact {key} is not that of its data"
+                ));
+            }
+            if found.unknown_events > 0 {
+                let count = found.unknown_events;
+                talk::say(format!(
+                    "{count} events are of kinds that bundles do not know"
+                ));
+            }
+        }
+    }
+    data.done()?;
+    match found.matches == Some(true) && structure.is_none() {
+        true => Ok(Exit::Done),
+        false => Ok(Exit::Found),
+    }
+}

@@ -1,0 +1,84 @@
+//! Rows of lists: what an index row says, in the API's words.
+
+use kernel::batch::IndexRow;
+use kernel::document::SaveRecord;
+use kernel::time::Timestamp;
+use serde_json::{Map, Value, json};
+
+/// A row of the list of runs. The members that the API does not know are left out where they say
+/// nothing.
+pub fn row(index: &IndexRow) -> Value {
+    let summary = |name: &str| index.summary.get(name);
+    let mut row = Map::new();
+    let text = |value: Option<&Value>| value.cloned().unwrap_or_else(|| json!(""));
+    row.insert("id".into(), text(summary("id")));
+    row.insert("workflowId".into(), json!(index.subject));
+    row.insert("startedAt".into(), text(summary("startedAt")));
+    row.insert("status".into(), json!(index.status));
+    for name in [
+        "endedAt",
+        "tags",
+        "title",
+        "revision",
+        "events",
+        "parents",
+        "pendingGates",
+        "branches",
+        "unknownEvents",
+    ] {
+        if let Some(value) = summary(name) {
+            row.insert(name.to_owned(), value.clone());
+        }
+    }
+    row.insert("updatedAt".into(), json!(index.updated_at.to_string()));
+    Value::Object(row)
+}
+
+/// The gates of a run that wait for somebody.
+pub fn gates(index: &IndexRow) -> Vec<Value> {
+    let gates = index.summary["gates"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let about = |mut gate: Value| {
+        gate["runId"] = index.summary["id"].clone();
+        gate["workflowId"] = json!(index.subject);
+        gate["waitingSince"] = match gate.get("requestedAt") {
+            Some(at) => at.clone(),
+            None => json!(index.updated_at.to_string()),
+        };
+        gate
+    };
+    gates.into_iter().map(about).collect()
+}
+
+/// A save, as the history of a run lists it.
+pub fn save(save: &SaveRecord, is_branch: Standing) -> Value {
+    let mut row = json!({
+        "save": save.number,
+        "revision": save.revision,
+        "events": save.events,
+        "savedAt": Timestamp::to_string(&save.at),
+        "digest": save.digest,
+        "via": save.via.as_str(),
+        "branch": is_branch == Standing::Branch,
+    });
+    let mut put = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            row[name] = value;
+        }
+    };
+    put("savedBy", save.by.as_ref().map(|by| json!(by)));
+    put("replaced", save.replaced.map(|number| json!(number)));
+    put("putBack", (save.put_back > 0).then(|| json!(save.put_back)));
+    row
+}
+
+/// Whether anything was built on a save.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It leads to the last save, or is it.
+    Main,
+    /// Another took its place.
+    Branch,
+}

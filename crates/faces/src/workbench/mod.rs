@@ -1,0 +1,31 @@
+//! The LLM Workbench REST API: documents that a browser app records and saves whole.
+//!
+//! [`document`] reads and checks what a client sends, [`bundle`] is the form in which runs are
+//! handed on, [`compare`] the difference between two saves, [`list`] the rows of lists, and
+//! [`run_view`] the run a document tells of in OpenWOP's words.
+
+pub mod bundle;
+mod check;
+pub mod compare;
+pub mod document;
+pub mod fork;
+pub mod list;
+mod payload_hash;
+pub mod run_view;
+mod strip;
+#[cfg(test)]
+mod tests;
+
+/// What is wrong with something a client sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Bad {
+    /// Stable, for programs.
+    pub code: &'static str,
+    /// For a person. Repeats nothing of what was sent.
+    pub message: &'static str,
+}
+
+fn bad<T>(code: &'static str, message: &'static str) -> Result<T, Bad> {
+    Err(Bad { code, message })
+}

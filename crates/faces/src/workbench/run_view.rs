@@ -1,0 +1,274 @@
+//! The run that a document tells of, in OpenWOP's words.
+//!
+//! It is read only: the browser is the executor. Its events are in the format of run streams, and
+//! so are rendered as those of any run; a save is one more, `runwright.document.saved`.
+
+use std::collections::BTreeMap;
+
+use kernel::document::{Document, STEP_TYPE};
+use kernel::ids::Seq;
+use kernel::run::{Event, RunEvent};
+use kernel::time::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::openwop::v1;
+
+/// How the run stands, as a `RunSnapshot`. `None` before anything was saved.
+pub fn snapshot(document: &Document) -> Option<Value> {
+    let body = document.head()?;
+    let view = Folded::of(document);
+    let header = document.header();
+    let run = &body.derived.run;
+    let mut owner = json!({ "tenant": header.owner.tenant });
+    for (name, value) in [
+        ("workspace", &header.owner.workspace),
+        ("principal", &header.owner.principal),
+    ] {
+        if let Some(value) = value {
+            owner[name] = json!(value);
+        }
+    }
+    let mut doc = json!({
+        "runId": header.stream,
+        "workflowId": view.workflow,
+        "status": view.status(),
+        "owner": owner,
+        "eventLogSchemaVersion": 2,
+        "startedAt": view.started_at.map(|at| at.to_string()),
+        "engineVersion": kernel::ENGINE_VERSION.to_string(),
+        "inputs": {},
+        "variables": {},
+        "channels": {},
+        "nodeStates": view.nodes(run),
+        "metadata": { "workbench": {
+            "runId": body.id(), "revision": body.revision, "readOnly": true,
+        } },
+    });
+    let mut put = |name: &str, value: Value| doc[name] = value;
+    if let Some(at) = view.ended_at {
+        put("completedAt", json!(at.to_string()));
+        put("endedAt", json!(at.to_string()));
+    }
+    match view.end {
+        Some(RunEvent::RunCompleted { .. }) => put("outputs", json!({})),
+        Some(RunEvent::RunFailed { error, .. }) => {
+            put(
+                "error",
+                json!({ "code": error.code, "message": error.message }),
+            );
+        }
+        Some(RunEvent::RunCancelled {
+            reason: Some(reason),
+            ..
+        }) => {
+            put("cancelReason", json!(reason));
+        }
+        _ => {}
+    }
+    if !view.tags.is_empty() {
+        put("tags", json!(view.tags));
+    }
+    let open: Vec<Value> = view.interrupts();
+    if let Some(first) = open.first() {
+        put("currentNodeId", first["nodeId"].clone());
+        put("interrupt", first.clone());
+        put("interrupts", json!(open));
+    }
+    if !view.artifacts.is_empty() {
+        put("artifacts", json!(view.artifacts));
+    }
+    if let Some(metrics) = view.metrics() {
+        put("metrics", metrics);
+    }
+    Some(doc)
+}
+
+/// Events of the document's log as `RunEventDoc`s, in order and without a gap, from one on.
+pub fn events(document: &Document, from: Seq) -> Vec<Value> {
+    let header = document.header();
+    let mut all: BTreeMap<Seq, Value> = BTreeMap::new();
+    let implied = document.view().events();
+    for (seq, at, body) in implied.iter().filter(|(seq, ..)| *seq >= from) {
+        let event = Event {
+            seq: *seq,
+            at: *at,
+            cause: None,
+            body: body.clone(),
+        };
+        all.insert(*seq, v1::event(header, &event));
+    }
+    for save in document.saves().iter().filter(|save| save.seq >= from) {
+        let doc = json!({
+            "eventId": header.stream.event(save.seq),
+            "runId": header.stream,
+            "type": "runwright.document.saved",
+            "payload": {
+                "save": save.number, "revision": save.revision, "events": save.events,
+                "digest": save.digest, "via": save.via.as_str(),
+            },
+            "timestamp": save.at.to_string(),
+            "sequence": save.seq,
+            "schemaVersion": 1,
+            "engineVersion": kernel::ENGINE_VERSION.to_string(),
+        });
+        all.insert(save.seq, doc);
+    }
+    all.into_values().collect()
+}
+
+/// What model calls used; model and provider are the last call's.
+#[derive(Default)]
+struct Used<'a> {
+    input: u64,
+    output: u64,
+    usd: Option<f64>,
+    model: &'a str,
+    provider: &'a str,
+    duration_ms: u64,
+}
+
+/// The view, folded.
+#[derive(Default)]
+struct Folded<'a> {
+    workflow: &'a str,
+    tags: &'a [String],
+    started_at: Option<Timestamp>,
+    ended_at: Option<Timestamp>,
+    end: Option<&'a RunEvent>,
+    nodes: BTreeMap<&'a str, Map<String, Value>>,
+    open: Vec<(Timestamp, &'a RunEvent)>,
+    artifacts: Vec<Value>,
+    used: Option<Used<'a>>,
+}
+
+impl<'a> Folded<'a> {
+    fn of(document: &'a Document) -> Self {
+        let mut folded = Self::default();
+        for (_, at, event) in document.view().events() {
+            folded.fold(*at, event);
+        }
+        folded
+    }
+
+    fn fold(&mut self, at: Timestamp, event: &'a RunEvent) {
+        match event {
+            RunEvent::RunStarted { workflow_id, tags, .. } => {
+                self.started_at = Some(at);
+                self.workflow = workflow_id.as_str();
+                self.tags = tags;
+            }
+            RunEvent::NodeStarted { node_id, visit, .. } => {
+                let node = self.nodes.entry(node_id.as_str()).or_default();
+                *node = Map::new();
+                node.insert("status".into(), json!("running"));
+                node.insert("visit".into(), json!(visit));
+                node.insert("attempts".into(), json!(1));
+                node.insert("startedAt".into(), json!(at.to_string()));
+            }
+            RunEvent::NodeCompleted { node_id, .. } => {
+                self.settle(node_id.as_str(), at, "completed");
+                self.node(node_id.as_str()).insert("outputs".into(), json!({}));
+            }
+            RunEvent::NodeFailed { node_id, error, .. } => {
+                self.settle(node_id.as_str(), at, "failed");
+                let error = json!({ "code": error.code, "message": error.message });
+                self.node(node_id.as_str()).insert("error".into(), error);
+            }
+            RunEvent::InterruptRequested { .. } => self.open.push((at, event)),
+            RunEvent::InterruptResolved { interrupt_id: id, .. } => self.open.retain(|(_, open)| {
+                !matches!(open, RunEvent::InterruptRequested { interrupt_id, .. } if interrupt_id == id)
+            }),
+            RunEvent::ArtifactCreated { artifact, node_id } => self.artifacts.push(json!({
+                "artifactId": artifact.artifact_id, "artifactType": artifact.artifact_type,
+                "size": artifact.size, "digest": artifact.digest, "nodeId": node_id,
+            })),
+            RunEvent::ProviderUsage { usage, .. } => {
+                let used = self.used.get_or_insert_default();
+                used.input = used.input.saturating_add(usage.input_tokens);
+                used.output = used.output.saturating_add(usage.output_tokens);
+                if let Some(usd) = usage.cost_estimate_usd {
+                    used.usd = Some(used.usd.unwrap_or_default() + usd);
+                }
+                (used.model, used.provider) = (&usage.model, &usage.provider);
+                let duration = usage.duration_ms.unwrap_or_default();
+                used.duration_ms = used.duration_ms.saturating_add(duration);
+            }
+            RunEvent::RunCompleted { .. }
+            | RunEvent::RunFailed { .. }
+            | RunEvent::RunCancelled { .. } => {
+                self.ended_at = Some(at);
+                self.end = Some(event);
+                self.open.clear();
+            }
+            _ => {}
+        }
+    }
+
+    fn node(&mut self, id: &'a str) -> &mut Map<String, Value> {
+        self.nodes.entry(id).or_default()
+    }
+
+    fn settle(&mut self, id: &'a str, at: Timestamp, status: &str) {
+        let node = self.node(id);
+        node.insert("status".into(), json!(status));
+        node.insert("completedAt".into(), json!(at.to_string()));
+    }
+
+    fn status(&self) -> &'static str {
+        match self.end {
+            Some(RunEvent::RunCompleted { .. }) => "completed",
+            Some(RunEvent::RunFailed { .. }) => "failed",
+            Some(_) => "cancelled",
+            None if self.open.is_empty() => "running",
+            None => "waiting-approval",
+        }
+    }
+
+    /// Every step of the workflow; one that has not begun is `pending`.
+    fn nodes(&self, run: &Map<String, Value>) -> Value {
+        let steps = run
+            .get("workflowSnapshot")
+            .and_then(|it| it["steps"].as_array());
+        let mut states = Map::new();
+        for id in steps
+            .into_iter()
+            .flatten()
+            .filter_map(|step| step["id"].as_str())
+        {
+            let idle = || Map::from_iter([("status".to_owned(), json!("pending"))]);
+            let mut state = self.nodes.get(id).cloned().unwrap_or_else(idle);
+            state.insert("typeId".into(), json!(STEP_TYPE));
+            states.insert(id.to_owned(), Value::Object(state));
+        }
+        Value::Object(states)
+    }
+
+    fn interrupts(&self) -> Vec<Value> {
+        let shown = |(at, event): &(Timestamp, &RunEvent)| match event {
+            RunEvent::InterruptRequested {
+                interrupt_id,
+                node_id,
+                kind,
+                data,
+                ..
+            } => Some(json!({
+                "interruptId": interrupt_id, "nodeId": node_id, "kind": kind, "payload": data,
+                "requestedAt": at.to_string(),
+            })),
+            _ => None,
+        };
+        self.open.iter().filter_map(shown).collect()
+    }
+
+    fn metrics(&self) -> Option<Value> {
+        let used = self.used.as_ref()?;
+        let mut cost = json!({
+            "tokens": { "input": used.input, "output": used.output }, "model": used.model,
+            "provider": used.provider, "duration_ms": used.duration_ms,
+        });
+        if let Some(usd) = used.usd {
+            cost["usd"] = json!(usd);
+        }
+        Some(json!({ "openwopCost": cost }))
+    }
+}

@@ -1,0 +1,529 @@
+//! Decide: from a document and a command to a batch, or to a rejection that writes nothing.
+//!
+//! A save is compared with the last one. Where its trace goes on from there, only what is new is
+//! written, and what the events do not say beside them; that the two give the document again is
+//! checked before they are written, else the document is kept whole. Where it does not go on from
+//! there, the save counts all the same, whole, and the one before it is a branch.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::body::text;
+use super::event::{DocumentEvent, Event, EventBody, Extension, External, Form, Saved, Via};
+use super::gates::{GateDecision, decision_event};
+use super::view::Implying;
+use super::{Body, Derived, Document};
+use crate::batch::{Batch, KeyClaim, Record};
+use crate::digest::Digest;
+use crate::json;
+use crate::limits;
+use crate::time::Timestamp;
+
+/// What a save says that it knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// Nothing: whatever was saved before is replaced.
+    Anything,
+    /// The last save: one that does not go on from it is refused.
+    Continuation,
+    /// The last save has this digest.
+    Digest(Digest),
+    /// There is none.
+    Nothing,
+}
+
+/// A document to be saved.
+#[derive(Clone, Debug)]
+pub struct Save {
+    /// The document.
+    pub body: Body,
+    /// By which way it came.
+    pub via: Via,
+    /// What it says that it knows.
+    pub expected: Expected,
+}
+
+/// What a document is told.
+#[derive(Clone, Debug)]
+pub enum DocumentCommand {
+    /// To be this from now on.
+    Save(Box<Save>),
+    /// That a gate was decided.
+    Decide {
+        /// The step.
+        step: String,
+        /// `PAUSE_BEFORE`, `PAUSE_AFTER` or `CHECKPOINT`.
+        gate: String,
+        /// How.
+        decision: GateDecision,
+        /// A remark; of a checkpoint its name.
+        note: Option<String>,
+    },
+    /// That its run is cancelled.
+    Cancel {
+        /// Why.
+        reason: Option<String>,
+    },
+}
+
+/// Why a document refuses a command. Nothing was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DocumentRejection {
+    /// It is this already.
+    #[error("the document is this already")]
+    Unchanged,
+    /// It was saved by somebody else since.
+    #[error("the run was saved by somebody else since; load it again and apply your changes")]
+    Stale,
+    /// There is nothing to decide or cancel.
+    #[error("nothing was saved yet")]
+    Unborn,
+    /// The workflow has no such step.
+    #[error("the workflow has no such step")]
+    UnknownStep,
+    /// The gate does not wait for anybody.
+    #[error("this gate does not wait for a decision")]
+    NotPending,
+    /// The run has ended.
+    #[error("the run is not running any more")]
+    NotRunning,
+    /// A step is running; whoever runs it has to stop it first.
+    #[error("a step is running; its run cannot be cancelled from here")]
+    StepRunning,
+    /// There are as many saves as a document may have.
+    #[error(
+        "the run was saved {} times; delete it, or go on under another id",
+        limits::MAX_SAVES
+    )]
+    TooManySaves,
+    /// Events made here would make it larger than a document may be.
+    #[error(
+        "the document would be larger than {} bytes",
+        limits::MAX_DOCUMENT_BYTES
+    )]
+    TooLarge,
+}
+
+impl DocumentRejection {
+    /// Stable, for programs.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Unchanged => "UNCHANGED",
+            Self::Stale => "STALE_REVISION",
+            Self::Unborn => "RUN_NOT_FOUND",
+            Self::UnknownStep => "UNKNOWN_STEP",
+            Self::NotPending => "GATE_NOT_PENDING",
+            Self::NotRunning => "RUN_NOT_ACTIVE",
+            Self::StepRunning => "STEP_RUNNING",
+            Self::TooManySaves => "TOO_MANY_SAVES",
+            Self::TooLarge => "RUN_TOO_LARGE",
+        }
+    }
+}
+
+/// What a command led to.
+#[derive(Debug)]
+pub struct Decided {
+    /// Bytes to be put into the store before the batch.
+    pub blobs: Vec<Vec<u8>>,
+    /// To be made durable before anything acts on it.
+    pub batch: Batch,
+    /// The state after it.
+    pub document: Document,
+    /// The canonical JSON of the document.
+    pub canonical: Vec<u8>,
+}
+
+impl Document {
+    /// Decides a command.
+    ///
+    /// # Errors
+    /// The rejection.
+    pub fn decide(
+        &self,
+        command: DocumentCommand,
+        by: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Decided, DocumentRejection> {
+        let now = now.max(self.at);
+        match command {
+            DocumentCommand::Save(save) => self.save(*save, by, now),
+            DocumentCommand::Decide {
+                step,
+                gate,
+                decision,
+                note,
+            } => {
+                let head = self.head.as_deref().ok_or(DocumentRejection::Unborn)?;
+                if text(&head.derived.run, "status") != "running" {
+                    return Err(DocumentRejection::NotRunning);
+                }
+                if head.derived.gates.get(&step).is_none() {
+                    return Err(DocumentRejection::UnknownStep);
+                }
+                if !head.is_pending(&step, &gate, note.as_deref()) {
+                    return Err(DocumentRejection::NotPending);
+                }
+                let id = self.made_id();
+                let note = note.as_deref();
+                let event = decision_event(id, head, now, &step, &gate, decision, note);
+                self.make(head, event, Via::Gate, by, now)
+            }
+            DocumentCommand::Cancel { reason } => {
+                let head = self.head.as_deref().ok_or(DocumentRejection::Unborn)?;
+                if text(&head.derived.run, "status") != "running" {
+                    return Err(DocumentRejection::NotRunning);
+                }
+                if head
+                    .derived
+                    .steps
+                    .iter()
+                    .any(|(_, status)| status == "running")
+                {
+                    return Err(DocumentRejection::StepRunning);
+                }
+                let mut event = json!({
+                    "id": self.made_id(), "type": "run_status_changed", "runId": head.id(),
+                    "ts": now.to_string(), "status": "cancelled",
+                });
+                if let Some(reason) = reason {
+                    event["reason"] = json!(reason);
+                }
+                self.make(head, event, Via::Cancel, by, now)
+            }
+        }
+    }
+
+    /// The id of an event made here: derived, so that it can be told from all others.
+    fn made_id(&self) -> String {
+        let text = format!("document\0{}\0{}", self.header.stream, self.next_seq);
+        format!("evt_{}", &Digest::of(text.as_bytes()).to_string()[..32])
+    }
+
+    /// The document with one more event, made here.
+    fn make(
+        &self,
+        head: &Body,
+        event: Value,
+        via: Via,
+        by: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Decided, DocumentRejection> {
+        let made = text(event.as_object().unwrap_or(&Map::new()), "id").to_owned();
+        let mut body = head.clone();
+        body.derived.fold(&event);
+        body.trace.push(event);
+        body.revision += 1;
+        self.write(body, via, (vec![made], 0), by, now)
+    }
+
+    fn save(
+        &self,
+        save: Save,
+        by: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Decided, DocumentRejection> {
+        let Save {
+            body,
+            via,
+            expected,
+        } = save;
+        let last = self.saves.last();
+        let knows = match expected {
+            Expected::Anything | Expected::Continuation => true,
+            Expected::Digest(digest) => last.is_some_and(|last| last.digest == digest),
+            Expected::Nothing => last.is_none(),
+        };
+        if !knows {
+            return Err(DocumentRejection::Stale);
+        }
+        let (body, put_back) = match self.head.as_deref() {
+            Some(head) => put_back(head, body, &self.made),
+            None => (body, 0),
+        };
+        if let (Some(head), Expected::Continuation) = (&self.head, expected)
+            && head.common_prefix(&body) < head.trace.len()
+        {
+            return Err(DocumentRejection::Stale);
+        }
+        self.write(body, via, (Vec::new(), put_back), by, now)
+    }
+
+    fn write(
+        &self,
+        body: Body,
+        via: Via,
+        (made, put_back): (Vec<String>, u64),
+        by: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Decided, DocumentRejection> {
+        let canonical = body.canonical();
+        let digest = Digest::of(&canonical);
+        if self.saves.last().is_some_and(|last| last.digest == digest) {
+            return Err(DocumentRejection::Unchanged);
+        }
+        if self.saves.len() >= limits::MAX_SAVES {
+            return Err(DocumentRejection::TooManySaves);
+        }
+        // What a client sent may be a little larger in canonical form; it was within bounds.
+        if via != Via::Client && canonical.len() > limits::MAX_DOCUMENT_BYTES {
+            return Err(DocumentRejection::TooLarge);
+        }
+        let common = self
+            .head
+            .as_ref()
+            .map_or(0, |head| head.common_prefix(&body));
+        let goes_on = self
+            .head
+            .as_ref()
+            .is_none_or(|head| head.trace.len() == common);
+        let short = goes_on.then(|| self.short_form(&body, common)).flatten();
+        let (form, blobs) = short.unwrap_or_else(|| {
+            let whole = Form::Whole { body: digest };
+            (whole, vec![canonical.clone()])
+        });
+        let saved = Saved {
+            revision: body.revision,
+            events: body.trace.len() as u64,
+            digest,
+            via,
+            by: by.map(str::to_owned),
+            replaced: (!goes_on).then_some(self.saves.len() as u64),
+            made,
+            put_back,
+            form,
+        };
+        let body = Arc::new(body);
+        let mut draft = Draft::new(self.clone(), now);
+        draft.document.head = Some(body.clone());
+        draft.write(saved, &body, common);
+        Ok(draft.seal(blobs, canonical))
+    }
+
+    /// The document as what is new in it, with the blobs that takes. `None` where that does not
+    /// give the document again, or is too large for an event.
+    fn short_form(&self, body: &Body, common: usize) -> Option<(Form, Vec<Vec<u8>>)> {
+        let mut run = body.derived.run.clone();
+        let mut derived = match self.head.as_deref() {
+            Some(head) => head.derived.clone(),
+            None => {
+                run.remove("status");
+                run.remove("endedAt");
+                Derived::opened(run.clone())
+            }
+        };
+        let mut appended = body.trace[common..].to_vec();
+        for event in &appended {
+            derived.fold(event);
+        }
+        let residual = derived.residual(&body.derived);
+        derived.apply(residual.clone());
+        if derived != body.derived {
+            return None;
+        }
+        let (external, blobs) = take_out(&mut appended);
+        let extension = Extension {
+            appended,
+            residual,
+            external,
+        };
+        let form = match self.head {
+            Some(_) => Form::Extended(extension),
+            None => Form::Opened { run, extension },
+        };
+        let fits = json::canonical(&form).len() <= limits::MAX_EVENT_BYTES;
+        fits.then_some((form, blobs))
+    }
+}
+
+/// Takes large data of artifacts out of events.
+fn take_out(events: &mut [Value]) -> (Vec<External>, Vec<Vec<u8>>) {
+    let (mut external, mut blobs) = (Vec::new(), Vec::new());
+    for (place, event) in events.iter_mut().enumerate() {
+        if event["type"] != "artifact_written" {
+            continue;
+        }
+        let data = event.get_mut("artifact").and_then(|it| it.get_mut("data"));
+        let Some(data) = data else { continue };
+        let bytes = json::canonical(data);
+        if bytes.len() >= limits::MAX_INLINE_ARTIFACT_BYTES {
+            *data = Value::Null;
+            external.push(External {
+                event: place as u64,
+                blob: Digest::of(&bytes),
+            });
+            blobs.push(bytes);
+        }
+    }
+    (external, blobs)
+}
+
+/// Puts events made here, that a client did not know when it saved, back onto its document, each
+/// where it stood, with what they came to as far as the client says nothing newer.
+fn put_back(head: &Body, body: Body, made: &BTreeSet<String>) -> (Body, u64) {
+    let id = |event: &Value| event["id"].as_str().map(str::to_owned);
+    let is_made = |event: &Value| id(event).is_some_and(|id| made.contains(&id));
+    if made.is_empty() {
+        return (body, 0);
+    }
+    let known: BTreeSet<String> = body
+        .trace
+        .iter()
+        .filter(|it| is_made(it))
+        .filter_map(id)
+        .collect();
+    let is_lacking =
+        |event: &Value| is_made(event) && id(event).is_some_and(|id| !known.contains(&id));
+    let lacking: Vec<&Value> = head
+        .trace
+        .iter()
+        .filter(|event| is_lacking(event))
+        .collect();
+    if lacking.is_empty() {
+        return (body, 0);
+    }
+    let Body {
+        revision,
+        trace: given,
+        mut derived,
+    } = body;
+    let mut trace = Vec::with_capacity(given.len() + lacking.len());
+    let mut given = given.into_iter().peekable();
+    let mut back = 0;
+    for event in &head.trace {
+        if is_lacking(event) {
+            trace.push(event.clone());
+            back += 1;
+        } else if given.peek() == Some(event) {
+            trace.extend(given.next());
+        } else {
+            break;
+        }
+    }
+    let newer: Vec<Value> = given.collect();
+    for event in &lacking {
+        if !is_overtaken(event, &newer, &derived) {
+            derived.fold(event);
+        }
+    }
+    trace.extend(newer);
+    trace.extend(lacking[back..].iter().map(|event| (*event).clone()));
+    let count = lacking.len() as u64;
+    let body = Body {
+        revision: revision.saturating_add(count),
+        trace,
+        derived,
+    };
+    (body, count)
+}
+
+/// Whether the client has gone on from where an event made here applies.
+fn is_overtaken(event: &Value, newer: &[Value], derived: &Derived) -> bool {
+    match event["type"].as_str() {
+        Some("human_gate_resolved") => {
+            event["decision"] == "rejected"
+                || newer.iter().any(|new| {
+                    let kind = new["type"].as_str().unwrap_or_default();
+                    kind.starts_with("human_gate_")
+                        && new["stepId"] == event["stepId"]
+                        && new["gate"] == event["gate"]
+                })
+        }
+        _ => text(&derived.run, "status") != "running",
+    }
+}
+
+/// A batch in the making.
+struct Draft {
+    document: Document,
+    first: u64,
+    now: Timestamp,
+    records: Vec<Record>,
+}
+
+impl Draft {
+    fn new(document: Document, now: Timestamp) -> Self {
+        Self {
+            first: document.next_seq,
+            document,
+            now,
+            records: Vec::new(),
+        }
+    }
+
+    fn write(&mut self, saved: Saved, body: &Body, common: usize) {
+        let is_first = self.first == 0;
+        let stream = self.document.header.stream.clone();
+        let (at, next) = (self.now, self.document.next_seq);
+        // The run's own beginning stands first, as in every log of a run; then the save.
+        let mut view = self.document.view.clone();
+        let mut implying = Implying {
+            view: &mut view,
+            stream: &stream,
+            next,
+            at,
+            made: Vec::new(),
+        };
+        if is_first {
+            implying.begin(&body.derived);
+        }
+        let beginning = std::mem::take(&mut implying.made);
+        implying.next += 1;
+        implying.follow(&body.trace[common..], body);
+        let following = implying.made;
+        for event in beginning {
+            self.emit(EventBody::Implied(event));
+        }
+        self.emit(EventBody::Document(DocumentEvent::Saved(saved)));
+        for event in following {
+            self.emit(EventBody::Implied(event));
+        }
+    }
+
+    fn emit(&mut self, body: EventBody) {
+        let event = Event {
+            seq: self.document.next_seq,
+            at: self.now,
+            body,
+        };
+        self.document.fold(&event);
+        let content = json::canonical(&event);
+        let chain = self.document.chain.chain(&content);
+        self.document.chain = chain;
+        self.records.push(Record { content, chain });
+    }
+
+    fn seal(self, blobs: Vec<Vec<u8>>, canonical: Vec<u8>) -> Decided {
+        let document = self.document;
+        let header = &document.header;
+        let head = document.head.as_deref().expect("a save was written");
+        let is_first = self.first == 0;
+        let claim = || KeyClaim {
+            namespace: super::KEY_NAMESPACE.to_owned(),
+            key: Document::key(&header.owner, head.id()),
+            digest: None,
+            answer: None,
+            expires_at: None,
+        };
+        let batch = Batch {
+            stream: header.stream.clone(),
+            tenant: header.tenant().clone(),
+            header: is_first.then(|| header.clone()),
+            first_seq: self.first,
+            records: self.records,
+            index: super::summary::index(&document, head),
+            timers: Vec::new(),
+            keys: is_first.then(claim).into_iter().collect(),
+            outbox: Vec::new(),
+            blobs: blobs.iter().map(|blob| Digest::of(blob)).collect(),
+        };
+        Decided {
+            blobs,
+            batch,
+            canonical,
+            document,
+        }
+    }
+}

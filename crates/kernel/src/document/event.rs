@@ -1,0 +1,150 @@
+//! The events of a document stream, as they are stored. Changing this file is a change of the
+//! event format: see `docs/event-format.md`.
+//!
+//! Beside the saves stand the events of a run that they imply, in the format of run streams.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::body::Residual;
+use crate::digest::Digest;
+use crate::ids::Seq;
+use crate::run::RunEvent;
+use crate::time::Timestamp;
+
+/// An event of a document stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its place in the log.
+    pub seq: Seq,
+    /// When it was decided.
+    pub at: Timestamp,
+    /// What happened.
+    #[serde(flatten)]
+    pub body: EventBody,
+}
+
+/// What happened, in either vocabulary.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum EventBody {
+    /// To the document.
+    Document(DocumentEvent),
+    /// To the run that it tells of.
+    Implied(RunEvent),
+}
+
+/// What happened to a document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "data")]
+pub enum DocumentEvent {
+    /// It was saved.
+    #[serde(rename = "runwright.document.saved")]
+    Saved(Saved),
+}
+
+/// A save.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Saved {
+    /// The document's own count.
+    pub revision: u64,
+    /// How many events its trace has.
+    pub events: u64,
+    /// SHA-256 of its canonical JSON.
+    pub digest: Digest,
+    /// By which way it came.
+    pub via: Via,
+    /// By whom.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// The save that this one took the place of without knowing it; that one is a branch now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced: Option<u64>,
+    /// Ids of trace events that were made here, not by the client.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub made: Vec<String>,
+    /// How many events made here earlier the client did not know and were put back.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub put_back: u64,
+    /// The document.
+    pub form: Form,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+/// By which way a save came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Via {
+    /// A client's save.
+    Client,
+    /// A decision on a gate, made here.
+    Gate,
+    /// A cancellation, made here.
+    Cancel,
+    /// An import of a bundle.
+    Import,
+    /// A fork of another document.
+    Fork,
+}
+
+impl Via {
+    /// The stable name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Gate => "gate",
+            Self::Cancel => "cancel",
+            Self::Import => "import",
+            Self::Fork => "fork",
+        }
+    }
+}
+
+/// How a save says what the document is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "as", rename_all = "lowercase")]
+pub enum Form {
+    /// By its run and its whole trace.
+    Opened {
+        /// The run.
+        run: Map<String, Value>,
+        /// The rest.
+        #[serde(flatten)]
+        extension: Extension,
+    },
+    /// By what is new since the save before.
+    Extended(Extension),
+    /// Whole, as a blob.
+    Whole {
+        /// The blob: its canonical JSON.
+        body: Digest,
+    },
+}
+
+/// What is new in a document.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Extension {
+    /// Events at the end of the trace.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub appended: Vec<Value>,
+    /// What the events do not say.
+    #[serde(skip_serializing_if = "Residual::is_empty")]
+    pub residual: Residual,
+    /// Data of artifacts that lies in blobs; `null` stands in its place.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub external: Vec<External>,
+}
+
+/// Data of an artifact that lies in a blob.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct External {
+    /// The event, by its place in `appended`.
+    pub event: u64,
+    /// The blob: the canonical JSON of the data.
+    pub blob: Digest,
+}

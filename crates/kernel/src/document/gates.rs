@@ -1,0 +1,194 @@
+//! Gates of a document that wait for somebody.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::body::{Body, text};
+use super::view::clip;
+use crate::time::Timestamp;
+
+/// A gate that waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingGate {
+    /// The step.
+    pub step_id: String,
+    /// `PAUSE_BEFORE`, `PAUSE_AFTER` or `CHECKPOINT`.
+    pub gate: String,
+    /// Which checkpoint of the step, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
+    /// Why somebody is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When the client asked, in its own words; absent where it did not say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_at: Option<String>,
+}
+
+/// What is decided about a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateDecision {
+    /// Go on.
+    Approved,
+    /// Not like this; the gate waits on.
+    Rejected,
+    /// Go on with what was changed.
+    Edited,
+}
+
+impl GateDecision {
+    /// Reads the trace's word.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "approved" => Some(Self::Approved),
+            "rejected" => Some(Self::Rejected),
+            "edited" => Some(Self::Edited),
+            _ => None,
+        }
+    }
+
+    /// The trace's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Approved => "approved",
+            Self::Rejected => "rejected",
+            Self::Edited => "edited",
+        }
+    }
+}
+
+impl Body {
+    /// The gates that wait for somebody: those the client asked about, and those of steps that
+    /// could start but for their gate.
+    pub fn pending_gates(&self) -> Vec<PendingGate> {
+        if text(&self.derived.run, "status") != "running" {
+            return Vec::new();
+        }
+        let steps = self
+            .derived
+            .run
+            .get("workflowSnapshot")
+            .and_then(|it| it.get("steps"));
+        let steps = steps.and_then(Value::as_array).map(Vec::as_slice);
+        let mut pending = Vec::new();
+        for step in steps.unwrap_or_default() {
+            let Some(id) = step["id"].as_str() else {
+                continue;
+            };
+            let Some(Value::Object(state)) = self.derived.gates.get(id) else {
+                continue;
+            };
+            if text(state, "before") == "pending" {
+                let is_checkpoint = step["gatePolicy"] == "CHECKPOINT";
+                let gate = if is_checkpoint {
+                    "CHECKPOINT"
+                } else {
+                    "PAUSE_BEFORE"
+                };
+                let gate = self.waiting(id, gate, None);
+                if gate.requested_at.is_some() || self.is_ready(id) {
+                    pending.push(gate);
+                }
+            }
+            if text(state, "after") == "pending" {
+                pending.push(self.waiting(id, "PAUSE_AFTER", None));
+            }
+            let checkpoints = state.get("checkpoints").and_then(Value::as_object);
+            for (name, status) in checkpoints.into_iter().flatten() {
+                if status == "pending" {
+                    pending.push(self.waiting(id, "CHECKPOINT", Some(name)));
+                }
+            }
+        }
+        pending
+    }
+
+    /// Whether a step waits for nothing but its gate.
+    fn is_ready(&self, step: &str) -> bool {
+        let edges = self
+            .derived
+            .run
+            .get("workflowSnapshot")
+            .and_then(|it| it.get("edges"));
+        let edges = edges.and_then(Value::as_array).map(Vec::as_slice);
+        let mut before = edges
+            .unwrap_or_default()
+            .iter()
+            .filter(|edge| edge["to"] == step);
+        self.derived.steps.get(step) == Some(&json!("pending"))
+            && before.all(|edge| {
+                let from = edge["from"].as_str().unwrap_or_default();
+                let gate = self.derived.gates.get(from);
+                self.derived.steps.get(from) == Some(&json!("completed"))
+                    && gate.is_none_or(|gate| gate["after"] != "pending")
+            })
+    }
+
+    fn waiting(&self, step: &str, gate: &str, checkpoint: Option<&str>) -> PendingGate {
+        let is_asked = |event: &&Value| {
+            event["type"] == "human_gate_requested"
+                && event["stepId"] == step
+                && (event["gate"] == gate
+                    || (gate == "CHECKPOINT" && event["gate"] == "PAUSE_BEFORE"))
+        };
+        let asked = self.trace.iter().rev().find(is_asked);
+        let member = |name: &str| {
+            let text = asked.and_then(|event| event[name].as_str());
+            text.map(|text| clip(text).to_owned())
+        };
+        PendingGate {
+            step_id: clip(step).to_owned(),
+            gate: gate.to_owned(),
+            checkpoint: checkpoint.map(|name| clip(name).to_owned()),
+            reason: member("reason"),
+            requested_at: member("ts"),
+        }
+    }
+
+    /// Whether a gate waits, whoever asked.
+    pub(super) fn is_pending(&self, step: &str, gate: &str, checkpoint: Option<&str>) -> bool {
+        let Some(Value::Object(state)) = self.derived.gates.get(step) else {
+            return false;
+        };
+        match (gate, checkpoint) {
+            ("PAUSE_AFTER", _) => text(state, "after") == "pending",
+            ("CHECKPOINT", Some(name)) => {
+                // A checkpoint nobody has decided about need not be written down yet.
+                state
+                    .get("checkpoints")
+                    .is_none_or(|all| all[name] != "approved")
+            }
+            _ => text(state, "before") == "pending",
+        }
+    }
+}
+
+/// An event that says a decision, as the client's own would.
+pub(super) fn decision_event(
+    id: String,
+    body: &Body,
+    at: Timestamp,
+    step: &str,
+    gate: &str,
+    decision: GateDecision,
+    note: Option<&str>,
+) -> Value {
+    let mut event = Map::new();
+    let members = [
+        ("id", id.as_str()),
+        ("type", "human_gate_resolved"),
+        ("runId", body.id()),
+        ("ts", &at.to_string()),
+        ("stepId", step),
+        ("gate", gate),
+        ("decision", decision.as_str()),
+    ];
+    for (name, value) in members {
+        event.insert(name.to_owned(), json!(value));
+    }
+    if let Some(note) = note {
+        event.insert("note".to_owned(), json!(note));
+    }
+    Value::Object(event)
+}

@@ -1,0 +1,226 @@
+//! A document: the run that a browser app records by itself, saved whole each time.
+//!
+//! A stream of its own. A save appends the events that are new, so that a hundred saves take
+//! little more room than the last one alone; each of them can be read again. Beside it stand the
+//! events of a run that the save implies ([`view`]), until that run has ended.
+//!
+//! Two clients may save without knowing of each other. The last one counts, and what it replaced
+//! is kept as a branch. What was decided here (a gate, a cancellation) and a client does not know
+//! yet is put back onto its save: see [`decide`].
+
+mod body;
+mod decide;
+mod entries;
+mod event;
+mod gates;
+mod history;
+mod summary;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::batch::IndexRow;
+use crate::digest::Digest;
+use crate::ids::{Seq, StreamId};
+use crate::stream::{FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
+use crate::time::Timestamp;
+
+pub use body::{Body, Derived, Residual};
+pub use decide::{Decided, DocumentCommand, DocumentRejection, Expected, Save};
+pub use entries::{Delta, Entries};
+pub use event::{DocumentEvent, Event, EventBody, Extension, External, Form, Saved, Via};
+pub use gates::{GateDecision, PendingGate};
+pub use history::History;
+pub use summary::ModelUse;
+pub use view::{STEP_TYPE, View};
+
+/// The namespace of unique keys in which a document claims the id its client chose.
+pub const KEY_NAMESPACE: &str = "workbench";
+
+/// Begins the tag by which an index row is found as a child of a run. No tag of a client has it.
+pub const PARENT_MARK: &str = "\u{1}parent:";
+
+/// The tag of an index row whose document has a gate that waits.
+pub const GATE_MARK: &str = "\u{1}gate";
+
+/// The kinds of trace events that are known. Others are kept, and counted.
+pub const EVENT_KINDS: &[&str] = &[
+    "step_started",
+    "step_completed",
+    "artifact_written",
+    "artifact_patch",
+    "model_io",
+    "tool_call",
+    "human_gate_requested",
+    "human_gate_resolved",
+    "rule_changed",
+    "policy_changed",
+    "error",
+    "run_forked",
+    "annotation",
+    "run_status_changed",
+    "span_started",
+    "span_ended",
+];
+
+/// A save, as its history lists it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SaveRecord {
+    /// Which one, from 1.
+    pub number: u64,
+    /// The event that says it.
+    pub seq: Seq,
+    /// When.
+    pub at: Timestamp,
+    /// The document's own count.
+    pub revision: u64,
+    /// How many events its trace has.
+    pub events: u64,
+    /// SHA-256 of the document's canonical JSON.
+    pub digest: Digest,
+    /// By which way it came.
+    pub via: Via,
+    /// By whom.
+    pub by: Option<String>,
+    /// The save it took the place of without knowing it.
+    pub replaced: Option<u64>,
+    /// How many events made here were put back onto it.
+    pub put_back: u64,
+}
+
+/// The state of a document.
+#[derive(Clone, Debug)]
+pub struct Document {
+    header: StreamHeader,
+    next_seq: Seq,
+    chain: Digest,
+    at: Timestamp,
+    saves: Vec<SaveRecord>,
+    made: BTreeSet<String>,
+    view: View,
+    head: Option<Arc<Body>>,
+}
+
+impl Document {
+    /// A document nothing was saved of yet.
+    pub fn unborn(stream: StreamId, owner: Owner, now: Timestamp) -> Self {
+        Self::at_start(
+            StreamHeader {
+                stream,
+                kind: StreamKind::Document,
+                owner,
+                format: FORMAT_VERSION,
+                engine_version: None,
+                created_at: now,
+                definition: None,
+                origin: None,
+                parent: None,
+                policy: Policy::default(),
+                genesis: Digest([0; 32]),
+                predecessor: None,
+            }
+            .seal_genesis(),
+        )
+    }
+
+    fn at_start(header: StreamHeader) -> Self {
+        Self {
+            next_seq: 0,
+            chain: header.genesis,
+            at: header.created_at,
+            saves: Vec::new(),
+            made: BTreeSet::new(),
+            view: View::default(),
+            head: None,
+            header,
+        }
+    }
+
+    /// The key that a client's id is claimed by. Each workspace has ids of its own.
+    pub fn key(owner: &Owner, id: &str) -> String {
+        format!("{}/{id}", owner.workspace.as_deref().unwrap_or_default())
+    }
+
+    /// What is said once.
+    pub fn header(&self) -> &StreamHeader {
+        &self.header
+    }
+
+    /// How many events its log has.
+    pub fn next_seq(&self) -> Seq {
+        self.next_seq
+    }
+
+    /// The last link of the hash chain.
+    pub fn chain(&self) -> Digest {
+        self.chain
+    }
+
+    /// Every save, oldest first.
+    pub fn saves(&self) -> &[SaveRecord] {
+        &self.saves
+    }
+
+    /// The document as it was saved last.
+    pub fn head(&self) -> Option<&Arc<Body>> {
+        self.head.as_ref()
+    }
+
+    /// The run it tells of.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// The saves that another took the place of and that nothing was built on.
+    pub fn is_branch(&self, number: u64) -> bool {
+        self.saves.iter().any(|save| save.replaced == Some(number))
+    }
+
+    /// The last save of a revision that is not a branch, else the last one.
+    pub fn save_of(&self, revision: u64) -> Option<&SaveRecord> {
+        let of = || {
+            self.saves
+                .iter()
+                .rev()
+                .filter(|save| save.revision == revision)
+        };
+        of().find(|save| !self.is_branch(save.number))
+            .or_else(|| of().next())
+    }
+
+    fn fold(&mut self, event: &Event) {
+        match &event.body {
+            EventBody::Document(DocumentEvent::Saved(saved)) => {
+                self.made.extend(saved.made.iter().cloned());
+                self.saves.push(SaveRecord {
+                    number: self.saves.len() as u64 + 1,
+                    seq: event.seq,
+                    at: event.at,
+                    revision: saved.revision,
+                    events: saved.events,
+                    digest: saved.digest,
+                    via: saved.via,
+                    by: saved.by.clone(),
+                    replaced: saved.replaced,
+                    put_back: saved.put_back,
+                });
+            }
+            EventBody::Implied(implied) => self.view.fold(event.seq, event.at, implied),
+        }
+        self.next_seq += 1;
+        self.at = event.at;
+    }
+
+    /// The index row of this state; `None` before anything was saved.
+    pub fn index(&self) -> Option<IndexRow> {
+        Some(summary::index(self, self.head.as_deref()?))
+    }
+}
+
+/// How many saves others took the place of.
+fn branches(saves: &[SaveRecord]) -> usize {
+    saves.iter().filter(|save| save.replaced.is_some()).count()
+}

@@ -1,0 +1,231 @@
+//! What lists say of a document without reading it.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::body::{Body, text};
+use super::view::{clip, tags};
+use super::{Document, EVENT_KINDS, GATE_MARK, PARENT_MARK, branches};
+use crate::batch::IndexRow;
+use crate::limits;
+use crate::stream::StreamKind;
+use crate::time::Timestamp;
+
+/// Models that a summary tells apart; the rest is under `other`.
+const MODELS: usize = 16;
+
+/// What model calls used.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ModelUse {
+    /// Answers of models.
+    pub calls: u64,
+    /// Tokens in.
+    pub input_tokens: u64,
+    /// Tokens out.
+    pub output_tokens: u64,
+    /// Tokens in all, as reported, else the sum of both.
+    pub total_tokens: u64,
+    /// Cost by currency.
+    pub cost: BTreeMap<String, f64>,
+}
+
+impl ModelUse {
+    /// Adds another.
+    pub fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
+        self.total_tokens = self.total_tokens.saturating_add(other.total_tokens);
+        for (currency, amount) in &other.cost {
+            *self.cost.entry(currency.clone()).or_default() += amount;
+        }
+    }
+
+    /// As JSON; amounts are rounded to 12 digits behind the point, as the client rounds them.
+    pub fn to_json(&self) -> Value {
+        let round = |amount: f64| (amount * 1e12).round() / 1e12;
+        let cost = self.cost.iter();
+        let cost: Map<String, Value> = cost
+            .map(|(currency, amount)| (currency.clone(), json!(round(*amount))))
+            .collect();
+        json!({
+            "calls": self.calls, "inputTokens": self.input_tokens,
+            "outputTokens": self.output_tokens, "totalTokens": self.total_tokens, "cost": cost,
+        })
+    }
+
+    /// Reads [`ModelUse::to_json`].
+    pub fn from_json(value: &Value) -> Self {
+        let number = |name: &str| value[name].as_u64().unwrap_or_default();
+        let cost = value["cost"].as_object().into_iter().flatten();
+        Self {
+            calls: number("calls"),
+            input_tokens: number("inputTokens"),
+            output_tokens: number("outputTokens"),
+            total_tokens: number("totalTokens"),
+            cost: cost
+                .filter_map(|(currency, amount)| Some((currency.clone(), amount.as_f64()?)))
+                .collect(),
+        }
+    }
+}
+
+impl Body {
+    /// What its model calls used, by `provider/model`. As the client counts: answers only.
+    pub fn model_use(&self) -> BTreeMap<String, ModelUse> {
+        let mut by_model: BTreeMap<String, ModelUse> = BTreeMap::new();
+        for event in self.trace.iter().filter_map(Value::as_object) {
+            if text(event, "type") != "model_io" || text(event, "direction") != "response" {
+                continue;
+            }
+            let usage = event.get("usage").cloned().unwrap_or_default();
+            let number = |name: &str| usage[name].as_u64().unwrap_or_default();
+            let mut used = ModelUse {
+                calls: 1,
+                input_tokens: number("inputTokens"),
+                output_tokens: number("outputTokens"),
+                ..ModelUse::default()
+            };
+            let sum = used.input_tokens.saturating_add(used.output_tokens);
+            used.total_tokens = usage["totalTokens"].as_u64().unwrap_or(sum);
+            let cost = event.get("cost").cloned().unwrap_or_default();
+            let (amount, currency) = (cost["amount"].as_f64(), cost["currency"].as_str());
+            if let (Some(amount), Some(currency)) = (amount, currency) {
+                let currency = clip(currency).to_uppercase();
+                used.cost.insert(currency, amount);
+            }
+            let named = |name| match text(event, name) {
+                "" => "unknown",
+                text => clip(text),
+            };
+            let model = format!("{}/{}", named("provider"), named("model"));
+            let is_room = by_model.len() < MODELS || by_model.contains_key(&model);
+            let model = if is_room { model } else { "other".to_owned() };
+            by_model.entry(model).or_default().add(&used);
+        }
+        by_model
+    }
+
+    /// How many events of its trace are of a kind that is not known here. They are kept.
+    pub fn unknown_events(&self) -> usize {
+        let kinds = self.trace.iter().map(|event| event["type"].as_str());
+        kinds
+            .filter(|kind| !kind.is_some_and(|it| EVENT_KINDS.contains(&it)))
+            .count()
+    }
+
+    /// The runs this one descends from.
+    pub fn parents(&self) -> Vec<String> {
+        let context = self.derived.run.get("context").and_then(Value::as_object);
+        let Some(context) = context else {
+            return Vec::new();
+        };
+        let listed = context.get("parentRunIds").and_then(Value::as_array);
+        let one = context.get("parentRunId").into_iter();
+        let mut parents: Vec<String> = Vec::new();
+        for id in one
+            .chain(listed.into_iter().flatten())
+            .filter_map(Value::as_str)
+        {
+            let fits = id.len() <= limits::MAX_NAME_BYTES && !id.chars().any(char::is_control);
+            if fits && !parents.iter().any(|known| known == id) {
+                parents.push(id.to_owned());
+            }
+        }
+        parents.truncate(limits::MAX_PARENTS);
+        parents
+    }
+}
+
+/// The index row of a document.
+pub(super) fn index(document: &Document, body: &Body) -> IndexRow {
+    let run = &body.derived.run;
+    let arrived = document.header.created_at;
+    let started = run.get("startedAt").and_then(Value::as_str);
+    let (gates, parents) = (body.pending_gates(), body.parents());
+    let mut marks = tags(run);
+    marks.extend(parents.iter().map(|id| format!("{PARENT_MARK}{id}")));
+    if !gates.is_empty() {
+        marks.push(GATE_MARK.to_owned());
+    }
+    IndexRow {
+        kind: StreamKind::Document,
+        workspace: document.header.owner.workspace.clone(),
+        subject: listed(text(run, "workflowId")),
+        status: match text(run, "status") {
+            "" => "running".to_owned(),
+            status => listed(status),
+        },
+        settled: false,
+        runnable: false,
+        queue: document.header.policy.queue.clone(),
+        priority: 0,
+        concurrency_key: None,
+        parent: None,
+        // Lists go by when the run began. One that does not say began when it first came.
+        created_at: started.and_then(Timestamp::parse).unwrap_or(arrived),
+        updated_at: document.at,
+        tags: marks,
+        summary: summary(document, body, &gates, &parents),
+    }
+}
+
+/// Text for an index row: no longer than its bound, and without NUL.
+fn listed(text: &str) -> String {
+    clip(text).replace('\0', "\u{fffd}")
+}
+
+fn summary(
+    document: &Document,
+    body: &Body,
+    gates: &[super::PendingGate],
+    parents: &[String],
+) -> Value {
+    let run = &body.derived.run;
+    let mut out = Map::new();
+    let mut put = |name: &str, value: Value| out.insert(name.to_owned(), value);
+    put("id", json!(body.id()));
+    put("revision", json!(body.revision));
+    put("save", json!(document.saves.len()));
+    put("events", json!(body.trace.len()));
+    for name in ["startedAt", "endedAt"] {
+        if let Some(Value::String(at)) = run.get(name) {
+            put(name, json!(listed(at)));
+        }
+    }
+    let title = run
+        .get("workflowSnapshot")
+        .and_then(|it| it["title"].as_str());
+    if let Some(title) = title {
+        put("title", json!(listed(title)));
+    }
+    if matches!(run.get("tags"), Some(Value::Array(_))) {
+        put("tags", json!(tags(run)));
+    }
+    if !parents.is_empty() {
+        put("parents", json!(parents));
+    }
+    if !gates.is_empty() {
+        let shown = &gates[..gates.len().min(limits::MAX_LISTED_GATES)];
+        put("gates", json!(shown));
+        put("pendingGates", json!(gates.len()));
+    }
+    let models: Map<String, Value> = body
+        .model_use()
+        .iter()
+        .map(|(model, used)| (model.clone(), used.to_json()))
+        .collect();
+    if !models.is_empty() {
+        put("models", models.into());
+    }
+    match branches(&document.saves) {
+        0 => {}
+        count => drop(put("branches", json!(count))),
+    }
+    match body.unknown_events() {
+        0 => {}
+        count => drop(put("unknownEvents", json!(count))),
+    }
+    Value::Object(out)
+}

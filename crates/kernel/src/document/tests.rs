@@ -1,0 +1,524 @@
+//! Given saves, when another comes, then this is kept of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::ids::TenantId;
+use crate::json;
+use crate::limits;
+
+const NOW: Timestamp = Timestamp(1_800_000_000_000);
+
+/// A document as a client records one, event by event.
+fn opened() -> Body {
+    let steps = json!([
+        { "id": "draft", "gatePolicy": "AUTO", "inputs": [], "outputs": [] },
+        { "id": "review", "gatePolicy": "PAUSE_AFTER", "inputs": [], "outputs": [] },
+    ]);
+    let edges = json!([{ "id": "e", "from": "draft", "to": "review" }]);
+    let workflow = json!({ "id": "letter", "version": 2, "steps": steps, "edges": edges });
+    let gate = json!({ "before": "approved", "after": "approved", "checkpoints": {} });
+    Body::from_value(json!({
+        "revision": 0,
+        "run": {
+            "id": "run_a", "workflowId": "letter", "workflowVersion": 2, "status": "running",
+            "workflowSnapshot": workflow, "startedAt": "2027-01-15T08:00:00.000Z",
+            "tags": ["blue"],
+        },
+        "trace": [], "artifactsByKey": [], "ruleSetsById": [], "idempotency": [],
+        "stepStatus": [["draft", "pending"], ["review", "pending"]],
+        "gateState": [["draft", gate], ["review", gate]],
+    }))
+    .unwrap()
+}
+
+fn then(mut body: Body, kind: &str, more: Value) -> Body {
+    let n = body.trace.len();
+    let mut event = json!({
+        "id": format!("evt_{n}"), "type": kind, "runId": "run_a", "ts": "2027-01-15T08:00:01.000Z",
+    });
+    event
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    body.derived.fold(&event);
+    body.trace.push(event);
+    body.revision += 1;
+    body
+}
+
+fn drafted() -> Body {
+    let body = then(opened(), "step_started", json!({ "stepId": "draft" }));
+    let artifact = json!({
+        "artifactKey": "text", "typeId": "t", "version": 1, "createdAt": "x", "data": { "a": [1] },
+    });
+    let body = then(
+        body,
+        "artifact_written",
+        json!({ "artifact": artifact, "idempotencyKey": "k" }),
+    );
+    let patch = json!([{ "op": "add", "path": "/a/-", "value": 2 }]);
+    let patch = json!({ "artifactKey": "text", "fromVersion": 1, "toVersion": 2, "patch": patch });
+    let body = then(body, "artifact_patch", patch);
+    then(
+        body,
+        "step_completed",
+        json!({ "stepId": "draft", "ok": true }),
+    )
+}
+
+/// A step behind which a gate waits.
+fn reviewed() -> Body {
+    let body = then(drafted(), "step_started", json!({ "stepId": "review" }));
+    let gate = json!({ "stepId": "review", "gate": "PAUSE_AFTER", "reason": "look" });
+    let body = then(body, "human_gate_requested", gate);
+    then(
+        body,
+        "step_completed",
+        json!({ "stepId": "review", "ok": true }),
+    )
+}
+
+/// A log in memory.
+struct Log {
+    document: Document,
+    contents: Vec<Vec<u8>>,
+    blobs: BTreeMap<Digest, Vec<u8>>,
+}
+
+impl Log {
+    fn new() -> Self {
+        let owner = Owner::tenant(TenantId::new("acme"));
+        Self {
+            document: Document::unborn("doc-1".into(), owner, NOW),
+            contents: Vec::new(),
+            blobs: BTreeMap::new(),
+        }
+    }
+
+    fn tell(&mut self, command: DocumentCommand) -> Result<(), DocumentRejection> {
+        let decided = self.document.decide(command, Some("ann"), NOW)?;
+        for blob in decided.blobs {
+            self.blobs.insert(Digest::of(&blob), blob);
+        }
+        for digest in decided.batch.blobs() {
+            assert!(self.blobs.contains_key(digest));
+        }
+        let records = decided.batch.records().iter();
+        self.contents
+            .extend(records.map(|record| record.content.clone()));
+        assert_eq!(
+            decided.document.index().as_ref(),
+            Some(decided.batch.index())
+        );
+        self.document = decided.document;
+        self.check();
+        Ok(())
+    }
+
+    fn save(&mut self, body: &Body) -> Result<(), DocumentRejection> {
+        self.save_if(body, Expected::Anything)
+    }
+
+    fn save_if(&mut self, body: &Body, expected: Expected) -> Result<(), DocumentRejection> {
+        let (body, via) = (body.clone(), Via::Client);
+        self.tell(DocumentCommand::Save(Box::new(Save {
+            body,
+            via,
+            expected,
+        })))
+    }
+
+    fn history(&self) -> History {
+        let mut history = History::at_start(self.document.header().clone());
+        for content in &self.contents {
+            history
+                .fold_content(content)
+                .expect("it was written as it is read");
+        }
+        history
+    }
+
+    /// The fold of the log is the state a decision returned.
+    fn check(&self) {
+        let read = self
+            .history()
+            .open(&self.blobs)
+            .expect("every blob is there");
+        assert_eq!(read.head(), self.document.head());
+        assert_eq!(read.index(), self.document.index());
+        assert_eq!(read.chain(), self.document.chain());
+        assert_eq!(read.saves(), self.document.saves());
+    }
+
+    fn body(&self, number: u64) -> Body {
+        self.history()
+            .body(number, &self.blobs)
+            .expect("a save can be read again")
+    }
+
+    fn head(&self) -> &Body {
+        self.document.head().unwrap()
+    }
+
+    fn types(&self) -> Vec<String> {
+        let types = self.contents.iter().map(|content| {
+            let event: Value = serde_json::from_slice(content).unwrap();
+            event["type"].as_str().unwrap().to_owned()
+        });
+        types.collect()
+    }
+
+    fn last_form(&self) -> Value {
+        let saves = self
+            .contents
+            .iter()
+            .map(|content| serde_json::from_slice::<Value>(content).unwrap());
+        let mut saves = saves.filter(|event| event["type"] == "runwright.document.saved");
+        saves.next_back().unwrap()["data"]["form"].take()
+    }
+}
+
+#[test]
+fn every_save_is_kept_as_what_is_new_and_can_be_read_again() {
+    let whole = reviewed();
+    let mut log = Log::new();
+    let mut bodies = Vec::new();
+    let mut body = opened();
+    for event in &whole.trace {
+        log.save(&body).unwrap();
+        assert_eq!(
+            log.last_form()["residual"],
+            Value::Null,
+            "the trace says everything"
+        );
+        bodies.push(body.clone());
+        body.derived.fold(event);
+        body.trace.push(event.clone());
+        body.revision += 1;
+    }
+    assert_eq!(body, whole);
+    log.save(&body).unwrap();
+    bodies.push(body);
+    for (number, body) in (1..).zip(&bodies) {
+        assert_eq!(&log.body(number), body, "save {number}");
+        assert_eq!(log.document.save_of(body.revision).unwrap().number, number);
+    }
+    let written: usize = log.contents.iter().map(Vec::len).sum();
+    let copies: usize = bodies.iter().map(|body| body.canonical().len()).sum();
+    assert!(written < copies, "{written} {copies}");
+    assert!(log.blobs.is_empty());
+}
+
+#[test]
+fn the_run_it_tells_of_stands_beside_the_saves() {
+    let mut log = Log::new();
+    log.save(&opened()).unwrap();
+    log.save(&reviewed()).unwrap();
+    log.tell(DocumentCommand::Decide {
+        step: "review".into(),
+        gate: "PAUSE_AFTER".into(),
+        decision: GateDecision::Approved,
+        note: None,
+    })
+    .unwrap();
+    let done = then(
+        log.head().clone(),
+        "run_status_changed",
+        json!({ "status": "completed" }),
+    );
+    log.save(&done).unwrap();
+    let after = then(done, "span_ended", json!({ "spanId": "s" }));
+    log.save(&after).unwrap();
+    let saved = "runwright.document.saved";
+    let expected = [
+        "run.started",
+        saved,
+        saved,
+        "node.started",
+        "artifact.created",
+        "node.completed",
+        "node.started",
+        "interrupt.requested",
+        "node.completed",
+        saved,
+        "interrupt.resolved",
+        saved,
+        "run.completed",
+        saved,
+    ];
+    assert_eq!(log.types(), expected);
+    assert!(log.document.view().has_ended());
+}
+
+#[test]
+fn the_same_document_again_writes_nothing() {
+    let mut log = Log::new();
+    log.save(&drafted()).unwrap();
+    assert_eq!(log.save(&drafted()), Err(DocumentRejection::Unchanged));
+}
+
+#[test]
+fn what_changes_without_an_event_is_kept_beside_the_events() {
+    let mut log = Log::new();
+    log.save(&drafted()).unwrap();
+    let mut edited = drafted();
+    edited
+        .derived
+        .run
+        .insert("tags".into(), json!(["red", "green"]));
+    edited.derived.run.remove("startedAt");
+    edited.derived.steps.set("draft".into(), json!("failed"));
+    edited.derived.artifacts = Entries::default();
+    log.save(&edited).unwrap();
+    assert_eq!(log.last_form()["appended"], Value::Null);
+    assert_eq!(log.body(2), edited);
+    assert_eq!(log.document.index().unwrap().tags, ["red", "green"]);
+}
+
+#[test]
+fn the_last_writer_counts_and_the_other_is_a_branch() {
+    let mut log = Log::new();
+    log.save(&opened()).unwrap();
+    let ours = then(opened(), "annotation", json!({ "text": "ours" }));
+    let theirs = then(opened(), "annotation", json!({ "text": "theirs" }));
+    log.save(&ours).unwrap();
+    log.save(&theirs).unwrap();
+    assert_eq!(*log.head(), theirs);
+    assert!(log.document.is_branch(2) && !log.document.is_branch(3));
+    assert_eq!(log.body(2), ours);
+    assert_eq!(log.document.save_of(1).unwrap().number, 3);
+    assert_eq!(log.document.index().unwrap().summary["branches"], 1);
+    assert_eq!(log.last_form()["as"], "whole");
+    // Going on from it is short again.
+    let next = then(theirs, "annotation", json!({ "text": "more" }));
+    log.save(&next).unwrap();
+    assert_eq!(log.last_form()["as"], "extended");
+    assert_eq!(log.body(4), next);
+}
+
+#[test]
+fn who_asks_for_it_is_refused_what_is_stale() {
+    let mut log = Log::new();
+    log.save_if(&opened(), Expected::Nothing).unwrap();
+    assert_eq!(
+        log.save_if(&drafted(), Expected::Nothing),
+        Err(DocumentRejection::Stale)
+    );
+    let digest = log.document.saves()[0].digest;
+    log.save_if(&drafted(), Expected::Digest(digest)).unwrap();
+    assert_eq!(
+        log.save_if(&reviewed(), Expected::Digest(digest)),
+        Err(DocumentRejection::Stale)
+    );
+    assert_eq!(
+        log.save_if(&opened(), Expected::Continuation),
+        Err(DocumentRejection::Stale)
+    );
+    log.save_if(&reviewed(), Expected::Continuation).unwrap();
+}
+
+fn decide(gate: &str, decision: GateDecision) -> DocumentCommand {
+    DocumentCommand::Decide {
+        step: "review".into(),
+        gate: gate.into(),
+        decision,
+        note: None,
+    }
+}
+
+#[test]
+fn a_decision_made_here_is_put_back_onto_saves_that_lack_it() {
+    let mut log = Log::new();
+    let before = reviewed();
+    log.save(&before).unwrap();
+    assert_eq!(before.pending_gates().len(), 1);
+    assert_eq!(before.pending_gates()[0].reason.as_deref(), Some("look"));
+    assert_eq!(log.document.index().unwrap().tags, ["blue", GATE_MARK]);
+    log.tell(decide("PAUSE_AFTER", GateDecision::Approved))
+        .unwrap();
+    let made = log.head().trace.last().unwrap().clone();
+    assert_eq!(
+        log.head().derived.gates.get("review").unwrap()["after"],
+        "approved"
+    );
+    assert!(log.head().pending_gates().is_empty());
+
+    // The client knows nothing of it and goes on, twice.
+    let mut body = before;
+    for text in ["one", "two"] {
+        body = then(body, "annotation", json!({ "text": text }));
+        log.save(&body).unwrap();
+        let head = log.head();
+        assert_eq!(
+            head.derived.gates.get("review").unwrap()["after"],
+            "approved"
+        );
+        assert_eq!(head.revision, body.revision + 1);
+        assert_eq!(head.trace.iter().filter(|event| **event == made).count(), 1);
+        assert_eq!(log.last_form()["as"], "extended", "nobody lost anything");
+        assert_eq!(log.save(&body), Err(DocumentRejection::Unchanged));
+    }
+    assert!(
+        log.document
+            .saves()
+            .iter()
+            .all(|save| save.replaced.is_none())
+    );
+    // It has loaded it meanwhile.
+    let body = then(log.head().clone(), "annotation", json!({ "text": "three" }));
+    log.save(&body).unwrap();
+    assert_eq!(*log.head(), body);
+    // Even an old save from the beginning does not lose it.
+    log.save(&opened()).unwrap();
+    assert!(log.head().trace.contains(&made));
+}
+
+#[test]
+fn a_gate_is_decided_while_it_waits_and_a_rejected_one_waits_on() {
+    let mut log = Log::new();
+    let refused = |log: &mut Log, command| log.tell(command).unwrap_err();
+    let approve = || decide("PAUSE_AFTER", GateDecision::Approved);
+    assert_eq!(refused(&mut log, approve()), DocumentRejection::Unborn);
+    log.save(&drafted()).unwrap();
+    assert_eq!(refused(&mut log, approve()), DocumentRejection::NotPending);
+    log.save(&reviewed()).unwrap();
+    log.tell(decide("PAUSE_AFTER", GateDecision::Rejected))
+        .unwrap();
+    assert_eq!(log.head().pending_gates().len(), 1);
+    log.tell(approve()).unwrap();
+    assert_eq!(refused(&mut log, approve()), DocumentRejection::NotPending);
+    assert_eq!(
+        refused(&mut log, decide("PAUSE_BEFORE", GateDecision::Edited)),
+        DocumentRejection::NotPending
+    );
+    let unknown = DocumentCommand::Decide {
+        step: "nowhere".into(),
+        gate: "PAUSE_AFTER".into(),
+        decision: GateDecision::Approved,
+        note: None,
+    };
+    assert_eq!(refused(&mut log, unknown), DocumentRejection::UnknownStep);
+}
+
+#[test]
+fn a_cancellation_made_here_outlives_saves_that_do_not_know_it() {
+    let mut log = Log::new();
+    let running = then(opened(), "step_started", json!({ "stepId": "draft" }));
+    log.save(&running).unwrap();
+    let cancel = || DocumentCommand::Cancel {
+        reason: Some("enough".into()),
+    };
+    assert_eq!(log.tell(cancel()), Err(DocumentRejection::StepRunning));
+    log.save(&drafted()).unwrap();
+    log.tell(cancel()).unwrap();
+    assert_eq!(log.tell(cancel()), Err(DocumentRejection::NotRunning));
+    let later = then(drafted(), "annotation", json!({ "text": "still here" }));
+    log.save(&later).unwrap();
+    assert_eq!(log.head().derived.run["status"], "cancelled");
+    assert_eq!(log.document.index().unwrap().status, "cancelled");
+}
+
+#[test]
+fn large_data_of_artifacts_lies_in_blobs_once() {
+    let artifact = json!({
+        "artifactKey": "big", "typeId": "t", "version": 1, "createdAt": "x",
+        "data": "x".repeat(limits::MAX_INLINE_ARTIFACT_BYTES),
+    });
+    let mut log = Log::new();
+    log.save(&opened()).unwrap();
+    let body = then(
+        opened(),
+        "artifact_written",
+        json!({ "artifact": artifact }),
+    );
+    log.save(&body).unwrap();
+    let mut again = artifact;
+    again["version"] = json!(2);
+    let body = then(body, "artifact_written", json!({ "artifact": again }));
+    log.save(&body).unwrap();
+    assert_eq!(log.blobs.len(), 1);
+    assert!(log.contents.iter().all(|content| content.len() < 4_096));
+    assert_eq!(log.body(3), body);
+    let missing = log.history().open(&BTreeMap::new());
+    assert!(missing.is_none(), "what is missing is not made up");
+}
+
+#[test]
+fn unknown_events_and_odd_members_are_kept_and_counted() {
+    let mut body = then(
+        opened(),
+        "moon_phase",
+        json!({ "phase": 3, "x": { "y": [null] } }),
+    );
+    body.derived.run.insert("startedAt".into(), json!(17));
+    body.derived.run.insert("tags".into(), json!("none"));
+    body.derived
+        .run
+        .insert("own".into(), json!({ "deep": [1.5] }));
+    let mut log = Log::new();
+    log.save(&body).unwrap();
+    assert_eq!(log.body(1), body);
+    let index = log.document.index().unwrap();
+    assert_eq!(index.summary["unknownEvents"], 1);
+    assert_eq!((index.created_at, index.tags.len()), (NOW, 0));
+}
+
+#[test]
+fn a_patch_that_does_not_fit_leaves_the_difference_to_the_residual() {
+    let body = drafted();
+    let copy = json!([{ "op": "copy", "from": "/a", "path": "/b" }]);
+    let wrong = json!([{ "op": "remove", "path": "/nothing" }]);
+    for patch in [copy, wrong, json!("no patch")] {
+        let more =
+            json!({ "artifactKey": "text", "fromVersion": 2, "toVersion": 3, "patch": patch });
+        let mut body = then(body.clone(), "artifact_patch", more);
+        let artifact = body.derived.artifacts.get_mut("text").unwrap();
+        artifact["version"] = json!(3);
+        artifact["data"] = json!({ "as": "the client has it" });
+        let mut log = Log::new();
+        log.save(&body).unwrap();
+        assert_eq!(log.body(1), body);
+    }
+}
+
+#[test]
+fn what_models_used_is_summed_by_model_and_currency() {
+    let answer = |cost: f64| {
+        json!({
+            "direction": "response", "provider": "p", "model": "m", "stepId": "draft",
+            "usage": { "inputTokens": 10, "outputTokens": 5 },
+            "cost": { "amount": cost, "currency": "usd" },
+        })
+    };
+    let body = then(
+        opened(),
+        "model_io",
+        json!({ "direction": "request", "model": "m" }),
+    );
+    let body = then(then(body, "model_io", answer(0.1)), "model_io", answer(0.2));
+    let used = &body.model_use()["p/m"];
+    let told = used.to_json();
+    let expected = json!({
+        "calls": 2, "inputTokens": 20, "outputTokens": 10, "totalTokens": 30,
+        "cost": { "USD": 0.3 },
+    });
+    assert_eq!(told, expected);
+    assert_eq!(ModelUse::from_json(&told).to_json(), told);
+}
+
+#[test]
+fn canonical_json_is_that_of_the_whole_document() {
+    let body = reviewed();
+    let bytes = body.canonical();
+    let value: Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!(json::canonical(&value), bytes);
+    assert_eq!(Body::read(&bytes), Some(body.clone()));
+    assert_eq!(
+        Body::from_value(value).map(Arc::new).as_deref(),
+        Some(&body)
+    );
+}

@@ -1,0 +1,83 @@
+//! Cancelling a run with everything that descends from it.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use kernel::document::{DocumentCommand, DocumentRejection};
+
+use super::super::{Api, ApiError};
+use super::{DocumentError, DocumentFilter, DocumentSave};
+use crate::access::Principal;
+
+/// Runs that one cancellation reaches at most.
+const MAX_RUNS: usize = 1_000;
+
+/// What a cancellation came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cascade {
+    /// The runs that are cancelled now, parents first.
+    pub cancelled: Vec<String>,
+    /// The runs that are left as they are, and why.
+    pub skipped: Vec<(String, DocumentRejection)>,
+    /// Whether there were more runs than one cancellation reaches.
+    pub is_cut: bool,
+}
+
+impl Api {
+    /// Cancels a run, then its children, and theirs. One that does not run, or in which a step is
+    /// running, is left as it is; its children are not.
+    ///
+    /// # Errors
+    /// `NotFound` for a run that is not there, a missing scope, or the store's.
+    pub async fn cancel_documents(
+        &self,
+        who: &Principal,
+        id: &str,
+        reason: Option<&str>,
+    ) -> Result<Cascade, ApiError> {
+        super::permit(who, crate::access::Action::CancelRun)?;
+        let mut cascade = Cascade::default();
+        let mut seen = BTreeSet::from([id.to_owned()]);
+        let mut next = VecDeque::from([id.to_owned()]);
+        while let Some(run) = next.pop_front() {
+            let command = DocumentCommand::Cancel {
+                reason: reason.map(str::to_owned),
+            };
+            let order = DocumentSave {
+                id: run.clone(),
+                command,
+            };
+            match self.save_document(who, order).await {
+                Ok(_) => cascade.cancelled.push(run.clone()),
+                Err(DocumentError::Rejected(DocumentRejection::Unborn)) => {
+                    if run == id {
+                        return Err(ApiError::NotFound(super::Thing::Run));
+                    }
+                }
+                Err(DocumentError::Rejected(why)) => cascade.skipped.push((run.clone(), why)),
+                Err(DocumentError::NoSuchSave) => {}
+                Err(DocumentError::Api(error)) => return Err(error),
+            }
+            for child in self.children_of(who, &run).await? {
+                if seen.len() >= MAX_RUNS {
+                    cascade.is_cut = true;
+                    break;
+                }
+                if seen.insert(child.clone()) {
+                    next.push_back(child);
+                }
+            }
+        }
+        Ok(cascade)
+    }
+
+    async fn children_of(&self, who: &Principal, id: &str) -> Result<Vec<String>, ApiError> {
+        let filter = DocumentFilter {
+            parent: Some(id.to_owned()),
+            limit: MAX_RUNS,
+            ..DocumentFilter::default()
+        };
+        let page = self.documents(who, filter).await?;
+        let ids = page.rows.iter().map(|row| row.index.summary["id"].as_str());
+        Ok(ids.flatten().map(str::to_owned).collect())
+    }
+}

@@ -1,0 +1,132 @@
+//! Documents: what browser apps record and save whole.
+//!
+//! A client names a run by an id of its own choosing. The id is a unique key within the caller's
+//! tenant and workspace, so that the same id may stand in several of them for several runs and
+//! nobody can reach another's by naming it.
+
+mod cache;
+mod cancel;
+mod delete;
+mod follow;
+mod list;
+mod save;
+
+pub(super) use cache::Cache;
+pub use cache::Held;
+pub use cancel::Cascade;
+pub use follow::DocumentTail;
+pub use list::{DocumentFilter, DocumentPage};
+pub use save::{DocumentSave, Outcome};
+
+use std::sync::Arc;
+
+use kernel::document::{Body, DocumentRejection};
+use kernel::ids::StreamId;
+use kernel::stream::Owner;
+use store::{ReadFrom, StoreError};
+
+use super::error::Thing;
+use super::{Api, ApiError};
+use crate::access::{Action, Principal, Resource, What, authorise};
+
+/// Why a document could not be read or changed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum DocumentError {
+    /// The rules refuse it; nothing was written.
+    #[error(transparent)]
+    Rejected(#[from] DocumentRejection),
+    /// There is no such save of it.
+    #[error("the run has no such revision")]
+    NoSuchSave,
+    /// Anything else.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+}
+
+impl From<StoreError> for DocumentError {
+    fn from(error: StoreError) -> Self {
+        Self::Api(error.into())
+    }
+}
+
+/// Whether the caller may do something in its own tenant and workspace, which is all that a
+/// client's ids name.
+fn permit(who: &Principal, action: Action) -> Result<Owner, ApiError> {
+    authorise(who, action, &Resource::own(who, What::Runs))
+        .map_err(|denied| ApiError::denied(denied, Thing::Run))?;
+    Ok(who.owner())
+}
+
+impl Api {
+    /// A run's document as it stands.
+    ///
+    /// # Errors
+    /// `NotFound` for what is not there or behind a wall.
+    pub async fn document(&self, who: &Principal, id: &str) -> Result<Held, ApiError> {
+        let owner = permit(who, Action::ReadRun)?;
+        let found = self.held(&owner, id).await?;
+        found.ok_or(ApiError::NotFound(Thing::Run))
+    }
+
+    /// A run's document by the id of its stream, or by its client's id.
+    ///
+    /// # Errors
+    /// As [`Api::document`].
+    pub async fn document_view(
+        &self,
+        who: &Principal,
+        run: &StreamId,
+    ) -> Result<Arc<kernel::document::Document>, ApiError> {
+        if let Some(held) = self
+            .held(&permit(who, Action::ReadRun)?, run.as_str())
+            .await?
+        {
+            return Ok(held.document);
+        }
+        let end = ReadFrom::Seq(u64::MAX);
+        let loaded = match self.door().store().load(run, end, 0).await {
+            Ok(loaded) => loaded,
+            Err(StoreError::Missing) => return Err(ApiError::NotFound(Thing::Run)),
+            Err(error) => return Err(error.into()),
+        };
+        authorise(
+            who,
+            Action::ReadRun,
+            &Resource::run(&loaded.header.owner, run),
+        )
+        .map_err(|denied| ApiError::denied(denied, Thing::Run))?;
+        match self.door().document(run).await {
+            Ok(document) => Ok(Arc::new(document)),
+            Err(StoreError::Missing) => Err(ApiError::NotFound(Thing::Run)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A run's document as one of its saves left it; the last one where `number` says `None`.
+    ///
+    /// # Errors
+    /// `NotFound`, `NoSuchSave`, or the store's.
+    pub async fn document_at(
+        &self,
+        who: &Principal,
+        id: &str,
+        number: Option<u64>,
+    ) -> Result<Arc<Body>, DocumentError> {
+        let held = self.document(who, id).await?;
+        let saves = held.document.saves();
+        let number = number.unwrap_or(saves.len() as u64);
+        if number == saves.len() as u64 {
+            return held
+                .document
+                .head()
+                .cloned()
+                .ok_or(DocumentError::NoSuchSave);
+        }
+        if number == 0 || number > saves.len() as u64 {
+            return Err(DocumentError::NoSuchSave);
+        }
+        let stream = &held.document.header().stream;
+        let history = self.door().document_history(stream).await?;
+        Ok(Arc::new(self.door().document_body(&history, number).await?))
+    }
+}

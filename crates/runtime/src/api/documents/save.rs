@@ -1,0 +1,123 @@
+//! Saving documents, and deciding their gates.
+
+use std::sync::Arc;
+
+use kernel::document::{Document, DocumentCommand, DocumentRejection, SaveRecord};
+use store::StoreError;
+
+use super::super::Api;
+use super::{DocumentError, Held, permit};
+use crate::access::{Action, Principal};
+use crate::door::new_document_id;
+
+/// How often a lost race with another process is tried again.
+const TRIES: u32 = 100;
+
+/// Something to be done to a document.
+#[derive(Clone, Debug)]
+pub struct DocumentSave {
+    /// The client's id of the run.
+    pub id: String,
+    /// What is to be done.
+    pub command: DocumentCommand,
+}
+
+/// What became of a save.
+#[derive(Clone)]
+pub struct Outcome {
+    /// The document after it.
+    pub held: Held,
+    /// Whether the document was this already.
+    pub unchanged: bool,
+}
+
+impl Outcome {
+    /// The save that the document stands at.
+    pub fn save(&self) -> Option<&SaveRecord> {
+        self.held.document.saves().last()
+    }
+}
+
+impl Api {
+    /// Saves a document, or decides one of its gates. A document that is the same already is left
+    /// as it is.
+    ///
+    /// # Errors
+    /// A missing scope, the rejection, or the store's.
+    pub async fn save_document(
+        &self,
+        who: &Principal,
+        order: DocumentSave,
+    ) -> Result<Outcome, DocumentError> {
+        let DocumentSave { id, command } = order;
+        let action = match command {
+            DocumentCommand::Save(_) => Action::SaveDocument,
+            DocumentCommand::Decide { .. } => Action::AnswerRun,
+            DocumentCommand::Cancel { .. } => Action::CancelRun,
+        };
+        let owner = permit(who, action)?;
+        let slot = self.documents.slot(&owner, &id);
+        let mut known = slot.lock().await;
+        // What is known from before is decided on as it is: the store refuses what comes late.
+        let mut is_fresh = false;
+        if known.is_none() {
+            self.refresh(&owner, &id, &mut known).await?;
+            is_fresh = true;
+        }
+        let mut tries = 0;
+        let outcome = loop {
+            let now = self.door().store().now();
+            let document = match known.as_ref() {
+                Some(held) => held.document.clone(),
+                None => Arc::new(Document::unborn(new_document_id(), owner.clone(), now)),
+            };
+            let decided = match document.decide(command.clone(), Some(&who.id), now) {
+                Ok(decided) => decided,
+                Err(_) if !is_fresh => {
+                    self.refresh(&owner, &id, &mut known).await?;
+                    is_fresh = true;
+                    continue;
+                }
+                Err(DocumentRejection::Unchanged) => match known.clone() {
+                    Some(held) => {
+                        break Outcome {
+                            held,
+                            unchanged: true,
+                        };
+                    }
+                    None => return Err(DocumentRejection::Unborn.into()),
+                },
+                Err(rejection) => return Err(rejection.into()),
+            };
+            match self.door().append_document(decided).await {
+                Ok((document, canonical)) => {
+                    let held = Held {
+                        document: Arc::new(document),
+                        bytes: canonical.into(),
+                    };
+                    *known = Some(held.clone());
+                    break Outcome {
+                        held,
+                        unchanged: false,
+                    };
+                }
+                Err(StoreError::Conflict(_)) if tries < TRIES => {
+                    tries += 1;
+                    *known = None;
+                    self.refresh(&owner, &id, &mut known).await?;
+                    is_fresh = true;
+                }
+                Err(error) => {
+                    // Nobody knows whether it was written.
+                    *known = None;
+                    return Err(error.into());
+                }
+            }
+        };
+        drop(known);
+        drop(slot);
+        let bytes = outcome.held.bytes.len();
+        self.documents.weigh(&owner, &id, bytes);
+        Ok(outcome)
+    }
+}

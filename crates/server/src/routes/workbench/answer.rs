@@ -1,0 +1,107 @@
+//! Answers of this face: what its errors look like, and the headers of all of them.
+
+use axum::response::Response;
+use bytes::Bytes;
+use faces::workbench::Bad;
+use hyper::header::{HeaderValue, LINK};
+use hyper::{HeaderMap, StatusCode};
+use kernel::document::DocumentRejection;
+use runtime::api::{ApiError, DocumentError, Thing};
+use serde_json::json;
+
+use crate::problem::Problem;
+use crate::reply::{self, Reply};
+
+/// The header of every answer: where the API is described.
+const DESCRIBED: &str = "</api/openapi.json>; rel=\"describedby\"";
+
+/// An error of this face: `error` for a person, `code` for a program.
+pub(crate) fn refusal(problem: &Problem) -> Response {
+    let error = match problem.status {
+        StatusCode::UNAUTHORIZED => "Unauthorized",
+        StatusCode::TOO_MANY_REQUESTS => "Too many requests",
+        StatusCode::INTERNAL_SERVER_ERROR => "Internal server error",
+        _ => &problem.message,
+    };
+    let mut body = json!({ "error": error, "code": problem.code.to_ascii_uppercase() });
+    for name in ["requiredScope", "correlationId"] {
+        if let Some(value) = problem.details.get(name) {
+            body[name] = value.clone();
+        }
+    }
+    let mut response = reply::refusal(problem);
+    let text = body.to_string();
+    *response.body_mut() = text.into();
+    response
+        .headers_mut()
+        .insert(LINK, HeaderValue::from_static(DESCRIBED));
+    response
+}
+
+/// The same answer with the header of every answer, and links of its own.
+pub(super) fn described(reply: Reply, link: Option<String>) -> Reply {
+    let link = link.map_or_else(|| DESCRIBED.to_owned(), |own| format!("{DESCRIBED}, {own}"));
+    reply.with(LINK, link)
+}
+
+/// An answer without a body.
+pub(super) fn empty(status: StatusCode) -> Reply {
+    let reply = Reply::Whole {
+        status,
+        headers: HeaderMap::new(),
+        body: Bytes::new(),
+    };
+    described(reply, None)
+}
+
+/// 400 for what a client sent.
+pub(super) fn refused(bad: Bad) -> Problem {
+    let status = match bad.code {
+        "BODY_TOO_LARGE" => StatusCode::PAYLOAD_TOO_LARGE,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    Problem::new(status, bad.code, bad.message)
+}
+
+/// 400 for a query or a small body.
+pub(super) fn invalid(message: &'static str) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "INVALID_REQUEST", message)
+}
+
+impl From<DocumentError> for Problem {
+    fn from(error: DocumentError) -> Self {
+        match error {
+            DocumentError::Rejected(rejection) => rejection.into(),
+            DocumentError::NoSuchSave => Self::new(
+                StatusCode::NOT_FOUND,
+                "REVISION_NOT_FOUND",
+                "the run has no such revision; GET /api/runs/{runId}/revisions lists them",
+            ),
+            DocumentError::Api(error) => error.into(),
+        }
+    }
+}
+
+impl From<DocumentRejection> for Problem {
+    fn from(rejection: DocumentRejection) -> Self {
+        let status = match rejection {
+            DocumentRejection::Unborn | DocumentRejection::UnknownStep => StatusCode::NOT_FOUND,
+            DocumentRejection::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            DocumentRejection::Unchanged
+            | DocumentRejection::Stale
+            | DocumentRejection::NotPending
+            | DocumentRejection::NotRunning
+            | DocumentRejection::StepRunning
+            | DocumentRejection::TooManySaves => StatusCode::CONFLICT,
+        };
+        Self::new(status, rejection.code(), rejection.to_string())
+    }
+}
+
+/// A run that is not there has an empty body, as the API says; anything else is a problem.
+pub(super) fn or_absent(error: DocumentError) -> Result<Reply, Problem> {
+    match error {
+        DocumentError::Api(ApiError::NotFound(Thing::Run)) => Ok(empty(StatusCode::NOT_FOUND)),
+        other => Err(other.into()),
+    }
+}

@@ -1,0 +1,300 @@
+//! Listing, reading, saving and deleting runs.
+
+use faces::workbench::{document, list};
+use hyper::header::{CACHE_CONTROL, ETAG, IF_MATCH, IF_NONE_MATCH};
+use hyper::{HeaderMap, Method, StatusCode};
+use kernel::digest::Digest;
+use kernel::document::{DocumentCommand, Expected, Save, Via};
+use runtime::access::Action;
+use runtime::api::{DocumentError, DocumentSave, Outcome};
+use serde_json::Value;
+
+use super::answer::{described, empty, invalid, or_absent, refused};
+use super::{body, query};
+use crate::limits::Saves;
+use crate::problem::Problem;
+use crate::reply::{JSON, Reply};
+use crate::route::{Access, Cx, Doc, Route};
+
+/// Bodies from this size on are read away from the threads that answer.
+const LARGE: usize = 128 << 10;
+
+/// The routes of this group.
+pub(super) fn routes() -> Vec<Route> {
+    let id = |operation, summary, request, responses| Doc {
+        operation,
+        summary,
+        parameters: &[
+            (
+                "query",
+                "revision",
+                "an earlier revision of the run (GET only)",
+            ),
+            (
+                "query",
+                "save",
+                "an earlier save of the run, by its number (GET only)",
+            ),
+            (
+                "header",
+                "If-Match",
+                "the ETag of the save to go on from (PUT only)",
+            ),
+            (
+                "header",
+                "If-None-Match",
+                "the ETag of the save at hand; * for none",
+            ),
+        ],
+        request,
+        responses,
+    };
+    vec![
+        Route::new(
+            Method::GET,
+            "/api/runs",
+            Access::May(Action::ReadRun),
+            list,
+            Doc {
+                operation: "listRuns",
+                summary: "List runs for the caller's tenant",
+                parameters: &[
+                    (
+                        "query",
+                        "limit",
+                        "rows, 1 to 500; 100 where nothing is said",
+                    ),
+                    ("query", "cursor", "where the page before ended"),
+                    (
+                        "query",
+                        "status",
+                        "only this status; may be given several times",
+                    ),
+                    ("query", "workflowId", "only runs of this workflow"),
+                    ("query", "tag", "only runs with this tag"),
+                    ("query", "parentRunId", "only children of this run"),
+                    (
+                        "query",
+                        "startedAfter",
+                        "only runs that began at this time or later",
+                    ),
+                    (
+                        "query",
+                        "startedBefore",
+                        "only runs that began before this time",
+                    ),
+                    ("query", "gates", "pending: only runs in which a gate waits"),
+                    ("query", "q", "a text in id, workflow, title or tags"),
+                ],
+                request: None,
+                responses: &[(200, "SavedRunMetas"), (401, "ErrorBody")],
+            },
+        ),
+        Route::new(
+            Method::GET,
+            "/api/runs/{runId}",
+            Access::May(Action::ReadRun),
+            get,
+            id(
+                "getRun",
+                "Fetch a serialized run state",
+                None,
+                &[(200, "SerializedRunStoreState"), (304, ""), (404, "")],
+            ),
+        ),
+        Route::new(
+            Method::PUT,
+            "/api/runs/{runId}",
+            Access::May(Action::SaveDocument),
+            put,
+            id(
+                "putRun",
+                "Persist a new revision of a run state",
+                Some("SerializedRunStoreState"),
+                &[
+                    (204, ""),
+                    (400, "ErrorBody"),
+                    (409, "ErrorBody"),
+                    (413, "ErrorBody"),
+                ],
+            ),
+        ),
+        Route::new(
+            Method::DELETE,
+            "/api/runs/{runId}",
+            Access::May(Action::CancelRun),
+            delete,
+            id("deleteRun", "Delete a run", None, &[(204, "")]),
+        ),
+    ]
+}
+
+async fn list(cx: Cx) -> Result<Reply, Problem> {
+    let who = cx.who()?;
+    let filter = query::filter(&cx.query())?;
+    let page = cx.app.api().documents(&who, filter).await?;
+    let rows: Vec<Value> = page.rows.iter().map(|row| list::row(&row.index)).collect();
+    let next = page.next.as_ref().map(|next| {
+        let mut others = url::form_urlencoded::Serializer::new(String::new());
+        let given = url::form_urlencoded::parse(cx.uri.query().unwrap_or_default().as_bytes());
+        others.extend_pairs(given.filter(|(name, _)| name != "cursor"));
+        others.append_pair("cursor", &query::write_cursor(next));
+        format!("</api/runs?{}>; rel=\"next\"", others.finish())
+    });
+    Ok(described(Reply::ok(&rows), next))
+}
+
+/// The tag of a document: its digest says everything.
+pub(super) fn tag(digest: Digest) -> String {
+    format!("\"{digest}\"")
+}
+
+fn tags(headers: &HeaderMap, name: hyper::header::HeaderName) -> Vec<String> {
+    let given = headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    let tags = given.flat_map(|text| text.split(','));
+    tags.map(|tag| tag.trim().trim_start_matches("W/").to_owned())
+        .collect()
+}
+
+/// Which save the query asks for; `None` for the last one.
+pub(super) fn which(
+    query: &crate::params::Query,
+    (revision, save): (&'static str, &'static str),
+    document: &kernel::document::Document,
+) -> Result<Option<u64>, Problem> {
+    let number = |name: &'static str| match query.get(name) {
+        None | Some("") => Ok(None),
+        Some(text) => match text.parse::<u64>() {
+            Ok(number) => Ok(Some(number)),
+            Err(_) => Err(invalid("revision and save are whole numbers")),
+        },
+    };
+    if let Some(save) = number(save)? {
+        return Ok(Some(save));
+    }
+    match number(revision)? {
+        None => Ok(None),
+        Some(revision) => match document.save_of(revision) {
+            Some(save) => Ok(Some(save.number)),
+            None => Err(DocumentError::NoSuchSave.into()),
+        },
+    }
+}
+
+async fn get(cx: Cx) -> Result<Reply, Problem> {
+    let (who, id) = (cx.who()?, query::named(&cx)?);
+    let held = match cx.app.api().document(&who, &id).await {
+        Ok(held) => held,
+        Err(error) => return or_absent(error.into()),
+    };
+    let number = which(&cx.query(), ("revision", "save"), &held.document)?;
+    let saves = held.document.saves();
+    let number = number.unwrap_or(saves.len() as u64);
+    let save = usize::try_from(number)
+        .ok()
+        .and_then(|number| saves.get(number.checked_sub(1)?));
+    let Some(save) = save else {
+        return Err(DocumentError::NoSuchSave.into());
+    };
+    let tag = tag(save.digest);
+    if tags(&cx.headers, IF_NONE_MATCH)
+        .iter()
+        .any(|known| *known == tag || known == "*")
+    {
+        return Ok(empty(StatusCode::NOT_MODIFIED).with(ETAG, tag));
+    }
+    let bytes = match number == saves.len() as u64 {
+        true => held.bytes.clone(),
+        false => {
+            let body = cx.app.api().document_at(&who, &id, Some(number)).await?;
+            body.canonical().into()
+        }
+    };
+    let reply = Reply::bytes(StatusCode::OK, JSON, bytes).with(ETAG, tag);
+    Ok(described(
+        reply.with(CACHE_CONTROL, "private, no-cache"),
+        None,
+    ))
+}
+
+async fn put(mut cx: Cx) -> Result<Reply, Problem> {
+    let (who, id) = (cx.who()?, query::named(&cx)?);
+    let bytes = body::read(&mut cx).await?;
+    let expected = expected(&cx)?;
+    let parse = {
+        let id = id.clone();
+        move |bytes: Vec<u8>| document::parse(&bytes, &id)
+    };
+    let body = match bytes.len() < LARGE {
+        true => parse(bytes),
+        false => tokio::task::spawn_blocking(move || parse(bytes))
+            .await
+            .map_err(|_| Problem::internal())?,
+    };
+    let save = Save {
+        body: body.map_err(refused)?,
+        via: Via::Client,
+        expected,
+    };
+    let command = DocumentCommand::Save(Box::new(save));
+    let order = DocumentSave { id, command };
+    let outcome = cx.app.api().save_document(&who, order).await?;
+    Ok(saved(&outcome, empty(StatusCode::NO_CONTENT)))
+}
+
+/// An answer with what a save came to.
+pub(super) fn saved(outcome: &Outcome, reply: Reply) -> Reply {
+    let Some(save) = outcome.save() else {
+        return reply;
+    };
+    let header = hyper::header::HeaderName::from_static;
+    let mut reply = reply
+        .with(ETAG, tag(save.digest))
+        .with(header("run-revision"), save.revision.to_string())
+        .with(header("run-save"), save.number.to_string());
+    if let (Some(replaced), false) = (save.replaced, outcome.unchanged) {
+        reply = reply.with(header("run-replaced-save"), replaced.to_string());
+    }
+    if save.put_back > 0 {
+        reply = reply.with(header("run-put-back"), save.put_back.to_string());
+    }
+    let unknown = outcome
+        .held
+        .document
+        .head()
+        .map_or(0, |head| head.unknown_events());
+    match unknown {
+        0 => reply,
+        count => reply.with(header("run-unknown-events"), count.to_string()),
+    }
+}
+
+fn expected(cx: &Cx) -> Result<Expected, Problem> {
+    let known = tags(&cx.headers, IF_MATCH);
+    if let [tag] = known.as_slice() {
+        let digest = tag.trim_matches('"').parse();
+        return digest.map(Expected::Digest).map_err(|_| {
+            let what = "If-Match holds the ETag of an earlier answer";
+            Problem::new(StatusCode::BAD_REQUEST, "INVALID_REQUEST", what)
+        });
+    }
+    if !known.is_empty() {
+        return Err(invalid("If-Match holds one ETag"));
+    }
+    if tags(&cx.headers, IF_NONE_MATCH) == ["*"] {
+        return Ok(Expected::Nothing);
+    }
+    Ok(match cx.app.limits().saves {
+        Saves::LastWins => Expected::Anything,
+        Saves::Continue => Expected::Continuation,
+    })
+}
+
+async fn delete(cx: Cx) -> Result<Reply, Problem> {
+    let (who, id) = (cx.who()?, query::named(&cx)?);
+    cx.app.api().delete_document(&who, &id).await?;
+    Ok(empty(StatusCode::NO_CONTENT))
+}
