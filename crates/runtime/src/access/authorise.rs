@@ -41,7 +41,7 @@ pub enum Action {
 
 impl Action {
     /// Every action.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::ReadWorkflows,
         Self::WriteWorkflows,
         Self::CreateRun,
