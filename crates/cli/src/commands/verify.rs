@@ -136,7 +136,6 @@ impl Check<'_> {
                 Fold::Coordinator(Box::new(Coordinator::at_start(header.clone())))
             }
             StreamKind::Document => Fold::Document(Box::new(History::at_start(header.clone()))),
-            _ => Fold::None,
         };
         let mut chain = header.genesis;
         let mut seq = 0;
@@ -227,7 +226,7 @@ impl Check<'_> {
             Fold::Notes(_, Some(notes)) => notes.index(),
             Fold::Notes(_, None) => return,
             // Its row says what the document says, which lies in blobs too.
-            Fold::Document(_) | Fold::None => return,
+            Fold::Document(_) => return,
         };
         if expected != loaded.index {
             let what = format!(
@@ -345,8 +344,6 @@ enum Fold {
     Notes(Box<StreamHeader>, Option<Box<Notes>>),
     /// Its saves, without what lies in blobs.
     Document(Box<History>),
-    /// A kind that this command checks by its chain only.
-    None,
 }
 
 impl Fold {
@@ -399,7 +396,6 @@ impl Fold {
                 .fold_content(content)
                 .map(|()| None)
                 .ok_or_else(|| "an event of the document does not fold".to_owned()),
-            Self::None => Ok(None),
         }
     }
 }
