@@ -11,6 +11,7 @@ use tokio::time::MissedTickBehavior;
 use crate::exit::{Failure, io_text};
 use crate::follow::{Follower, Look};
 use crate::live::Live;
+use crate::prompt::Prompt;
 use crate::{style, talk};
 
 /// How often the view is drawn.
@@ -46,6 +47,7 @@ pub(crate) async fn drive(
     follower: &mut Follower,
     live: &mut Live,
     until: Until,
+    prompt: &mut Prompt,
 ) -> Result<Ended, Failure> {
     let mut interrupts = Interrupts::new()?;
     let mut frames = tokio::time::interval(FRAME);
@@ -60,6 +62,10 @@ pub(crate) async fn drive(
                 drains.spawn(async move { engine.drain(patience).await });
                 continue;
             }
+            line = prompt.line() => {
+                prompt.take(engine, line).await?;
+                continue;
+            }
             Some(_) = drains.join_next() => break Ended::Interrupted,
         }
         let look = if frame % FRAMES_PER_SWEEP == 0 {
@@ -69,6 +75,7 @@ pub(crate) async fn drive(
         };
         frame += 1;
         show(engine, follower, live, look).await?;
+        prompt.look(follower);
         if follower.is_settled() || (until == Until::NothingToDo && is_idle(follower)) {
             break Ended::Done;
         }

@@ -19,6 +19,7 @@ mod inputs;
 mod live;
 mod lookup;
 mod place;
+mod prompt;
 mod remote;
 mod session;
 mod span;

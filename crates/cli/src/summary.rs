@@ -1,10 +1,11 @@
 //! How runs ended, and what to do next.
 
-use kernel::definition::Plan;
+use kernel::definition::{NodeIx, Plan};
 use kernel::run::Run;
 use kernel::run::state::{End, Facts, NodeStatus, Phase};
 use serde_json::{Map, Value};
 
+use crate::commands::runs::resolve;
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::lookup::short;
@@ -95,10 +96,9 @@ fn say_open(run: &Run, workflow: &str, id: &str, nodes: &str) {
         style::warn("!")
     ));
     for open in run.facts().into_iter().flat_map(|facts| &facts.interrupts) {
-        let key = text::one_line(&open.key, 80);
-        next(&format!(
-            "`runwright runs signal {id} {key} JSON` answers what it waits for"
-        ));
+        let node = run.plan.node(NodeIx(open.node)).id.as_str();
+        let how = resolve::how(id, node, &open.kind);
+        next(&format!("{how} answers what it waits for"));
     }
     match run.phase() {
         Some(Phase::Paused { .. }) => next(&format!(

@@ -10,6 +10,7 @@ use crate::driving::{self, Until};
 use crate::exit::{Exit, Failure};
 use crate::follow::Follower;
 use crate::lookup::{self, RunName, short};
+use crate::prompt::Prompt;
 use crate::session::{Form, Session};
 use crate::{compose, style, talk, text};
 
@@ -77,7 +78,14 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     talk::listen_to_engine();
     let mut live = args.drive.live(session);
     engine.start();
-    let ended = driving::drive(&engine, &mut follower, &mut live, until).await?;
+    let ended = driving::drive(
+        &engine,
+        &mut follower,
+        &mut live,
+        until,
+        &mut Prompt::never(),
+    )
+    .await?;
     drop(live);
     super::run::finish(&follower, session, ended)
 }

@@ -19,6 +19,7 @@ use crate::exit::{Exit, Failure};
 use crate::follow::Follower;
 use crate::inputs::{self, Given};
 use crate::lookup::short;
+use crate::prompt::Prompt;
 use crate::session::{Form, Session};
 use crate::{faces_json, style, summary, talk, text};
 
@@ -33,7 +34,7 @@ use crate::{faces_json, style, summary, talk, text};
 The outputs of the run go to stdout, everything else to stderr. With --json stdout has one
 OpenWOP event per line and, as the last line, the snapshot of the run.
 
-Ctrl-C lets what runs come to its end and parks the run; a second Ctrl-C stops at once.
+On a terminal you are asked what the run waits for. Ctrl-C lets what runs come to its end and parks the run; a second Ctrl-C stops at once.
 `runwright resume` goes on with it either way.")]
 pub(crate) struct Args {
     /// The workflow definition, or - for standard input
@@ -180,7 +181,12 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     }
     let mut follower = Follower::new(engine.door().clone());
     follower.read_from_start(&run).await?;
-    let ended = driving::drive(&engine, &mut follower, &mut live, Until::Settled).await?;
+    let mut prompt = match (session.form, args.drive.is_quiet()) {
+        (Form::Text, false) => Prompt::at_terminal(),
+        _ => Prompt::never(),
+    };
+    let until = Until::Settled;
+    let ended = driving::drive(&engine, &mut follower, &mut live, until, &mut prompt).await?;
     drop(live);
     finish(&follower, session, ended)
 }

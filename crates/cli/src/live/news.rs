@@ -3,6 +3,7 @@
 use kernel::run::event::{Ending, SkipReason};
 use kernel::run::{NodeError, RunEvent};
 
+use crate::commands::runs::resolve;
 use crate::follow::{Follower, News};
 use crate::lookup::short;
 use crate::{style, talk, text};
@@ -144,12 +145,10 @@ pub(crate) fn sentence(follower: &Follower, news: &News) -> Option<String> {
             );
             (Mark::Failed, text)
         }
-        E::InterruptRequested {
-            node_id, kind, key, ..
-        } => {
-            let (run, key) = (short(&run.header.stream), text::one_line(key, 80));
+        E::InterruptRequested { node_id, kind, .. } => {
+            let how = resolve::how(short(&run.header.stream), node_id.as_str(), kind);
             let text = format!(
-                "{} waits for {kind}; answer with `runwright runs signal {run} {key} JSON`",
+                "{} waits for {kind}; answer with {how}",
                 name(node_id.as_str())
             );
             (Mark::Ask, text)

@@ -3,6 +3,7 @@
 mod lineage;
 mod run;
 mod runs;
+mod steering;
 
 use std::time::Duration;
 
@@ -167,9 +168,22 @@ pub(crate) async fn dispatch(
         }
         Command::Runs(RunsCommand::Note(args)) => lineage::note(args, session, remote).await,
         Command::Runs(RunsCommand::Bundle(args)) => lineage::bundle(args, remote).await,
+        Command::Runs(RunsCommand::Interrupts(args)) => {
+            steering::interrupts(args, session, remote).await
+        }
+        Command::Runs(RunsCommand::Resolve(args)) => steering::resolve(*args, remote).await,
+        Command::Runs(RunsCommand::Pause(args)) => steering::pause(args, remote).await,
+        Command::Runs(RunsCommand::Unpause(args)) => steering::unpause(args, remote).await,
         _ => Err(
             Failure::new("this is done to a store, and a server was named")
                 .hint("leave --server and RUNWRIGHT_SERVER out, and name the store with --data"),
         ),
     }
+}
+
+/// A text as a part of an address.
+fn urlencoded(text: &str) -> String {
+    url::form_urlencoded::byte_serialize(text.as_bytes())
+        .collect::<String>()
+        .replace('+', "%20")
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Remote, runs};
+use super::{Remote, runs, urlencoded};
 use crate::commands::RunArgs;
 use crate::data::Data;
 use crate::document::Source;
@@ -87,10 +87,4 @@ async fn register(remote: &Remote, source: &Source) -> Result<Value, Failure> {
     let document = Value::Object(source.object()?);
     remote.post("/v1/workflows", &document).await?;
     Ok(document)
-}
-
-fn urlencoded(text: &str) -> String {
-    url::form_urlencoded::byte_serialize(text.as_bytes())
-        .collect::<String>()
-        .replace('+', "%20")
 }

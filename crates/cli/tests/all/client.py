@@ -1,9 +1,21 @@
 """Drives a server with the official OpenWOP client: create, watch, cancel, fork, annotate."""
 
+import json
 import sys
+import urllib.request
 
-from openwop_client import CancelRunRequest, CreateAnnotationRequest, CreateRunRequest
-from openwop_client import ForkRunRequest, OpenwopClient, WopError
+from openwop_client import (
+    BulkCancelRunsRequest,
+    CancelRunRequest,
+    CreateAnnotationRequest,
+    CreateRunRequest,
+    ForkRunRequest,
+    OpenwopClient,
+    PauseRunRequest,
+    ResolveInterruptRequest,
+    ResumeRunRequest,
+    WopError,
+)
 from openwop_client.types import RunConfigurable
 
 url, key = sys.argv[1:]
@@ -107,5 +119,57 @@ refused(409, "idempotency_key_mismatch", lambda: client.runs_create(other, idemp
 refused(401, "invalid_token", lambda: OpenwopClient(url, "wrong").runs_get(created.runId))
 refused(422, "fork_beyond_log", lambda: client.runs_fork(created.runId, ForkRunRequest(mode="replay", fromSeq=99)))
 assert client.agents_list() is None
+
+# What a run asks: answered by name, and by the token that its snapshot shows.
+def until(run, status):
+    while True:
+        snapshot = client.runs_get(run)
+        if snapshot.status == status:
+            return snapshot
+        assert snapshot.status in ("pending", "running"), snapshot
+        seen = client.runs_poll_events(run).events[-1].sequence
+        client.runs_poll_events(run, last_sequence=seen, timeout_seconds=5)
+
+
+def token_of(run):
+    asked = urllib.request.Request(f"{url}/v1/runs/{run}", headers={"Authorization": f"Bearer {key}"})
+    with urllib.request.urlopen(asked) as answer:
+        return json.load(answer)["interrupt"]["interruptToken"]
+
+
+accept = ResolveInterruptRequest(resumeValue={"action": "accept"})
+first = client.runs_create(CreateRunRequest(workflowId="signs"))
+assert until(first.runId, "waiting-approval").currentNodeId == "gate"
+odd = ResolveInterruptRequest(resumeValue={"action": "explode"})
+refused(400, "validation_error", lambda: client.interrupts_resolve_by_run(first.runId, "gate", odd))
+resolved = client.interrupts_resolve_by_run(first.runId, "gate", accept, idempotency_key="answer-1")
+again = client.interrupts_resolve_by_run(first.runId, "gate", accept, idempotency_key="answer-1")
+assert resolved == again and resolved.nodeId == "gate", (resolved, again)
+refused(409, "interrupt_already_resolved", lambda: client.interrupts_resolve_by_run(first.runId, "gate", accept))
+assert list(client.runs_events(first.runId))[-1].type == "run.completed"
+
+second = client.runs_create(CreateRunRequest(workflowId="signs"))
+until(second.runId, "waiting-approval")
+token = token_of(second.runId)
+shown = client.interrupts_inspect_by_token(token)
+assert shown.kind == "approval" and shown.data["actions"] == ["accept", "reject"], shown
+assert client.interrupts_resolve_by_token(token, accept)["runId"] == second.runId
+refused(409, "interrupt_already_resolved", lambda: client.interrupts_resolve_by_token(token, accept))
+refused(404, "interrupt_not_found", lambda: client.interrupts_inspect_by_token("nothing"))
+
+# Pause and resume; many are cancelled at once.
+third = client.runs_create(CreateRunRequest(workflowId="waits"))
+paused = client.runs_pause(third.runId, PauseRunRequest(drainPolicy="immediate", reason="lunch"))
+assert paused.status == "paused" and paused.pausedAt, paused
+assert client.runs_get(third.runId).status == "paused"
+refused(409, "already_paused", lambda: client.runs_pause(third.runId))
+resumed = client.runs_resume(third.runId, ResumeRunRequest(reason="back"))
+assert resumed.status == "running" and resumed.resumedAt, resumed
+refused(409, "not_paused", lambda: client.runs_resume(third.runId))
+fourth = client.runs_create(CreateRunRequest(workflowId="waits"))
+ids = [third.runId, fourth.runId, first.runId, "run-none"]
+results = client.runs_bulk_cancel(BulkCancelRunsRequest(runIds=ids)).results
+assert [result.ok for result in results] == [True, True, False, False], results
+assert [result.error["error"] for result in results[2:]] == ["run_terminal", "not_found"], results
 
 print("driven")

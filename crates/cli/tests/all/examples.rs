@@ -248,6 +248,32 @@ fn shop_report_fetches_computes_and_reports_past_a_service_that_was_away() {
 }
 
 #[test]
+fn sign_off_publishes_the_draft_that_was_accepted() {
+    let lab = Lab::new();
+    run(&lab, "sign-off.json", &["--detach"]).with(0);
+    let call = |args: &[&str]| lab.call(&[args, &["--data", "store"]].concat());
+    call(&["resume"]);
+    call(&["runs", "interrupts"])
+        .with(0)
+        .prints("Publish these notes? (accept, reject, refine)");
+    let feedback = r#"{"refineFeedback": {"scope": "whole", "text": "shorter"}}"#;
+    let refine = [
+        "runs", "resolve", "last", "--action", "refine", "--value", feedback,
+    ];
+    call(&refine).with(0);
+    call(&["resume"]);
+    call(&["runs", "resolve", "last", "--action", "accept"]).with(0);
+    call(&["resume"]).with(0).prints("draft 2");
+
+    run(&lab, "sign-off.json", &["--detach"]).with(0);
+    call(&["resume"]);
+    let reject = ["runs", "resolve", "last", "review", "--action", "reject"];
+    call(&reject).with(0).says("is failed");
+    let snapshot = call(&["runs", "show", "last", "--json"]).json();
+    assert_eq!(snapshot["error"]["code"], "interrupt_rejected");
+}
+
+#[test]
 fn release_gate_reads_each_suite_in_turn_and_releases_only_what_passed() {
     let lab = Lab::new();
     let blocked = run(&lab, "release-gate.json", &[]).with(1);

@@ -5,6 +5,7 @@
 //! `output` for a process that writes much, `models` for questions to models, `tenants` for a
 //! store of several, `play` for sessions of templates.
 
+mod answering;
 mod audit;
 mod coordinator;
 mod crash;

@@ -83,8 +83,13 @@ pub(crate) fn lab() -> Lab {
         &[node("wait", "core.delay", json!({ "delayMs": 3_600_000 }))],
         &[],
     );
+    let signs = workflow(
+        "signs",
+        &[node("gate", "core.approvalGate", json!({}))],
+        &[],
+    );
     let odd = workflow("odd", &[node("odd", "acme.unheard-of", json!({}))], &[]);
-    for document in [three, waits, odd] {
+    for document in [three, waits, signs, odd] {
         let name = format!("flows/{}.json", document["id"].as_str().unwrap());
         lab.write(&name, document.to_string());
     }

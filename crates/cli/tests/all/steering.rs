@@ -128,7 +128,7 @@ fn a_signal_answers_what_a_run_waits_for() {
     let asked = engine.wait_for(is("interrupt.requested"));
     lab.call(&["runs", "show", "last"])
         .with(0)
-        .prints("approval: `runwright runs signal");
+        .prints("approval: `runwright runs resolve");
     let key = "deploy";
     lab.call(&["runs", "signal", "last", key, "yes"])
         .with(2)

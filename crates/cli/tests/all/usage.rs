@@ -40,6 +40,8 @@ fn help_says_what_there_is_and_how_it_ends() {
         "runs pause",
         "runs unpause",
         "runs signal",
+        "runs interrupts",
+        "runs resolve",
         "runs fork",
         "runs replay",
         "runs diff",

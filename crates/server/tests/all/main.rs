@@ -21,6 +21,7 @@ mod idempotency;
 mod interrupts;
 mod load;
 mod peer;
+mod protocol_gates;
 mod races;
 mod reading;
 mod receiver;

@@ -15,6 +15,7 @@ use crate::driving::{self, Until};
 use crate::exit::{Exit, Failure};
 use crate::follow::Follower;
 use crate::lookup::{self, RunName, short};
+use crate::prompt::Prompt;
 use crate::session::{Form, Session};
 use crate::{compose, faces_json, style, talk};
 
@@ -119,7 +120,14 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let mut follower = Follower::new(engine.door().clone());
     follower.read_from_here(&run).await?;
     engine.start();
-    let ended = driving::drive(&engine, &mut follower, &mut live, Until::Settled).await?;
+    let ended = driving::drive(
+        &engine,
+        &mut follower,
+        &mut live,
+        Until::Settled,
+        &mut Prompt::never(),
+    )
+    .await?;
     drop(live);
     super::super::run::finish(&follower, session, ended)
 }

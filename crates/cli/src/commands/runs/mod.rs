@@ -7,15 +7,17 @@ pub(crate) mod cancel;
 pub(crate) mod diff;
 pub(crate) mod events;
 pub(crate) mod fork;
+pub(crate) mod interrupts;
 pub(crate) mod list;
 pub(crate) mod note;
-mod pause;
+pub(crate) mod pause;
 mod purge;
 mod replay;
+pub(crate) mod resolve;
 pub(crate) mod show;
 mod signal;
 pub(crate) mod tail;
-mod unpause;
+pub(crate) mod unpause;
 
 use clap::Subcommand;
 use kernel::ids::StreamId;
@@ -44,6 +46,10 @@ pub(crate) enum Command {
     Pause(pause::Args),
     /// Let a paused run go on
     Unpause(unpause::Args),
+    /// List what runs wait for
+    Interrupts(interrupts::Args),
+    /// Answer what a run waits for: accept, reject, or any other answer
+    Resolve(Box<resolve::Args>),
     /// Send a signal to a run, or the answer it waits for
     Signal(signal::Args),
     /// Begin another run with a part of this one: go on from there, or repeat it
@@ -74,6 +80,8 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
         Command::Cancel(args) => cancel::run(args, session).await,
         Command::Pause(args) => pause::run(args, session).await,
         Command::Unpause(args) => unpause::run(args, session).await,
+        Command::Interrupts(args) => interrupts::run(args, session).await,
+        Command::Resolve(args) => resolve::run(*args, session).await,
         Command::Signal(args) => signal::run(args, session).await,
         Command::Fork(args) => fork::run(*args, session).await,
         Command::Replay(args) => replay::run(args, session).await,

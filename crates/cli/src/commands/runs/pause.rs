@@ -18,15 +18,15 @@ starts over, as a new attempt, after `runwright runs unpause`."
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
-    run: RunName,
+    pub(crate) run: RunName,
 
     /// Stop what runs instead of waiting for its end
     #[arg(long)]
-    now: bool,
+    pub(crate) now: bool,
 
     /// Why; kept in the log
     #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    pub(crate) reason: Option<String>,
 }
 
 /// Pauses a run.
@@ -46,12 +46,16 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         },
     )
     .await?;
-    let id = short(&run);
-    match state.status() {
-        "paused" => talk::say(format!("run {id} is paused")),
-        _ => talk::say(format!(
-            "run {id} pauses when what it has running has ended"
+    say(short(&run), state.status() == "paused");
+    Ok(Exit::Done)
+}
+
+/// Says whether a run is paused, or is about to be.
+pub(crate) fn say(run: &str, is_paused: bool) {
+    match is_paused {
+        true => talk::say(format!("run {run} is paused")),
+        false => talk::say(format!(
+            "run {run} pauses when what it has running has ended"
         )),
     }
-    Ok(Exit::Done)
 }

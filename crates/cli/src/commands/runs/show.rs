@@ -1,5 +1,6 @@
 //! `runwright runs show`.
 
+use kernel::definition::NodeIx;
 use kernel::run::Run;
 use kernel::run::state::{End, Facts, Phase};
 use kernel::stream::ForkMode;
@@ -136,14 +137,10 @@ fn head(
     }
     let id = short(&run.header.stream);
     for open in &facts.interrupts {
-        let (kind, key) = (
-            text::one_line(&open.kind, 40),
-            text::one_line(&open.key, 80),
-        );
-        fact(
-            "waits for",
-            format!("{kind}: `runwright runs signal {id} {key} JSON`"),
-        )?;
+        let kind = text::one_line(&open.kind, 40);
+        let node = run.plan.node(NodeIx(open.node)).id.as_str();
+        let how = super::resolve::how(id, node, &open.kind);
+        fact("waits for", format!("{kind}: {how}"))?;
     }
     if let Some((_, due)) = run.next_timer().filter(|_| !run.is_settled()) {
         fact("wakes at", due.to_string())?;

@@ -17,11 +17,11 @@ use crate::talk;
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
-    run: RunName,
+    pub(crate) run: RunName,
 
     /// Why; kept in the log
     #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    pub(crate) reason: Option<String>,
 }
 
 /// Ends the pause of a run.

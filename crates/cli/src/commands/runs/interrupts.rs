@@ -1,0 +1,109 @@
+//! `runwright runs interrupts`.
+
+use faces::openwop::v1;
+use kernel::stream::StreamKind;
+use kernel::time::Timestamp;
+use serde_json::Value;
+use store::{ListQuery, StoreClock, SystemClock};
+
+use crate::data::{Data, Table};
+use crate::exit::{Exit, Failure};
+use crate::lookup::{self, RunName, short};
+use crate::session::{Form, Session};
+use crate::{style, talk, text};
+
+/// Statuses of runs that may wait for somebody.
+pub(crate) const WAITING: [&str; 4] = [
+    "waiting-approval",
+    "waiting-input",
+    "waiting-external",
+    "paused",
+];
+/// Runs looked at.
+pub(crate) const MAX_RUNS: usize = 500;
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "`runwright runs resolve RUN NODE` answers.")]
+pub(crate) struct Args {
+    /// Only of this run: its id, the beginning or the end of it, or `last`
+    #[arg(value_name = "RUN")]
+    pub(crate) run: Option<RunName>,
+}
+
+/// Lists what runs wait for.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let door = session.read()?;
+    let runs = match &args.run {
+        Some(name) => vec![lookup::find(&door, name).await?],
+        None => {
+            let query = ListQuery {
+                kind: Some(StreamKind::Run),
+                statuses: WAITING.map(str::to_owned).into(),
+                limit: MAX_RUNS,
+                ..ListQuery::default()
+            };
+            let rows = lookup::all(&door, query).await?;
+            rows.into_iter().map(|row| row.stream).collect()
+        }
+    };
+    let mut open = Vec::new();
+    for run in runs {
+        let run = door.load(&run).await?;
+        for mut question in v1::open_interrupts(&run) {
+            question["runId"] = run.header.stream.as_str().into();
+            open.push(question);
+        }
+    }
+    print(session, &open)
+}
+
+/// Prints questions, as they are on the wire, each with its `runId`.
+pub(crate) fn print(session: &Session, open: &[Value]) -> Result<Exit, Failure> {
+    let mut data = Data::new();
+    if session.form == Form::Json {
+        open.iter()
+            .try_for_each(|question| data.json_line(question))?;
+        data.done()?;
+        return Ok(Exit::Done);
+    }
+    if open.is_empty() {
+        talk::say("nothing waits for an answer");
+        return Ok(Exit::Done);
+    }
+    let now = SystemClock.now();
+    let mut table = Table::new(["RUN", "NODE", "KIND", "ASKED", "EXPIRES", "QUESTION"]);
+    for question in open {
+        let word = |name: &str| question[name].as_str().unwrap_or_default();
+        let time = |name: &str| Timestamp::parse(word(name));
+        let expires = time("expiresAt").map(|at| format!("in {}", text::ms(at.ms_since(now))));
+        table.row([
+            style::strong(short(&word("runId").into())),
+            text::one_line(word("nodeId"), 40),
+            text::one_line(word("kind"), 30),
+            time("requestedAt").map_or_else(String::new, |at| text::ago(at, now)),
+            expires.unwrap_or_default(),
+            text::one_line(&asked(&question["payload"]["data"]), 80),
+        ]);
+    }
+    table.lines().try_for_each(|line| data.line(line))?;
+    data.done()?;
+    Ok(Exit::Done)
+}
+
+/// What is asked, in a line.
+fn asked(data: &Value) -> String {
+    if let Some(title) = data["title"].as_str() {
+        let actions = data["actions"].as_array().into_iter().flatten();
+        let actions: Vec<&str> = actions.filter_map(Value::as_str).collect();
+        return format!("{title} ({})", actions.join(", "));
+    }
+    if let Some(questions) = data["questions"].as_array() {
+        let texts = questions.iter().filter_map(|of| of["question"].as_str());
+        return texts.collect::<Vec<_>>().join(" ");
+    }
+    match data.as_object() {
+        Some(fields) if !fields.is_empty() => data.to_string(),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,193 @@
+//! `runwright runs resolve`.
+
+use kernel::definition::NodeIx;
+use kernel::ids::InterruptId;
+use kernel::run::{Command, Run};
+use runtime::redact::Redactor;
+use serde_json::{Map, Value, json};
+
+use super::say_who_acts;
+use crate::document::Source;
+use crate::exit::{Exit, Failure};
+use crate::lookup::{self, RunName, short};
+use crate::session::Session;
+use crate::{talk, text};
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  runwright runs interrupts                               what waits for an answer
+  runwright runs resolve last --action accept --comment 'looks good'
+  runwright runs resolve 1f0c9a2b review --action reject --feedback 'the tests fail'
+  runwright runs resolve last ask --answer colour=blue --answer why='\"the sky\"'
+  runwright runs resolve last payment --value '{\"order\": \"o-7\", \"paid\": true}'
+
+NODE may be left out where the run asks one thing only. The first answer counts.")]
+pub(crate) struct Args {
+    /// The run: its id, the beginning or the end of it, or `last`
+    #[arg(value_name = "RUN")]
+    pub(crate) run: RunName,
+
+    /// The node that asks
+    #[arg(value_name = "NODE")]
+    pub(crate) node: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) answer: Answer,
+}
+
+/// What is answered.
+#[derive(clap::Args, Clone, Debug)]
+#[group(required = true, multiple = true)]
+pub(crate) struct Answer {
+    /// What a gate is told: accept, reject, refine, edit-accept or ask
+    #[arg(long, value_name = "ACTION")]
+    action: Option<String>,
+
+    /// The answer as JSON, or its other fields beside --action; - reads it from standard input
+    #[arg(long, value_name = "JSON")]
+    value: Option<String>,
+
+    /// An answer to one of several questions; JSON, or text
+    #[arg(long = "answer", value_name = "ID=VALUE")]
+    answers: Vec<String>,
+
+    /// A remark, kept with the decision
+    #[arg(long, value_name = "TEXT")]
+    comment: Option<String>,
+
+    /// What is wrong, in your words
+    #[arg(long, value_name = "TEXT")]
+    feedback: Option<String>,
+
+    /// Who answers [default: cli; on a server whoever the key is of]
+    #[arg(long = "as", value_name = "NAME")]
+    who: Option<String>,
+}
+
+impl Answer {
+    /// Who answers, if that was said.
+    pub(crate) fn who(&self) -> Option<&str> {
+        self.who.as_deref()
+    }
+
+    /// The value that is sent.
+    pub(crate) fn value(&self) -> Result<Value, Failure> {
+        let given = match self.value.as_deref() {
+            Some("-") => Some(read("--value", &Source::Stdin.read()?)?),
+            Some(typed) => Some(read("--value", typed.as_bytes())?),
+            None => None,
+        };
+        let mut more = Map::new();
+        let texts = [
+            ("action", &self.action),
+            ("comment", &self.comment),
+            ("feedback", &self.feedback),
+        ];
+        for (name, given) in texts {
+            if let Some(given) = given {
+                more.insert(name.to_owned(), json!(given));
+            }
+        }
+        if !self.answers.is_empty() {
+            more.insert("answers".to_owned(), Value::Object(self.answers()?));
+        }
+        match given {
+            Some(value) if more.is_empty() => Ok(value),
+            Some(Value::Object(mut fields)) => {
+                fields.extend(more);
+                Ok(Value::Object(fields))
+            }
+            Some(_) => Err(Failure::new(
+                "--value is a JSON object where other fields are given beside it",
+            )),
+            None => Ok(Value::Object(more)),
+        }
+    }
+
+    fn answers(&self) -> Result<Map<String, Value>, Failure> {
+        let read_one = |typed: &String| {
+            let Some((id, value)) = typed.split_once('=') else {
+                let what = format!("--answer {} has no =", kernel::problem::quoted(typed));
+                return Err(Failure::new(what).hint("write --answer ID=VALUE"));
+            };
+            let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
+            Ok((id.to_owned(), value))
+        };
+        self.answers.iter().map(read_one).collect()
+    }
+}
+
+fn read(what: &str, bytes: &[u8]) -> Result<Value, Failure> {
+    let limits = kernel::json::Limits::DEFINITION;
+    kernel::json::parse(bytes, limits).map_err(|problems| Failure::Problems {
+        document: what.to_owned(),
+        problems,
+    })
+}
+
+/// Answers a question.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let mut value = args.answer.value()?;
+    Redactor::default().value(&mut value);
+    let door = session.write()?;
+    let run = lookup::find(&door, &args.run).await?;
+    let state = door.load(&run).await?;
+    let (interrupt, node) = asked(&state, args.node.as_deref())?;
+    let by = args.answer.who().unwrap_or("cli").to_owned();
+    let command = Command::Resolve {
+        interrupt,
+        value,
+        by: Some(by),
+        capacity: kernel::run::Capacity::default(),
+    };
+    let state = super::tell(&door, &run, command).await?;
+    say_how_it_stands(short(&run), &node, state.status());
+    say_who_acts(&door, &run).await?;
+    Ok(Exit::Done)
+}
+
+/// The command that answers a question.
+pub(crate) fn how(run: &str, node: &str, kind: &str) -> String {
+    let node = text::one_line(node, 60);
+    let answer = match kind {
+        "approval" => "--action ACTION",
+        "clarification" => "--answer ID=VALUE",
+        _ => "--value JSON",
+    };
+    format!("`runwright runs resolve {run} {node} {answer}`")
+}
+
+/// Says what an answer came to.
+pub(crate) fn say_how_it_stands(run: &str, node: &str, status: &str) {
+    let (node, status) = (text::one_line(node, 60), text::one_line(status, 30));
+    talk::say(format!("{node} has the answer; run {run} is {status}"));
+}
+
+/// The question that is meant.
+fn asked(run: &Run, node: Option<&str>) -> Result<(InterruptId, String), Failure> {
+    let id = short(&run.header.stream);
+    let open = run.facts().map(|facts| facts.interrupts.as_slice());
+    let name = |of: u32| run.plan.node(NodeIx(of)).id.to_string();
+    let open = open.unwrap_or_default();
+    let fits = |of: u32| node.is_none_or(|wanted| wanted == name(of));
+    let meant: Vec<_> = open.iter().filter(|open| fits(open.node)).collect();
+    match (meant.as_slice(), open) {
+        ([one], _) => Ok((one.id.clone(), name(one.node))),
+        ([], []) => Err(Failure::new(format!(
+            "run {id} asks nothing; it is {}",
+            run.status()
+        ))),
+        (_, open) => {
+            let names: Vec<String> = open.iter().map(|open| name(open.node)).collect();
+            Err(which(id, &names))
+        }
+    }
+}
+
+/// Several nodes ask, or others than the one that was named.
+pub(crate) fn which(run: &str, asking: &[String]) -> Failure {
+    let names: Vec<String> = asking.iter().map(|name| text::one_line(name, 60)).collect();
+    Failure::new("say which node is answered")
+        .hint(format!("run {run} asks by {}", names.join(", ")))
+}

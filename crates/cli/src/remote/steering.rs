@@ -1,0 +1,114 @@
+//! Answering, pausing and letting go on, against a server.
+
+use serde_json::{Value, json};
+
+use super::runs::find;
+use super::{Remote, urlencoded};
+use crate::commands::runs::{interrupts, pause, resolve, unpause};
+use crate::exit::{Exit, Failure};
+use crate::lookup::short;
+use crate::session::Session;
+use crate::talk;
+
+/// Lists what runs wait for.
+pub(super) async fn interrupts(
+    args: interrupts::Args,
+    session: &Session,
+    remote: &Remote,
+) -> Result<Exit, Failure> {
+    let runs = match &args.run {
+        Some(name) => vec![find(remote, name).await?],
+        None => {
+            let statuses = interrupts::WAITING.map(|status| format!("&status={status}"));
+            let max = interrupts::MAX_RUNS;
+            let path = format!("/v1/runs?limit={max}{}", statuses.concat());
+            let page = remote.get(&path).await?;
+            let rows = page["runs"].as_array().into_iter().flatten();
+            rows.filter_map(|row| row["runId"].as_str().map(str::to_owned))
+                .collect()
+        }
+    };
+    let mut open = Vec::new();
+    for run in runs {
+        for mut question in questions(remote, &run).await? {
+            question["runId"] = json!(run);
+            // Whoever reads a list does not need what answers for them.
+            if let Some(fields) = question.as_object_mut() {
+                fields.remove("interruptToken");
+                fields.remove("callbackUrl");
+            }
+            open.push(question);
+        }
+    }
+    interrupts::print(session, &open)
+}
+
+async fn questions(remote: &Remote, run: &str) -> Result<Vec<Value>, Failure> {
+    let mut page = remote.get(&format!("/v1/runs/{run}/interrupts")).await?;
+    match page["interrupts"].take() {
+        Value::Array(open) => Ok(open),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Answers a question.
+pub(super) async fn resolve(args: resolve::Args, remote: &Remote) -> Result<Exit, Failure> {
+    let mut value = args.answer.value()?;
+    if let (Some(who), Some(fields)) = (args.answer.who(), value.as_object_mut()) {
+        // Counts where the key may answer for others.
+        fields.insert("decidedBy".into(), json!(who));
+    }
+    let run = find(remote, &args.run).await?;
+    let stream = run.as_str().into();
+    let id = short(&stream);
+    let node = match args.node {
+        Some(node) => node,
+        None => {
+            let open = questions(remote, &run).await?;
+            let names = open.iter().filter_map(|open| open["nodeId"].as_str());
+            let names: Vec<String> = names.map(str::to_owned).collect();
+            match names.as_slice() {
+                [one] => one.clone(),
+                [] => return Err(Failure::new(format!("run {id} asks nothing"))),
+                several => return Err(resolve::which(id, several)),
+            }
+        }
+    };
+    let path = format!("/v1/runs/{run}/interrupts/{}", urlencoded(&node));
+    let answer = remote.post(&path, &json!({ "resumeValue": value })).await?;
+    let status = answer["status"].as_str().unwrap_or_default();
+    resolve::say_how_it_stands(id, &node, status);
+    Ok(Exit::Done)
+}
+
+/// Pauses a run.
+pub(super) async fn pause(args: pause::Args, remote: &Remote) -> Result<Exit, Failure> {
+    let run = find(remote, &args.run).await?;
+    let policy = match args.now {
+        true => "immediate",
+        false => "drain-current-node",
+    };
+    let mut body = json!({ "drainPolicy": policy });
+    if let Some(reason) = args.reason {
+        body["reason"] = json!(reason);
+    }
+    let answer = remote.post(&format!("/v1/runs/{run}:pause"), &body).await?;
+    pause::say(short(&run.as_str().into()), answer["pausedAt"].is_string());
+    Ok(Exit::Done)
+}
+
+/// Ends the pause of a run.
+pub(super) async fn unpause(args: unpause::Args, remote: &Remote) -> Result<Exit, Failure> {
+    let run = find(remote, &args.run).await?;
+    let body = match args.reason {
+        Some(reason) => json!({ "reason": reason }),
+        None => json!({}),
+    };
+    remote
+        .post(&format!("/v1/runs/{run}:resume"), &body)
+        .await?;
+    let stream = run.as_str().into();
+    let id = short(&stream);
+    talk::say(format!("run {id} is not paused any more"));
+    Ok(Exit::Done)
+}
