@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use kernel::digest::Digest;
 use kernel::ids::TenantId;
 use kernel::run::{NodeError, Outcome, Report};
 use parking_lot::Mutex;
@@ -46,6 +47,8 @@ impl KeptOut {
             Report::ToolCalled(call) => {
                 if let Some(inputs) = &mut call.inputs {
                     redactor.value(inputs);
+                    // Of what is shown: a hash of a secret would let it be guessed.
+                    call.args_hash = Digest::of(&kernel::json::canonical(inputs)).to_string();
                 }
             }
             Report::ToolReturned(call) => {

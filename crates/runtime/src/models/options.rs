@@ -20,6 +20,17 @@
 //! provider = "local"                    # every one unless said
 //! mode = "restricted"                   # disabled, optional, required, restricted
 //! models = ["gemma-*"]
+//!
+//! [mcp.files]                           # a server of tools, as a process
+//! command = ["mcp-server-files", "data"]
+//! env = { MODE = "read" }
+//! secret_env = { TOKEN = "env:FILES_TOKEN" }
+//! tools = ["read*"]                     # those that may be called; all unless said
+//! tenants = ["acme"]                    # who may; everybody unless said
+//!
+//! [mcp.search]                          # or over HTTP
+//! url = "https://search.example.com/mcp"
+//! credential = "env:SEARCH_TOKEN"
 //! ```
 
 use std::collections::BTreeMap;
@@ -32,6 +43,7 @@ use url::Url;
 use super::policy::{Mode, Policy};
 use super::price::Price;
 use super::providers::{Api, CUSTOM, HostSecret, Provider, Providers, Structured};
+use crate::tools::{ServerEntry, ToolServers};
 
 /// What is wrong with a file of providers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,6 +62,8 @@ struct File {
     provider: BTreeMap<String, Entry>,
     #[serde(default)]
     policy: Vec<Policy>,
+    #[serde(default)]
+    mcp: BTreeMap<String, ServerEntry>,
 }
 
 #[derive(Deserialize)]
@@ -110,14 +124,20 @@ impl Providers {
             by_name,
             default: file.default,
             policies: file.policy,
+            tools: ToolServers::checked(file.mcp, folder).map_err(BadProviders)?,
         })
     }
 }
 
-fn check_name(name: &str) -> Result<(), BadProviders> {
+/// Whether a text can be the name of a provider or server.
+pub(crate) fn is_name(name: &str) -> bool {
     let fits =
         |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_' | '.');
-    if name.is_empty() || name.len() > 64 || !name.chars().all(fits) {
+    (1..=64).contains(&name.len()) && name.chars().all(fits)
+}
+
+fn check_name(name: &str) -> Result<(), BadProviders> {
+    if !is_name(name) {
         return bad("a provider's name has 1 to 64 lowercase letters, digits, - _ .");
     }
     if name == CUSTOM {
@@ -192,7 +212,8 @@ pub(crate) fn base_url(text: &str) -> Result<Url, &'static str> {
     Ok(url)
 }
 
-fn host_secret(reference: &str, folder: &Path) -> Option<HostSecret> {
+/// Reads the reference of a credential of the host's own.
+pub(crate) fn host_secret(reference: &str, folder: &Path) -> Option<HostSecret> {
     match reference.split_once(':')? {
         ("env", name) if !name.is_empty() => Some(HostSecret::Env(name.to_owned())),
         ("file", path) if !path.is_empty() => Some(HostSecret::File(folder.join(path))),

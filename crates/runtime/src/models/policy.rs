@@ -115,7 +115,7 @@ pub(super) fn check(
 }
 
 /// Whether a text fits a pattern in which `*` stands for anything.
-pub(super) fn matches(pattern: &str, text: &str) -> bool {
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == text;
     };

@@ -11,6 +11,7 @@ use url::Url;
 use super::ask::Tokens;
 use super::policy::{self, Credential, Policy};
 use super::price::Price;
+use crate::tools::ToolServers;
 
 /// How a provider is spoken to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -39,7 +40,7 @@ pub(crate) const CUSTOM: &str = "custom";
 
 /// Where a credential of the host's own lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum HostSecret {
+pub(crate) enum HostSecret {
     /// In a variable of the engine's environment.
     Env(String),
     /// In a file.
@@ -48,7 +49,7 @@ pub(super) enum HostSecret {
 
 impl HostSecret {
     /// How it is named where its value must not be.
-    pub(super) fn reference(&self) -> String {
+    pub(crate) fn reference(&self) -> String {
         match self {
             Self::Env(name) => format!("env:{name}"),
             Self::File(path) => format!("file:{}", path.display()),
@@ -56,7 +57,7 @@ impl HostSecret {
     }
 
     /// Its value now, so that a changed one is used at once.
-    pub(super) async fn read(&self) -> Result<String, NodeError> {
+    pub(crate) async fn read(&self) -> Result<String, NodeError> {
         let read = match self {
             Self::Env(name) => std::env::var(name).map_err(|error| error.to_string()),
             Self::File(path) => {
@@ -153,9 +154,15 @@ pub struct Providers {
     pub(super) by_name: BTreeMap<String, Provider>,
     pub(super) default: Option<String>,
     pub(super) policies: Vec<Policy>,
+    pub(super) tools: ToolServers,
 }
 
 impl Providers {
+    /// The servers of tools.
+    pub fn tools(&self) -> &ToolServers {
+        &self.tools
+    }
+
     /// Every provider, by name.
     pub fn all(&self) -> impl Iterator<Item = &Provider> {
         self.by_name.values()

@@ -5,7 +5,7 @@ const MAX_EVENT_BYTES: usize = 4 << 20;
 
 /// One event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct SseEvent {
+pub(crate) struct SseEvent {
     /// Its name; empty where it has none.
     pub name: String,
     /// Its data, lines joined by a line feed.
@@ -14,11 +14,11 @@ pub(super) struct SseEvent {
 
 /// An event is longer than any is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TooLong;
+pub(crate) struct TooLong;
 
 /// Reads a stream of events (WHATWG HTML, 9.2).
 #[derive(Debug, Default)]
-pub(super) struct SseReader {
+pub(crate) struct SseReader {
     line: Vec<u8>,
     event: SseEvent,
     has_data: bool,
@@ -31,7 +31,7 @@ impl SseReader {
     ///
     /// # Errors
     /// When an event does not end.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Vec<SseEvent>, TooLong> {
+    pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<Vec<SseEvent>, TooLong> {
         let mut events = Vec::new();
         for &byte in bytes {
             let follows_cr = std::mem::replace(&mut self.after_cr, byte == b'\r');

@@ -8,6 +8,7 @@ mod api;
 mod fail;
 mod http;
 mod identity;
+mod mcp;
 mod model;
 mod noop;
 mod play;

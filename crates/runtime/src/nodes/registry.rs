@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::fail::Fail;
 use super::http::Http;
 use super::identity::Identity;
+use super::mcp::Mcp;
 use super::model::Model;
 use super::noop::Noop;
 use super::play::Play;
@@ -47,6 +48,8 @@ impl Registry {
         nodes.push(Arc::new(Process::new(host)));
         nodes.push(Arc::new(Http));
         nodes.extend(Model::all().map(|node| Arc::new(node) as Arc<dyn WorkNode>));
+        nodes.push(Arc::new(Mcp::Call));
+        nodes.push(Arc::new(Mcp::List));
         nodes.push(Arc::new(Transform));
         Self::of(nodes)
     }

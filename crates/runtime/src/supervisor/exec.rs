@@ -12,7 +12,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel,
+};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -26,6 +28,12 @@ use super::process_table;
 use super::pump::{self, EngineEnd};
 use super::watch::{Cause, Event, Watch, watch_children};
 use super::wire::{End, ExitRecord, NotStarted, Report, Request, Stream};
+
+/// Bytes of one piece of what is said to a process, and pieces that may wait for it.
+const SAID_BYTES: usize = 64 << 10;
+const WAITING: usize = 256;
+/// How long a process that is talked to has to end by itself once nobody does any more.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Runs the supervisor with the arguments that follow `__exec`. To be called before anything
 /// else of the program has started: it waits for every child of this process.
@@ -53,7 +61,8 @@ fn supervise(mut dir: AttemptDir) -> io::Result<()> {
     let engine = Arc::new(EngineEnd::new(own(io::stdout().as_fd())?));
     let (request, stdin) = Request::read(&mut control)?;
     let (events, inbox) = channel();
-    watch_control(control, events.clone());
+    let (say, said) = sync_channel(WAITING);
+    watch_control(control, request.talks.then_some(say), events.clone());
     watch_signals(events.clone());
     process_table::collect_orphans()?;
 
@@ -72,7 +81,8 @@ fn supervise(mut dir: AttemptDir) -> io::Result<()> {
             Ok(running) => {
                 // Whoever comes now finds the lock taken and the note written.
                 drop(gate);
-                attend(&dir, &request, running, stdin, &engine, (events, inbox))
+                let input = Input { first: stdin, said };
+                attend(&dir, &request, running, input, &engine, (events, inbox))
             }
             Err((reason, message)) => Report::NotStarted { reason, message },
         },
@@ -98,11 +108,22 @@ fn own(stream: BorrowedFd<'_>) -> io::Result<File> {
     Ok(File::from(stream.try_clone_to_owned()?))
 }
 
-fn watch_control(mut control: File, events: Sender<Event>) {
+/// Passes on what is said after the request, and sees the engine hang up. A process that does not
+/// listen is stopped rather than waited for: the engine may be gone meanwhile.
+fn watch_control(mut control: File, mut say: Option<SyncSender<Vec<u8>>>, events: Sender<Event>) {
     thread::spawn(move || {
-        let mut byte = [0];
-        // Nothing is ever said after the request.
-        while !matches!(control.read(&mut byte), Ok(0) | Err(_)) {}
+        let mut bytes = vec![0; SAID_BYTES];
+        while let Ok(n @ 1..) = control.read(&mut bytes) {
+            if let Some(say) = &say
+                && let Err(TrySendError::Full(_)) = say.try_send(bytes[..n].to_vec())
+            {
+                break;
+            }
+        }
+        if say.take().is_some() {
+            // Its standard input has ended now, which tells it that nobody talks to it any more.
+            thread::sleep(FAREWELL);
+        }
         let _ = events.send(Event::Stop);
     });
 }
@@ -127,6 +148,14 @@ fn watch_signals(events: Sender<Event>) {
             std::future::pending::<io::Result<()>>().await
         })
     });
+}
+
+/// What a process reads from its standard input.
+struct Input {
+    /// At once.
+    first: Vec<u8>,
+    /// Later, until the engine hangs up; ends at once for one that is not talked to.
+    said: Receiver<Vec<u8>>,
 }
 
 /// A process that was started.
@@ -209,7 +238,7 @@ fn attend(
     dir: &AttemptDir,
     request: &Request,
     mut running: Running,
-    stdin: Vec<u8>,
+    stdin: Input,
     engine: &Arc<EngineEnd>,
     (events, inbox): (Sender<Event>, Receiver<Event>),
 ) -> Report {
@@ -219,7 +248,10 @@ fn attend(
     });
     if let Some(mut input) = running.child.stdin.take() {
         // A process that does not read its stdin to the end is no error.
-        thread::spawn(move || drop(input.write_all(&stdin)));
+        thread::spawn(move || {
+            let mut pieces = std::iter::once(stdin.first).chain(stdin.said);
+            let _ = pieces.try_for_each(|piece| input.write_all(&piece));
+        });
     }
     let carry = |stream, from, file| {
         pump::start(

@@ -79,6 +79,19 @@ impl Supervisor {
     /// When no supervisor could be started. Whatever is wrong with the process itself comes as
     /// [`Finish::NotStarted`].
     pub async fn start(&self, spec: Spec) -> io::Result<Running> {
+        self.start_as(spec, false).await
+    }
+
+    /// Starts a process whose standard input stays open for [`Running::say`]. It is to be told from
+    /// every other by its key: the result of one that had ended before is not what is wanted.
+    ///
+    /// # Errors
+    /// As [`Supervisor::start`].
+    pub async fn start_talking(&self, spec: Spec) -> io::Result<Running> {
+        self.start_as(spec, true).await
+    }
+
+    async fn start_as(&self, spec: Spec, talks: bool) -> io::Result<Running> {
         let request = Request {
             key: spec.key.clone(),
             generation: spec.restarts,
@@ -89,6 +102,7 @@ impl Supervisor {
             timeout_ms: spec.timeout.map(|timeout| timeout.as_millis() as u64),
             grace_ms: spec.grace.as_millis() as u64,
             output_limit: spec.output_limit,
+            talks,
         };
         let head = request.encode()?;
         let dir = self.attempt(&spec.run, &spec.key);
@@ -128,6 +142,17 @@ impl Running {
             Ok(Some(Frame::Output(stream, bytes))) => Seen::Output(stream, bytes),
             Ok(Some(Frame::Report(report))) => seen(report),
             Ok(None) | Err(_) => Seen::Finished(self.clear_up().await),
+        }
+    }
+
+    /// Says something to a process that is talked to.
+    ///
+    /// # Errors
+    /// When it does not listen any more.
+    pub async fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.control {
+            Some(control) => control.write_all(bytes).await,
+            None => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
 

@@ -1,7 +1,8 @@
 //! What the engine and a supervisor say to each other, over the supervisor's two pipes.
 //!
 //! Engine to supervisor: the length of a [`Request`], the request as JSON, the bytes of the
-//! child's stdin. Nothing follows; the engine keeps the pipe open for as long as it wants the
+//! child's stdin. What follows goes to the stdin of a child that is talked to, else nothing follows;
+//! the engine keeps the pipe open for as long as it wants the
 //! process, and closing it, by will or by death, asks for a stop. A request never touches argv
 //! or a file, because it carries secrets.
 //!
@@ -36,6 +37,9 @@ pub(super) struct Request {
     pub timeout_ms: Option<u64>,
     pub grace_ms: u64,
     pub output_limit: u64,
+    /// Whether more is said to the child than its first stdin.
+    #[serde(default)]
+    pub talks: bool,
 }
 
 impl Request {
@@ -266,6 +270,7 @@ mod tests {
             timeout_ms: None,
             grace_ms: 1,
             output_limit: 1,
+            talks: false,
         }
     }
 

@@ -9,6 +9,7 @@ mod forks;
 mod http;
 mod idempotency;
 mod jwt;
+mod mcp;
 mod models;
 mod peer;
 mod process;

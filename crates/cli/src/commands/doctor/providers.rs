@@ -42,5 +42,20 @@ pub(super) async fn check(args: &PortArgs) -> Result<Vec<Finding>, Failure> {
             }
         });
     }
+    for server in models.tools().all() {
+        let name = &server.name;
+        let reached = match server.url() {
+            Some(url) => outbound.check(url).await,
+            None => Ok(()),
+        };
+        findings.push(match reached {
+            Ok(()) => Finding::ok("tools", format!("{name}: {}", server.place())),
+            Err(error) => Finding::bad(
+                "tools",
+                format!("{name}: {error}"),
+                "correct its url, or allow the address with --allow-http",
+            ),
+        });
+    }
     Ok(findings)
 }

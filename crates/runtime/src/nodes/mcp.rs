@@ -1,0 +1,477 @@
+//! `core.mcp.toolCall` and `core.mcp.listTools`: tools behind the Model Context Protocol.
+//!
+//! ```json
+//! { "server": "files", "tool": "read", "arguments": { "path": "${inputs.path}" } }
+//! ```
+//!
+//! What a tool gives comes from outside and nobody vouches for it: the output `contentTrust` says
+//! `untrusted`. A tool may have effects, so an attempt whose engine was lost is not repeated unless
+//! the config says `repeatable`.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use kernel::limits::MAX_WAIT_MS;
+use kernel::problem::{Problem, ProblemCode, pointer};
+use kernel::run::budget::Amounts;
+use kernel::run::report::{ToolCalled, ToolReturned, ToolStatus, ToolTransport};
+use kernel::run::{Completion, NodeError, Outcome, Report};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::template::Template;
+use super::{HoldLost, NodeContext, NotReserved, Repeat, Started, WorkNode};
+use crate::tools::{Session, ToolAnswer, ToolServer, patience_over};
+
+const DEFAULT_TIMEOUT_MS: u64 = 60_000;
+
+/// What is done with a server of tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mcp {
+    /// A tool is called.
+    Call,
+    /// The tools are listed.
+    List,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Config {
+    server: Option<String>,
+    #[serde(default)]
+    tool: String,
+    #[serde(default)]
+    arguments: Map<String, Value>,
+    #[serde(default = "timeout")]
+    timeout_ms: u64,
+    repeat: Option<RepeatWord>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RepeatWord {
+    Repeatable,
+    Once,
+}
+
+fn timeout() -> u64 {
+    DEFAULT_TIMEOUT_MS
+}
+
+impl Config {
+    fn of(config: &Value) -> Result<Self, NodeError> {
+        serde_json::from_value(config.clone())
+            .map_err(|error| NodeError::new("invalid_config", error.to_string()).fatal())
+    }
+}
+
+#[async_trait]
+impl WorkNode for Mcp {
+    fn type_id(&self) -> &'static str {
+        match self {
+            Self::Call => "core.mcp.toolCall",
+            Self::List => "core.mcp.listTools",
+        }
+    }
+
+    fn summary(&self) -> &'static str {
+        match self {
+            Self::Call => "Calls a tool of a Model Context Protocol server.",
+            Self::List => "Lists the tools of a Model Context Protocol server.",
+        }
+    }
+
+    fn repeat(&self, config: &Value) -> Repeat {
+        let said = Config::of(config).ok().and_then(|config| config.repeat);
+        match (self, said) {
+            (Self::List, None) | (_, Some(RepeatWord::Repeatable)) => Repeat::Repeatable,
+            (Self::Call, None) | (_, Some(RepeatWord::Once)) => Repeat::Once,
+        }
+    }
+
+    fn leaves_results(&self) -> bool {
+        true
+    }
+
+    fn config_schema(&self) -> Value {
+        let mut properties = json!({
+            "server": {
+                "type": "string", "minLength": 1, "maxLength": 64,
+                "description": "A server of the engine's configuration; may be left out where \
+                                there is one.",
+            },
+            "timeoutMs": {
+                "type": "integer", "minimum": 1, "maximum": MAX_WAIT_MS,
+                "default": DEFAULT_TIMEOUT_MS,
+                "description": "How long all of it may take, in milliseconds.",
+            },
+            "repeat": {
+                "enum": ["repeatable", "once"],
+                "description": "Whether an attempt whose engine was lost calls again.",
+            },
+        });
+        let mut required: Vec<&str> = Vec::new();
+        if *self == Self::Call {
+            properties["tool"] = json!({
+                "type": "string", "minLength": 1, "maxLength": 256,
+                "description": "The tool.",
+            });
+            properties["arguments"] = json!({
+                "type": "object",
+                "description": "What it is called with; ${inputs.NAME} in a text stands for an \
+                                input, and a text that is nothing else for its value. An input \
+                                `arguments` wins over it.",
+            });
+            required.push("tool");
+        }
+        json!({
+            "type": "object", "properties": properties, "required": required,
+            "additionalProperties": false,
+        })
+    }
+
+    fn check(&self, config: &Value) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        check_texts(&config["arguments"], "/arguments", &mut problems);
+        problems
+    }
+
+    async fn run(&self, started: Started, cx: NodeContext) -> Outcome {
+        let config = match Config::of(started.config()) {
+            Ok(config) => config,
+            Err(error) => return Outcome::failed(error),
+        };
+        let once = self.repeat(started.config()) == Repeat::Once;
+        match self.go(&config, &started, &cx, once).await {
+            Ok(outputs) => Outcome::Completed(Completion {
+                outputs,
+                spent: spent(*self, &started),
+                ..Completion::default()
+            }),
+            Err(Ended::Stopped) => Outcome::Stopped,
+            Err(Ended::Failed(error)) => Outcome::Failed {
+                error,
+                artifacts: Vec::new(),
+                usage: Vec::new(),
+                spent: spent(*self, &started),
+            },
+        }
+    }
+}
+
+fn spent(of: Mcp, started: &Started) -> Amounts {
+    match (of, started.is_budgeted()) {
+        (Mcp::Call, true) => Amounts::from([("toolCalls".to_owned(), 1)]),
+        _ => Amounts::new(),
+    }
+}
+
+/// Why an attempt gives nothing.
+enum Ended {
+    Stopped,
+    Failed(NodeError),
+}
+
+impl From<NodeError> for Ended {
+    fn from(error: NodeError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<HoldLost> for Ended {
+    fn from(_: HoldLost) -> Self {
+        Self::Stopped
+    }
+}
+
+impl Mcp {
+    async fn go(
+        self,
+        config: &Config,
+        started: &Started,
+        cx: &NodeContext,
+        once: bool,
+    ) -> Result<Map<String, Value>, Ended> {
+        let servers = cx.ports.models.tools();
+        let server = servers.named(started.tenant(), config.server.as_deref())?;
+        let patience = Duration::from_millis(config.timeout_ms);
+        let call = match self {
+            Self::List => None,
+            Self::Call => Some(begin(config, server, started, cx).await?),
+        };
+        let since = tokio::time::Instant::now();
+        let result = talk(server, started, cx, patience, call.as_ref()).await;
+        let Some(call) = call else {
+            return result;
+        };
+        let result = match result {
+            // The next attempt would call again what may have had its effect.
+            Err(Ended::Failed(error)) if once && is_open(&error) => {
+                let text = format!(
+                    "{}; the tool may have had its effect, so it is not called again",
+                    error.message
+                );
+                let error = NodeError {
+                    message: text,
+                    ..error
+                };
+                Err(Ended::Failed(error.fatal()))
+            }
+            result => result,
+        };
+        let took = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let (status, outcome, error) = match &result {
+            Ok(outputs) => (ToolStatus::Ok, Some(outputs["content"].clone()), None),
+            Err(Ended::Failed(error)) => (ToolStatus::Error, None, Some(error.clone())),
+            Err(Ended::Stopped) => return result,
+        };
+        cx.output
+            .report(returned(&call, status, outcome, error, Some(took)))
+            .await?;
+        result
+    }
+}
+
+/// Whether an error leaves open what the tool did.
+fn is_open(error: &NodeError) -> bool {
+    matches!(error.code.as_str(), "mcp_timed_out" | "mcp_lost")
+}
+
+/// A call as it is reported.
+struct Call {
+    of: ToolCalled,
+    tool: String,
+    arguments: Map<String, Value>,
+}
+
+/// Says that a tool is about to be called, where it may be.
+async fn begin(
+    config: &Config,
+    server: &ToolServer,
+    started: &Started,
+    cx: &NodeContext,
+) -> Result<Call, Ended> {
+    let arguments = match started.inputs().get("arguments") {
+        Some(Value::Object(given)) => given.clone(),
+        Some(_) => {
+            let text = "the input `arguments` must be an object";
+            return Err(NodeError::new("invalid_config", text).fatal().into());
+        }
+        None => {
+            let mut arguments = config.arguments.clone();
+            for value in arguments.values_mut() {
+                fill(value, started.inputs())?;
+            }
+            arguments
+        }
+    };
+    let attempt = started.attempt();
+    let call = Call {
+        of: ToolCalled {
+            node_id: attempt.node.clone(),
+            visit: attempt.visit,
+            attempt: attempt.attempt,
+            // The decision says whose call it is, and the log's keeper what it hashes to.
+            agent_id: String::new(),
+            tool_name: format!("{}.{}", server.name, config.tool),
+            call_id: format!("{}.{}", started.key(), started.restarts()),
+            inputs: Some(Value::Object(arguments.clone())),
+            args_hash: String::new(),
+            transport: ToolTransport::Mcp,
+        },
+        tool: config.tool.clone(),
+        arguments,
+    };
+    cx.output
+        .report(Report::ToolCalled(call.of.clone()))
+        .await?;
+    if !server.allows(&config.tool) {
+        let text = format!(
+            "{} may not be called; choose a tool that may",
+            call.of.tool_name
+        );
+        let error = NodeError::new("tool_not_allowed", text).fatal();
+        let report = returned(
+            &call,
+            ToolStatus::Forbidden,
+            None,
+            Some(error.clone()),
+            None,
+        );
+        cx.output.report(report).await?;
+        return Err(error.into());
+    }
+    if started.is_budgeted() {
+        let one = Amounts::from([("toolCalls".to_owned(), 1)]);
+        match cx.output.reserve(one).await {
+            Ok(()) => {}
+            Err(NotReserved::HoldLost) => return Err(Ended::Stopped),
+            Err(exhausted) => {
+                let error = NodeError::new("budget_exhausted", exhausted.to_string()).fatal();
+                let report = returned(
+                    &call,
+                    ToolStatus::Forbidden,
+                    None,
+                    Some(error.clone()),
+                    None,
+                );
+                cx.output.report(report).await?;
+                return Err(error.into());
+            }
+        }
+    }
+    Ok(call)
+}
+
+fn returned(
+    call: &Call,
+    status: ToolStatus,
+    outcome: Option<Value>,
+    error: Option<NodeError>,
+    duration_ms: Option<u64>,
+) -> Report {
+    Report::ToolReturned(ToolReturned {
+        node_id: call.of.node_id.clone(),
+        visit: call.of.visit,
+        attempt: call.of.attempt,
+        agent_id: String::new(),
+        tool_name: call.of.tool_name.clone(),
+        call_id: call.of.call_id.clone(),
+        status,
+        outcome,
+        error,
+        duration_ms,
+    })
+}
+
+/// Opens a session, does one thing, and closes it; whatever comes, nothing of it is left.
+async fn talk(
+    server: &ToolServer,
+    started: &Started,
+    cx: &NodeContext,
+    patience: Duration,
+    call: Option<&Call>,
+) -> Result<Map<String, Value>, Ended> {
+    let deadline = tokio::time::Instant::now() + patience;
+    let session = tokio::select! {
+        biased;
+        () = cx.stop.cancelled() => return Err(Ended::Stopped),
+        opened = tokio::time::timeout_at(
+            deadline,
+            Session::open(server, &cx.ports, started, patience),
+        ) => match opened {
+            Ok(session) => session?,
+            Err(_) => return Err(patience_over(&server.name).into()),
+        },
+    };
+    let result = tokio::select! {
+        biased;
+        () = cx.stop.cancelled() => Err(Ended::Stopped),
+        done = tokio::time::timeout_at(deadline, act(&session, server, call)) => match done {
+            Ok(done) => done.map_err(Ended::Failed),
+            Err(_) => Err(patience_over(&server.name).into()),
+        },
+    };
+    session.close().await;
+    result
+}
+
+async fn act(
+    session: &Session,
+    server: &ToolServer,
+    call: Option<&Call>,
+) -> Result<Map<String, Value>, NodeError> {
+    let mut outputs = Map::new();
+    let Some(call) = call else {
+        let tools = session.tools().await?;
+        let tools: Vec<Value> = tools
+            .into_iter()
+            .filter(|tool| server.allows(&tool.name))
+            .map(|tool| json!(tool))
+            .collect();
+        outputs.insert("tools".into(), tools.into());
+        outputs.insert("contentTrust".into(), "untrusted".into());
+        return Ok(outputs);
+    };
+    let answer = session.call(&call.tool, call.arguments.clone()).await?;
+    let ToolAnswer {
+        content,
+        structured,
+        text,
+        is_error,
+    } = answer;
+    if is_error {
+        let said: String = text.chars().take(1_000).collect();
+        let message = "the tool says that it failed; its words are in the details";
+        return Err(NodeError::new("mcp_tool_error", message)
+            .with_details(json!({ "contentTrust": "untrusted", "text": said })));
+    }
+    outputs.insert("content".into(), content);
+    outputs.insert("text".into(), text.into());
+    if let Some(structured) = structured {
+        outputs.insert("structured".into(), structured);
+    }
+    outputs.insert("contentTrust".into(), "untrusted".into());
+    Ok(outputs)
+}
+
+/// Fills the places of every text in a value. A text that is one place and nothing else becomes
+/// the input's value, whatever its type.
+fn fill(value: &mut Value, inputs: &Map<String, Value>) -> Result<(), NodeError> {
+    match value {
+        Value::String(text) => {
+            let whole = text
+                .strip_prefix("${inputs.")
+                .and_then(|t| t.strip_suffix('}'));
+            let whole = whole.filter(|name| !name.contains('}'));
+            *value = match whole {
+                Some(name) => super::template::input(inputs, name)?.clone(),
+                None => {
+                    let template = Template::parse(text)
+                        .map_err(|text| NodeError::new("invalid_config", text).fatal())?;
+                    template.fill(inputs)?.into()
+                }
+            };
+            Ok(())
+        }
+        Value::Array(items) => items.iter_mut().try_for_each(|item| fill(item, inputs)),
+        Value::Object(fields) => fields
+            .values_mut()
+            .try_for_each(|field| fill(field, inputs)),
+        _ => Ok(()),
+    }
+}
+
+fn check_texts(value: &Value, path: &str, problems: &mut Vec<Problem>) {
+    match value {
+        Value::String(text) => {
+            if let Err(message) = Template::parse(text) {
+                problems.push(Problem::new(path, ProblemCode::InvalidExpression, message));
+            }
+        }
+        Value::Array(items) => items.iter().enumerate().for_each(|(at, item)| {
+            check_texts(item, &pointer(path, at.to_string()), problems);
+        }),
+        Value::Object(fields) => fields
+            .iter()
+            .for_each(|(key, field)| check_texts(field, &pointer(path, key), problems)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_keep_the_types_of_inputs() {
+        let inputs = json!({ "n": 3, "who": "Ada" });
+        let mut value = json!({ "a": "${inputs.n}", "b": ["x${inputs.n}", "${inputs.who}"],
+            "c": "${inputs.who} ${inputs.n}", "d": true });
+        fill(&mut value, inputs.as_object().unwrap()).unwrap();
+        let filled = json!({ "a": 3, "b": ["x3", "Ada"], "c": "Ada 3", "d": true });
+        assert_eq!(value, filled);
+        let error = fill(&mut json!("${inputs.gone}"), &Map::new()).unwrap_err();
+        assert_eq!(error.code, "missing_input");
+    }
+}

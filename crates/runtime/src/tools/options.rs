@@ -1,0 +1,168 @@
+//! Servers of tools, as whoever runs the engine has configured them: `[mcp.NAME]` in the file of
+//! providers.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use kernel::ids::TenantId;
+use kernel::run::NodeError;
+use serde::Deserialize;
+use url::Url;
+
+use crate::models::{HostSecret, host_secret, is_name, matches};
+
+/// A server, as written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ServerEntry {
+    command: Option<Vec<String>>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    #[serde(default)]
+    secret_env: BTreeMap<String, String>,
+    url: Option<String>,
+    credential: Option<String>,
+    tools: Option<Vec<String>>,
+    tenants: Option<Vec<String>>,
+}
+
+/// How a server is reached.
+#[derive(Clone, Debug)]
+pub(super) enum Reach {
+    /// A process that speaks on its standard streams.
+    Process {
+        argv: Vec<String>,
+        env: BTreeMap<String, String>,
+        secret_env: BTreeMap<String, HostSecret>,
+    },
+    /// A server that speaks over HTTP.
+    Http {
+        url: Url,
+        credential: Option<HostSecret>,
+    },
+}
+
+/// A server of tools.
+#[derive(Clone, Debug)]
+pub struct ToolServer {
+    /// Its name.
+    pub name: String,
+    pub(super) reach: Reach,
+    tools: Option<Vec<String>>,
+    tenants: Option<Vec<String>>,
+}
+
+impl ToolServer {
+    /// Whether one of its tools may be called at all.
+    pub(crate) fn allows(&self, tool: &str) -> bool {
+        let fits = |patterns: &Vec<String>| patterns.iter().any(|pattern| matches(pattern, tool));
+        self.tools.as_ref().is_none_or(fits)
+    }
+
+    /// Where it is, for people.
+    pub fn place(&self) -> String {
+        match &self.reach {
+            Reach::Process { argv, .. } => argv.first().cloned().unwrap_or_default(),
+            Reach::Http { url, .. } => url.origin().ascii_serialization(),
+        }
+    }
+
+    /// The address of a server that speaks over HTTP.
+    pub fn url(&self) -> Option<&Url> {
+        match &self.reach {
+            Reach::Process { .. } => None,
+            Reach::Http { url, .. } => Some(url),
+        }
+    }
+}
+
+/// Every server of an engine.
+#[derive(Clone, Debug, Default)]
+pub struct ToolServers {
+    by_name: BTreeMap<String, ToolServer>,
+}
+
+impl ToolServers {
+    /// Every server, by name.
+    pub fn all(&self) -> impl Iterator<Item = &ToolServer> {
+        self.by_name.values()
+    }
+
+    /// Reads the servers of a file. The error says what is wrong, without what was written.
+    pub(crate) fn checked(
+        entries: BTreeMap<String, ServerEntry>,
+        folder: &Path,
+    ) -> Result<Self, String> {
+        let mut by_name = BTreeMap::new();
+        for (name, entry) in entries {
+            if !is_name(&name) {
+                return Err("a server's name has 1 to 64 lowercase letters, digits, - _ .".into());
+            }
+            let reach = entry.reach(folder);
+            let reach = reach.map_err(|what| format!("mcp.{name}: {what}"))?;
+            let server = ToolServer {
+                name: name.clone(),
+                reach,
+                tools: entry.tools,
+                tenants: entry.tenants,
+            };
+            by_name.insert(name, server);
+        }
+        Ok(Self { by_name })
+    }
+
+    /// The server of a name, or the only one there is, for a tenant. One that is another tenant's
+    /// is not found.
+    pub(crate) fn named(
+        &self,
+        tenant: &TenantId,
+        name: Option<&str>,
+    ) -> Result<&ToolServer, NodeError> {
+        let is_ours = |server: &&ToolServer| {
+            let tenants = server.tenants.as_ref();
+            tenants.is_none_or(|tenants| tenants.iter().any(|of| of == tenant.as_str()))
+        };
+        let mut ours = self.by_name.values().filter(is_ours);
+        let found = match name {
+            Some(name) => ours.find(|server| server.name == name),
+            None => ours.next().filter(|_| ours.next().is_none()),
+        };
+        found.ok_or_else(|| {
+            let text = "there is no such server of tools; name one of the engine's configuration \
+                        ([mcp.NAME] of the file that --providers names)";
+            NodeError::new("mcp_server_not_found", text).fatal()
+        })
+    }
+}
+
+impl ServerEntry {
+    fn reach(&self, folder: &Path) -> Result<Reach, &'static str> {
+        const REFERENCE: &str = "a credential is a reference, env:NAME or file:PATH";
+        let secret = |text: &String| host_secret(text, folder).ok_or(REFERENCE);
+        match (&self.command, &self.url) {
+            (Some(argv), None) if self.credential.is_none() => {
+                if argv.first().is_none_or(String::is_empty) {
+                    return Err("command names no program");
+                }
+                let secrets = self.secret_env.iter();
+                let secrets = secrets.map(|(name, text)| Ok((name.clone(), secret(text)?)));
+                Ok(Reach::Process {
+                    argv: argv.clone(),
+                    env: self.env.clone(),
+                    secret_env: secrets.collect::<Result<_, &'static str>>()?,
+                })
+            }
+            (None, Some(url)) if self.env.is_empty() && self.secret_env.is_empty() => {
+                let url = Url::parse(url).map_err(|_| "url is no URL")?;
+                if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() {
+                    return Err("url begins with http:// or https://, and names no user");
+                }
+                Ok(Reach::Http {
+                    url,
+                    credential: self.credential.as_ref().map(secret).transpose()?,
+                })
+            }
+            _ => Err("give command (with env, secret_env) or url (with credential)"),
+        }
+    }
+}

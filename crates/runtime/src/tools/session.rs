@@ -1,0 +1,195 @@
+//! A conversation with a server of tools, for as long as an attempt lasts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kernel::run::NodeError;
+use rmcp::model::{CallToolRequestParams, Tool};
+use rmcp::service::{RoleClient, RunningService, ServiceError};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use serde_json::{Map, Value, json};
+use tokio::task::JoinHandle;
+
+use super::http::GuardedClient;
+use super::options::{Reach, ToolServer};
+use super::stdio::{self, FAREWELL};
+use crate::models::HostSecret;
+use crate::nodes::{Ports, Started};
+
+/// Bytes of a tool's result as JSON: it becomes part of two events.
+const MAX_RESULT_BYTES: usize = 512 << 10;
+/// Bytes of one event of a server.
+const MAX_EVENT_BYTES: usize = 4 << 20;
+
+/// A session. To be closed with [`Session::close`].
+pub(crate) struct Session {
+    name: String,
+    service: RunningService<RoleClient, ()>,
+    /// Of a server that is a process.
+    process: Option<JoinHandle<String>>,
+}
+
+/// What a tool gave.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ToolAnswer {
+    /// Its content blocks.
+    pub content: Value,
+    /// Its result as a value, where it has one.
+    pub structured: Option<Value>,
+    /// The texts among its content.
+    pub text: String,
+    /// It says that it failed.
+    pub is_error: bool,
+}
+
+impl Session {
+    /// Reaches a server and agrees with it on the protocol.
+    ///
+    /// # Errors
+    /// When it is not there, or speaks otherwise.
+    pub(crate) async fn open(
+        server: &ToolServer,
+        ports: &Ports,
+        started: &Started,
+        patience: Duration,
+    ) -> Result<Self, NodeError> {
+        let name = server.name.clone();
+        match &server.reach {
+            Reach::Process {
+                argv,
+                env,
+                secret_env,
+            } => {
+                let mut env = env.clone();
+                env.extend(secrets(ports, secret_env).await?);
+                let process = stdio::start(ports, started, &name, argv, env).await?;
+                match rmcp::serve_client((), process.stream).await {
+                    Ok(service) => Ok(Self {
+                        name,
+                        service,
+                        process: Some(process.over),
+                    }),
+                    Err(_) => {
+                        // The stream was dropped with the attempt to greet it: the process ends.
+                        let complaints = process.over.await.unwrap_or_default();
+                        let why = match complaints.trim() {
+                            "" => "it does not speak the Model Context Protocol",
+                            said => said,
+                        };
+                        Err(stdio::not_started(&name, why))
+                    }
+                }
+            }
+            Reach::Http { url, credential } => {
+                let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+                    .max_sse_event_size(MAX_EVENT_BYTES);
+                if let Some(secret) = credential {
+                    config = config.auth_header(learnt(ports, secret).await?);
+                }
+                let client = GuardedClient {
+                    outbound: ports.outbound.clone(),
+                    timeout: patience,
+                };
+                let transport = StreamableHttpClientTransport::with_client(client, config);
+                let service = rmcp::serve_client((), transport).await.map_err(|error| {
+                    let text = format!("the server of tools {name} cannot be reached: {error}");
+                    NodeError::new("mcp_unreachable", text)
+                })?;
+                Ok(Self {
+                    name,
+                    service,
+                    process: None,
+                })
+            }
+        }
+    }
+
+    /// The tools it has.
+    pub(crate) async fn tools(&self) -> Result<Vec<Tool>, NodeError> {
+        let tools = self.service.list_all_tools().await;
+        tools.map_err(|error| self.failed(&error))
+    }
+
+    /// Calls a tool. Dropping the call tells the server that it is cancelled.
+    pub(crate) async fn call(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<ToolAnswer, NodeError> {
+        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        let result = self.service.call_tool(params).await;
+        let result = result.map_err(|error| self.failed(&error))?;
+        let text: Vec<&str> = result
+            .content
+            .iter()
+            .filter_map(|block| Some(block.as_text()?.text.as_str()))
+            .collect();
+        let answer = ToolAnswer {
+            text: text.join("\n"),
+            content: json!(result.content),
+            structured: result.structured_content,
+            is_error: result.is_error.unwrap_or(false),
+        };
+        let structured = answer.structured.as_ref();
+        let size = answer.content.to_string().len()
+            + structured.map_or(0, |value| value.to_string().len());
+        match size > MAX_RESULT_BYTES {
+            false => Ok(answer),
+            true => {
+                let text =
+                    format!("the tool gave more than {MAX_RESULT_BYTES} bytes; ask it for less");
+                Err(NodeError::new("mcp_result_too_large", text).fatal())
+            }
+        }
+    }
+
+    /// Ends the session, and the process of a server that is one; returns when it is gone.
+    pub(crate) async fn close(mut self) {
+        let _ = self.service.close_with_timeout(FAREWELL).await;
+        drop(self.service);
+        if let Some(process) = self.process.take() {
+            let _ = process.await;
+        }
+    }
+
+    fn failed(&self, error: &ServiceError) -> NodeError {
+        let name = &self.name;
+        match error {
+            ServiceError::McpError(said) => {
+                let text = format!("the server of tools {name} refuses: error {}", said.code.0);
+                let message: String = said.message.chars().take(500).collect();
+                NodeError::new("mcp_error", text)
+                    .with_details(json!({ "code": said.code.0, "serverMessage": message }))
+            }
+            ServiceError::Timeout { .. } => patience_over(name),
+            error => {
+                let text = format!("the server of tools {name} was lost: {error}");
+                NodeError::new("mcp_lost", text)
+            }
+        }
+    }
+}
+
+/// A server takes too long.
+pub(crate) fn patience_over(name: &str) -> NodeError {
+    let text = format!("the server of tools {name} takes too long; raise timeoutMs");
+    NodeError::new("mcp_timed_out", text)
+}
+
+async fn learnt(ports: &Ports, secret: &HostSecret) -> Result<String, NodeError> {
+    let value = secret.read().await?;
+    ports.secrets.learn(&secret.reference(), &value)?;
+    Ok(value)
+}
+
+async fn secrets(
+    ports: &Ports,
+    named: &BTreeMap<String, HostSecret>,
+) -> Result<BTreeMap<String, String>, NodeError> {
+    let mut values = BTreeMap::new();
+    for (name, secret) in named {
+        values.insert(name.clone(), learnt(ports, secret).await?);
+    }
+    Ok(values)
+}
