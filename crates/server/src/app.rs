@@ -52,8 +52,13 @@ struct Inner {
 impl App {
     /// An application that is starting.
     pub fn new(api: Api, gate: Gate, limits: Limits) -> Self {
+        let configured = discovery::Configured {
+            models: api.engine().models(),
+            key: api.audit_key(),
+            test_provider: api.has_test_provider(),
+        };
         Self(Arc::new(Inner {
-            discovery: discovery::document(&limits, &gate, api.engine().models(), api.audit_key())
+            discovery: discovery::document(&limits, &gate, configured)
                 .to_string()
                 .into(),
             openapi: openapi::openwop(&routes::all()).to_string().into(),

@@ -5,6 +5,7 @@ use kernel::limits::{MAX_LOOP_ITERATIONS, MAX_NODE_EXECUTIONS, MAX_WAIT_MS};
 use runtime::access::checkpoints;
 use runtime::access::signing::PublicKey;
 use runtime::models::{Mode, Provider, Providers};
+use runtime::nodes::TEST_PROVIDER;
 use runtime::webhooks::OVERLAP_MS;
 use serde_json::{Map, Value, json};
 
@@ -19,17 +20,29 @@ const PROTOCOL_VERSION: &str = "1.0";
 /// The version of the contract between log and reader.
 const EVENT_LOG_SCHEMA_VERSION: u32 = 2;
 
+/// What whoever runs the server has settled.
+#[derive(Clone, Copy)]
+pub(crate) struct Configured<'a> {
+    /// The models there are.
+    pub(crate) models: &'a Providers,
+    /// The key that audit trails are signed with.
+    pub(crate) key: Option<PublicKey>,
+    /// Whether runs may ask the test provider.
+    pub(crate) test_provider: bool,
+}
+
 /// The document. Families stand at the root; `capabilities` mirrors them for older readers.
-pub(crate) fn document(
-    limits: &Limits,
-    gate: &Gate,
-    models: &Providers,
-    key: Option<PublicKey>,
-) -> Value {
+pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>) -> Value {
+    let Configured {
+        models,
+        key,
+        test_provider,
+    } = configured;
     let mut families = families(limits);
     let configured = [
         ("auth", auth(gate, key)),
         ("production", admission::advertised(limits)),
+        ("testing", test_provider.then(testing)),
         ("aiProviders", Some(providers(models))),
         ("providerUsage", Some(usage(models))),
     ];
@@ -42,6 +55,11 @@ pub(crate) fn document(
     families.insert("preferredVersion".into(), json!("1.x"));
     families.insert("capabilities".into(), Value::Object(mirror));
     Value::Object(families)
+}
+
+/// What there is for tests, where every key is a test key.
+fn testing() -> Value {
+    json!({ "mockProviders": [TEST_PROVIDER], "testKeyPrefix": "rw_" })
 }
 
 /// Who may be asked, and how that is bounded.
@@ -178,7 +196,12 @@ mod tests {
     #[test]
     fn the_mirror_says_what_the_root_says() {
         let gate = Gate::open_to("acme".into());
-        let document = document(&Limits::default(), &gate, &Providers::default(), None);
+        let configured = Configured {
+            models: &Providers::default(),
+            key: None,
+            test_provider: true,
+        };
+        let document = document(&Limits::default(), &gate, configured);
         let mirror = document["capabilities"].as_object().unwrap();
         assert!(mirror.contains_key("limits"));
         for (family, value) in mirror {

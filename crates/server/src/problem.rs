@@ -446,6 +446,16 @@ impl From<ApiError> for Problem {
                 format!("this server does not provide {capability}"),
             )
             .with("capability", capability),
+            ApiError::TestsOnly => Self::new(
+                StatusCode::FORBIDDEN,
+                "mock_provider_forbidden",
+                "test providers are for test keys only, and this server has none",
+            ),
+            ApiError::UnknownTestProvider => Self::new(
+                StatusCode::BAD_REQUEST,
+                "unsupported_mock_provider",
+                "there is no such test provider; discovery lists those there are",
+            ),
             ApiError::Active { run } => Self::new(
                 StatusCode::CONFLICT,
                 "run_already_active",

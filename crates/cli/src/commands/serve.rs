@@ -55,6 +55,10 @@ pub(crate) struct Args {
     #[arg(long)]
     dev: bool,
 
+    /// Take every key for a test key: runs may have the test provider answer instead of a model
+    #[arg(long)]
+    test_keys: bool,
+
     /// Whose runs those of --dev are
     #[arg(long, value_name = "TENANT", default_value = "local", value_parser = super::keys::tenant)]
     tenant: TenantId,
@@ -136,7 +140,9 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         true => Reach::Private,
         false => Reach::Public,
     };
-    let api = Api::new(engine.clone()).with_webhooks(Webhooks::new(reach));
+    let api = Api::new(engine.clone())
+        .with_webhooks(Webhooks::new(reach))
+        .with_test_provider(args.test_keys);
     let app = App::new(api, gate, limits);
     let listening = listen(&addresses, &app, &args.listen).await?;
     let address = listening

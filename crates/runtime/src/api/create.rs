@@ -80,6 +80,7 @@ impl Api {
             return Ok(Created::Again(again));
         }
         let mut problems = Problems::new();
+        options::check_test_provider(&order.configurable, self.test_provider)?;
         let policy = options::policy(&order.configurable, &mut problems);
         options::check_tags(&order.tags, &mut problems);
         let named = self

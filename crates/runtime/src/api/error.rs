@@ -93,6 +93,12 @@ pub enum ApiError {
         /// The capability.
         capability: &'static str,
     },
+    /// A test provider was asked for, where keys are not for tests.
+    #[error("test providers are for test keys only")]
+    TestsOnly,
+    /// A test provider was asked for that there is not.
+    #[error("there is no such test provider")]
+    UnknownTestProvider,
     /// Another run of the same workflow is active.
     #[error("a run of this workflow is active")]
     Active {

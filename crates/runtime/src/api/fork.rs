@@ -166,6 +166,10 @@ impl Api {
         let Some(facts) = source.facts() else {
             return Ok((overlay, None));
         };
+        let over = overlay.configurable.as_ref();
+        over.map_or(Ok(()), |over| {
+            options::check_test_provider(over, self.test_provider)
+        })?;
         let mut problems = Problems::new();
         if let Some(tags) = &overlay.tags {
             options::check_tags(tags, &mut problems);

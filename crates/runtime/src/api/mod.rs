@@ -62,6 +62,8 @@ pub struct Api {
     twins: Arc<tokio::sync::Mutex<()>>,
     webhooks: Webhooks,
     documents: Arc<documents::Cache>,
+    /// Whether runs may ask the test provider instead of a model.
+    test_provider: bool,
 }
 
 impl Api {
@@ -73,12 +75,26 @@ impl Api {
             twins: Arc::default(),
             webhooks: Webhooks::new(Reach::Public),
             documents: Arc::default(),
+            test_provider: false,
         }
     }
 
     /// The same with webhooks that reach further, or otherwise.
     pub fn with_webhooks(self, webhooks: Webhooks) -> Self {
         Self { webhooks, ..self }
+    }
+
+    /// The same where every key is a test key: runs may ask the test provider instead of a model.
+    pub fn with_test_provider(self, test_provider: bool) -> Self {
+        Self {
+            test_provider,
+            ..self
+        }
+    }
+
+    /// Whether runs may ask the test provider.
+    pub fn has_test_provider(&self) -> bool {
+        self.test_provider
     }
 
     /// What webhooks of this process share.

@@ -14,6 +14,9 @@ use kernel::stream::Policy;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
+use super::ApiError;
+use crate::nodes::TEST_PROVIDER;
+
 /// Compiled schemas kept; when there are more, all are compiled again.
 const KEPT: usize = 256;
 
@@ -96,6 +99,24 @@ pub(super) fn policy(configurable: &Map<String, Value>, problems: &mut Problems)
         reader.text(name);
     }
     policy
+}
+
+/// Whether a run may ask the test provider that its settings name, if they do.
+pub(super) fn check_test_provider(
+    configurable: &Map<String, Value>,
+    is_allowed: bool,
+) -> Result<(), ApiError> {
+    let Some(mock) = configurable
+        .get("mockProvider")
+        .filter(|mock| !mock.is_null())
+    else {
+        return Ok(());
+    };
+    match (is_allowed, mock["id"].as_str()) {
+        (false, _) => Err(ApiError::TestsOnly),
+        (true, Some(TEST_PROVIDER)) => Ok(()),
+        (true, _) => Err(ApiError::UnknownTestProvider),
+    }
 }
 
 struct Reader<'a> {

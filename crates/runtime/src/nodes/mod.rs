@@ -22,3 +22,6 @@ pub use api::*;
 pub use play::{SESSIONS, result as play_result};
 pub use process::{Cwd, ProcessHost};
 pub use registry::Registry;
+
+/// The documented test provider that model nodes play where a run asks for it.
+pub const TEST_PROVIDER: &str = model::TEST_PROVIDER_ID;

@@ -173,16 +173,6 @@ fn read(mut body: Map<String, Value>) -> Result<RunOrder, Problem> {
         let capability = "webhooks";
         return Err(ApiError::NotProvided { capability }.into());
     }
-    if configurable
-        .get("mockProvider")
-        .is_some_and(|mock| !mock.is_null())
-    {
-        return Err(Problem::new(
-            StatusCode::FORBIDDEN,
-            "mock_provider_forbidden",
-            "mock providers are for test keys only, and this server has none",
-        ));
-    }
     Ok(RunOrder {
         workflow: workflow.unwrap_or_default(),
         inputs,

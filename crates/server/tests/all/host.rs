@@ -10,6 +10,7 @@ use runtime::access::{ApiKeys, AuthOptions, Authenticator, NewKey, Scopes};
 use runtime::api::Api;
 use runtime::definitions::shared_tenant;
 use runtime::keyring::FileKeyring;
+use runtime::models::Providers;
 use runtime::nodes::{Ports, Registry};
 use runtime::outbound::{Allowed, Outbound};
 use runtime::secrets::SecretSources;
@@ -24,6 +25,14 @@ use store_sqlite::{Access, Options, SqliteStore};
 use tokio::task::JoinHandle;
 
 use crate::client::{Answer, Request};
+
+/// The models of a server.
+#[derive(Default)]
+pub(crate) struct Models {
+    pub(crate) providers: Providers,
+    pub(crate) outbound: Outbound,
+    pub(crate) test_provider: bool,
+}
 
 /// A server that answers, and what stands behind it.
 pub(crate) struct Host {
@@ -47,16 +56,21 @@ impl Host {
 
     /// With webhooks that reach so far.
     pub(crate) async fn reaching(limits: Limits, reach: Reach) -> Self {
-        Self::on_network(limits, reach, Outbound::default()).await
+        Self::with_models(limits, reach, Models::default()).await
     }
 
     /// With HTTP nodes that may reach these addresses of this machine.
     pub(crate) async fn asking(places: &[String]) -> Self {
         let allowed = Allowed::parse(places.iter().map(String::as_str)).unwrap();
-        Self::on_network(Limits::default(), Reach::Public, Outbound::new(allowed)).await
+        let models = Models {
+            outbound: Outbound::new(allowed),
+            ..Models::default()
+        };
+        Self::with_models(Limits::default(), Reach::Public, models).await
     }
 
-    async fn on_network(limits: Limits, reach: Reach, outbound: Outbound) -> Self {
+    /// With models, and nodes that may reach so far.
+    pub(crate) async fn with_models(limits: Limits, reach: Reach, models: Models) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options = Options {
             access: Access::Create,
@@ -66,9 +80,9 @@ impl Host {
         let store: Arc<dyn Store> = Arc::new(store);
         let ports = Ports {
             supervisor: supervisor(&folder),
-            outbound,
+            outbound: models.outbound,
             secrets: Arc::new(SecretSources::none()),
-            models: Default::default(),
+            models: Arc::new(models.providers),
             keyring: Arc::new(FileKeyring::new(folder.path().join("keyring.json"))),
             workdir: folder.path().to_owned(),
         };
@@ -94,7 +108,9 @@ impl Host {
         let key = create_key(&engine, "acme", None, Scopes::Everything).await;
         let gate = Gate::Bearer(Arc::new(Authenticator::new(store, AuthOptions::default())));
         let app = App::new(
-            Api::new(engine.clone()).with_webhooks(Webhooks::new(reach)),
+            Api::new(engine.clone())
+                .with_webhooks(Webhooks::new(reach))
+                .with_test_provider(models.test_provider),
             gate,
             limits,
         );

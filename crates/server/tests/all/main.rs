@@ -20,6 +20,7 @@ mod hostile;
 mod idempotency;
 mod interrupts;
 mod load;
+mod models;
 mod peer;
 mod protocol_gates;
 mod races;

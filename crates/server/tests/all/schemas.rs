@@ -157,3 +157,17 @@ async fn check_notes(registry: &Registry<'static>, host: &Host, run: &str) {
         check(registry, "annotation.schema.json", &said);
     }
 }
+
+/// Holds a run's events and snapshot, and what the server says of itself, against the protocol's
+/// schemas, where they are at hand.
+pub(crate) async fn check_log(host: &Host, run: &str) {
+    let Some(folder) = folder() else { return };
+    let registry = registry(&folder);
+    let discovery = host.get("/.well-known/openwop").await.json();
+    check(&registry, "capabilities.schema.json", &discovery);
+    let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
+    check(&registry, "run-snapshot.schema.json", &snapshot);
+    for frame in stream(host, run, "?streamMode=debug", None).await {
+        check_event(&registry, &frame.data);
+    }
+}

@@ -12,7 +12,7 @@ use super::super::{HoldLost, NodeContext};
 use super::speak::Silenced;
 
 /// The one test provider there is.
-const STREAM_TEXT: &str = "stream-text";
+pub(crate) const STREAM_TEXT: &str = "stream-text";
 const MODEL: &str = "mock-stream-text-v1";
 
 #[derive(Deserialize)]

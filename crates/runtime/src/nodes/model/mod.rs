@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 
 use super::{NodeContext, Repeat, Started, WorkNode};
 use config::Config;
+pub(crate) use mock::STREAM_TEXT as TEST_PROVIDER_ID;
 
 /// Asks a model, under the type id it is given.
 pub(super) struct Model {

@@ -1,0 +1,196 @@
+//! Models over HTTP: streams of text, what they cost, who may ask.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+
+use runtime::models::Providers;
+use runtime::webhooks::Reach;
+use serde_json::{Value, json};
+use server::Limits;
+
+use crate::events::{Frame, stream};
+use crate::host::{Host, Models};
+
+/// A provider that streams a text of three pieces to everybody who asks.
+fn peer() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for connection in listener.incoming().flatten() {
+            let mut from = BufReader::new(connection);
+            let (mut line, mut length) = (String::new(), 0);
+            while from.read_line(&mut line).is_ok_and(|read| read > 2) {
+                if let Some(said) = line.to_ascii_lowercase().strip_prefix("content-length: ") {
+                    length = said.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            from.read_exact(&mut body).unwrap();
+            let mut said = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n".to_owned();
+            let chunk = |delta: Value, finish: Option<&str>| json!({ "model": "m-1", "choices": [{ "delta": delta, "finish_reason": finish }] });
+            let usage = json!({ "model": "m-1", "choices": [],
+                "usage": { "prompt_tokens": 100, "completion_tokens": 3 } });
+            for event in [
+                chunk(json!({ "content": "It" }), None),
+                chunk(json!({ "content": " is" }), None),
+                chunk(json!({ "content": " late." }), None),
+                chunk(json!({}), Some("stop")),
+                usage,
+            ] {
+                said.push_str(&format!("data: {event}\n\n"));
+            }
+            said.push_str("data: [DONE]\n\n");
+            from.get_mut().write_all(said.as_bytes()).unwrap();
+        }
+    });
+    address
+}
+
+fn models(text: &str, address: SocketAddr) -> Models {
+    let text = format!("[provider.p]\nbase_url = \"http://{address}/v1\"\nmodel = \"m-1\"\n{text}");
+    Models {
+        providers: Providers::parse(&text, Path::new("/")).unwrap(),
+        outbound: runtime::outbound::Outbound::new(address.to_string().parse().unwrap()),
+        test_provider: false,
+    }
+}
+
+async fn host(models: Models) -> Host {
+    let host = Host::with_models(Limits::default(), Reach::Public, models).await;
+    let ask = |id: &str, type_id: &str, config: Value| {
+        json!({
+            "id": id, "name": id, "version": "1.0.0", "metadata": {}, "settings": {},
+            "triggers": [], "variables": [], "edges": [],
+            "nodes": [{ "id": "ask", "typeId": type_id, "name": "ask",
+                "position": { "x": 0, "y": 0 }, "config": config, "inputs": {} }],
+        })
+    };
+    let prompted = json!({ "promptId": "late", "expectsStreaming": true });
+    for document in [
+        ask(
+            "hour",
+            "core.ai.chatCompletion",
+            json!({ "prompt": "What time is it?" }),
+        ),
+        ask("prompted", "core.ai.callPrompt", prompted),
+    ] {
+        let answer = host.post("/v1/workflows", &document).await;
+        assert!(answer.status < 300, "{}", answer.json());
+    }
+    host
+}
+
+fn texts(frames: &[Frame]) -> String {
+    let texts = frames.iter().map(|frame| {
+        assert_eq!(frame.event, "ai.message.chunk");
+        assert_eq!(frame.data["type"], "ai.message.chunk");
+        frame.data["payload"]["chunk"].as_str().unwrap()
+    });
+    texts.collect()
+}
+
+#[tokio::test]
+async fn text_is_streamed_as_messages_and_its_cost_is_shown() {
+    let prices = "[provider.p.price.m-1]\ninput = 10.0\noutput = 100.0";
+    let host = host(models(prices, peer())).await;
+    let run = host.completed(&json!({ "workflowId": "hour" })).await;
+    let frames = stream(&host, &run, "?streamMode=messages", None).await;
+    assert_eq!(texts(&frames), "It is late.");
+    let last = &frames.last().unwrap().data["payload"];
+    assert_eq!(
+        (&last["isLast"], &last["meta"]["finishReason"]),
+        (&json!(true), &json!("stop"))
+    );
+    assert_eq!(last["meta"]["usage"]["totalTokens"], 103);
+    let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
+    let mut cost = snapshot["metrics"]["openwopCost"].clone();
+    let took = cost.as_object_mut().unwrap().remove("duration_ms");
+    assert!(took.is_some_and(|took| took.is_u64()));
+    assert_eq!(
+        cost,
+        json!({ "usd": 0.0013, "tokens": { "input": 100, "output": 3 }, "model": "m-1",
+            "provider": "p" })
+    );
+    let discovery = host.get("/.well-known/openwop").await.json();
+    assert_eq!(discovery["aiProviders"]["supported"], json!(["p"]));
+    assert_eq!(
+        discovery["providerUsage"],
+        json!({ "supported": true, "costEstimates": true })
+    );
+    assert_eq!(discovery.get("testing"), None);
+    crate::schemas::check_log(&host, &run).await;
+}
+
+#[tokio::test]
+async fn a_policy_keeps_a_tenant_from_a_provider() {
+    let policies = "[[policy]]\ntenant = \"acme\"\nmode = \"restricted\"\nmodels = [\"m-2\"]";
+    // Nobody listens there: nothing must be sent.
+    let host = host(models(policies, ([127, 0, 0, 1], 9).into())).await;
+    let run = host.completed(&json!({ "workflowId": "hour" })).await;
+    let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
+    assert_eq!(snapshot["status"], "failed");
+    let error = &snapshot["error"];
+    assert_eq!(error["code"], "provider_policy_denied");
+    assert_eq!(
+        error["details"],
+        json!({ "provider": "p", "model": "m-1", "reason": "model_not_allowed",
+            "scope": "tenant" })
+    );
+    // What the run itself says is held against the policy, too.
+    let order = json!({ "workflowId": "hour", "configurable": { "model": "m-2" } });
+    let run = host.completed(&order).await;
+    let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
+    assert_eq!(snapshot["error"]["code"], "model_unreachable");
+    let discovery = host.get("/.well-known/openwop").await.json();
+    let modes = &discovery["aiProviders"]["policies"]["modes"];
+    assert_eq!(
+        *modes,
+        json!(["disabled", "optional", "required", "restricted"])
+    );
+}
+
+#[tokio::test]
+async fn the_test_provider_is_for_test_keys() {
+    let mut with_tests = models("", ([127, 0, 0, 1], 9).into());
+    with_tests.test_provider = true;
+    let tested = host(with_tests).await;
+    let tokens = ["a", "b", "c", "d"];
+    let mock = |id: &str| {
+        json!({ "workflowId": "prompted", "configurable": { "mockProvider": {
+            "id": id, "config": { "tokens": tokens, "delayMsPerToken": 1 } } } })
+    };
+    let run = tested.completed(&mock("stream-text")).await;
+    let frames = stream(&tested, &run, "?streamMode=messages", None).await;
+    assert_eq!(
+        (texts(&frames).as_str(), frames.len()),
+        ("abcd", tokens.len())
+    );
+    assert_eq!(frames[3].data["payload"]["isLast"], true);
+    let refused = tested.post("/v1/runs", &mock("other")).await;
+    assert_eq!(
+        (refused.status, refused.envelope()),
+        (400, "unsupported_mock_provider".to_owned())
+    );
+    let discovery = tested.get("/.well-known/openwop").await.json();
+    assert_eq!(
+        discovery["testing"]["mockProviders"],
+        json!(["stream-text"])
+    );
+
+    let plain = host(models("", ([127, 0, 0, 1], 9).into())).await;
+    let refused = plain.post("/v1/runs", &mock("stream-text")).await;
+    assert_eq!(
+        (refused.status, refused.envelope()),
+        (403, "mock_provider_forbidden".to_owned())
+    );
+    let run = plain.completed(&json!({ "workflowId": "hour" })).await;
+    let overlay = json!({ "mode": "branch", "fromSeq": 1,
+        "runOptionsOverlay": { "configurable": { "mockProvider": { "id": "stream-text" } } } });
+    let refused = plain.post(&format!("/v1/runs/{run}:fork"), &overlay).await;
+    assert_eq!(
+        (refused.status, refused.envelope()),
+        (403, "mock_provider_forbidden".to_owned())
+    );
+}
