@@ -122,6 +122,14 @@ async fn a_tool_of_a_process_is_called_and_the_process_ends() {
         assert_eq!(outputs(outcome)["text"], value, "{name}");
     }
 
+    // A prompt node that names a tool calls it itself.
+    let recorder = Recorder::new();
+    let config = json!({ "mcp": { "server": "bench", "tool": "add",
+        "arguments": { "a": 20, "b": 1 } } });
+    let prompted = run_node(&lab, &recorder, "core.ai.callPrompt", config, json!({})).await;
+    assert_eq!(outputs(prompted)["text"], "21");
+    assert_eq!(status(&recorder), ToolStatus::Ok);
+
     let recorder = Recorder::new();
     let config = json!({ "server": "bench" });
     let listed = run_node(&lab, &recorder, "core.mcp.listTools", config, json!({})).await;

@@ -7,8 +7,9 @@ use kernel::run::NodeError;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::super::Repeat;
+use super::super::mcp::Mcp;
 use super::super::template::Template;
+use super::super::{Repeat, WorkNode as _};
 use crate::models::Api;
 use crate::models::base_url;
 use crate::models::call::Patience;
@@ -46,6 +47,7 @@ pub(super) struct Config {
     #[serde(default = "idle_timeout")]
     idle_timeout_ms: u64,
     repeat: Option<RepeatWord>,
+    mcp: Option<Value>,
 }
 
 /// Something said, in a config or in an input.
@@ -144,6 +146,14 @@ pub(super) fn check(config: &Value) -> Vec<Problem> {
         && jsonschema::draft202012::new(schema).is_err()
     {
         refuse("/outputSchema", "this is not a JSON Schema");
+    }
+    if let Some(call) = &config.mcp {
+        for problem in Mcp::Call.check(call) {
+            problems.push(Problem {
+                path: format!("/mcp{}", problem.path),
+                ..problem
+            });
+        }
     }
     problems
 }

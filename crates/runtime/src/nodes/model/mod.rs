@@ -9,6 +9,8 @@
 //! `maxTokens`, `promptOverrides`, `ai.provider`, `ai.model`, `ai.credentialRef`), then from the
 //! provider's configuration. The answer is streamed into the log as it comes. Asking a model has no
 //! effect outside, so an attempt whose engine was lost asks again, unless the config says `once`.
+//!
+//! With `mcp` in its config the node calls that tool itself, as `core.mcp.toolCall` does.
 
 mod access;
 mod config;
@@ -19,11 +21,14 @@ mod shape;
 mod speak;
 mod turn;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use kernel::problem::Problem;
-use kernel::run::{NodeError, Outcome};
-use serde_json::{Value, json};
+use kernel::run::Outcome;
+use serde_json::Value;
 
+use super::mcp::Mcp;
 use super::{NodeContext, Repeat, Started, WorkNode};
 use config::Config;
 pub(crate) use mock::STREAM_TEXT as TEST_PROVIDER_ID;
@@ -61,30 +66,28 @@ impl WorkNode for Model {
     }
 
     fn repeat(&self, config: &Value) -> Repeat {
-        Config::of(config).map_or(Repeat::Once, |config| config.repeat())
-    }
-
-    fn config_schema(&self) -> Value {
-        let mut schema = schema::schema();
-        schema["properties"]["mcp"] = json!({
-            "type": "object",
-            "description": "A tool to call instead of a model. This node calls none and fails \
-                            with capability_not_provided.",
-        });
-        schema
-    }
-
-    fn check(&self, config: &Value) -> Vec<Problem> {
-        match config.get("mcp") {
-            Some(_) => Vec::new(),
-            None => config::check(config),
+        match config.get("mcp").filter(|call| !call.is_null()) {
+            Some(call) => Mcp::Call.repeat(call),
+            None => Config::of(config).map_or(Repeat::Once, |config| config.repeat()),
         }
     }
 
+    fn config_schema(&self) -> Value {
+        schema::schema()
+    }
+
+    fn check(&self, config: &Value) -> Vec<Problem> {
+        config::check(config)
+    }
+
+    fn leaves_results(&self) -> bool {
+        true
+    }
+
     async fn run(&self, started: Started, cx: NodeContext) -> Outcome {
-        if started.config().get("mcp").is_some() {
-            let what = "this node calls no tools: the capability mcp is not provided by it";
-            return Outcome::failed(NodeError::new("capability_not_provided", what).fatal());
+        if let Some(call) = started.config().get("mcp").filter(|call| !call.is_null()) {
+            let config = Arc::new(call.clone());
+            return Mcp::Call.run(Started { config, ..started }, cx).await;
         }
         tokio::select! {
             biased;

@@ -3,7 +3,17 @@
 use kernel::limits::MAX_WAIT_MS;
 use serde_json::{Value, json};
 
+use super::super::WorkNode as _;
+use super::super::mcp::Mcp;
 use super::config::{DEFAULT_IDLE_TIMEOUT_MS, DEFAULT_TIMEOUT_MS};
+
+/// The config of a tool call in the place of a question.
+fn mcp() -> Value {
+    let mut schema = Mcp::Call.config_schema();
+    let text = "A tool to call instead of asking a model, as core.mcp.toolCall does.";
+    schema["description"] = text.into();
+    schema
+}
 
 pub(super) fn schema() -> Value {
     json!({
@@ -105,6 +115,7 @@ pub(super) fn schema() -> Value {
                 "enum": ["keep", "fail"], "default": "keep",
                 "description": "What becomes of a text that was cut off at maxTokens.",
             },
+            "mcp": mcp(),
             "timeoutMs": {
                 "type": "integer", "minimum": 1, "maximum": MAX_WAIT_MS,
                 "default": DEFAULT_TIMEOUT_MS,
