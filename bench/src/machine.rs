@@ -46,7 +46,7 @@ impl Machine {
             profile: if cfg!(debug_assertions) {
                 "debug"
             } else {
-                "release"
+                "optimised"
             },
         }
     }

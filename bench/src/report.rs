@@ -83,7 +83,7 @@ mod tests {
             kernel: "6.1".to_owned(),
             filesystem: "ext4".to_owned(),
             load: Some(0.25),
-            profile: "release",
+            profile: "optimised",
         };
         let samples = vec![4_000.0, 5_000.0, 4_500.0];
         let series = Series {

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the benchmark driver in release mode.
+//! `cargo xtask bench`: the benchmark driver, built as what is shipped is.
 
 use crate::Failure;
 use crate::project::{Project, succeed};
@@ -8,7 +8,8 @@ pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure
     let mut command = project.cargo(&[
         "run",
         "--quiet",
-        "--release",
+        "--profile",
+        "dist",
         "--locked",
         "--package",
         "bench",

@@ -77,7 +77,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "bench",
         arguments: "[NAME]... [--repeat N] [--json]",
-        about: "measurements, in release mode (see `cargo xtask bench --help`)",
+        about: "measurements, of a `--profile dist` build (see `cargo xtask bench --help`)",
         run: bench::run,
     },
 ];
