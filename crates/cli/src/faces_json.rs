@@ -36,3 +36,8 @@ pub(crate) fn mermaid(plan: &Plan, run: Option<&Run>) -> String {
 pub(crate) fn svg(plan: &Plan, run: Option<&Run>) -> String {
     faces::graph::svg(plan, run)
 }
+
+/// The nodes and edges of a plan, or of a run of it.
+pub(crate) fn graph(plan: &Plan, run: Option<&Run>) -> Value {
+    faces::graph::describe(plan, run)
+}

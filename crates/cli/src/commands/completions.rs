@@ -5,6 +5,7 @@ use clap_complete::Shell;
 
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
+use crate::session::{Form, Session};
 
 /// What can be typed.
 #[derive(clap::Args, Debug)]
@@ -18,7 +19,11 @@ pub(crate) struct Args {
 }
 
 /// Prints the script.
-pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
+pub(crate) fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    if session.form == Form::Json {
+        let what = "a completion script is read by a shell and has no form in JSON";
+        return Err(Failure::new(what).hint("leave --json out"));
+    }
     let mut script = Vec::new();
     let mut command = super::Cli::command();
     clap_complete::generate(args.shell, &mut command, "runwright", &mut script);

@@ -118,7 +118,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
         Command::Workbench(command) => workbench::dispatch(command, session).await,
         Command::Verify(args) => verify::run(args, session).await,
         Command::Doctor(args) => doctor::run(args, session).await,
-        Command::Completions(args) => completions::run(args),
+        Command::Completions(args) => completions::run(args, session),
     }
 }
 

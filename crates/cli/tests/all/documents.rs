@@ -280,3 +280,46 @@ fn a_working_directory_outside_the_project_is_refused_when_it_is_used() {
     }
     assert_eq!(lab.read("ran"), "");
 }
+
+#[test]
+fn control_nodes_say_what_their_config_takes() {
+    let lab = Lab::new();
+    let shown = lab.call(&["workflow", "nodes", "core.delay"]).with(0);
+    shown
+        .prints("CONFIG KEY")
+        .prints("Milliseconds to wait.")
+        .prints("durationMs");
+    let all = lab.call(&["workflow", "nodes", "--json"]).with(0);
+    for node in all.json_lines() {
+        let id = &node["typeId"];
+        assert_eq!(node["configSchema"]["type"], "object", "{id}");
+        let keys = node["configSchema"]["properties"].as_object();
+        let has_keys = keys.is_some_and(|keys| !keys.is_empty());
+        assert!(node["kind"] == "work" || has_keys, "{id}");
+    }
+}
+
+#[test]
+fn a_graph_comes_as_json_too() {
+    let lab = Lab::new();
+    let noop = |id: &str| node(id, "core.noop", json!({}));
+    let file = lab.workflow(&workflow("two", &[noop("a"), noop("b")], &[("a", "b")]));
+    let graph = lab
+        .call(&["workflow", "graph", &file, "--json"])
+        .with(0)
+        .json();
+    assert_eq!(graph["workflowId"], "two");
+    assert_eq!(graph["nodes"][1]["id"], "b");
+    assert_eq!(graph["nodes"][1].get("status"), None);
+    assert_eq!(graph["edges"][0]["sourceNodeId"], "a");
+    lab.call(&["run", &file]).with(0);
+    let graph = lab.call(&["workflow", "graph", "--run", "last", "--json"]);
+    let graph = graph.with(0).json();
+    assert_eq!(graph["status"], "completed");
+    assert_eq!(graph["nodes"][1]["status"], "completed");
+    lab.call(&["workflow", "graph", &file, "--json", "-f", "svg"])
+        .with(2)
+        .says("leave one of them out");
+    let refused = lab.call(&["completions", "bash", "--json"]).with(2);
+    assert_eq!(refused.says("leave --json out").stdout, "");
+}

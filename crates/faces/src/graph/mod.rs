@@ -2,14 +2,17 @@
 //!
 //! - [`mermaid()`]: text that Mermaid turns into a flowchart, for Markdown pages.
 //! - [`svg()`]: a picture that stands on its own, laid out here.
+//! - [`describe()`]: nodes and edges as JSON, for programs that draw by themselves.
 //!
-//! Both are made from one `Picture`, which says what is to be seen and
+//! Both pictures are made from one `Picture`, which says what is to be seen and
 //! nothing about how. The layout knows boxes and lines only, so it can be tested without a
 //! workflow.
 
 use kernel::definition::Plan;
 use kernel::run::Run;
+use serde_json::Value;
 
+mod description;
 mod layout;
 mod mermaid;
 mod picture;
@@ -31,4 +34,11 @@ pub fn mermaid(plan: &Plan, run: Option<&Run>) -> String {
 /// dark colour scheme. The run must be one of this plan.
 pub fn svg(plan: &Plan, run: Option<&Run>) -> String {
     svg::render(&Picture::of(plan, run))
+}
+
+/// The nodes and edges of a workflow as JSON; with a run, each node says how it stands.
+///
+/// The run must be one of this plan.
+pub fn describe(plan: &Plan, run: Option<&Run>) -> Value {
+    description::describe(plan, run)
 }

@@ -334,3 +334,42 @@ fn a_picture_is_the_same_every_time() {
         graph::svg(&plan(&document), None)
     );
 }
+
+#[test]
+fn a_description_names_every_node_and_edge_and_how_a_run_of_it_stands() {
+    for (name, world) in scenarios::all() {
+        let plan = &world.run.plan;
+        let described = graph::describe(plan, Some(&world.run));
+        let nodes = described["nodes"].as_array().expect("a list");
+        assert_eq!(nodes.len(), plan.nodes.len(), "{name}");
+        let states = &faces::openwop::v1::snapshot(&world.run)["nodeStates"];
+        for node in nodes {
+            let id = node["id"].as_str().expect("an id");
+            assert_eq!(node["status"], states[id]["status"], "{name} {id}");
+        }
+        assert_eq!(
+            described["edges"].as_array().expect("a list").len(),
+            plan.edges.len()
+        );
+        assert_eq!(described["status"], world.run.status(), "{name}");
+        // Without a run nothing stands anywhere.
+        let described = graph::describe(plan, None);
+        assert_eq!(described["nodes"][0].get("status"), None, "{name}");
+    }
+}
+
+#[test]
+fn a_described_edge_says_what_decides_about_it() {
+    let described = graph::describe(&plan(&release()), None);
+    let edges = described["edges"].as_array().expect("a list");
+    let find = |source: &str, target: &str| {
+        edges
+            .iter()
+            .find(|edge| edge["sourceNodeId"] == source && edge["targetNodeId"] == target)
+            .unwrap_or_else(|| panic!("no edge from {source} to {target} in {edges:#?}"))
+    };
+    assert_eq!(find("checkout", "build")["triggerRule"], "all_success");
+    assert_eq!(find("each-target", "package")["sourceOutput"], "body");
+    assert!(edges.iter().any(|edge| edge["closesLoop"] == true));
+    assert!(edges.iter().any(|edge| edge["isConditional"] == true));
+}

@@ -7,6 +7,7 @@
 mod channel;
 mod compile;
 mod condition;
+mod config_keys;
 mod control;
 mod cycles;
 mod described;
@@ -22,6 +23,7 @@ mod variable;
 pub use channel::{Access, Channel, Reducer};
 pub use compile::{NodeTypes, UnknownTypes};
 pub use condition::Condition;
+pub use config_keys::{ConfigKey, Takes};
 pub use control::ControlKind;
 pub use document::{
     Comparison, ConditionText, Definition, DocumentSettings, Edge, Node, NodeSettings, Port,

@@ -13,14 +13,15 @@ use crate::document::Source;
 use crate::exit::{Exit, Failure};
 use crate::faces_json;
 use crate::lookup::{self, RunName};
-use crate::session::Session;
+use crate::session::{Form, Session};
 
 /// What can be typed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   runwright workflow graph build.json                       Mermaid text
   runwright workflow graph build.json -f svg -o build.svg
-  runwright workflow graph --run last -f svg -o run.svg     coloured by what became of each node")]
+  runwright workflow graph --run last -f svg -o run.svg     coloured by what became of each node
+  runwright workflow graph build.json --json                its nodes and edges")]
 pub(crate) struct Args {
     /// The workflow definition; - for standard input
     #[arg(
@@ -34,9 +35,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RUN")]
     run: Option<RunName>,
 
-    /// The form of the picture
-    #[arg(short, long, value_enum, default_value_t = Picture::Mermaid)]
-    format: Picture,
+    /// The form of the picture [default: mermaid]
+    #[arg(short, long, value_enum)]
+    format: Option<Picture>,
 
     /// Save it as this file instead of printing it
     #[arg(short, long, value_name = "FILE")]
@@ -75,21 +76,39 @@ impl Drawn {
         }
     }
 
-    fn as_text(&self, picture: Picture) -> String {
-        let (plan, run) = match self {
+    fn parts(&self) -> (&Plan, Option<&Run>) {
+        match self {
             Self::Plan(plan) => (plan, None),
             Self::Run(run) => (&run.plan, Some(run)),
-        };
+        }
+    }
+
+    fn as_text(&self, picture: Picture) -> String {
+        let (plan, run) = self.parts();
         match picture {
             Picture::Mermaid => faces_json::mermaid(plan, run),
             Picture::Svg => faces_json::svg(plan, run),
         }
     }
+
+    fn as_json(&self) -> String {
+        let (plan, run) = self.parts();
+        faces_json::graph(plan, run).to_string()
+    }
 }
 
 /// Draws a definition or a run.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let picture = Drawn::of(&args, session).await?.as_text(args.format);
+    let is_json = session.form == Form::Json;
+    if is_json && args.format.is_some() {
+        let what = "--json gives nodes and edges, --format a picture; both at once is not possible";
+        return Err(Failure::new(what).hint("leave one of them out"));
+    }
+    let drawn = Drawn::of(&args, session).await?;
+    let picture = match is_json {
+        true => drawn.as_json(),
+        false => drawn.as_text(args.format.unwrap_or(Picture::Mermaid)),
+    };
     match &args.output {
         Some(path) => {
             std::fs::write(path, picture).map_err(|error| Failure::file(path, &error))?;

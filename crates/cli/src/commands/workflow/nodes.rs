@@ -1,8 +1,8 @@
 //! `runwright workflow nodes`.
 
-use kernel::definition::ControlKind;
+use kernel::definition::{ConfigKey, ControlKind, Takes};
 use kernel::problem::{closest, quoted};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
@@ -22,7 +22,7 @@ struct NodeType {
     id: &'static str,
     kind: &'static str,
     summary: &'static str,
-    schema: Option<Value>,
+    schema: Value,
 }
 
 /// Lists or describes node types.
@@ -74,17 +74,40 @@ fn all(session: &Session) -> Vec<NodeType> {
         id: node.type_id(),
         kind: "work",
         summary: node.summary(),
-        schema: Some(node.config_schema()),
+        schema: node.config_schema(),
     });
     let control = ControlKind::ALL.map(|kind| NodeType {
         id: kind.type_id(),
         kind: "control",
         summary: kind.summary(),
-        schema: None,
+        schema: control_schema(kind),
     });
     let mut all: Vec<_> = work.chain(control).collect();
     all.sort_by_key(|node| node.id);
     all
+}
+
+/// The config of a control node as JSON Schema. It is open: OpenWOP lets a config say more.
+fn control_schema(kind: ControlKind) -> Value {
+    let keys = kind.config_keys();
+    let property = |key: &ConfigKey| {
+        let mut property = match key.takes {
+            Takes::Anything => json!({}),
+            Takes::Types([one]) => json!({ "type": one }),
+            Takes::Types(several) => json!({ "type": several }),
+            Takes::Words(words) => json!({ "enum": words }),
+        };
+        let also = match key.aliases {
+            [] => String::new(),
+            aliases => format!(" Also read as {}.", aliases.join(", ")),
+        };
+        property["description"] = json!(format!("{}{also}", key.what));
+        (key.name.to_owned(), property)
+    };
+    json!({
+        "type": "object",
+        "properties": keys.iter().map(property).collect::<Map<_, _>>(),
+    })
 }
 
 fn find<'a>(all: &'a [NodeType], id: &str) -> Result<&'a NodeType, Failure> {
@@ -105,9 +128,7 @@ fn describe(data: &mut Data, node: &NodeType) -> Result<(), Failure> {
         style::dim(node.kind)
     ))?;
     data.line(format!("  {}", node.summary))?;
-    let Some(schema) = &node.schema else {
-        return Ok(());
-    };
+    let schema = &node.schema;
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     let mut table = Table::new(["  CONFIG KEY", "TAKES", "WHAT FOR"]);
     let keys = schema["properties"].as_object();

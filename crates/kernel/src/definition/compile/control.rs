@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::Compiler;
 use crate::control;
+use crate::definition::config_keys::ConfigKey;
 use crate::definition::control::ControlKind;
 use crate::definition::document::{Edge, Node};
 use crate::definition::plan::{NodeIx, NodeKind};
@@ -15,21 +16,19 @@ use crate::problem::{Path, ProblemCode, closest, quoted};
 /// The output of a conditional that tells both ways, and the edge by it is followed either way.
 const RESULT: &str = "result";
 
-/// The config keys a kind reads. `None` where it reads whatever is there.
-fn keys(kind: ControlKind) -> Option<&'static [&'static str]> {
-    Some(match kind {
-        ControlKind::Delay => &["ms", "durationMs", "delayMs"],
-        ControlKind::Conditional => &["expression", "condition"],
-        ControlKind::SetVariable => &["name", "variableName", "value", "expression", "variables"],
-        ControlKind::Loop => &[
-            "times",
-            "items",
-            "while",
-            "condition",
-            "until",
-            "maxIterations",
-        ],
-        _ => return None,
+/// The config keys a kind reads. `None` where a key nobody reads is no mistake: what is asked
+/// goes to people, who may be told more than an engine reads.
+fn keys(kind: ControlKind) -> Option<Vec<&'static str>> {
+    matches!(
+        kind,
+        ControlKind::Delay
+            | ControlKind::Conditional
+            | ControlKind::SetVariable
+            | ControlKind::Loop
+    )
+    .then(|| {
+        let keys = kind.config_keys().iter();
+        keys.flat_map(ConfigKey::names).collect()
     })
 }
 
@@ -55,7 +54,7 @@ impl Compiler<'_> {
                 Some(meant) => format!("the field {shown} is not read; did you mean `{meant}`?"),
                 None => format!(
                     "the field {shown} is not read; this node reads {}",
-                    listed(known)
+                    listed(&known)
                 ),
             };
             let path = Path::Key(&path, key);
@@ -77,12 +76,7 @@ impl Compiler<'_> {
             {
                 "needs `name` with `value` or `expression`, or `variables`"
             }
-            ControlKind::Delay
-                if !keys(kind)
-                    .unwrap_or_default()
-                    .iter()
-                    .any(|key| is_given(key)) =>
-            {
+            ControlKind::Delay if !known.iter().any(|key| is_given(key)) => {
                 let message = "waits for no time: set `ms`, or an input `delayMs`";
                 self.warnings
                     .add(path.pointer(), ProblemCode::MissingField, message);
