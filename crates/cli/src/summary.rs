@@ -1,8 +1,9 @@
 //! How runs ended, and what to do next.
 
 use kernel::definition::{NodeIx, Plan};
-use kernel::run::Run;
+use kernel::ids::StreamId;
 use kernel::run::state::{End, Facts, NodeStatus, Phase};
+use kernel::run::{NodeError, Run};
 use serde_json::{Map, Value};
 
 use crate::commands::runs::resolve;
@@ -13,30 +14,70 @@ use crate::{style, talk, text};
 
 /// Lines of an output shown; the rest is in the store.
 const OUTPUT_LINES: usize = 40;
+/// The type of a node whose outputs are what a process wrote.
+const PROCESS: &str = "runwright.process";
+
+/// How a run ended, as it is told.
+pub(crate) struct Told<'a> {
+    /// The run.
+    pub id: &'a StreamId,
+    /// Its workflow.
+    pub workflow: &'a str,
+    /// How it ended.
+    pub end: &'a End,
+    /// From its creation on.
+    pub took_ms: u64,
+    /// How many nodes stand where.
+    pub counts: String,
+    /// That it was set aside for a person, if it was.
+    pub dead_letter: Option<String>,
+    /// What else to type, so that a command that is proposed finds the run.
+    pub place: String,
+}
 
 /// Says how a run ended, or why it has not.
 pub(crate) fn say(run: &Run) {
-    let id = short(&run.header.stream);
+    let counts = run.facts().map(counts).unwrap_or_default();
+    match run.end() {
+        Some(end) => say_end(&Told {
+            id: &run.header.stream,
+            workflow: run.plan.workflow.as_str(),
+            end,
+            took_ms: run.head.at.ms_since(run.header.created_at),
+            counts,
+            dead_letter: dead_lettered(run),
+            place: String::new(),
+        }),
+        None => {
+            let workflow = text::one_line(run.plan.workflow.as_str(), 60);
+            say_open(run, &workflow, short(&run.header.stream), &counts);
+        }
+    }
+}
+
+/// Says how a run ended.
+pub(crate) fn say_end(told: &Told) {
+    let id = short(told.id);
     let symbols = talk::has_symbols();
     let sign = |symbol: &'static str, word: &'static str| if symbols { symbol } else { word };
-    let workflow = text::one_line(run.plan.workflow.as_str(), 60);
-    let nodes = run.facts().map(counts).unwrap_or_default();
-    let took = text::ms(run.head.at.ms_since(run.header.created_at));
-    match run.end() {
-        Some(End::Completed { .. }) => {
+    let workflow = text::one_line(told.workflow, 60);
+    let nodes = &told.counts;
+    let took = text::ms(told.took_ms);
+    match told.end {
+        End::Completed { .. } => {
             let sign = style::good(sign("✓", "+"));
             talk::say(format!(
                 "{sign} {workflow} {id} {} in {took}: {nodes}",
                 style::good("completed")
             ));
         }
-        Some(End::Failed { error, node }) => {
+        End::Failed { error, node } => {
             let sign = style::bad(sign("✗", "x"));
             talk::say(format!(
                 "{sign} {workflow} {id} {} after {took}: {nodes}",
                 style::bad("failed")
             ));
-            if let Some(given_up) = dead_lettered(run) {
+            if let Some(given_up) = &told.dead_letter {
                 talk::say(format!("  {}", style::bad(given_up)));
             }
             let at = match node {
@@ -52,10 +93,11 @@ pub(crate) fn say(run: &Run) {
                 text::plain(&error.message)
             )));
             next(&format!(
-                "`runwright events {id}` shows what happened; correct the cause and run it again"
+                "`runwright events {id}{}` shows what happened; correct the cause and run it again",
+                told.place
             ));
         }
-        Some(End::Cancelled { reason }) => {
+        End::Cancelled { reason } => {
             let why = reason
                 .as_deref()
                 .map(|reason| format!(" ({})", text::one_line(reason, 120)));
@@ -65,7 +107,6 @@ pub(crate) fn say(run: &Run) {
                 why.unwrap_or_default()
             ));
         }
-        None => say_open(run, &workflow, id, &nodes),
     }
 }
 
@@ -80,13 +121,16 @@ pub(crate) fn dead_lettered(run: &Run) -> Option<String> {
     };
     let node = &run.facts()?.nodes[run.plan.node_ix(id.as_str())?.index()];
     let is_given_up = matches!(&node.status, NodeStatus::Failed { error: of, .. } if of == error);
-    (is_given_up && node.retries > 0).then(|| {
-        format!(
-            "dead-lettered after {} of {}",
-            text::count(node.attempts as usize, "attempt"),
-            text::one_line(id.as_str(), 60)
-        )
-    })
+    (is_given_up && node.retries > 0).then(|| dead_letter(id.as_str(), node.attempts))
+}
+
+/// That a node was given up after so many attempts, and its run set aside.
+pub(crate) fn dead_letter(node: &str, attempts: u32) -> String {
+    format!(
+        "dead-lettered after {} of {}",
+        text::count(attempts as usize, "attempt"),
+        text::one_line(node, 60)
+    )
 }
 
 fn say_open(run: &Run, workflow: &str, id: &str, nodes: &str) {
@@ -121,6 +165,15 @@ fn indented(text: &str) -> String {
 
 /// How many nodes stand where: `5 nodes completed, 1 failed`.
 pub(crate) fn counts(facts: &Facts) -> String {
+    let statuses = facts.nodes.iter().map(|node| node.status.as_str());
+    counted(statuses, facts.takeovers)
+}
+
+/// The same of the names of their statuses.
+pub(crate) fn counted<'a>(
+    statuses: impl Iterator<Item = &'a str> + Clone,
+    takeovers: u32,
+) -> String {
     let words = [
         "completed",
         "failed",
@@ -131,23 +184,16 @@ pub(crate) fn counts(facts: &Facts) -> String {
         "cancelled",
         "pending",
     ];
-    let count = |word: &str| {
-        facts
-            .nodes
-            .iter()
-            .filter(|node| node.status.as_str() == word)
-            .count()
-    };
     let mut parts = Vec::new();
     for word in words {
-        match count(word) {
+        match statuses.clone().filter(|status| *status == word).count() {
             0 => {}
             n if parts.is_empty() => parts.push(format!("{} {word}", text::count(n, "node"))),
             n => parts.push(format!("{n} {word}")),
         }
     }
-    if facts.takeovers > 0 {
-        parts.push(format!("taken over {}", times(facts.takeovers)));
+    if takeovers > 0 {
+        parts.push(format!("taken over {}", times(takeovers)));
     }
     parts.join(", ")
 }
@@ -165,7 +211,25 @@ pub(crate) fn print_outputs(data: &mut Data, run: &Run) -> Result<(), Failure> {
     let Some(End::Completed { outputs }) = run.end() else {
         return Ok(());
     };
-    for (name, value) in shown_outputs(&run.plan, outputs) {
+    let is_process = |name: &str| is_process(&run.plan, name);
+    print_outputs_of(data, short(&run.header.stream), outputs, is_process)
+}
+
+/// Whether a node of a workflow is a process.
+pub(crate) fn is_process(plan: &Plan, node: &str) -> bool {
+    let ix = plan.node_ix(node);
+    ix.is_some_and(|ix| plan.node(ix).type_id == PROCESS)
+}
+
+/// The same for outputs that came another way. `run` is what to type to name the run; `is_process`
+/// says of which nodes only what they wrote is shown.
+pub(crate) fn print_outputs_of(
+    data: &mut Data,
+    run: &str,
+    outputs: &Map<String, Value>,
+    is_process: impl Fn(&str) -> bool,
+) -> Result<(), Failure> {
+    for (name, value) in shown_outputs(outputs, is_process) {
         let name = style::strong(text::one_line(name, 60));
         let shown = match value {
             Shown::Text(text) => text::plain(text.trim_end()),
@@ -185,14 +249,24 @@ pub(crate) fn print_outputs(data: &mut Data, run: &Run) -> Result<(), Failure> {
                 }
                 let more = all.count().saturating_sub(OUTPUT_LINES);
                 if more > 0 {
-                    let id = short(&run.header.stream);
                     data.line(style::dim(format!(
-                        "  … {} more: runwright runs show {id} --json",
+                        "  … {} more: runwright runs show {run} --json",
                         text::count(more, "line")
                     )))?;
                 }
             }
         }
+    }
+    Ok(())
+}
+
+/// Prints why a run failed.
+pub(crate) fn print_error(data: &mut Data, error: &NodeError) -> Result<(), Failure> {
+    let code = style::dim(format!("[{}]", text::one_line(&error.code, 60)));
+    data.line("")?;
+    data.line(format!("{} {code}", style::bad("error")))?;
+    for line in text::plain(&error.message).lines() {
+        data.line(format!("  {line}"))?;
     }
     Ok(())
 }
@@ -204,13 +278,11 @@ enum Shown<'a> {
 
 /// What of each output to show: of a process what it wrote, as long as that is a text.
 fn shown_outputs<'a>(
-    plan: &Plan,
     outputs: &'a Map<String, Value>,
+    is_process: impl Fn(&str) -> bool,
 ) -> impl Iterator<Item = (&'a str, Shown<'a>)> {
     outputs.iter().filter_map(move |(name, value)| {
-        let is_process = plan
-            .node_ix(name)
-            .is_some_and(|ix| plan.node(ix).type_id == "runwright.process");
+        let is_process = is_process(name);
         let shown = match value {
             Value::Object(ports) if ports.is_empty() => return None,
             Value::Object(ports) if is_process => match (ports.get("json"), ports.get("stdout")) {

@@ -4,6 +4,7 @@
 //! terminal: what is said while bars are drawn goes above them.
 
 use std::io::{self, IsTerminal, Write};
+use std::panic::PanicHookInfo;
 use std::sync::{Mutex, PoisonError};
 
 use anstream::{AutoStream, ColorChoice};
@@ -81,11 +82,13 @@ pub(crate) fn listen_to_server() {
     let reports = tracing_subscriber::fmt().with_env_filter(filter("info"));
     let reports = reports.json().flatten_event(true).with_current_span(false);
     let _ = reports.with_writer(Lines).try_init();
-    // A line like the others, and without the message: it may hold what a request said.
-    std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map(ToString::to_string);
-        tracing::error!(place, "panicked");
-    }));
+    std::panic::set_hook(Box::new(report_panic));
+}
+
+/// Reports a panic as everything else, without its message: it may hold what a request said.
+fn report_panic(panic: &PanicHookInfo<'_>) {
+    let place = panic.location().map(ToString::to_string);
+    tracing::error!(place, "panicked");
 }
 
 /// What `RUNWRIGHT_LOG` asks for.
@@ -133,5 +136,52 @@ impl Write for Line {
 impl Drop for Line {
     fn drop(&mut self) {
         say(String::from_utf8_lossy(&self.0).trim_end());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic;
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_panic_is_a_line_of_json_that_says_where_and_not_what() {
+        let kept = Kept::default();
+        let writer = kept.clone();
+        let reports = tracing_subscriber::fmt().json().flatten_event(true);
+        let reports = reports.with_writer(move || writer.clone()).finish();
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(report_panic));
+        let caught = tracing::subscriber::with_default(reports, || {
+            panic::catch_unwind(|| panic!("the card number is 4111"))
+        });
+        panic::set_hook(before);
+        assert!(caught.is_err());
+        let bytes = kept.0.lock().unwrap().clone();
+        let line = String::from_utf8(bytes).unwrap();
+        let told: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(told["message"], "panicked");
+        assert_eq!(told["level"], "ERROR");
+        assert!(
+            told["place"].as_str().unwrap().contains("talk.rs:"),
+            "{line}"
+        );
+        assert!(!line.contains("4111"), "{line}");
     }
 }

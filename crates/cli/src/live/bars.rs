@@ -5,7 +5,7 @@ use kernel::time::Timestamp;
 
 use super::output::Outputs;
 use super::rows::rows;
-use crate::follow::Follower;
+use super::scene::Scene;
 use crate::talk;
 
 /// The rows on the terminal.
@@ -28,9 +28,9 @@ impl Bars {
     }
 
     /// Draws the rows as they are now.
-    pub(crate) fn draw(&mut self, follower: &Follower, outputs: &Outputs, now: Timestamp) {
+    pub(crate) fn draw(&mut self, scene: &dyn Scene, outputs: &Outputs, now: Timestamp) {
         self.frame += 1;
-        let texts = rows(follower, outputs, now, self.frame);
+        let texts = rows(scene, outputs, now, self.frame);
         while self.rows.len() > texts.len() {
             if let Some(row) = self.rows.pop() {
                 row.finish_and_clear();

@@ -5,6 +5,7 @@ mod bars;
 mod news;
 mod output;
 mod rows;
+pub(crate) mod scene;
 
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use crate::{style, talk, text};
 use bars::Bars;
 use news::sentence;
 use output::Outputs;
+use scene::{Scene, began, name};
 
 /// How much to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,25 +81,32 @@ impl Live {
         now: Timestamp,
     ) -> Result<(), Failure> {
         match &mut self.look {
-            Look::Nothing => {}
-            Look::Json(data) => print(data, follower, news)?,
-            Look::Lines | Look::Bars(_) => {
-                for item in news {
-                    self.tell(follower, item, news);
-                }
-                if let Look::Bars(bars) = &mut self.look {
-                    bars.draw(follower, &self.outputs, now);
-                }
+            Look::Json(data) => print(data, follower, news),
+            _ => {
+                self.tell(follower, news, now);
+                Ok(())
             }
         }
-        Ok(())
+    }
+
+    /// Tells people what has come; programs are told nothing here.
+    pub(crate) fn tell(&mut self, scene: &dyn Scene, news: &[News], now: Timestamp) {
+        if matches!(self.look, Look::Nothing | Look::Json(_)) {
+            return;
+        }
+        for item in news {
+            self.tell_one(scene, item, news);
+        }
+        if let Look::Bars(bars) = &mut self.look {
+            bars.draw(scene, &self.outputs, now);
+        }
     }
 
     /// Says what an event means to people, and what it lets them read.
-    fn tell(&mut self, follower: &Follower, item: &News, news: &[News]) {
+    fn tell_one(&mut self, scene: &dyn Scene, item: &News, news: &[News]) {
         for line in self.outputs.take(item) {
             if self.detail == Detail::Output {
-                let name = news::name(follower, line.of, line.node.as_str());
+                let name = name(scene, line.of, line.node.as_str());
                 talk::say(format!(
                     "       {} {}",
                     style::dim(format!("{name} |")),
@@ -109,8 +118,8 @@ impl Live {
         if is_start(&item.event) && (is_drawn || ends_at_once(item, news)) {
             return;
         }
-        if let Some(sentence) = sentence(follower, item) {
-            talk::say(format!("{}  {sentence}", stamp(follower, item)));
+        if let Some(sentence) = sentence(scene, item) {
+            talk::say(format!("{}  {sentence}", stamp(scene, item)));
         }
     }
 
@@ -143,11 +152,8 @@ fn ends_at_once(start: &News, news: &[News]) -> bool {
 }
 
 /// Time since the run began.
-fn stamp(follower: &Follower, news: &News) -> String {
-    let began = follower.runs()[news.of]
-        .run
-        .facts()
-        .map_or(news.event.at, |facts| facts.started_at);
+fn stamp(scene: &dyn Scene, news: &News) -> String {
+    let began = began(scene, news.of, &news.event);
     style::dim(text::clock(Duration::from_millis(
         news.event.at.ms_since(began),
     )))

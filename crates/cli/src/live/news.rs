@@ -3,8 +3,9 @@
 use kernel::run::event::{Ending, SkipReason};
 use kernel::run::{NodeError, RunEvent};
 
+use super::scene::{Scene, name};
 use crate::commands::runs::resolve;
-use crate::follow::{Follower, News};
+use crate::follow::News;
 use crate::lookup::short;
 use crate::{style, talk, text};
 
@@ -37,10 +38,9 @@ impl Mark {
 }
 
 /// What an event means to somebody who watches; `None` for the small print.
-pub(crate) fn sentence(follower: &Follower, news: &News) -> Option<String> {
+pub(crate) fn sentence(scene: &dyn Scene, news: &News) -> Option<String> {
     use RunEvent as E;
-    let name = |node: &str| style::strong(name(follower, news.of, node));
-    let run = &follower.runs()[news.of].run;
+    let name = |node: &str| style::strong(name(scene, news.of, node));
     let (mark, sentence) = match &news.event.body {
         E::NodeStarted {
             node_id, attempt, ..
@@ -146,7 +146,7 @@ pub(crate) fn sentence(follower: &Follower, news: &News) -> Option<String> {
             (Mark::Failed, text)
         }
         E::InterruptRequested { node_id, kind, .. } => {
-            let how = resolve::how(short(&run.header.stream), node_id.as_str(), kind);
+            let how = resolve::how(short(scene.id(news.of)), node_id.as_str(), kind);
             let text = format!(
                 "{} waits for {kind}; answer with {how}",
                 name(node_id.as_str())
@@ -192,17 +192,6 @@ pub(crate) fn sentence(follower: &Follower, news: &News) -> Option<String> {
         _ => return None,
     };
     Some(format!("{} {sentence}", mark.show()))
-}
-
-/// A node by the path that leads to it through the runs followed.
-pub(crate) fn name(follower: &Follower, of: usize, node: &str) -> String {
-    let mut name = text::one_line(node, 60);
-    let mut parent = &follower.runs()[of].parent;
-    while let Some(above) = parent {
-        name = format!("{}/{name}", text::one_line(above.node.as_str(), 60));
-        parent = &follower.runs()[above.of].parent;
-    }
-    name
 }
 
 fn shown(error: &NodeError) -> String {

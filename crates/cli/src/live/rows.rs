@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-use kernel::run::Run;
-use kernel::run::state::{NodeRun, NodeStatus, Phase};
 use kernel::time::Timestamp;
 
-use super::news::name;
 use super::output::Outputs;
-use crate::follow::Follower;
+use super::scene::{Going, OpenNode, OpenRun, Scene, Standing, name};
 use crate::lookup::short;
 use crate::{style, talk, text};
 
@@ -23,45 +20,32 @@ const CELLS: usize = 24;
 
 /// The rows as they are now. `frame` turns the wheel.
 pub(crate) fn rows(
-    follower: &Follower,
+    scene: &dyn Scene,
     outputs: &Outputs,
     now: Timestamp,
     frame: usize,
 ) -> Vec<String> {
-    let mut nodes = Vec::new();
-    let mut hidden = 0;
-    for (of, followed) in follower.runs().iter().enumerate() {
-        let Some(facts) = followed.run.facts() else {
-            continue;
-        };
-        for &ix in &facts.active {
-            let node = &facts.nodes[ix as usize];
-            if !is_shown(node) {
-                continue;
-            }
-            if nodes.len() == MOST_NODES {
-                hidden += 1;
-                continue;
-            }
-            let id = &followed.run.plan.nodes[ix as usize].id;
-            let name = text::cut(&name(follower, of, id.as_str()), WIDEST_NAME);
-            nodes.push((name, node, outputs.last(of, id)));
-        }
-    }
-    let wide = nodes
-        .iter()
-        .map(|(name, ..)| name.chars().count())
-        .max()
-        .unwrap_or(0);
-    let row = |(name, node, last)| node_row(&format!("{name:wide$}"), node, last, now, frame);
-    let mut rows: Vec<String> = nodes.into_iter().map(row).collect();
+    let nodes = scene.open_nodes();
+    let hidden = nodes.len().saturating_sub(MOST_NODES);
+    let named = nodes.iter().take(MOST_NODES).map(|node| {
+        let name = text::cut(&name(scene, node.of, node.id.as_str()), WIDEST_NAME);
+        (name, node)
+    });
+    let named: Vec<(String, &OpenNode)> = named.collect();
+    let wide = named.iter().map(|(name, _)| name.chars().count()).max();
+    let wide = wide.unwrap_or(0);
+    let row = |(name, node): (String, &OpenNode)| {
+        let last = outputs.last(node.of, node.id);
+        node_row(&format!("{name:wide$}"), node, last, now, frame)
+    };
+    let mut rows: Vec<String> = named.into_iter().map(row).collect();
     if hidden > 0 {
         rows.push(style::dim(format!(
             "  and {} more",
             text::count(hidden, "node")
         )));
     }
-    let open: Vec<&Run> = follower.roots().filter(|run| !run.is_settled()).collect();
+    let open = scene.open_runs();
     rows.extend(
         open.iter()
             .take(MOST_RUNS)
@@ -74,64 +58,48 @@ pub(crate) fn rows(
     rows
 }
 
-fn is_shown(node: &NodeRun) -> bool {
-    !matches!(
-        node.status,
-        NodeStatus::Idle | NodeStatus::Dispatched { .. }
-    ) && !node.status.is_settled()
-}
-
 fn node_row(
     name: &str,
-    node: &NodeRun,
+    node: &OpenNode,
     last: Option<&str>,
     now: Timestamp,
     frame: usize,
 ) -> String {
-    let since = node.started_at.map_or(0, |at| now.ms_since(at));
-    let (mark, what) = match &node.status {
-        NodeStatus::InFlight { .. } => (wheel(frame), last.unwrap_or_default().to_owned()),
-        NodeStatus::Delayed { .. } => (waits(), "waits for its time".to_owned()),
-        NodeStatus::Suspended { .. } => (waits(), "waits for an answer".to_owned()),
-        NodeStatus::Backoff { .. } => (waits(), "waits before it is tried again".to_owned()),
-        _ => (waits(), "is next".to_owned()),
+    let since = node.since.map_or(0, |at| now.ms_since(at));
+    let (mark, what) = match node.standing {
+        Standing::InFlight => (wheel(frame), last.unwrap_or_default()),
+        Standing::Delayed => (waits(), "waits for its time"),
+        Standing::Suspended => (waits(), "waits for an answer"),
+        Standing::Backoff => (waits(), "waits before it is tried again"),
+        Standing::Next => (waits(), "is next"),
     };
     let time = text::clock(Duration::from_millis(since));
-    let what = style::dim(text::one_line(&what, 200));
+    let what = style::dim(text::one_line(what, 200));
     format!("  {mark} {}  {time}  {what}", style::strong(name))
 }
 
-fn run_row(run: &Run, now: Timestamp, frame: usize) -> String {
-    let facts = run.facts();
-    let total = run.plan.nodes.len();
-    let settled = facts.map_or(0, |facts| {
-        facts
-            .nodes
-            .iter()
-            .filter(|node| node.status.is_settled())
-            .count()
-    });
-    let began = facts.map_or(run.header.created_at, |facts| facts.started_at);
-    let time = text::clock(Duration::from_millis(now.ms_since(began)));
-    let (mark, state) = match run.phase() {
-        Some(Phase::Paused { .. }) => (waits(), "  paused"),
-        Some(Phase::Stopping { .. }) => (wheel(frame), "  stopping"),
-        Some(Phase::Draining { .. }) => (wheel(frame), "  pausing"),
-        _ if run.has_live_work() || run.status() == "running" => (wheel(frame), ""),
-        _ => (waits(), "  waiting"),
+fn run_row(run: &OpenRun, now: Timestamp, frame: usize) -> String {
+    let time = text::clock(Duration::from_millis(now.ms_since(run.began)));
+    let (mark, state) = match run.going {
+        Going::On => (wheel(frame), ""),
+        Going::Waiting => (waits(), "  waiting"),
+        Going::Paused => (waits(), "  paused"),
+        Going::Pausing => (wheel(frame), "  pausing"),
+        Going::Stopping => (wheel(frame), "  stopping"),
     };
-    let name = text::one_line(run.plan.workflow.as_str(), 40);
     format!(
-        "{mark} {} {}  {} {settled}/{total}  {time}{}",
-        style::strong(name),
-        style::dim(short(&run.header.stream)),
-        bar(settled, total),
+        "{mark} {} {}  {} {}/{}  {time}{}",
+        style::strong(text::one_line(run.workflow, 40)),
+        style::dim(short(run.id)),
+        bar(run.settled, run.total),
+        run.settled,
+        run.total,
         style::warn(state),
     )
 }
 
 fn bar(settled: usize, total: usize) -> String {
-    let full = (settled * CELLS).checked_div(total).unwrap_or(0);
+    let full = (settled * CELLS).checked_div(total).unwrap_or(0).min(CELLS);
     match talk::has_symbols() {
         true => {
             let (done, open) = ("━".repeat(full), "━".repeat(CELLS - full));

@@ -4,6 +4,7 @@ mod lineage;
 mod run;
 mod runs;
 mod steering;
+mod watch;
 
 use std::time::Duration;
 
@@ -48,6 +49,11 @@ impl Remote {
             base,
             key,
         })
+    }
+
+    /// What to type behind a command, so that it asks this server.
+    pub(crate) fn place(&self) -> String {
+        format!(" --server {}", self.base.origin().ascii_serialization())
     }
 
     /// Asks for something.

@@ -1,14 +1,22 @@
 //! `runwright run` against a server.
 
+use kernel::definition::Plan;
+use kernel::run::End;
+use kernel::time::Timestamp;
 use serde_json::{Value, json};
+use store::{StoreClock as _, SystemClock};
 
+use super::watch::{self, Watched};
 use super::{Remote, runs, urlencoded};
 use crate::commands::RunArgs;
 use crate::data::Data;
 use crate::document::Source;
 use crate::exit::{Exit, Failure};
 use crate::inputs;
+use crate::live::scene::Scene;
+use crate::lookup::short;
 use crate::session::{Form, Session};
+use crate::summary::{self, Told};
 use crate::{style, talk, text};
 
 /// Registers the workflow where a file is named, creates a run of it and follows it to its end.
@@ -60,27 +68,73 @@ pub(super) async fn run(
     if session.form == Form::Text && !args.drive.is_quiet() {
         let nodes = text::count(plan.nodes.len(), "node");
         let workflow = text::one_line(plan.workflow.as_str(), 60);
-        talk::say(format!("{} {workflow}: {nodes}", style::dim(&id)));
+        let version = text::one_line(&plan.version, 30);
+        talk::say(format!("{} {workflow} {version}: {nodes}", style::dim(&id)));
     }
     let mut data = Data::new();
-    runs::follow(remote, &id, None, async |docs: &[Value]| {
-        for doc in docs {
-            match session.form {
-                Form::Json => data.json_line(doc)?,
-                Form::Text if !args.drive.is_quiet() => talk::say(runs::line(doc)),
-                Form::Text => {}
-            }
+    let mut live = args.drive.live(session);
+    let mut watched = Watched::new(&id, plan.workflow.as_str(), plan.nodes.len());
+    let ended = watch::watch(remote, &mut watched, |watched, docs, news| {
+        match session.form {
+            Form::Json => docs.iter().try_for_each(|doc| data.json_line(doc))?,
+            Form::Text => live.tell(watched, news, SystemClock.now()),
         }
         data.flush()
     })
-    .await?;
+    .await;
+    live.end();
+    let place = remote.place();
+    let goes_on = format!(
+        "the run goes on at the server: `runwright runs tail {id}{place}` watches it, \
+         `runwright runs cancel {id}{place}` stops it"
+    );
+    match ended {
+        Ok(Exit::Interrupted) => {
+            talk::say(format!("{} {goes_on}", style::warn("interrupted:")));
+            return Ok(Exit::Interrupted);
+        }
+        Ok(_) => {}
+        Err(failure) => return Err(failure.hint(goes_on)),
+    }
     let snapshot = remote.get(&format!("/v1/runs/{id}")).await?;
     match session.form {
         Form::Json => data.json_line(&snapshot)?,
-        Form::Text => runs::outputs(&mut data, &snapshot)?,
+        Form::Text => tell(&mut data, remote, &plan, &watched, &snapshot)?,
     }
     data.done()?;
     Ok(runs::exit(&snapshot))
+}
+
+/// Tells people how a run ended.
+fn tell(
+    data: &mut Data,
+    remote: &Remote,
+    plan: &Plan,
+    watched: &Watched,
+    snapshot: &Value,
+) -> Result<(), Failure> {
+    let Some(end) = runs::end(snapshot) else {
+        return Ok(());
+    };
+    let time = |name: &str| Timestamp::parse(snapshot[name].as_str().unwrap_or_default());
+    let took_ms = time("endedAt").zip(time("startedAt"));
+    let root = watched.root();
+    let given_up = root.given_up.as_ref();
+    summary::say_end(&Told {
+        id: watched.id(0),
+        workflow: plan.workflow.as_str(),
+        end: &end,
+        took_ms: took_ms.map_or(0, |(ended, began)| ended.ms_since(began)),
+        counts: runs::counts(snapshot, root.takeovers),
+        dead_letter: given_up
+            .map(|(node, attempts)| summary::dead_letter(node.as_str(), *attempts)),
+        place: remote.place(),
+    });
+    if let End::Completed { outputs } = &end {
+        let run = format!("{}{}", short(watched.id(0)), remote.place());
+        summary::print_outputs_of(data, &run, outputs, |node| summary::is_process(plan, node))?;
+    }
+    Ok(())
 }
 
 async fn register(remote: &Remote, source: &Source) -> Result<Value, Failure> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kernel::problem::quoted;
+use kernel::run::{End, NodeError};
 use serde_json::{Value, json};
 
 use super::Remote;
@@ -11,7 +12,7 @@ use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
 use crate::lookup::{RunName, SHORTEST, is_part, short};
 use crate::session::{Form, Session};
-use crate::{style, talk, text};
+use crate::{style, summary, talk, text};
 
 /// Pages looked through for a run that is named by a part of its id.
 const PAGES: usize = 20;
@@ -143,33 +144,70 @@ pub(super) async fn show(
         return Ok(Exit::Done);
     }
     let word = |name: &str| text::one_line(snapshot[name].as_str().unwrap_or_default(), 120);
+    let status = format!(
+        "{}  {}",
+        style::status(&word("status")),
+        counts(&snapshot, 0)
+    );
+    let tags = snapshot["tags"].as_array().into_iter().flatten();
+    let tags: Vec<&str> = tags.filter_map(Value::as_str).collect();
     for (name, value) in [
         ("run", style::strong(&run)),
         ("workflow", word("workflowId")),
-        ("status", style::status(&word("status"))),
+        ("status", status),
+        (
+            "",
+            dead_letter(&snapshot).map(style::bad).unwrap_or_default(),
+        ),
         ("began", word("startedAt")),
         ("ended", word("endedAt")),
+        ("tags", text::one_line(&tags.join(", "), 120)),
+        ("parent", word("parentRunId")),
     ] {
         if !value.is_empty() {
             data.line(format!("{} {value}", style::dim(format!("{name:<9}"))))?;
         }
     }
-    let mut table = Table::new(["NODE", "STATUS", "ATTEMPTS"]);
+    let mut table = Table::new(["NODE", "STATUS", "ATTEMPTS", "NOTE"]);
     for (node, state) in snapshot["nodeStates"].as_object().into_iter().flatten() {
+        let errors = [&state["error"]["message"], &state["lastError"]["message"]];
+        let error = errors.into_iter().find_map(Value::as_str);
         table.row([
             style::strong(text::one_line(node, 40)),
             style::status(&text::one_line(
                 state["status"].as_str().unwrap_or_default(),
                 30,
             )),
-            state["attempts"].to_string(),
+            match state["attempts"].as_u64() {
+                None | Some(0) => String::new(),
+                Some(attempts) => attempts.to_string(),
+            },
+            text::one_line(error.unwrap_or_default(), 100),
         ]);
     }
     data.line("")?;
     table.lines().try_for_each(|line| data.line(line))?;
-    outputs(&mut data, &snapshot)?;
+    match end(&snapshot) {
+        Some(End::Completed { outputs }) => {
+            data.line("")?;
+            // The snapshot does not say which nodes are processes.
+            let typed = format!("{run}{}", remote.place());
+            summary::print_outputs_of(&mut data, &typed, &outputs, |_| false)?;
+        }
+        Some(End::Failed { error, .. }) => summary::print_error(&mut data, &error)?,
+        _ => {}
+    }
     data.done()?;
     Ok(Exit::Done)
+}
+
+/// That the run was set aside for a person after the last of several attempts, if it was.
+fn dead_letter(snapshot: &Value) -> Option<String> {
+    let node = snapshot["failedNodeId"].as_str()?;
+    let state = &snapshot["nodeStates"][node];
+    let attempts = u32::try_from(state["attempts"].as_u64()?).ok()?;
+    let is_given_up = state["status"] == "failed" && attempts > 1;
+    is_given_up.then(|| summary::dead_letter(node, attempts))
 }
 
 /// Prints the events of a run.
@@ -238,7 +276,7 @@ pub(super) async fn cancel(args: cancel::Args, remote: &Remote) -> Result<Exit, 
 }
 
 /// Hands on the events of a run as they come, until it has ended.
-pub(super) async fn follow(
+async fn follow(
     remote: &Remote,
     run: &str,
     mut after: Option<u64>,
@@ -258,7 +296,8 @@ pub(super) async fn follow(
     }
 }
 
-async fn poll(
+/// What a server tells of a run after an event, once there is something or so long has passed.
+pub(super) async fn poll(
     remote: &Remote,
     run: &str,
     after: Option<u64>,
@@ -284,41 +323,54 @@ fn print(data: &mut Data, form: Form, docs: &[&Value]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An event on a line.
-pub(super) fn line(doc: &Value) -> String {
-    let word = |name: &str| text::one_line(doc[name].as_str().unwrap_or_default(), 60);
-    let time = word("timestamp");
-    let time = time
-        .split('T')
-        .nth(1)
-        .unwrap_or_default()
-        .trim_end_matches('Z');
-    let error = &doc["payload"]["error"]["message"];
-    let line = format!(
-        "{:>5}  {}  {:<27} {:<14} {}",
-        doc["sequence"].as_u64().unwrap_or_default(),
-        style::dim(time),
-        word("type"),
-        word("nodeId"),
-        text::one_line(error.as_str().unwrap_or_default(), 100),
-    );
-    line.trim_end().to_owned()
+/// An event on a line, as a store's. Of a type this program does not know, its name.
+fn line(doc: &Value) -> String {
+    match faces::openwop::v1::read(doc) {
+        Some(event) => events::line_of(event.seq, &faces::transcript::line(&event)),
+        None => {
+            let word = |name: &str| text::one_line(doc[name].as_str().unwrap_or_default(), 60);
+            let time = word("timestamp");
+            let time = time.split('T').nth(1).unwrap_or_default();
+            let line = format!(
+                "{:>5}  {}  {:<27} {:<14}",
+                doc["sequence"].as_u64().unwrap_or_default(),
+                style::dim(time.trim_end_matches('Z')),
+                word("type"),
+                word("nodeId"),
+            );
+            line.trim_end().to_owned()
+        }
+    }
 }
 
-/// Prints what a run gave back, or why it did not.
-pub(super) fn outputs(data: &mut Data, snapshot: &Value) -> Result<(), Failure> {
-    for (name, value) in snapshot["outputs"].as_object().into_iter().flatten() {
-        if value.as_object().is_some_and(serde_json::Map::is_empty) {
-            continue;
+/// How a run ended, by its snapshot; `None` while it goes on.
+pub(super) fn end(snapshot: &Value) -> Option<End> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    match snapshot["status"].as_str()? {
+        "completed" => Some(End::Completed {
+            outputs: snapshot["outputs"].as_object().cloned().unwrap_or_default(),
+        }),
+        "failed" => {
+            let error = &snapshot["error"];
+            Some(End::Failed {
+                error: NodeError::new(text(&error["code"]), text(&error["message"])),
+                node: snapshot["failedNodeId"].as_str().map(Into::into),
+            })
         }
-        let shown = serde_json::to_string_pretty(value).unwrap_or_default();
-        let name = style::strong(text::one_line(name, 60));
-        data.line(format!("{name}: {}", text::plain(&shown)))?;
+        "cancelled" => Some(End::Cancelled {
+            reason: snapshot["cancelReason"].as_str().map(str::to_owned),
+        }),
+        _ => None,
     }
-    if let Some(message) = snapshot["error"]["message"].as_str() {
-        talk::say(format!("{} {}", style::bad("error:"), text::plain(message)));
-    }
-    Ok(())
+}
+
+/// How many nodes of a run stand where, by its snapshot.
+pub(super) fn counts(snapshot: &Value, takeovers: u32) -> String {
+    let nodes = snapshot["nodeStates"].as_object().into_iter().flatten();
+    let statuses: Vec<&str> = nodes
+        .filter_map(|(_, node)| node["status"].as_str())
+        .collect();
+    summary::counted(statuses.iter().copied(), takeovers)
 }
 
 /// What the exit code says of a run.

@@ -115,3 +115,26 @@ fn interrupted_it_takes_everything_with_it() {
     assert_eq!(child.wait().unwrap().code(), Some(130), "{rest:#?}");
     nothing_is_left(&lab);
 }
+
+#[test]
+fn killed_it_leaves_no_server_behind() {
+    let lab = Lab::new();
+    let mut command = demo(&lab, &[]);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let stderr = child.stderr.take().unwrap();
+    let mut lines = BufReader::new(stderr).lines().map(Result::unwrap);
+    let seen = lines.find(|line| line.contains("slowest started"));
+    assert!(seen.is_some(), "the demo ended before its run began");
+    let left = alive(&lab);
+    assert!(left.len() >= 2, "the demo and its server");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // Nobody is left who could end them.
+    left.into_iter().for_each(wait_until_gone);
+    alive(&lab).into_iter().for_each(wait_until_gone);
+    assert_eq!(
+        folders(&lab).len(),
+        1,
+        "what it could not clean up any more"
+    );
+}

@@ -115,7 +115,12 @@ fn a_key_is_made_and_revoked_while_an_engine_works_on_the_store() {
     gate.open();
     assert_eq!(engine.end().0, 0);
 
-    assert_eq!(lab.keys("local")[0]["status"], "revoked");
+    let listed = &lab.keys("local")[0];
+    assert_eq!(listed["status"], "revoked");
+    assert_eq!(listed["revokeReason"], "leaked");
+    lab.call(&["keys", "list"])
+        .with(0)
+        .prints("revoked: leaked");
     let told = lab.audit("local");
     let actions: Vec<&str> = told.iter().map(|e| e["action"].as_str().unwrap()).collect();
     assert_eq!(actions, ["key.created", "key.revoked"]);
@@ -176,6 +181,22 @@ fn a_rotated_key_ends_and_its_successor_may_do_the_same() {
     // Both carry the name.
     lab.call(&["keys", "revoke", "ci"]).with(2).says("several");
     lab.call(&["verify"]).with(0).prints("all is well");
+}
+
+#[test]
+fn a_name_belongs_to_one_key_that_works() {
+    let lab = Lab::new();
+    let create = ["keys", "create", "--name", "ci"];
+    let first = printed(&lab.call(&create).with(0));
+    let refused = lab.call(&create).with(2).says("`ci`").says("keys rotate");
+    assert_eq!(refused.stdout, "");
+    assert_eq!(lab.keys("local").len(), 1);
+    // Each tenant has its own names, and a key that works no more lets go of its.
+    lab.call(&["keys", "create", "--name", "ci", "--tenant", "acme"])
+        .with(0);
+    lab.call(&["keys", "revoke", key_id(&first)]).with(0);
+    lab.call(&create).with(0);
+    assert_eq!(lab.keys("local").len(), 2);
 }
 
 #[test]

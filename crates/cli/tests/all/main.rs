@@ -3,7 +3,8 @@
 //! them, `steering` for what is done to them, `forks` and `replays` for runs made of others, `crash` for what a
 //! kill leaves of one run, `load` for many runs under many kills, `race` for two engines at once,
 //! `output` for a process that writes much, `models` for questions to models, `tenants` for a
-//! store of several, `play` for sessions of templates.
+//! store of several, `play` for sessions of templates, `serving` and `remote` for a server and for
+//! what is asked of one.
 
 mod answering;
 mod audit;
@@ -21,6 +22,7 @@ mod output;
 mod play;
 mod race;
 mod reading;
+mod remote;
 mod replays;
 mod running;
 mod serving;

@@ -1,7 +1,8 @@
 //! `serve`, and the other commands against it.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
@@ -198,6 +199,56 @@ fn a_server_that_is_not_meant_is_refused() {
         .prints("completed");
     joined.stop();
     serving.stop();
+}
+
+#[test]
+fn an_issuer_is_told_of_where_its_keys_are_public() {
+    let lab = lab();
+    let jwt = "[jwt]\nissuer = \"https://login.example.org/\"\naudience = [\"runwright\"]\n";
+    lab.write(
+        "public.toml",
+        format!("{jwt}algorithm = \"ES256\"\njwks = \"https://login.example.org/keys\"\n"),
+    );
+    lab.write("secret", "x".repeat(32));
+    let secret = lab.path().join("secret");
+    lab.write(
+        "shared.toml",
+        format!(
+            "{jwt}algorithm = \"HS256\"\nsecret = \"file:{}\"\n",
+            secret.display()
+        ),
+    );
+    let oauth2 = "openwop-auth-oauth2-client-credentials";
+    for (file, is_told) in [("public.toml", true), ("shared.toml", false)] {
+        let serving = Serving::of(&lab, &["--auth", file]);
+        let auth = &capabilities(&serving)["auth"];
+        let profiles = auth["profiles"].as_array().unwrap();
+        assert_eq!(profiles.contains(&json!(oauth2)), is_told, "{auth:#}");
+        let told = match is_told {
+            true => json!({
+                "supported": true,
+                "issuer": "https://login.example.org/",
+                "audience": "runwright",
+                "supportedAlgorithms": ["ES256"],
+            }),
+            false => Value::Null,
+        };
+        assert_eq!(auth["oauth2"], told);
+        serving.stop();
+    }
+}
+
+/// What a server says it can do.
+fn capabilities(serving: &Serving) -> Value {
+    let address = serving.url.strip_prefix("http://").unwrap();
+    let mut connection = TcpStream::connect(address).unwrap();
+    let request = "GET /.well-known/openwop HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    connection.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    serde_json::from_str(body).unwrap()
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub(super) fn text(event: &RunEvent) -> String {
             ..
         } => join([
             workflow_id.to_string(),
-            format!("by {transport}"),
+            by(Some(transport.as_str()).filter(|transport| !transport.is_empty())),
             given("inputs", inputs),
         ]),
         E::RunCompleted {

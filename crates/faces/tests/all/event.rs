@@ -144,3 +144,39 @@ fn nothing_absent_is_null_outside_of_values_given_by_users() {
         );
     }
 }
+
+/// Types of which the wire tells less than a line of the log does: no visit, no transport that
+/// OpenWOP has no word for, or an error without its code.
+const TOLD_OTHERWISE: &[&str] = &[
+    "approval.granted",
+    "core.workflowChain.confidence-escalated",
+    "core.workflowChain.event",
+    "envelope.refusal",
+    "envelope.retry.attempted",
+    "envelope.retry.exhausted",
+    "envelope.truncated",
+    "run.failed",
+    "run.started",
+    "runOrchestrator.decided",
+];
+
+#[test]
+fn what_the_wire_tells_is_read_back_as_the_log_tells_it() {
+    let header = samples::header();
+    let mut otherwise = std::collections::BTreeSet::new();
+    for event in samples::log() {
+        let doc = v1::event(&header, &event);
+        let told = faces::transcript::line(&event);
+        match v1::read(&doc).map(|read| faces::transcript::line(&read)) {
+            Some(read) if read == told => {}
+            _ => {
+                otherwise.insert(told.kind);
+            }
+        }
+    }
+    assert_eq!(Vec::from_iter(otherwise), TOLD_OTHERWISE);
+    assert_eq!(
+        v1::read(&serde_json::json!({ "type": "run.started" })),
+        None
+    );
+}

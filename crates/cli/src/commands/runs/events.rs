@@ -1,5 +1,6 @@
 //! `runwright events`: what happened in a run, from its log alone.
 
+use faces::transcript::Line;
 use kernel::ids::Seq;
 use kernel::run::Event;
 use kernel::stream::StreamHeader;
@@ -167,27 +168,24 @@ pub(super) fn print(
         wanted.left -= 1;
         match form {
             Form::Json => data.json_line(&faces_json::event(header, event, *cause))?,
-            Form::Text => {
-                let kind = format!("{:<27}", line.kind);
-                let kind = match line.kind.rsplit('.').next() {
-                    Some("completed" | "resolved") => style::good(kind),
-                    Some("failed" | "dead_lettered" | "breached" | "diverged") => style::bad(kind),
-                    Some("restarted" | "resuming" | "retried" | "cancelled" | "paused") => {
-                        style::warn(kind)
-                    }
-                    Some("chunk") => style::dim(kind),
-                    _ => kind,
-                };
-                let node = line.node.as_deref().unwrap_or_default();
-                let text = format!(
-                    "{:>5}  {}  {kind} {node:<14} {}",
-                    event.seq,
-                    style::dim(&line.time),
-                    line.text
-                );
-                data.line(text.trim_end())?;
-            }
+            Form::Text => data.line(line_of(event.seq, &line))?,
         }
     }
     Ok(())
+}
+
+/// An event on a line, in columns and colours.
+pub(crate) fn line_of(seq: Seq, line: &Line) -> String {
+    let kind = format!("{:<27}", line.kind);
+    let kind = match line.kind.rsplit('.').next() {
+        Some("completed" | "resolved") => style::good(kind),
+        Some("failed" | "dead_lettered" | "breached" | "diverged") => style::bad(kind),
+        Some("restarted" | "resuming" | "retried" | "cancelled" | "paused") => style::warn(kind),
+        Some("chunk") => style::dim(kind),
+        _ => kind,
+    };
+    let node = line.node.as_deref().unwrap_or_default();
+    let time = style::dim(&line.time);
+    let text = format!("{seq:>5}  {time}  {kind} {node:<14} {}", line.text);
+    text.trim_end().to_owned()
 }

@@ -20,7 +20,10 @@ use crate::{faces_json, style, talk, text};
   runwright runs list
   runwright runs list --status failed --workflow nightly
   runwright runs list --tenant acme
-  runwright runs list --json --limit 1000 | jq -r .runId")]
+  runwright runs list --json --limit 1000 | jq -r .runId
+
+NOTE has the code of the error that ended a run. `runwright runs show RUN` says at which node, and
+whether the run was dead-lettered: given up after the last of several attempts.")]
 pub(crate) struct Args {
     /// Only runs with this status (pending, running, paused, waiting-approval, completed, failed,
     /// cancelled, …); may be given several times
@@ -202,6 +205,11 @@ pub(crate) fn print(
         data.line(line)?;
     }
     data.done()?;
+    if rows.iter().any(|row| row.status == "failed") {
+        talk::say(style::dim(
+            "`runwright runs show RUN` says at which node a run failed, and after how many attempts",
+        ));
+    }
     if let Some(limit) = cut_at {
         talk::say(style::dim(format!(
             "there are more than these {limit}; see --limit"

@@ -58,12 +58,7 @@ fn print(data: &mut Data, run: &Run, hold: Option<&Hold>, now: Timestamp) -> Res
             summary::print_outputs(data, run)?;
         }
         Some(End::Failed { error, .. }) => {
-            let code = style::dim(format!("[{}]", text::one_line(&error.code, 60)));
-            data.line("")?;
-            data.line(format!("{} {code}", style::bad("error")))?;
-            for line in text::plain(&error.message).lines() {
-                data.line(format!("  {line}"))?;
-            }
+            summary::print_error(data, error)?;
         }
         _ => {}
     }

@@ -1,0 +1,166 @@
+//! What a view shows, whoever knows it: a fold of logs in a store, or what a server tells.
+
+use kernel::ids::{NodeId, StreamId};
+use kernel::run::state::{NodeRun, NodeStatus, Phase};
+use kernel::run::{Event, Run};
+use kernel::time::Timestamp;
+
+use crate::follow::{Follower, Parent};
+use crate::text;
+
+/// Runs that are watched, by their place among them.
+pub(crate) trait Scene {
+    /// The id of a run.
+    fn id(&self, of: usize) -> &StreamId;
+    /// The node that started a run, for one that another watched run started.
+    fn parent(&self, of: usize) -> Option<&Parent>;
+    /// When a run began.
+    fn began(&self, of: usize) -> Option<Timestamp>;
+    /// The nodes that something is going on at.
+    fn open_nodes(&self) -> Vec<OpenNode<'_>>;
+    /// The runs that were asked for and have not ended.
+    fn open_runs(&self) -> Vec<OpenRun<'_>>;
+}
+
+/// A node that something is going on at.
+pub(crate) struct OpenNode<'a> {
+    /// The place of its run.
+    pub of: usize,
+    /// The node.
+    pub id: &'a NodeId,
+    /// How it stands.
+    pub standing: Standing,
+    /// When this visit of it began.
+    pub since: Option<Timestamp>,
+}
+
+/// How an open node stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// An attempt runs.
+    InFlight,
+    /// It waits for a point in time.
+    Delayed,
+    /// It waits for somebody outside.
+    Suspended,
+    /// It failed and is tried again later.
+    Backoff,
+    /// It may go on at any moment.
+    Next,
+}
+
+/// A run that has not ended.
+pub(crate) struct OpenRun<'a> {
+    /// Its id.
+    pub id: &'a StreamId,
+    /// Its workflow.
+    pub workflow: &'a str,
+    /// Nodes of it that have settled.
+    pub settled: usize,
+    /// Nodes it has.
+    pub total: usize,
+    /// When it began.
+    pub began: Timestamp,
+    /// How it stands.
+    pub going: Going,
+}
+
+/// How an open run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Going {
+    /// Something of it runs.
+    On,
+    /// It waits.
+    Waiting,
+    /// It was paused.
+    Paused,
+    /// It pauses when what runs has ended.
+    Pausing,
+    /// It ends when what runs has ended.
+    Stopping,
+}
+
+/// A node by the path that leads to it through the runs watched.
+pub(crate) fn name(scene: &dyn Scene, of: usize, node: &str) -> String {
+    let mut name = text::one_line(node, 60);
+    let mut parent = scene.parent(of);
+    while let Some(above) = parent {
+        name = format!("{}/{name}", text::one_line(above.node.as_str(), 60));
+        parent = scene.parent(above.of);
+    }
+    name
+}
+
+/// When a run began, as far as this event of it knows.
+pub(super) fn began(scene: &dyn Scene, of: usize, event: &Event) -> Timestamp {
+    scene.began(of).unwrap_or(event.at)
+}
+
+impl Scene for Follower {
+    fn id(&self, of: usize) -> &StreamId {
+        &self.runs()[of].run.header.stream
+    }
+
+    fn parent(&self, of: usize) -> Option<&Parent> {
+        self.runs()[of].parent.as_ref()
+    }
+
+    fn began(&self, of: usize) -> Option<Timestamp> {
+        Some(self.runs()[of].run.facts()?.started_at)
+    }
+
+    fn open_nodes(&self) -> Vec<OpenNode<'_>> {
+        let mut nodes = Vec::new();
+        for (of, followed) in self.runs().iter().enumerate() {
+            let Some(facts) = followed.run.facts() else {
+                continue;
+            };
+            nodes.extend(facts.active.iter().filter_map(|&ix| {
+                let node = &facts.nodes[ix as usize];
+                Some(OpenNode {
+                    of,
+                    id: &followed.run.plan.nodes[ix as usize].id,
+                    standing: standing(node)?,
+                    since: node.started_at,
+                })
+            }));
+        }
+        nodes
+    }
+
+    fn open_runs(&self) -> Vec<OpenRun<'_>> {
+        let open = self.roots().filter(|run| !run.is_settled());
+        open.map(open_run).collect()
+    }
+}
+
+fn standing(node: &NodeRun) -> Option<Standing> {
+    Some(match &node.status {
+        NodeStatus::Idle | NodeStatus::Dispatched { .. } => return None,
+        status if status.is_settled() => return None,
+        NodeStatus::InFlight { .. } => Standing::InFlight,
+        NodeStatus::Delayed { .. } => Standing::Delayed,
+        NodeStatus::Suspended { .. } => Standing::Suspended,
+        NodeStatus::Backoff { .. } => Standing::Backoff,
+        _ => Standing::Next,
+    })
+}
+
+fn open_run(run: &Run) -> OpenRun<'_> {
+    let facts = run.facts();
+    let nodes = facts.into_iter().flat_map(|facts| &facts.nodes);
+    OpenRun {
+        id: &run.header.stream,
+        workflow: run.plan.workflow.as_str(),
+        settled: nodes.filter(|node| node.status.is_settled()).count(),
+        total: run.plan.nodes.len(),
+        began: facts.map_or(run.header.created_at, |facts| facts.started_at),
+        going: match run.phase() {
+            Some(Phase::Paused { .. }) => Going::Paused,
+            Some(Phase::Stopping { .. }) => Going::Stopping,
+            Some(Phase::Draining { .. }) => Going::Pausing,
+            _ if run.has_live_work() || run.status() == "running" => Going::On,
+            _ => Going::Waiting,
+        },
+    }
+}

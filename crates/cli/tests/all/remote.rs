@@ -1,0 +1,138 @@
+//! A run of a server, as people are told of it.
+
+use std::fs;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::serving::{Serving, call, lab};
+use crate::support::*;
+
+/// What is told without what differs from run to run: ids, times, the order of what happens in
+/// two runs, and what started, which is told only where it is seen before its end.
+fn told(text: &str) -> Vec<String> {
+    let words = |line: &str| -> Vec<String> {
+        let shown = line
+            .split(' ')
+            .map(|word| match word.chars().any(|c| c.is_ascii_digit()) {
+                true => "#".to_owned(),
+                false => word.to_owned(),
+            });
+        shown.collect()
+    };
+    let lines = text.lines().filter(|line| !line.contains(" started"));
+    let mut lines: Vec<String> = lines.map(|line| words(line).join(" ")).collect();
+    lines.sort();
+    lines
+}
+
+/// A parent whose child writes something, then a node that fails twice.
+fn parent() -> [Value; 2] {
+    let child = one_script("child", "echo from below");
+    let call = node("call", "core.subWorkflow", json!({ "workflowId": "child" }));
+    let mut fails = script("fails", "echo broken >&2; exit 3");
+    fails["settings"] = json!({ "retry": { "maxRetries": 1, "initialDelayMs": 1 } });
+    let parent = workflow("parent", &[call, fails], &[("call", "fails")]);
+    [parent, child]
+}
+
+#[test]
+fn a_run_of_a_server_is_told_as_one_of_a_store() {
+    let lab = lab();
+    let serving = Serving::of(&lab, &["--dev"]);
+    let [parent, child] = parent().map(|document| lab.workflow(&document));
+    let good = lab.workflow(&one_script("good", "echo one; echo two"));
+    let good = good.as_str();
+    for (args, code) in [
+        (vec!["run", &parent, "--with", &child], 1),
+        (vec!["run", good, "--watch"], 0),
+        (vec!["run", good, "--quiet"], 0),
+    ] {
+        let here = lab.call(&args).with(code);
+        let there = call(&lab, &serving, "", &args).with(code);
+        let place = format!(" --server {}", serving.url);
+        assert_eq!(told(&there.stderr.replace(&place, "")), told(&here.stderr));
+        assert_eq!(there.stdout, here.stdout);
+    }
+    // Where the server is stands in what is proposed next, and what it proposes works.
+    let failed = call(&lab, &serving, "", &["run", &parent]).with(1);
+    let failed = failed
+        .says("call/step completed")
+        .says("dead-lettered after 2 attempts of fails");
+    let (_, next) = failed.stderr.split_once("`runwright ").unwrap();
+    let (next, _) = next.split_once('`').unwrap();
+    let next: Vec<&str> = next.split(' ').collect();
+    let events = lab.call(&next).with(0);
+    let events = events
+        .prints("run.dead_lettered")
+        .prints("process_failed: ");
+    // Line by line as `events` of a store, but for a transport the protocol has no word for.
+    let run = next[1];
+    let here = lab.call(&["events", run, "--data", "store"]).with(0);
+    assert_eq!(events.stdout, here.stdout.replace("  by cli\n", "\n"));
+    call(&lab, &serving, "", &["runs", "show", run])
+        .with(0)
+        .prints("dead-lettered after 2 attempts of fails")
+        .prints("[process_failed]");
+    serving.stop();
+}
+
+#[test]
+fn events_of_children_come_too_where_programs_read() {
+    let lab = lab();
+    let serving = Serving::of(&lab, &["--dev"]);
+    let [parent, child] = parent().map(|document| lab.workflow(&document));
+    let args = ["run", &parent, "--with", &child, "--json"];
+    let lines = call(&lab, &serving, "", &args).with(1).json_lines();
+    let (snapshot, events) = lines.split_last().unwrap();
+    assert_eq!(snapshot["workflowId"], "parent");
+    let of_child = events
+        .iter()
+        .filter(|event| event["runId"] != snapshot["runId"]);
+    let of_child: Vec<&str> = of_child
+        .map(|event| event["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(of_child.first(), Some(&"run.started"));
+    assert_eq!(of_child.last(), Some(&"run.completed"));
+    serving.stop();
+}
+
+#[test]
+fn whoever_stops_watching_is_told_that_the_run_goes_on() {
+    let lab = lab();
+    let serving = Serving::of(&lab, &["--dev"]);
+    let mut watcher = lab.command(&["run", "waits", "--server", &serving.url, "--json"]);
+    let log = fs::File::create(lab.path().join("watcher.log")).unwrap();
+    let mut watcher = watcher
+        .stdout(std::process::Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufReader::new(watcher.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("node.started") {
+        line.clear();
+        let read = std::io::BufRead::read_line(&mut lines, &mut line).unwrap();
+        assert!(read > 0, "{}", lab.read("watcher.log"));
+    }
+    kill_process(Pid::from_child(&watcher), Signal::INT).unwrap();
+    assert_eq!(watcher.wait().unwrap().code(), Some(130));
+    let told = lab.read("watcher.log");
+    assert!(told.contains("the run goes on at the server"), "{told}");
+    let shown = call(&lab, &serving, "", &["runs", "show", "last", "--json"]);
+    assert_eq!(shown.with(0).json()["status"], "running");
+    serving.stop();
+}
+
+#[test]
+fn what_a_server_decides_cannot_be_asked_of_it() {
+    let lab = lab();
+    let serving = Serving::of(&lab, &["--dev"]);
+    call(&lab, &serving, "", &["run", "three", "--max-parallel", "2"])
+        .with(2)
+        .says("a server decides")
+        .says("leave --max-parallel out");
+    let runs = call(&lab, &serving, "", &["runs", "list", "--json"]).with(0);
+    assert_eq!(runs.stdout, "", "nothing was made");
+    serving.stop();
+}

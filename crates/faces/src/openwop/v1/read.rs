@@ -1,0 +1,146 @@
+//! A `RunEventDoc` as the event it was made of, for whoever shows what a server tells.
+//!
+//! The wire says less than the log, so what is read back is there to be shown and never to be
+//! folded: what the wire leaves out is empty.
+
+use kernel::digest::Digest;
+use kernel::run::{Event, RunEvent};
+use kernel::stream::DefinitionRef;
+use kernel::time::Timestamp;
+use serde_json::{Map, Value, json};
+
+/// The event that [`event`](super::event) rendered. `None` for a type that this version does not
+/// know, and for one of which the wire leaves out too much to tell it as the log would.
+///
+/// Empty are: the variables a run began with, a transport that OpenWOP has no word for, the definition, inputs and budget of a dispatched
+/// child, the parts of an artifact, the interrupt a single vote belongs to, and the command behind
+/// a batch.
+pub fn read(doc: &Value) -> Option<Event> {
+    let at = Timestamp::parse(doc["timestamp"].as_str()?)?;
+    Some(Event {
+        seq: doc["sequence"].as_u64()?,
+        at,
+        cause: None,
+        body: body(doc, at)?,
+    })
+}
+
+fn body(doc: &Value, at: Timestamp) -> Option<RunEvent> {
+    let kind = doc["type"].as_str()?;
+    let mut data = doc["payload"].as_object()?.clone();
+    if let Value::String(node) = &doc["nodeId"] {
+        data.entry("nodeId").or_insert_with(|| json!(node));
+    }
+    match kind {
+        "node.dispatched" => return dispatched(&data),
+        "run.started" => {
+            data.entry("variables").or_insert_with(|| json!({}));
+            data.entry("transport").or_insert_with(|| json!(""));
+            number(&mut data, "engineVersion");
+        }
+        "runwright.run.stopping" => {
+            let ending = data.get_mut("ending")?.as_object_mut()?;
+            rename(ending, "failedNodeId", "nodeId");
+            rename(ending, "cancelledBy", "by");
+            rename(ending, "parentRunId", "parent");
+        }
+        "runwright.run.forked" => rename(&mut data, "fromSeq", "fromSequence"),
+        "node.started" => {
+            instant(&mut data, "dueAt");
+            instant(&mut data, "timeoutAt");
+        }
+        "node.failed" => {
+            data.entry("attempts").or_insert_with(|| json!(0));
+        }
+        "interrupt.requested" => {
+            data.insert("interruptId".into(), doc["interruptId"].clone());
+            if let Some(ms) = data.get("timeoutMs").and_then(Value::as_u64) {
+                data.insert("timeoutAt".into(), json!(at.plus_ms(ms)));
+            }
+        }
+        "approval.requested" => {
+            for action in data.get_mut("actions")?.as_array_mut()? {
+                if action == "edit" {
+                    *action = json!("edit-accept");
+                }
+            }
+        }
+        "approval.granted" | "approval.rejected" => {
+            data.insert("interruptId".into(), json!(""));
+            if let Some(Value::Object(progress)) = data.remove("quorumProgress") {
+                data.extend(progress);
+            }
+        }
+        "runwright.approval.asked" => rename(&mut data, "askedBy", "resolvedBy"),
+        "channel.written" => {
+            instant(&mut data, "writtenAt");
+            unstamp(&mut data);
+        }
+        "artifact.created" => {
+            rename(&mut data, "sha256", "digest");
+            data.insert("parts".into(), json!([]));
+        }
+        "log.appended" => {
+            if let (Some(node), Some(Value::Object(mut attempt))) =
+                (data.get("nodeId").cloned(), data.remove("fields"))
+            {
+                attempt.insert("node".into(), node);
+                data.insert("attempt".into(), Value::Object(attempt));
+            }
+        }
+        _ => {}
+    }
+    serde_json::from_value(json!({ "type": kind, "data": data })).ok()
+}
+
+fn dispatched(data: &Map<String, Value>) -> Option<RunEvent> {
+    let text = |name: &str| data.get(name)?.as_str();
+    let workflow = text("childWorkflowId")?;
+    Some(RunEvent::NodeDispatched {
+        node_id: text("nodeId")?.into(),
+        visit: 0,
+        child_run_id: text("childRunId")?.into(),
+        child_workflow_id: workflow.into(),
+        definition: DefinitionRef {
+            workflow: workflow.into(),
+            version: String::new(),
+            digest: Digest::of(&[]),
+        },
+        inputs: Map::new(),
+        budget: Default::default(),
+    })
+}
+
+fn rename(data: &mut Map<String, Value>, from: &str, to: &str) {
+    if let Some(value) = data.remove(from) {
+        data.insert(to.into(), value);
+    }
+}
+
+/// The log counts milliseconds where the wire has a date.
+fn instant(data: &mut Map<String, Value>, name: &str) {
+    let at = data.get(name).and_then(Value::as_str);
+    if let Some(at) = at.and_then(Timestamp::parse) {
+        data.insert(name.into(), json!(at));
+    }
+}
+
+/// A channel that forgets shows each entry with the time of its write.
+fn unstamp(data: &mut Map<String, Value>) {
+    let Some(Value::Object(entry)) = data.get_mut("value") else {
+        return;
+    };
+    if entry.len() == 2 && entry.contains_key("_ts") {
+        if let Some(value) = entry.remove("value") {
+            data.insert("value".into(), value);
+            data.insert("stamped".into(), json!(true));
+        }
+    }
+}
+
+fn number(data: &mut Map<String, Value>, name: &str) {
+    let number = data.get(name).and_then(Value::as_str);
+    if let Some(number) = number.and_then(|text| text.parse::<u32>().ok()) {
+        data.insert(name.into(), json!(number));
+    }
+}
