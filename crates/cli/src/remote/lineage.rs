@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Remote;
-use super::runs::{exit, find, follow, line};
+use super::runs::{exit, find, follow, line, tell};
 use crate::commands::runs::{ancestry, bundle, diff, fork, note};
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
@@ -63,7 +63,7 @@ pub(super) async fn fork(
     let snapshot = remote.get(&path).await?;
     match session.form {
         Form::Json => data.json_line(&snapshot)?,
-        Form::Text => super::runs::outputs(&mut data, &snapshot)?,
+        Form::Text => tell(&mut data, remote, &snapshot, 0, None, |_| false)?,
     }
     data.done()?;
     Ok(exit(&snapshot))

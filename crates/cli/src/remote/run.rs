@@ -1,8 +1,5 @@
 //! `runwright run` against a server.
 
-use kernel::definition::Plan;
-use kernel::run::End;
-use kernel::time::Timestamp;
 use serde_json::{Value, json};
 use store::{StoreClock as _, SystemClock};
 
@@ -13,11 +10,8 @@ use crate::data::Data;
 use crate::document::Source;
 use crate::exit::{Exit, Failure};
 use crate::inputs;
-use crate::live::scene::Scene;
-use crate::lookup::short;
 use crate::session::{Form, Session};
-use crate::summary::{self, Told};
-use crate::{style, talk, text};
+use crate::{style, summary, talk, text};
 
 /// Registers the workflow where a file is named, creates a run of it and follows it to its end.
 pub(super) async fn run(
@@ -99,42 +93,24 @@ pub(super) async fn run(
     let snapshot = remote.get(&format!("/v1/runs/{id}")).await?;
     match session.form {
         Form::Json => data.json_line(&snapshot)?,
-        Form::Text => tell(&mut data, remote, &plan, &watched, &snapshot)?,
+        Form::Text => {
+            let root = watched.root();
+            let given_up = root.given_up.as_ref();
+            let dead_letter = given_up.map(|(node, n)| summary::dead_letter(node.as_str(), *n));
+            let is_process = |node: &str| summary::is_process(&plan, node);
+            let takeovers = root.takeovers;
+            runs::tell(
+                &mut data,
+                remote,
+                &snapshot,
+                takeovers,
+                dead_letter,
+                is_process,
+            )?;
+        }
     }
     data.done()?;
     Ok(runs::exit(&snapshot))
-}
-
-/// Tells people how a run ended.
-fn tell(
-    data: &mut Data,
-    remote: &Remote,
-    plan: &Plan,
-    watched: &Watched,
-    snapshot: &Value,
-) -> Result<(), Failure> {
-    let Some(end) = runs::end(snapshot) else {
-        return Ok(());
-    };
-    let time = |name: &str| Timestamp::parse(snapshot[name].as_str().unwrap_or_default());
-    let took_ms = time("endedAt").zip(time("startedAt"));
-    let root = watched.root();
-    let given_up = root.given_up.as_ref();
-    summary::say_end(&Told {
-        id: watched.id(0),
-        workflow: plan.workflow.as_str(),
-        end: &end,
-        took_ms: took_ms.map_or(0, |(ended, began)| ended.ms_since(began)),
-        counts: runs::counts(snapshot, root.takeovers),
-        dead_letter: given_up
-            .map(|(node, attempts)| summary::dead_letter(node.as_str(), *attempts)),
-        place: remote.place(),
-    });
-    if let End::Completed { outputs } = &end {
-        let run = format!("{}{}", short(watched.id(0)), remote.place());
-        summary::print_outputs_of(data, &run, outputs, |node| summary::is_process(plan, node))?;
-    }
-    Ok(())
 }
 
 async fn register(remote: &Remote, source: &Source) -> Result<Value, Failure> {

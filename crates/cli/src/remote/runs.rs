@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use kernel::ids::StreamId;
 use kernel::problem::quoted;
 use kernel::run::{End, NodeError};
+use kernel::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::Remote;
@@ -12,6 +14,7 @@ use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
 use crate::lookup::{RunName, SHORTEST, is_part, short};
 use crate::session::{Form, Session};
+use crate::summary::Told;
 use crate::{style, summary, talk, text};
 
 /// Pages looked through for a run that is named by a part of its id.
@@ -157,7 +160,9 @@ pub(super) async fn show(
         ("status", status),
         (
             "",
-            dead_letter(&snapshot).map(style::bad).unwrap_or_default(),
+            attempts_of_failure(&snapshot)
+                .map(style::bad)
+                .unwrap_or_default(),
         ),
         ("began", word("startedAt")),
         ("ended", word("endedAt")),
@@ -201,13 +206,48 @@ pub(super) async fn show(
     Ok(Exit::Done)
 }
 
-/// That the run was set aside for a person after the last of several attempts, if it was.
-fn dead_letter(snapshot: &Value) -> Option<String> {
+/// How many attempts the node had that a run failed for, where it had several. Whether the run was
+/// set aside for it, only its events say.
+fn attempts_of_failure(snapshot: &Value) -> Option<String> {
     let node = snapshot["failedNodeId"].as_str()?;
-    let state = &snapshot["nodeStates"][node];
-    let attempts = u32::try_from(state["attempts"].as_u64()?).ok()?;
-    let is_given_up = state["status"] == "failed" && attempts > 1;
-    is_given_up.then(|| summary::dead_letter(node, attempts))
+    let attempts = snapshot["nodeStates"][node]["attempts"].as_u64()?;
+    (attempts > 1).then(|| {
+        let attempts = text::count(attempts as usize, "attempt");
+        format!("failed after {attempts} of {}", text::one_line(node, 60))
+    })
+}
+
+/// Tells people how a run ended, by its snapshot and what else is known: how often another engine
+/// went on with it, and that it was set aside for a person.
+pub(super) fn tell(
+    data: &mut Data,
+    remote: &Remote,
+    snapshot: &Value,
+    takeovers: u32,
+    dead_letter: Option<String>,
+    is_process: impl Fn(&str) -> bool,
+) -> Result<(), Failure> {
+    let Some(end) = end(snapshot) else {
+        return Ok(());
+    };
+    let text = |name: &str| snapshot[name].as_str().unwrap_or_default();
+    let id: StreamId = text("runId").into();
+    let time = |name: &str| Timestamp::parse(text(name));
+    let took_ms = time("endedAt").zip(time("startedAt"));
+    summary::say_end(&Told {
+        id: &id,
+        workflow: text("workflowId"),
+        end: &end,
+        took_ms: took_ms.map_or(0, |(ended, began)| ended.ms_since(began)),
+        counts: counts(snapshot, takeovers),
+        dead_letter: dead_letter.or_else(|| attempts_of_failure(snapshot)),
+        place: remote.place(),
+    });
+    if let End::Completed { outputs } = &end {
+        let run = format!("{}{}", short(&id), remote.place());
+        summary::print_outputs_of(data, &run, outputs, is_process)?;
+    }
+    Ok(())
 }
 
 /// Prints the events of a run.
@@ -276,7 +316,7 @@ pub(super) async fn cancel(args: cancel::Args, remote: &Remote) -> Result<Exit, 
 }
 
 /// Hands on the events of a run as they come, until it has ended.
-async fn follow(
+pub(super) async fn follow(
     remote: &Remote,
     run: &str,
     mut after: Option<u64>,
@@ -324,7 +364,7 @@ fn print(data: &mut Data, form: Form, docs: &[&Value]) -> Result<(), Failure> {
 }
 
 /// An event on a line, as a store's. Of a type this program does not know, its name.
-fn line(doc: &Value) -> String {
+pub(super) fn line(doc: &Value) -> String {
     match faces::openwop::v1::read(doc) {
         Some(event) => events::line_of(event.seq, &faces::transcript::line(&event)),
         None => {
@@ -344,7 +384,7 @@ fn line(doc: &Value) -> String {
 }
 
 /// How a run ended, by its snapshot; `None` while it goes on.
-pub(super) fn end(snapshot: &Value) -> Option<End> {
+fn end(snapshot: &Value) -> Option<End> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     match snapshot["status"].as_str()? {
         "completed" => Some(End::Completed {
@@ -365,7 +405,7 @@ pub(super) fn end(snapshot: &Value) -> Option<End> {
 }
 
 /// How many nodes of a run stand where, by its snapshot.
-pub(super) fn counts(snapshot: &Value, takeovers: u32) -> String {
+fn counts(snapshot: &Value, takeovers: u32) -> String {
     let nodes = snapshot["nodeStates"].as_object().into_iter().flatten();
     let statuses: Vec<&str> = nodes
         .filter_map(|(_, node)| node["status"].as_str())

@@ -72,7 +72,7 @@ fn a_run_of_a_server_is_told_as_one_of_a_store() {
     assert_eq!(events.stdout, here.stdout.replace("  by cli\n", "\n"));
     call(&lab, &serving, "", &["runs", "show", run])
         .with(0)
-        .prints("dead-lettered after 2 attempts of fails")
+        .prints("failed after 2 attempts of fails")
         .prints("[process_failed]");
     serving.stop();
 }
