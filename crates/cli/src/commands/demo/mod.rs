@@ -211,6 +211,12 @@ fn say_next(took: Duration) {
                                               a server of your own",
         text::duration(took)
     ));
+    if let Ok(program) = std::env::current_exe() {
+        talk::say(format!(
+            "Where `runwright` is not found, type {} instead.",
+            program.display()
+        ));
+    }
 }
 
 fn say_kept(folder: &Path) {
