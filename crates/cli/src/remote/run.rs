@@ -78,17 +78,22 @@ pub(super) async fn run(
     .await;
     live.end();
     let place = remote.place();
-    let goes_on = format!(
-        "the run goes on at the server: `runwright runs tail {id}{place}` watches it, \
+    let commands = format!(
+        "`runwright runs tail {id}{place}` watches it, \
          `runwright runs cancel {id}{place}` stops it"
     );
     match ended {
         Ok(Exit::Interrupted) => {
-            talk::say(format!("{} {goes_on}", style::warn("interrupted:")));
+            talk::say(format!(
+                "{} the run goes on at the server: {commands}",
+                style::warn("interrupted:")
+            ));
             return Ok(Exit::Interrupted);
         }
         Ok(_) => {}
-        Err(failure) => return Err(failure.hint(goes_on)),
+        Err(failure) => {
+            return Err(failure.hint(format!("the run goes on when the server does: {commands}")));
+        }
     }
     let snapshot = remote.get(&format!("/v1/runs/{id}")).await?;
     match session.form {

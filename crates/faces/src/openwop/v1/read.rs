@@ -130,11 +130,12 @@ fn unstamp(data: &mut Map<String, Value>) {
     let Some(Value::Object(entry)) = data.get_mut("value") else {
         return;
     };
-    if entry.len() == 2 && entry.contains_key("_ts") {
-        if let Some(value) = entry.remove("value") {
-            data.insert("value".into(), value);
-            data.insert("stamped".into(), json!(true));
-        }
+    if entry.len() == 2
+        && entry.contains_key("_ts")
+        && let Some(value) = entry.remove("value")
+    {
+        data.insert("value".into(), value);
+        data.insert("stamped".into(), json!(true));
     }
 }
 
