@@ -2,11 +2,11 @@
 //!
 //! A stream of its own. A save appends the events that are new, so that a hundred saves take
 //! little more room than the last one alone; each of them can be read again. Beside it stand the
-//! events of a run that the save implies ([`view`]), until that run has ended.
+//! events of a run that the save implies (`view.rs`), until that run has ended.
 //!
 //! Two clients may save without knowing of each other. The last one counts, and what it replaced
 //! is kept as a branch. What was decided here (a gate, a cancellation) and a client does not know
-//! yet is put back onto its save: see [`decide`].
+//! yet is put back onto its save: see `decide`.
 
 mod body;
 mod decide;

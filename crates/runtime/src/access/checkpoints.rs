@@ -13,7 +13,7 @@ use super::trail;
 use crate::engine::Engine;
 use crate::keyring::Keyring;
 
-/// Entries between two checkpoints at most, as is advertised. [`SOON`] keeps well below it.
+/// Entries between two checkpoints at most, as is advertised. `SOON` keeps well below it.
 pub const INTERVAL_ENTRIES: u64 = 1_000;
 /// Seconds an entry waits for a checkpoint at most, while an engine runs.
 pub const INTERVAL: Duration = Duration::from_secs(300);
