@@ -1,6 +1,6 @@
 //! HTTP over the command API.
 //!
-//! A tour: [`listen`] takes connections and gives them to the router of [`mod@app`]; each request
+//! A tour: [`listen`] takes connections and gives them to the router of `app`; each request
 //! passes `pipeline` (identity of the request, credentials, scope, time, panics), one handler
 //! in [`routes`], and, where it is refused, [`problem`], the one table from a refusal to a status
 //! and an envelope. Nothing is decided here: what a run may do is the kernel's affair, who may

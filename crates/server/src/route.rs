@@ -1,6 +1,6 @@
 //! The table of routes: method, address, who may call it, what it does, and what documents it.
 //!
-//! A route that changes something is made with [`Route::new`] and `.keyed()`: then a request with
+//! A route that changes something is made with `Route::new` and `.keyed()`: then a request with
 //! an `Idempotency-Key` has one effect, and its answer is given again. Nothing else is to be done
 //! for it; the handler sees the request as if it had no key. It is to be a `POST`, `PUT` or
 //! `DELETE` whose effect may safely begin again after a crash in the middle of it: commands that
