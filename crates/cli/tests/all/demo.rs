@@ -92,14 +92,11 @@ fn kept_it_can_be_looked_at() {
     let trail = ["audit", "list", "--data", data, "--json"];
     let trail = lab.call(&trail).with(0).json_lines();
     assert_eq!(trail[0]["action"], "key.created");
-    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
-    let examples = fs::read_dir(examples).unwrap().flatten();
-    let workflows = examples.filter(|file| file.path().extension() == Some("json".as_ref()));
-    assert_eq!(
-        trail.len(),
-        1 + workflows.count(),
-        "the key and the examples"
-    );
+    // Between them stand the engine's checkpoints, as many as there was time for.
+    let done = trail
+        .iter()
+        .filter(|entry| entry["outcome"]["as"] == "done");
+    assert_eq!(done.count(), 6, "the key and five workflows");
     alive(&lab).into_iter().for_each(wait_until_gone);
     assert!(Path::new(data).join("store.db").exists());
 }
