@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use async_trait::async_trait;
 use kernel::digest::{Digest, Hasher};
 use kernel::ids::{AttemptId, AttemptKey, TenantId};
+use kernel::limits::MAX_CHUNK_BYTES;
 use kernel::run::budget::Amounts;
 use kernel::run::event::OutputChannel;
 use kernel::run::{Artifact, Command, NodeError, Rejection, Report};
@@ -77,7 +78,22 @@ impl OutputSink for Output {
         is_last: bool,
         meta: Option<Value>,
     ) -> Result<(), HoldLost> {
-        let text = self.redact(channel, &text, is_last);
+        let mut text = self.redact(channel, &text, is_last);
+        // What was held back of the chunk before comes on top of this one, and what stands for a
+        // secret may be longer than it: a chunk beyond the bound would be refused.
+        while text.len() > MAX_CHUNK_BYTES {
+            let rest = text.split_off(text.floor_char_boundary(MAX_CHUNK_BYTES));
+            let chunk = std::mem::replace(&mut text, rest);
+            self.send(drive::output(
+                self.attempt.clone(),
+                channel,
+                chunk,
+                false,
+                None,
+            ))
+            .await
+            .map_err(unheard)?;
+        }
         if text.is_empty() && !is_last && meta.is_none() {
             return Ok(());
         }
