@@ -82,7 +82,9 @@ impl OutputSink for Output {
         // What was held back of the chunk before comes on top of this one, and what stands for a
         // secret may be longer than it: a chunk beyond the bound would be refused.
         while text.len() > MAX_CHUNK_BYTES {
-            let rest = text.split_off(text.floor_char_boundary(MAX_CHUNK_BYTES));
+            let is_boundary = |at: &usize| text.is_char_boundary(*at);
+            let at = (0..=MAX_CHUNK_BYTES).rev().find(is_boundary);
+            let rest = text.split_off(at.unwrap_or(MAX_CHUNK_BYTES));
             let chunk = std::mem::replace(&mut text, rest);
             self.send(drive::output(
                 self.attempt.clone(),
