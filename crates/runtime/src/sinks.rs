@@ -258,3 +258,51 @@ impl ArtifactSink for Artifacts {
             .await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kernel::ids::NodeId;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_held_back_comes_in_a_chunk_of_its_own() {
+        let kept_out = KeptOut::default();
+        // So that the end of the first chunk may be the beginning of a secret.
+        kept_out.learn(&Value::from("plantedsecret"));
+        let (mailbox, mut asks) = mpsc::channel(8);
+        let attempt = AttemptId {
+            node: NodeId::from("shout"),
+            visit: 0,
+            attempt: 0,
+        };
+        let output = Output::new(mailbox, attempt, kept_out);
+
+        let first = format!("{}pla", "x".repeat(MAX_CHUNK_BYTES - 3));
+        let second = "x".repeat(MAX_CHUNK_BYTES);
+        let whole = format!("{first}{second}");
+        let driver = async {
+            let mut said = String::new();
+            while let Some(Ask::Output { command, reply }) = asks.recv().await {
+                let Command::Output { chunk, is_last, .. } = *command else {
+                    panic!("{command:?}");
+                };
+                assert!(chunk.len() <= MAX_CHUNK_BYTES, "{}", chunk.len());
+                said.push_str(&chunk);
+                reply.send(Ok(())).ok();
+                if is_last {
+                    break;
+                }
+            }
+            said
+        };
+        let attempt = async {
+            let channel = OutputChannel::Stdout;
+            output.chunk(channel, first, false, None).await?;
+            output.chunk(channel, second, true, None).await
+        };
+        let (said, sent) = tokio::join!(driver, attempt);
+        assert_eq!(sent, Ok(()));
+        assert_eq!(said, whole);
+    }
+}

@@ -70,6 +70,14 @@ impl Serving {
     }
 }
 
+impl Drop for Serving {
+    /// A test that does not end its server, or fails before it does, leaves no process behind.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 pub(crate) fn lab() -> Lab {
     let lab = Lab::new();
     fs::create_dir_all(lab.path().join("flows")).unwrap();

@@ -207,11 +207,16 @@ impl Driver {
             return self.decide(Command::Fire { timer }).await;
         }
         let stopping = matches!(self.run().phase(), Some(Phase::Stopping { .. }));
-        if outcome == Outcome::Stopped && !stopping {
-            // Abandoned by a pause, or drained: the log has nothing to say about it.
-            return Ok(());
-        }
         let (id, mut outcome) = (attempt.clone(), outcome);
+        if outcome == Outcome::Stopped && !stopping {
+            if task.stop.is_cancelled() {
+                // Abandoned by a pause, or drained: the log has nothing to say about it.
+                return Ok(());
+            }
+            // Nobody asked for it: the log refused what the attempt had to say. Left in flight it
+            // would be started again, say the same, and be refused again, for ever.
+            outcome = unheard();
+        }
         self.seal_variables(&mut outcome);
         self.kept_out.outcome(&mut outcome);
         self.decide(Command::Finish { attempt, outcome }).await?;
@@ -286,6 +291,14 @@ fn poll_once(attempt: &mut Attempt) -> Option<Outcome> {
         Ok(Poll::Pending) => None,
         Err(_) => Some(panicked()),
     }
+}
+
+fn unheard() -> Outcome {
+    Outcome::failed(NodeError::new(
+        "output_refused",
+        "the log refused what the node reported, so it was stopped; \
+         this is a fault of the node or of the engine, see its log",
+    ))
 }
 
 fn panicked() -> Outcome {

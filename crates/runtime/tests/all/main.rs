@@ -14,6 +14,7 @@ mod models;
 mod peer;
 mod process;
 mod recorder;
+mod refused;
 mod sensitive;
 mod supervisor;
 mod support;
