@@ -1,63 +1,97 @@
-//! A Node.js folder with the LLM Workbench packages, for the test that lets them drive a server.
+//! Node.js folders with the packages that tests let drive the program: a folder for each purpose.
 
 use std::path::PathBuf;
 
 use super::{Need, Session, Skip};
 use crate::project::{Project, find_program, succeed};
 
-/// The client, its MCP tools, and what those run on.
-const PACKAGES: [&str; 3] = [
-    "@llm-workbench/runtime@0.3.3",
-    "@llm-workbench/mcp@0.3.4",
-    "@modelcontextprotocol/sdk@1",
+/// A folder with packages.
+struct Kit {
+    /// What it is called below the scratch folder. Other packages need another name.
+    folder: &'static str,
+    /// What is installed.
+    packages: &'static [&'static str],
+    /// The variable by which tests find the folder.
+    variable: &'static str,
+    /// A test that needs it.
+    test: &'static str,
+}
+
+/// A test that needs more of the package index adds it here.
+const KITS: &[Kit] = &[
+    // The client of the LLM Workbench, its MCP tools, and what those run on.
+    Kit {
+        folder: "llm-workbench-0.3.3",
+        packages: &[
+            "@llm-workbench/runtime@0.3.3",
+            "@llm-workbench/mcp@0.3.4",
+            "@modelcontextprotocol/sdk@1",
+        ],
+        variable: "RUNWRIGHT_NODE_MODULES",
+        test: "the_real_workbench_client_drives_it",
+    },
+    // The client of the runtime contract.
+    Kit {
+        folder: "oh-my-codex-0.21.6",
+        packages: &["oh-my-codex@0.21.6"],
+        variable: "RUNWRIGHT_OMX_MODULES",
+        test: "the_published_client_drives_it",
+    },
 ];
-/// The variable by which the test finds the folder.
-pub(super) const VARIABLE: &str = "RUNWRIGHT_NODE_MODULES";
-/// The test that needs it.
-const TEST: &str = "the_real_workbench_client_drives_it";
 
-/// The folder, where it was made ready.
-pub(super) fn folder(project: &Project) -> Option<PathBuf> {
-    let folder = place(project).ok()?;
-    folder.join("ready").is_file().then_some(folder)
+/// The folders that were made ready, by variable.
+pub(super) fn folders(project: &Project) -> Vec<(&'static str, PathBuf)> {
+    let ready = KITS.iter();
+    let ready = ready.filter_map(|kit| Some((kit.variable, kit.ready(project)?)));
+    ready.collect()
 }
 
-fn place(project: &Project) -> Result<PathBuf, String> {
-    Ok(project.scratch()?.join("llm-workbench-0.3.3"))
-}
-
-/// Makes it ready. Without Node.js or without the package index the test names a skip, unless
+/// Makes them ready. Without Node.js or without the package index the test names a skip, unless
 /// nothing may be skipped.
 pub(super) fn prepare(session: &mut Session<'_>) -> Result<(), String> {
-    if folder(session.project).is_some() {
-        return Ok(());
-    }
-    match (make(session.project), session.need) {
-        (Ok(()), _) => Ok(()),
-        (Err(reason), Need::Present) => {
-            session.skips.push(Skip {
-                name: TEST.to_owned(),
-                reason,
-            });
-            Ok(())
+    for kit in KITS {
+        if kit.ready(session.project).is_some() {
+            continue;
         }
-        (Err(reason), Need::All) => Err(reason),
+        match (kit.make(session.project), session.need) {
+            (Ok(()), _) => {}
+            (Err(reason), Need::Present) => session.skips.push(Skip {
+                name: kit.test.to_owned(),
+                reason,
+            }),
+            (Err(reason), Need::All) => return Err(reason),
+        }
     }
+    Ok(())
 }
 
-fn make(project: &Project) -> Result<(), String> {
-    find_program("node").ok_or("there is no node; install Node.js 20 or later")?;
-    let npm = find_program("npm").ok_or("there is no npm; install it beside Node.js")?;
-    let folder = place(project)?;
-    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-    let package = "{\"private\":true,\"type\":\"module\"}\n";
-    std::fs::write(folder.join("package.json"), package).map_err(|error| error.to_string())?;
-    let mut install = project.program(npm);
-    install
-        .args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"])
-        .arg(&folder)
-        .args(PACKAGES);
-    succeed(&mut install)
-        .map_err(|error| format!("{} cannot be installed: {error}", PACKAGES.join(" ")))?;
-    std::fs::write(folder.join("ready"), "").map_err(|error| error.to_string())
+impl Kit {
+    fn place(&self, project: &Project) -> Result<PathBuf, String> {
+        Ok(project.scratch()?.join(self.folder))
+    }
+
+    /// The folder, where it was made ready.
+    fn ready(&self, project: &Project) -> Option<PathBuf> {
+        let folder = self.place(project).ok()?;
+        folder.join("ready").is_file().then_some(folder)
+    }
+
+    fn make(&self, project: &Project) -> Result<(), String> {
+        find_program("node").ok_or("there is no node; install Node.js 20 or later")?;
+        let npm = find_program("npm").ok_or("there is no npm; install it beside Node.js")?;
+        let folder = self.place(project)?;
+        std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+        let package = "{\"private\":true,\"type\":\"module\"}\n";
+        std::fs::write(folder.join("package.json"), package).map_err(|error| error.to_string())?;
+        let mut install = project.program(npm);
+        // Nothing of a package runs before a test runs it.
+        install
+            .args(["install", "--silent", "--no-audit", "--no-fund"])
+            .args(["--ignore-scripts", "--prefix"])
+            .arg(&folder)
+            .args(self.packages);
+        let named = self.packages.join(" ");
+        succeed(&mut install).map_err(|error| format!("{named} cannot be installed: {error}"))?;
+        std::fs::write(folder.join("ready"), "").map_err(|error| error.to_string())
+    }
 }

@@ -100,9 +100,7 @@ fn run(
     let mut command = session.project.cargo(arguments);
     command.env("RUNWRIGHT_SKIPS", &ledger);
     command.envs(python::interpreters(session.project));
-    if let Some(folder) = node::folder(session.project) {
-        command.env(node::VARIABLE, folder);
-    }
+    command.envs(node::folders(session.project));
     if session.need == Need::All {
         command.env("RUNWRIGHT_REQUIRE_ALL", "1");
     }

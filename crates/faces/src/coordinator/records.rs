@@ -103,8 +103,8 @@ impl Records {
                     .or_insert(self.mail.len());
                 self.mail.extend(MailRecord::created(&event.body, at));
             }
-            CoordinatorEvent::MailNotified { message_id }
-            | CoordinatorEvent::MailDelivered { message_id } => {
+            CoordinatorEvent::MailNotified { message_id, .. }
+            | CoordinatorEvent::MailDelivered { message_id, .. } => {
                 if let Some(record) = self.mail_mut(message_id) {
                     record.advance(&event.body, at);
                 }
@@ -183,6 +183,7 @@ impl MailRecord {
             from_worker,
             to_worker,
             body,
+            said_at,
             ..
         } = event
         else {
@@ -193,7 +194,7 @@ impl MailRecord {
             from_worker: from_worker.clone(),
             to_worker: to_worker.clone(),
             body: body.clone().unwrap_or_default(),
-            created_at: at.to_string(),
+            created_at: said_or(said_at.as_deref(), at),
             notified_at: None,
             delivered_at: None,
         })
@@ -202,9 +203,18 @@ impl MailRecord {
     /// What an event about the message makes of its record.
     pub fn advance(&mut self, event: &CoordinatorEvent, at: Timestamp) {
         match event {
-            CoordinatorEvent::MailNotified { .. } => self.notified_at = Some(at.to_string()),
-            CoordinatorEvent::MailDelivered { .. } => self.delivered_at = Some(at.to_string()),
+            CoordinatorEvent::MailNotified { said_at, .. } => {
+                self.notified_at = Some(said_or(said_at.as_deref(), at));
+            }
+            CoordinatorEvent::MailDelivered { said_at, .. } => {
+                self.delivered_at = Some(said_or(said_at.as_deref(), at));
+            }
             _ => {}
         }
     }
+}
+
+/// The time that another program's files said, or else the event's own.
+fn said_or(said_at: Option<&str>, at: Timestamp) -> String {
+    said_at.map_or_else(|| at.to_string(), ToOwned::to_owned)
 }

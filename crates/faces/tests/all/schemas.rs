@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::samples;
 
 /// The folder of outside data: not part of the project, for checking only.
-fn shared() -> Option<PathBuf> {
+pub(crate) fn shared() -> Option<PathBuf> {
     let folder = match std::env::var_os("RUNWRIGHT_SHARED") {
         Some(folder) => PathBuf::from(folder),
         None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),

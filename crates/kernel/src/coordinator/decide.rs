@@ -205,16 +205,23 @@ impl Draft {
                     to_worker,
                     body: Some(body),
                     shadowed,
+                    said_at: None,
                 }
             }
             C::MarkMailNotified { message_id } => {
                 self.unread(&message_id)?;
-                E::MailNotified { message_id }
+                E::MailNotified {
+                    message_id,
+                    said_at: None,
+                }
             }
             C::MarkMailDelivered { message_id } => {
                 self.unread(&message_id)?;
                 self.remember_mail(&message_id, Remembered::Ended);
-                E::MailDelivered { message_id }
+                E::MailDelivered {
+                    message_id,
+                    said_at: None,
+                }
             }
             C::RequestReplay { cursor } => E::ReplayRequested { cursor },
             C::MarkReplayed { event_id } => {

@@ -26,7 +26,7 @@ pub struct Event {
 #[serde(tag = "type", content = "data")]
 pub enum CoordinatorEvent {
     /// What follows was taken over from files that another program wrote, whose events carry no
-    /// times: these have the time of the taking over.
+    /// times: these have the time of the taking over. Only mailboxes say theirs.
     #[serde(rename = "imported")]
     Imported {
         /// How many events.
@@ -106,18 +106,27 @@ pub enum CoordinatorEvent {
         /// There was a message of this id before; what is said of the id is said of that one.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         shadowed: bool,
+        /// When, as the files say that it was taken over from.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        said_at: Option<String>,
     },
     /// The mailbox's owner was told of a message.
     #[serde(rename = "mailbox.notified", rename_all = "camelCase")]
     MailNotified {
         /// The message.
         message_id: String,
+        /// When, as the files say that it was taken over from.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        said_at: Option<String>,
     },
     /// A message was read.
     #[serde(rename = "mailbox.delivered", rename_all = "camelCase")]
     MailDelivered {
         /// The message.
         message_id: String,
+        /// When, as the files say that it was taken over from.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        said_at: Option<String>,
     },
     /// Events behind a cursor are to be applied again; without a cursor, none are.
     #[serde(rename = "replay.requested")]
@@ -204,6 +213,18 @@ pub struct Lease {
 }
 
 impl CoordinatorEvent {
+    /// The same, as something that happened when another program's files say. Only mailboxes
+    /// keep that.
+    pub(super) fn dated(mut self, at: Option<String>) -> Self {
+        if let Self::MailCreated { said_at, .. }
+        | Self::MailNotified { said_at, .. }
+        | Self::MailDelivered { said_at, .. } = &mut self
+        {
+            *said_at = at;
+        }
+        self
+    }
+
     /// Whether whoever follows the coordinator has something to apply.
     pub fn is_replayable(&self) -> bool {
         !matches!(

@@ -36,10 +36,24 @@ pub struct ImportedMail {
     pub to_worker: String,
     /// What it says.
     pub body: String,
-    /// The mailbox's owner was told.
-    pub is_notified: bool,
-    /// It was read.
-    pub is_delivered: bool,
+    /// When it was put there, where that is known.
+    pub created: Option<String>,
+    /// Whether the mailbox's owner was told, and when.
+    pub notified: Reached,
+    /// Whether it was read, and when.
+    pub delivered: Reached,
+}
+
+/// Whether another program's message came so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Reached {
+    /// It did not.
+    #[default]
+    No,
+    /// It did, nobody knows when.
+    Sometime,
+    /// It did, at the time that the files say.
+    At(String),
 }
 
 impl Coordinator {
@@ -56,10 +70,11 @@ impl Coordinator {
             self.next_seq, 0,
             "only a log that has not begun takes over another"
         );
-        let mut commands = import.commands;
-        commands.extend(import.mail.iter().flat_map(ImportedMail::commands));
+        let commands = import.commands.into_iter().map(|command| (command, None));
+        let mail = import.mail.iter().flat_map(ImportedMail::commands);
+        let commands: Vec<(CoordinatorCommand, Option<String>)> = commands.chain(mail).collect();
         let mut reserved = import.used;
-        for command in &commands {
+        for (command, _) in &commands {
             if let CoordinatorCommand::QueueDispatch { request_id, .. } = command {
                 reserved.remove(request_id);
             }
@@ -77,13 +92,13 @@ impl Coordinator {
         });
         let mut batches = Vec::new();
         let mut messages = BTreeSet::new();
-        for command in &commands {
+        for (command, said_at) in commands {
             if draft.records.len() >= BATCH {
                 let recall = std::mem::take(&mut draft.recall);
                 let next = Draft::new(draft.coordinator.clone(), recall, LeaseRule::Contract, now);
                 batches.push(std::mem::replace(&mut draft, next).seal());
             }
-            draft.take_over(command, &mut messages)?;
+            draft.take_over(&command, said_at, &mut messages)?;
         }
         batches.push(draft.seal());
         Ok(batches)
@@ -96,6 +111,7 @@ impl Draft {
     fn take_over(
         &mut self,
         command: &CoordinatorCommand,
+        said_at: Option<String>,
         messages: &mut BTreeSet<String>,
     ) -> Result<(), Rejection> {
         self.recall.mail = command.mail().and_then(|message| {
@@ -108,7 +124,7 @@ impl Draft {
         });
         let seq = self.coordinator.next_seq;
         let event = self.event(command)?;
-        self.emit(event);
+        self.emit(event.dated(said_at));
         messages.extend(command.mail().map(ToOwned::to_owned));
         let status = match command {
             CoordinatorCommand::MarkDelivered { .. } => DispatchStatus::Delivered,
@@ -123,22 +139,39 @@ impl Draft {
     }
 }
 
+impl Reached {
+    /// Reached at this time, if there is one.
+    pub fn at(time: Option<String>) -> Self {
+        time.map_or(Self::No, Self::At)
+    }
+
+    fn said(&self) -> Option<Option<String>> {
+        match self {
+            Self::No => None,
+            Self::Sometime => Some(None),
+            Self::At(time) => Some(Some(time.clone())),
+        }
+    }
+}
+
 impl ImportedMail {
-    fn commands(&self) -> Vec<CoordinatorCommand> {
-        let message_id = self.message_id.clone();
-        let mut commands = vec![CoordinatorCommand::CreateMail {
-            message_id: message_id.clone(),
+    /// What was done to it, and when.
+    fn commands(&self) -> Vec<(CoordinatorCommand, Option<String>)> {
+        let message_id = || self.message_id.clone();
+        let create = CoordinatorCommand::CreateMail {
+            message_id: message_id(),
             from_worker: self.from_worker.clone(),
             to_worker: self.to_worker.clone(),
             body: self.body.clone(),
-        }];
-        if self.is_notified {
-            commands.push(CoordinatorCommand::MarkMailNotified {
-                message_id: message_id.clone(),
-            });
+        };
+        let mut commands = vec![(create, self.created.clone())];
+        if let Some(at) = self.notified.said() {
+            let message_id = message_id();
+            commands.push((CoordinatorCommand::MarkMailNotified { message_id }, at));
         }
-        if self.is_delivered {
-            commands.push(CoordinatorCommand::MarkMailDelivered { message_id });
+        if let Some(at) = self.delivered.said() {
+            let message_id = message_id();
+            commands.push((CoordinatorCommand::MarkMailDelivered { message_id }, at));
         }
         commands
     }

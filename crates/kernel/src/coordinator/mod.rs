@@ -30,7 +30,7 @@ pub use contract::{Blocker, Contract, LEASE_EXPIRED, LeaseRule, Standing};
 pub use decide::{Decision, Remembered, memory_of_mail, memory_of_request};
 pub use dispatch::{Backlog, DispatchStatus};
 pub use event::{CoordinatorEvent, Event, Lease};
-pub use import::{Import, ImportedMail};
+pub use import::{Import, ImportedMail, Reached};
 
 /// A coordinator.
 #[derive(Clone, Debug)]
@@ -279,10 +279,10 @@ impl State {
                     self.mail.insert(message_id.clone(), MailStatus::Unread);
                 }
             }
-            CoordinatorEvent::MailNotified { message_id } => {
+            CoordinatorEvent::MailNotified { message_id, .. } => {
                 self.mail.insert(message_id.clone(), MailStatus::Notified);
             }
-            CoordinatorEvent::MailDelivered { message_id } => {
+            CoordinatorEvent::MailDelivered { message_id, .. } => {
                 self.mail.remove(message_id);
             }
             CoordinatorEvent::ReplayRequested { cursor } => {

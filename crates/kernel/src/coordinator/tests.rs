@@ -549,16 +549,18 @@ fn an_import_goes_on_where_the_files_of_another_program_end() {
                 from_worker: "a".into(),
                 to_worker: "b".into(),
                 body: "hello".into(),
-                is_notified: true,
-                is_delivered: true,
+                created: Some("on Monday".into()),
+                notified: Reached::Sometime,
+                delivered: Reached::at(Some("on Tuesday".into())),
             },
             ImportedMail {
                 message_id: "n".into(),
                 from_worker: "a".into(),
                 to_worker: "b".into(),
                 body: "hello".into(),
-                is_notified: false,
-                is_delivered: false,
+                created: None,
+                notified: Reached::No,
+                delivered: Reached::at(None),
             },
         ],
         used: ["open", "done", "gone"].map(RequestId::new).into(),
@@ -572,6 +574,18 @@ fn an_import_goes_on_where_the_files_of_another_program_end() {
     for batch in batches {
         world.append(batch);
     }
+    let log = world.batches.iter().flat_map(|batch| batch.records());
+    let said: Vec<String> = log
+        .filter_map(|record| {
+            let event: serde_json::Value = serde_json::from_slice(&record.content).unwrap();
+            let at = event["data"]["saidAt"].as_str()?;
+            Some(format!("{} {at}", event["type"].as_str().unwrap()))
+        })
+        .collect();
+    assert_eq!(
+        said,
+        ["mailbox.created on Monday", "mailbox.delivered on Tuesday"]
+    );
     let backlog = world.standing(5).backlog;
     assert_eq!((backlog.pending, backlog.delivered), (1, 1));
     for id in ["open", "done", "gone"] {

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use faces::coordinator::EventJson;
-use kernel::coordinator::{Coordinator, Import, ImportedMail};
+use kernel::coordinator::{Coordinator, Import, ImportedMail, Reached};
 use kernel::ids::RequestId;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -53,6 +53,8 @@ struct Mail {
     #[serde(default)]
     body: String,
     #[serde(default)]
+    created_at: Option<String>,
+    #[serde(default)]
     notified_at: Option<String>,
     #[serde(default)]
     delivered_at: Option<String>,
@@ -63,6 +65,11 @@ pub(super) fn is_state(dir: &Path) -> bool {
     [EVENTS, SNAPSHOT, MAILBOX]
         .iter()
         .any(|name| dir.join(name).exists())
+}
+
+/// Why a directory cannot be changed, as the published program says it.
+pub(super) fn unloadable(Refused(why): Refused) -> Refused {
+    Refused(format!("failed to load authoritative runtime state: {why}"))
 }
 
 /// Takes over what the published program left in the directory, once: a store that knows its
@@ -135,8 +142,9 @@ fn mail(dir: &Path, events: &[EventJson]) -> Vec<ImportedMail> {
             from_worker: mail.from_worker,
             to_worker: mail.to_worker,
             body: mail.body,
-            is_notified: mail.notified_at.is_some(),
-            is_delivered: mail.delivered_at.is_some(),
+            created: mail.created_at,
+            notified: Reached::at(mail.notified_at),
+            delivered: Reached::at(mail.delivered_at),
         });
         return imported.collect();
     }
@@ -156,17 +164,18 @@ fn mail(dir: &Path, events: &[EventJson]) -> Vec<ImportedMail> {
                 from_worker: from_worker.clone(),
                 to_worker: to_worker.clone(),
                 body: body.clone().unwrap_or_default(),
-                is_notified: false,
-                is_delivered: false,
+                created: None,
+                notified: Reached::No,
+                delivered: Reached::No,
             }),
             EventJson::MailboxNotified { message_id } => {
                 if let Some(place) = told(&mut messages, message_id) {
-                    messages[place].is_notified = true;
+                    messages[place].notified = Reached::Sometime;
                 }
             }
             EventJson::MailboxDelivered { message_id } => {
                 if let Some(place) = told(&mut messages, message_id) {
-                    messages[place].is_delivered = true;
+                    messages[place].delivered = Reached::Sometime;
                 }
             }
             _ => {}

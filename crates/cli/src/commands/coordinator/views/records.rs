@@ -96,8 +96,8 @@ pub(super) fn follow(dir: &Path, news: &[Event]) -> Result<bool, Failed> {
                 let file = mail.file()?;
                 MailRecord::created(&event.body, event.at).and_then(|record| file.push(&record))
             }
-            CoordinatorEvent::MailNotified { message_id }
-            | CoordinatorEvent::MailDelivered { message_id } => {
+            CoordinatorEvent::MailNotified { message_id, .. }
+            | CoordinatorEvent::MailDelivered { message_id, .. } => {
                 change(mail.file()?, "message_id", message_id, {
                     |record: &mut MailRecord| record.advance(&event.body, event.at)
                 })
