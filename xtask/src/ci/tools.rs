@@ -14,11 +14,18 @@ struct Tool {
 }
 
 /// A test that needs one more program adds it here.
-const TOOLS: &[Tool] = &[Tool {
-    program: "strace",
-    package: "strace",
-    used_for: "the proof that a sync stands between each write and its acknowledgement",
-}];
+const TOOLS: &[Tool] = &[
+    Tool {
+        program: "strace",
+        package: "strace",
+        used_for: "the proof that a sync stands between each write and its acknowledgement",
+    },
+    Tool {
+        program: "tmux",
+        package: "tmux",
+        used_for: "the notifier that types into panes",
+    },
+];
 
 /// Finds the tools; with [`Need::All`] installs what is missing.
 pub(super) fn run(session: &mut Session<'_>) -> Result<(), String> {

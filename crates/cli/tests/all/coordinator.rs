@@ -1,5 +1,10 @@
 //! `runwright runtime`, and the program under its published name.
 
+mod bridge;
+mod live;
+mod served;
+mod status;
+mod tmux;
 mod tools;
 
 use std::fs;
@@ -305,18 +310,19 @@ fn a_directory_of_the_published_program_is_taken_over() {
     lab.write(
         "state/mailbox.json",
         json!({ "records": [{ "message_id": "m", "from_worker": "x", "to_worker": "y",
-            "body": "kept here alone", "created_at": "t", "notified_at": "t",
-            "delivered_at": null }] })
+            "body": "kept here alone", "created_at": "2026-03-19T01:00:00.000Z",
+            "notified_at": "some day", "delivered_at": null }] })
         .to_string(),
     );
     let snapshot = lab.snapshot();
     assert_eq!(snapshot["authority"]["owner"], "o");
     assert_eq!(snapshot["backlog"]["failed"], 1);
     lab.exec(&notify("a")).with(0);
-    assert_eq!(
-        lab.view("mailbox.json")["records"][0]["body"],
-        "kept here alone"
-    );
+    let mail = lab.view("mailbox.json")["records"][0].clone();
+    assert_eq!(mail["body"], "kept here alone");
+    assert_eq!(mail["created_at"], "2026-03-19T01:00:00.000Z");
+    assert_eq!(mail["notified_at"], "some day");
+    assert_eq!(mail["delivered_at"], Value::Null);
     assert_eq!(
         lab.view("dispatch.json")["records"][0]["metadata"],
         json!({ "k": 1 })

@@ -6,6 +6,8 @@
 
 mod command;
 mod event;
+mod outcome;
+mod overview;
 mod published;
 mod records;
 mod schema;
@@ -15,6 +17,8 @@ mod tests;
 
 pub use command::CommandJson;
 pub use event::EventJson;
+pub use outcome::{Attempt, Outcome, Sight};
+pub use overview::{OpenJson, Overview, OverviewJson, WorkerJson};
 pub use published::{class, text};
 pub use records::{DispatchRecord, MailRecord, Records};
 pub use schema::{SCHEMA_VERSION, Schema, schema};

@@ -1,5 +1,7 @@
 //! The door to a coordinator.
 
+mod group;
+
 use kernel::coordinator::{
     Contract, Coordinator, CoordinatorCommand, CoordinatorEvent, LeaseRule, PastDispatch, PastMail,
     Recall, Rejection, Remembered, memory_of_mail, memory_of_request,
@@ -8,6 +10,8 @@ use kernel::ids::{Seq, StreamId, TenantId};
 use store::{Checkpoint, Conflict, Guard, HoldChange, KeyRow, ReadFrom, StoreError};
 
 use super::{Door, TRIES};
+
+pub use group::CoordinatorOrder;
 
 /// How many events are folded again at most before the state is kept beside the log.
 const CHECKPOINT_EVERY: Seq = 64;

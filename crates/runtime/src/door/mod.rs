@@ -22,7 +22,7 @@ use crate::definitions::Definitions;
 use crate::hints::Hints;
 use crate::plans::Plans;
 
-pub use coordinator::{CoordinatorError, CoordinatorName, Told};
+pub use coordinator::{CoordinatorError, CoordinatorName, CoordinatorOrder, Told};
 pub use document::DocumentRefused;
 pub(crate) use document::new_document_id;
 pub use fork::{ForkAnswer, ForkFailed, ForkOrder, Forked};

@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 mod access;
+mod coordinator;
 mod core_nodes;
 mod engine;
 mod faults;

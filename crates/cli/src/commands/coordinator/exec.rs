@@ -3,13 +3,15 @@
 use std::io::Read;
 
 use faces::coordinator::{CommandJson, EventJson};
-use kernel::coordinator::{Coordinator, CoordinatorCommand, CoordinatorEvent, Recall};
+use kernel::coordinator::{
+    Contract, Coordinator, CoordinatorCommand, CoordinatorEvent, LeaseRule, Recall,
+};
 use kernel::time::Timestamp;
-use runtime::door::CoordinatorError;
+use runtime::door::{CoordinatorError, Told};
 
 use super::folder::{Folder, NAME, TENANT};
 use super::options::{Options, ViewChoice};
-use super::{Refused, pretty, views};
+use super::{Refused, pretty, serve, views};
 
 /// The longest command that is read from a file or from stdin.
 const MAX_BYTES: u64 = 16 << 20;
@@ -23,6 +25,9 @@ pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refuse
     let event = match &options.state_dir {
         None => alone(&parse(&json)?, options)?,
         Some(dir) => {
+            if let Some(answer) = serve::ask(dir, &json, options) {
+                return answer;
+            }
             let folder = Folder::open(dir, options)?;
             // Read only now: whoever sends nonsense has a state directory all the same.
             let command = parse(&json)?;
@@ -48,7 +53,7 @@ fn read(argument: &str) -> Result<String, Refused> {
     Ok(text)
 }
 
-fn parse(json: &str) -> Result<CoordinatorCommand, Refused> {
+pub(super) fn parse(json: &str) -> Result<CoordinatorCommand, Refused> {
     let command = CommandJson::parse(json).map_err(|error| format!("invalid JSON: {error}"))?;
     Ok(command.into())
 }
@@ -68,17 +73,42 @@ fn durable(
     command: &CoordinatorCommand,
     options: &Options,
 ) -> Result<CoordinatorEvent, Refused> {
-    let mut told = folder.tell(command, options.rule).map_err(refused)?;
-    if options.compact {
-        let compacted = folder
-            .tell(&CoordinatorCommand::CompactDispatches, options.rule)
-            .map_err(refused)?;
-        told.after = compacted.after;
-    }
+    let compact = match options.compact {
+        true => Compact::After,
+        false => Compact::Not,
+    };
+    let told = tell(folder, options.contract, command, options.rule, compact)?;
     if options.views == ViewChoice::All {
         views::refresh(folder, &told.after, options.rule)?;
     }
     Ok(told.event)
+}
+
+/// Whether settled requests are taken out of what is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compact {
+    /// They are not.
+    Not,
+    /// Once the command is done.
+    After,
+}
+
+/// Tells the runtime a command.
+pub(super) fn tell(
+    folder: &Folder,
+    contract: Contract,
+    command: &CoordinatorCommand,
+    rule: LeaseRule,
+    compact: Compact,
+) -> Result<Told, Refused> {
+    let mut told = folder.tell(contract, command, rule).map_err(refused)?;
+    if compact == Compact::After {
+        let compacted = folder
+            .tell(contract, &CoordinatorCommand::CompactDispatches, rule)
+            .map_err(refused)?;
+        told.after = compacted.after;
+    }
+    Ok(told)
 }
 
 pub(super) fn refused(error: CoordinatorError) -> Refused {

@@ -5,9 +5,9 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kernel::coordinator::{Coordinator, CoordinatorCommand, Event, LeaseRule};
+use kernel::coordinator::{Contract, Coordinator, CoordinatorCommand, Event, LeaseRule};
 use kernel::ids::Seq;
-use runtime::door::{CoordinatorError, CoordinatorName, Door, Told};
+use runtime::door::{CoordinatorError, CoordinatorName, CoordinatorOrder, Door, Told};
 use runtime::hints::Hints;
 use runtime::nodes::Registry;
 use runtime::plans::Plans;
@@ -25,7 +25,7 @@ pub(super) const TENANT: &str = "local";
 pub(super) const NAME: &str = "runtime";
 
 /// Held for the whole of a command that changes something: commands are serial.
-const MUTATION_LOCK: &str = "runtime-mutation.lock";
+pub(super) const MUTATION_LOCK: &str = "runtime-mutation.lock";
 /// Held by whoever reads or writes the files that are read as one.
 pub(super) const ENGINE_LOCK: &str = "engine.lock";
 
@@ -51,9 +51,7 @@ impl Folder {
         let lock = lock(path, MUTATION_LOCK, FlockOperation::LockExclusive).map_err(fail)?;
         let mut folder = Self::with_store(path, Access::Create, options)?;
         folder._mutation = Some(lock);
-        import::take_over(&folder).map_err(|Refused(why)| {
-            Refused(format!("failed to load authoritative runtime state: {why}"))
-        })?;
+        import::take_over(&folder).map_err(import::unloadable)?;
         Ok(folder)
     }
 
@@ -134,13 +132,38 @@ impl Folder {
         self.wait(self.door.coordinator(&self.named))
     }
 
+    /// Lets others change the directory, too, for as long as nothing is changed here.
+    pub(super) fn let_go(&mut self) {
+        self._mutation = None;
+    }
+
+    /// The runtime, with the rules it keeps if this is the first it hears.
+    fn named(&self, contract: Contract) -> CoordinatorName {
+        CoordinatorName {
+            contract,
+            ..self.named.clone()
+        }
+    }
+
     /// Tells it something.
     pub(super) fn tell(
         &self,
+        contract: Contract,
         command: &CoordinatorCommand,
         rule: LeaseRule,
     ) -> Result<Told, CoordinatorError> {
-        self.wait(self.door.tell_coordinator(&self.named, command, rule))
+        let named = self.named(contract);
+        self.wait(self.door.tell_coordinator(&named, command, rule))
+    }
+
+    /// Tells it several things at once.
+    pub(super) fn tell_all(
+        &self,
+        contract: Contract,
+        orders: &[CoordinatorOrder],
+    ) -> Vec<Result<Told, CoordinatorError>> {
+        let named = self.named(contract);
+        self.wait(self.door.tell_coordinator_all(&named, orders))
     }
 
     /// Its events from a place on.

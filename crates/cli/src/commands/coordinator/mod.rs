@@ -14,6 +14,7 @@ mod lease_mutex;
 mod options;
 mod rename;
 mod schema;
+mod serve;
 mod snapshot;
 mod status;
 mod views;
@@ -40,6 +41,7 @@ Commands:
   exec JSON|-|@FILE       Tell the runtime one command and print what came of it
   snapshot [--json]       Print the runtime's state
   status [--json]         Say how the runtime stands, for people
+  serve                   Keep the state directory open and do what exec asks for, until stopped
   init DIR                Make an empty state directory
   schema [--json]         List commands and events
   mux-contract            Print what the tmux adapter offers
@@ -55,6 +57,8 @@ Options:
   --views=all|none        After an exec, bring the JSON files up to date, or leave them [all]
   --contract=published|native
                           With the first exec or init: which rules the runtime keeps [published]
+  --watch                 With status: print it again whenever something has changed
+  --notify=tmux           With serve: type pending requests into the panes they are for
   --enforce-leases        Let leases of the published contract expire
 
 Exits with 0, or 1 if it could not.
@@ -141,6 +145,7 @@ fn dispatch(args: &[OsString]) -> Result<String, Refused> {
         "snapshot" => snapshot::text(rest, &Options::read(rest)?),
         "status" => status::text(rest, &Options::read(rest)?),
         "exec" => exec::text(rest, &Options::read(rest)?),
+        "serve" => serve::run(&Options::read(rest)?),
         "init" => init::text(rest, &Options::read(rest)?),
         "mux-contract" => Ok(schema::MUX_CONTRACT.to_owned()),
         "lease-mutex" => lease_mutex::run(&args[1..]),

@@ -19,6 +19,17 @@ pub(super) struct Options {
     pub contract: Contract,
     /// Whether leases of the published contract expire.
     pub rule: LeaseRule,
+    /// Who puts requests before their targets while the directory is served.
+    pub notify: Option<Notify>,
+    /// Print again whenever something has changed.
+    pub watch: bool,
+}
+
+/// Who puts requests before their targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Notify {
+    /// By typing into panes of tmux.
+    Tmux,
 }
 
 /// Which files are brought up to date.
@@ -41,6 +52,8 @@ impl Options {
             views: ViewChoice::All,
             contract: Contract::Published,
             rule: LeaseRule::Contract,
+            notify: None,
+            watch: false,
         };
         for word in words {
             if let Some(dir) = word.strip_prefix("--state-dir=") {
@@ -54,6 +67,13 @@ impl Options {
                 options.compact = true;
             } else if word == "--enforce-leases" {
                 options.rule = LeaseRule::Enforced;
+            } else if word == "--watch" {
+                options.watch = true;
+            } else if let Some(notifier) = word.strip_prefix("--notify=") {
+                options.notify = match notifier {
+                    "tmux" => Some(Notify::Tmux),
+                    _ => return Err("--notify is tmux".into()),
+                };
             } else if let Some(views) = word.strip_prefix("--views=") {
                 options.views = match views {
                     "all" => ViewChoice::All,

@@ -19,7 +19,7 @@ pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refuse
 }
 
 /// How the runtime of the state directory stands; without one, an empty runtime's.
-pub(super) fn standing(options: &Options) -> Result<Standing, Refused> {
+fn standing(options: &Options) -> Result<Standing, Refused> {
     let Some(dir) = &options.state_dir else {
         let now = Timestamp(jiff::Timestamp::now().as_millisecond());
         let empty = Coordinator::unborn(&TENANT.into(), NAME, options.contract, now);

@@ -1,55 +1,261 @@
-//! `status`: how the runtime stands, for people.
+//! `status`: how the runtime stands, for people; once, or again whenever something has changed.
 
-use kernel::coordinator::Standing;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::time::Duration;
 
+use anstream::{AutoStream, ColorChoice};
+use faces::coordinator::{OpenJson, Overview, OverviewJson, WorkerJson};
+use kernel::coordinator::{Contract, Coordinator, DispatchStatus};
+use kernel::ids::Seq;
+use kernel::time::Timestamp;
+use rustix::fs::FlockOperation;
+
+use super::folder::{ENGINE_LOCK, Folder, lock};
 use super::options::Options;
-use super::{Refused, snapshot};
-use crate::style;
+use super::{Refused, pretty};
+use crate::{style, text};
 
-/// A few lines; with `--json` the snapshot.
+/// How often a log is looked at that is watched.
+const LOOK: Duration = Duration::from_millis(500);
+/// Requests and workers that are listed one by one.
+const LISTED: usize = 10;
+
+/// A few lines; with `--json` the same for programs; with `--watch` until it is ended.
 pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refused> {
-    if words.iter().any(|word| word == "--json") {
-        return snapshot::text(&["--json".to_owned()], options);
-    }
-    if options.state_dir.is_none() {
+    let Some(dir) = &options.state_dir else {
         return Err("status needs --state-dir=DIR".into());
+    };
+    let json = words.iter().any(|word| word == "--json");
+    let mut reader = Reader::open(dir, options)?;
+    if !options.watch {
+        let overview = reader.read()?.1;
+        return Ok(match json {
+            true => pretty(&overview),
+            false => painted(lines(&overview)),
+        });
     }
-    Ok(lines(&snapshot::standing(options)?))
+    let is_terminal = std::io::stdout().is_terminal();
+    let mut shown: Option<Seq> = None;
+    loop {
+        let (seq, overview) = reader.read()?;
+        let is_news = shown != Some(seq);
+        let text = match (json, is_terminal) {
+            (true, _) if is_news => serde_json::to_string(&overview).map(|line| line + "\n"),
+            // Ages grow: a screen is drawn again each time.
+            (false, true) => Ok(format!("\x1b[H\x1b[2J{}", painted(lines(&overview)))),
+            (false, false) if is_news => Ok(painted(lines(&overview)) + "\n"),
+            _ => Ok(String::new()),
+        };
+        let text = text.expect("an overview is always JSON");
+        let mut out = std::io::stdout();
+        if out
+            .write_all(text.as_bytes())
+            .and_then(|()| out.flush())
+            .is_err()
+        {
+            // Whoever reads has seen enough.
+            return Ok(String::new());
+        }
+        shown = Some(seq);
+        std::thread::sleep(LOOK);
+    }
 }
 
-fn lines(standing: &Standing) -> String {
-    let mut lines = vec![match standing.blockers.as_slice() {
-        [] => style::good("ready"),
-        blockers => {
-            let reasons: Vec<String> = blockers.iter().map(ToString::to_string).collect();
-            format!("{}: {}", style::bad("not ready"), reasons.join("; "))
+/// Without colours where they are not wanted.
+fn painted(text: String) -> String {
+    match AutoStream::choice(&std::io::stdout()) {
+        ColorChoice::Never => anstream::adapter::strip_str(&text).to_string(),
+        _ => text,
+    }
+}
+
+/// Foreign text that is shown on a line.
+const WIDTH: usize = 80;
+
+/// A runtime that is read again and again.
+struct Reader {
+    folder: Folder,
+    options: Options,
+    overview: Overview,
+    next: Seq,
+}
+
+impl Reader {
+    fn open(dir: &Path, options: &Options) -> Result<Self, Refused> {
+        let fail = |error: std::io::Error| Refused(format!("io error: {error}"));
+        let _reading = lock(dir, ENGINE_LOCK, FlockOperation::LockShared).map_err(fail)?;
+        let mut folder = Folder::read(dir, options)?;
+        // One that was just taken over may be changed again.
+        folder.let_go();
+        Ok(Self {
+            folder,
+            options: options.clone(),
+            overview: Overview::default(),
+            next: 0,
+        })
+    }
+
+    /// How it stands, and how long its log is.
+    fn read(&mut self) -> Result<(Seq, OverviewJson), Refused> {
+        let fail = |error: store::StoreError| Refused(format!("io error: {error}"));
+        for event in self.folder.events(self.next).map_err(fail)? {
+            self.next = event.seq + 1;
+            self.overview.apply(&event);
         }
+        let coordinator = self.folder.coordinator().map_err(fail)?;
+        let overview = self.at(&coordinator, self.folder.door().store().now());
+        Ok((self.next, overview))
+    }
+
+    fn at(&self, coordinator: &Coordinator, now: Timestamp) -> OverviewJson {
+        let standing = coordinator.standing(now, self.options.rule);
+        self.overview.json(&standing, coordinator.contract(), now)
+    }
+}
+
+fn lines(overview: &OverviewJson) -> String {
+    let snapshot = &overview.snapshot;
+    let mut lines = vec![match snapshot.readiness.ready {
+        true => style::good("ready"),
+        false => format!(
+            "{}: {}",
+            style::bad("not ready"),
+            snapshot.readiness.reasons.join("; ")
+        ),
     }];
-    lines.push(match &standing.lease {
-        None => "authority  nobody".to_owned(),
-        Some(lease) => {
-            let word = if standing.is_stale {
-                "expired"
-            } else {
-                "until"
-            };
-            format!(
-                "authority  {} ({}), {word} {}",
-                lease.owner, lease.lease_id, lease.leased_until
-            )
-        }
-    });
-    let backlog = &standing.backlog;
-    lines.push(format!(
-        "backlog    {} pending, {} notified, {} delivered, {} failed",
-        backlog.pending, backlog.notified, backlog.delivered, backlog.failed
-    ));
-    if let Some(cursor) = &standing.cursor {
+    let contract = match overview.contract {
+        Contract::Native => "native",
+        Contract::Published => "published",
+    };
+    lines.push(format!("contract   {contract}"));
+    lines.push(authority(overview));
+    lines.push(backlog(overview));
+    lines.extend(listed(&overview.open, request));
+    if let Some(cursor) = &snapshot.replay.cursor {
         lines.push(format!(
-            "replay     from {cursor}, {} events to go",
-            standing.pending_events
+            "replay     from {}, {} events to go",
+            plain(cursor),
+            snapshot.replay.pending_events
         ));
     }
+    if snapshot.replay.deferred_leader_notification {
+        lines.push("leader     is to be told later".to_owned());
+    }
+    if overview.unread_mail > 0 {
+        let oldest = age_of(overview, overview.oldest_mail_at.as_deref());
+        lines.push(format!(
+            "mail       {} unread, the oldest for {oldest}",
+            overview.unread_mail
+        ));
+    }
+    let stalled = |worker: &&WorkerJson| worker.state.starts_with("stalled");
+    if !overview.workers.is_empty() {
+        let count = overview.workers.iter().filter(stalled).count();
+        lines.push(format!(
+            "workers    {}, {count} stalled",
+            overview.workers.len()
+        ));
+    }
+    lines.extend(listed(&overview.workers, worker));
     lines.push(String::new());
     lines.join("\n")
+}
+
+fn authority(overview: &OverviewJson) -> String {
+    let authority = &overview.snapshot.authority;
+    let Some(owner) = &authority.owner else {
+        return "authority  nobody".to_owned();
+    };
+    let word = if authority.stale { "expired" } else { "until" };
+    let shown = |text: &Option<String>| plain(text.as_deref().unwrap_or_default());
+    let mut line = format!(
+        "authority  {} ({}), {word} {}",
+        plain(owner),
+        shown(&authority.lease_id),
+        shown(&authority.leased_until),
+    );
+    if overview.phase.is_some() {
+        let phase = shown(&overview.phase);
+        let ago = age_of(overview, overview.last_heartbeat_at.as_deref());
+        line.push_str(&format!("; {phase}, {ago} ago"));
+    }
+    line
+}
+
+fn backlog(overview: &OverviewJson) -> String {
+    let backlog = &overview.snapshot.backlog;
+    let oldest = |status: DispatchStatus| {
+        let mut open = overview.open.iter().filter(|open| open.status == status);
+        open.next()
+            .map(|open| format!(" (the oldest for {})", text::ms(open.age_ms)))
+            .unwrap_or_default()
+    };
+    let last = |at: &Option<String>| match at {
+        Some(at) => format!(" (the last {} ago)", age_of(overview, Some(at))),
+        None => String::new(),
+    };
+    format!(
+        "backlog    {} pending{}, {} notified{}, {} delivered{}, {} failed{}",
+        backlog.pending,
+        oldest(DispatchStatus::Pending),
+        backlog.notified,
+        oldest(DispatchStatus::Notified),
+        backlog.delivered,
+        last(&overview.last_delivered_at),
+        backlog.failed,
+        last(&overview.last_failed_at),
+    )
+}
+
+/// The first of many, a line each, and how many more there are.
+fn listed<T>(all: &[T], line: impl Fn(&T) -> String) -> Vec<String> {
+    let mut lines: Vec<String> = all.iter().take(LISTED).map(line).collect();
+    if all.len() > LISTED {
+        lines.push(format!("           and {} more", all.len() - LISTED));
+    }
+    lines
+}
+
+fn request(open: &OpenJson) -> String {
+    let OpenJson {
+        request_id,
+        target,
+        status,
+        age_ms,
+        ..
+    } = open;
+    let age = text::ms(*age_ms);
+    let (request_id, target) = (plain(request_id), plain(target));
+    format!("           {request_id} for {target}: {status} for {age}")
+}
+
+fn worker(worker: &WorkerJson) -> String {
+    let WorkerJson {
+        worker,
+        task_id,
+        state,
+        age_ms,
+        ..
+    } = worker;
+    let (worker, task_id) = (plain(worker), plain(task_id));
+    let state = match state.starts_with("stalled") {
+        true => style::warn(plain(state)),
+        false => plain(state),
+    };
+    let ago = text::ms(*age_ms);
+    format!("           {worker} with {task_id}: {state}, last heard of {ago} ago")
+}
+
+fn plain(text: &str) -> String {
+    text::one_line(text, WIDTH)
+}
+
+/// How long ago a time was.
+fn age_of(overview: &OverviewJson, at: Option<&str>) -> String {
+    let time = |text: &str| Timestamp::parse(text);
+    match (time(&overview.at), at.and_then(time)) {
+        (Some(now), Some(at)) => text::ms(now.ms_since(at)),
+        _ => "an unknown time".to_owned(),
+    }
 }

@@ -1,0 +1,55 @@
+//! The client's side: `exec` lets the process that serves the directory do it, where there is one.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use super::wire::{Answer, GREETING, Near, Request, SOCKET};
+use crate::commands::coordinator::Refused;
+use crate::commands::coordinator::folder::data;
+use crate::commands::coordinator::options::Options;
+
+/// How long a server may take to greet. One that hangs is gone without.
+const GREETING_WAIT: Duration = Duration::from_secs(1);
+
+/// What is said when nobody knows.
+const NO_ANSWER: &str = "io error: the process that serves this directory ended before it answered; \
+                         look at the snapshot before you try again";
+
+/// What the server made of the command. `None` where nobody serves the directory, or does not
+/// greet: the command was not given away then.
+pub(in crate::commands::coordinator) fn ask(
+    dir: &Path,
+    json: &str,
+    options: &Options,
+) -> Option<Result<String, Refused>> {
+    let mut stream = reach(dir)?;
+    let mut line = serde_json::to_vec(&Request::new(json, options)).ok()?;
+    line.push(b'\n');
+    // The server acts on whole lines only, so what could not be written whole is not acted on.
+    stream.write_all(&line).ok()?;
+    let mut answer = String::new();
+    Some(match stream.read_to_string(&mut answer) {
+        Ok(_) => match serde_json::from_str(&answer) {
+            Ok(Answer::Printed(text)) => Ok(text),
+            Ok(Answer::Refused(text)) => Err(Refused(text)),
+            Err(_) => Err(NO_ANSWER.into()),
+        },
+        Err(_) => Err(NO_ANSWER.into()),
+    })
+}
+
+/// A connection to a server that has greeted. A socket that a killed server left refuses it.
+fn reach(dir: &Path) -> Option<UnixStream> {
+    let near = Near::new(&data(dir)).ok()?;
+    let mut stream = UnixStream::connect(near.path(SOCKET)).ok()?;
+    stream.set_read_timeout(Some(GREETING_WAIT)).ok()?;
+    let mut greeting = [0; GREETING.len()];
+    stream.read_exact(&mut greeting).ok()?;
+    if greeting != GREETING.as_bytes() {
+        return None;
+    }
+    stream.set_read_timeout(None).ok()?;
+    Some(stream)
+}

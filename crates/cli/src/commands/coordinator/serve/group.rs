@@ -1,0 +1,134 @@
+//! The server's one writer: takes whatever waits, tells the runtime all of it, brings the files up
+//! to date once, and answers.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use faces::coordinator::EventJson;
+use kernel::coordinator::{Contract, CoordinatorCommand, LeaseRule};
+use runtime::door::{CoordinatorOrder, Told};
+use rustix::fs::FlockOperation;
+use tokio::sync::{mpsc, oneshot};
+
+use super::wire::{Answer, Request};
+use crate::commands::coordinator::exec::Compact;
+use crate::commands::coordinator::folder::{Folder, MUTATION_LOCK, lock, store_file};
+use crate::commands::coordinator::{Refused, exec, import, pretty, views};
+
+/// What is said when the store is not the one that was opened.
+const TAKEN_AWAY: &str = "io error: the state directory was taken away or replaced";
+
+/// Commands that are done together at most.
+const MAX_GROUP: usize = 128;
+
+/// A command and where its answer goes.
+pub(super) struct Order {
+    pub request: Request,
+    pub reply: oneshot::Sender<Answer>,
+}
+
+/// Works until nobody can ask any more.
+pub(super) fn work(folder: &Folder, mut waiting: mpsc::Receiver<Order>) -> Result<(), Refused> {
+    let store = identity(&folder.path)?;
+    while let Some(first) = waiting.blocking_recv() {
+        let mut orders = vec![first];
+        while orders.len() < MAX_GROUP
+            && let Ok(order) = waiting.try_recv()
+        {
+            orders.push(order);
+        }
+        // What is written to a store that was taken away would be lost.
+        if identity(&folder.path).ok() != Some(store) {
+            answer_all(orders, |_| Answer::Refused(TAKEN_AWAY.to_owned()));
+            return Err(TAKEN_AWAY.into());
+        }
+        let requests: Vec<&Request> = orders.iter().map(|order| &order.request).collect();
+        match answers(folder, &requests) {
+            Ok(answers) => {
+                let mut answers = answers.into_iter();
+                answer_all(orders, |_| answers.next().expect("an answer to each"));
+            }
+            Err(Refused(why)) => answer_all(orders, |_| Answer::Refused(why.clone())),
+        }
+    }
+    Ok(())
+}
+
+fn answer_all(orders: Vec<Order>, mut answer: impl FnMut(&Request) -> Answer) {
+    for Order { request, reply } in orders {
+        // Who does not wait any more finds it in the log.
+        let _ = reply.send(answer(&request));
+    }
+}
+
+/// Which store lies in the directory.
+fn identity(dir: &Path) -> Result<(u64, u64), Refused> {
+    let file = std::fs::metadata(store_file(dir)).map_err(super::failed)?;
+    Ok((file.dev(), file.ino()))
+}
+
+/// What all the commands come to, durable and shown.
+fn answers(folder: &Folder, requests: &[&Request]) -> Result<Vec<Answer>, Refused> {
+    let _serial =
+        lock(&folder.path, MUTATION_LOCK, FlockOperation::LockExclusive).map_err(super::failed)?;
+    import::take_over(folder).map_err(import::unloadable)?;
+    let mut told: Vec<Result<Told, Refused>> = Vec::with_capacity(requests.len());
+    // A command that compacts is two, the second only after the first: it goes by itself.
+    for stretch in requests.chunk_by(|a, b| !a.compact && !b.compact) {
+        match stretch {
+            [alone] if alone.compact => told.push(exec::parse(&alone.json).and_then(|command| {
+                exec::tell(
+                    folder,
+                    alone.contract,
+                    &command,
+                    alone.rule(),
+                    Compact::After,
+                )
+            })),
+            stretch => told.extend(tell_stretch(folder, stretch)),
+        }
+    }
+    let shown = (told.iter().zip(requests).rev())
+        .find(|(told, request)| told.is_ok() && request.refresh)
+        .map_or(Ok(()), |(_, request)| show(folder, &told, request.rule()));
+    let answer = |(told, request): (Result<Told, Refused>, &&Request)| match (told, &shown) {
+        (Err(Refused(why)), _) => Answer::Refused(why),
+        (Ok(_), Err(why)) if request.refresh => Answer::Refused(why.clone()),
+        (Ok(told), _) => Answer::Printed(pretty(&EventJson::published(&told.event))),
+    };
+    Ok(told.into_iter().zip(requests).map(answer).collect())
+}
+
+/// Tells those that read as commands, together.
+fn tell_stretch(folder: &Folder, stretch: &[&Request]) -> Vec<Result<Told, Refused>> {
+    let read: Vec<Result<CoordinatorCommand, Refused>> = (stretch.iter())
+        .map(|request| exec::parse(&request.json))
+        .collect();
+    let orders: Vec<CoordinatorOrder> = (stretch.iter().zip(&read))
+        .filter_map(|(request, command)| {
+            Some(CoordinatorOrder {
+                command: command.as_ref().ok()?.clone(),
+                rule: request.rule(),
+            })
+        })
+        .collect();
+    let contract = stretch
+        .first()
+        .map_or(Contract::Published, |first| first.contract);
+    let mut told = folder.tell_all(contract, &orders).into_iter();
+    let answer = |command: Result<CoordinatorCommand, Refused>| {
+        command.and_then(|_| {
+            told.next()
+                .expect("an answer to each")
+                .map_err(exec::refused)
+        })
+    };
+    read.into_iter().map(answer).collect()
+}
+
+/// Brings the files up to date with the last of what was done.
+fn show(folder: &Folder, told: &[Result<Told, Refused>], rule: LeaseRule) -> Result<(), String> {
+    let last = told.iter().rev().find_map(|told| told.as_ref().ok());
+    let last = last.expect("one that was done is shown");
+    views::refresh(folder, &last.after, rule).map_err(|Refused(why)| why)
+}

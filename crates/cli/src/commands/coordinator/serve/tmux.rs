@@ -1,0 +1,286 @@
+//! The notifier: puts pending requests before their targets, by typing into panes of tmux.
+//!
+//! It asks for nothing but what any client may ask: it reads the log, types, and says what came of
+//! it. A crash between the typing and the saying types again.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use faces::coordinator::{Attempt, CommandJson, DispatchRecord, Outcome, Sight};
+use kernel::coordinator::{Blocker, Contract, CoordinatorEvent};
+use kernel::ids::{RequestId, Seq};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use super::group::Order;
+use super::wire::{Answer, Request};
+use crate::commands::coordinator::folder::Folder;
+use crate::commands::coordinator::options::Options;
+
+/// How often it looks at what waits.
+const TICK: Duration = Duration::from_millis(500);
+/// How often a message is typed whose arrival is not seen.
+const MAX_SENT: u32 = 3;
+/// How long it waits between two presses of enter, and before it looks whether a message arrived.
+const PRESS: Duration = Duration::from_millis(100);
+/// Lines of a pane that are looked through.
+const TAIL: &str = "-80";
+/// Programs that would run a message instead of reading it.
+const SHELLS: [&str; 8] = ["sh", "bash", "zsh", "fish", "dash", "ksh", "tcsh", "nu"];
+/// What a pane shows while its program works on something.
+const AT_WORK: [&str; 2] = ["esc to interrupt", "ctrl+c to interrupt"];
+
+/// Requests that wait, and how often each was typed.
+pub(super) struct Notifier {
+    folder: Folder,
+    options: Options,
+    orders: mpsc::Sender<Order>,
+    next: Seq,
+    waiting: BTreeMap<RequestId, Waiting>,
+    leader_waits: bool,
+}
+
+struct Waiting {
+    record: DispatchRecord,
+    sent: u32,
+}
+
+/// A pane, as tmux lists it.
+struct Pane {
+    id: String,
+    handle: String,
+    is_dead: bool,
+    is_in_mode: bool,
+    program: String,
+}
+
+impl Notifier {
+    /// One that reads by itself and says what came of it to the writer.
+    pub(super) fn new(folder: Folder, options: Options, orders: mpsc::Sender<Order>) -> Self {
+        Self {
+            folder,
+            options,
+            orders,
+            next: 0,
+            waiting: BTreeMap::new(),
+            leader_waits: false,
+        }
+    }
+
+    /// Looks again and again, until the other end is gone.
+    pub(super) fn work(mut self, stop: &Receiver<()>) {
+        while self.look().is_some() {
+            match stop.recv_timeout(TICK) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// One round. `None` when nobody takes what it says any more; a store that cannot be read now
+    /// is read in the next round.
+    fn look(&mut self) -> Option<()> {
+        let Ok(news) = self.folder.events(self.next) else {
+            return Some(());
+        };
+        for event in &news {
+            self.next = event.seq + 1;
+            self.follow(&event.body, event.at);
+        }
+        if self.waiting.is_empty() || !self.may_notify() {
+            return Some(());
+        }
+        let panes = panes();
+        let mut leader_waits = false;
+        let requests: Vec<RequestId> = self.waiting.keys().cloned().collect();
+        for request in requests {
+            let Some(waiting) = self.waiting.get_mut(&request) else {
+                continue;
+            };
+            let outcome = waiting.deliver(&panes).outcome();
+            let request_id = request.to_string();
+            let said = match outcome {
+                Outcome::KeepPending(reason) => {
+                    leader_waits |= reason.starts_with("leader_");
+                    continue;
+                }
+                Outcome::Notified(reason) => CommandJson::MarkNotified {
+                    request_id,
+                    channel: reason.to_owned(),
+                },
+                Outcome::Failed(reason) => CommandJson::MarkFailed {
+                    request_id,
+                    reason: reason.to_owned(),
+                },
+            };
+            // One that is refused was marked by another meanwhile: the log says so next time.
+            self.say(&said)?;
+        }
+        if leader_waits != self.leader_waits {
+            self.leader_waits = leader_waits;
+            self.say(match leader_waits {
+                true => &CommandJson::DeferLeaderNotification,
+                false => &CommandJson::ClearDeferredLeaderNotification,
+            })?;
+        }
+        Some(())
+    }
+
+    fn follow(&mut self, event: &CoordinatorEvent, at: kernel::time::Timestamp) {
+        match event {
+            CoordinatorEvent::DispatchQueued {
+                request_id,
+                target,
+                metadata,
+            } => {
+                let record = DispatchRecord::queued(request_id, target, metadata.as_deref(), at);
+                // What is for another way of delivery is left to it.
+                if said(&record, "transport_preference") != Some("prompt_stdin") {
+                    let waiting = Waiting { record, sent: 0 };
+                    self.waiting.insert(request_id.clone(), waiting);
+                }
+            }
+            CoordinatorEvent::DispatchNotified { request_id, .. }
+            | CoordinatorEvent::DispatchDelivered { request_id }
+            | CoordinatorEvent::DispatchFailed { request_id, .. } => {
+                self.waiting.remove(request_id);
+            }
+            CoordinatorEvent::DispatchRemoved { request_ids, .. } => {
+                for request in request_ids {
+                    self.waiting.remove(request);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether anything may be handed out. The native contract wants an authority.
+    fn may_notify(&self) -> bool {
+        let Ok(coordinator) = self.folder.coordinator() else {
+            return false;
+        };
+        let now = self.folder.door().store().now();
+        let standing = coordinator.standing(now, self.options.rule);
+        let has_none =
+            |blocker: &Blocker| matches!(blocker, Blocker::NoAuthority | Blocker::StaleAuthority);
+        coordinator.contract() == Contract::Published || !standing.blockers.iter().any(has_none)
+    }
+
+    fn say(&self, command: &CommandJson) -> Option<Answer> {
+        let json = serde_json::to_string(command).expect("a command is always JSON");
+        let (reply, answer) = oneshot::channel();
+        let request = Request::new(&json, &self.options);
+        self.orders.blocking_send(Order { request, reply }).ok()?;
+        answer.blocking_recv().ok()
+    }
+}
+
+impl Waiting {
+    /// One attempt, check after check.
+    fn deliver(&mut self, panes: &[Pane]) -> Attempt {
+        let target = &self.record.target;
+        let named = said(&self.record, "pane_id").unwrap_or(target);
+        let is_pane = named.starts_with('%') || named.contains(':');
+        if named.is_empty() || !is_pane {
+            return match target.starts_with("leader") {
+                true => Attempt::NoLeader,
+                false => Attempt::NoTarget,
+            };
+        }
+        let is_named = |pane: &&Pane| pane.id == named || pane.handle == named;
+        let Some(pane) = panes.iter().find(is_named) else {
+            return match target.starts_with("leader") {
+                true => Attempt::NoLeader,
+                false => Attempt::Unresolved,
+            };
+        };
+        if pane.is_dead || pane.is_in_mode {
+            return Attempt::NotReady;
+        }
+        if SHELLS.contains(&pane.program.as_str()) {
+            return Attempt::Shell;
+        }
+        let text = self.text();
+        if pane.send(&text).is_none() {
+            return Attempt::NotSent;
+        }
+        self.sent += 1;
+        Attempt::Sent(match pane.shows(&text) {
+            Some(true) => Sight::ConfirmedActive,
+            Some(false) => Sight::Confirmed,
+            None if self.sent < MAX_SENT => Sight::UnconfirmedYet,
+            None => Sight::Unconfirmed,
+        })
+    }
+
+    /// What is typed: one line.
+    fn text(&self) -> String {
+        let text = match said(&self.record, "trigger_message") {
+            Some(text) => text.to_owned(),
+            None => format!("request {}", self.record.request_id),
+        };
+        text.replace(['\r', '\n'], " ")
+    }
+}
+
+/// What tmux lists.
+fn panes() -> Vec<Pane> {
+    let form = "#{pane_id}\t#{session_name}:#{window_index}.#{pane_index}\t#{pane_dead}\t\
+                #{pane_in_mode}\t#{pane_current_command}";
+    // Without a server there is no pane.
+    let listed = tmux(&["list-panes", "-a", "-F", form]).unwrap_or_default();
+    let pane = |line: &str| {
+        let mut fields = line.split('\t');
+        Some(Pane {
+            id: fields.next()?.to_owned(),
+            handle: fields.next()?.to_owned(),
+            is_dead: fields.next()? == "1",
+            is_in_mode: fields.next()? == "1",
+            program: fields.next()?.to_owned(),
+        })
+    };
+    listed.lines().filter_map(pane).collect()
+}
+
+impl Pane {
+    fn send(&self, text: &str) -> Option<()> {
+        tmux(&["send-keys", "-t", &self.id, "-l", "--", text])?;
+        let presses = if self.program == "claude" { 1 } else { 2 };
+        for press in 0..presses {
+            if press > 0 {
+                std::thread::sleep(PRESS);
+            }
+            tmux(&["send-keys", "-t", &self.id, "C-m"])?;
+        }
+        Some(())
+    }
+
+    /// Whether the pane shows the text, and then whether its program works on something. Lines
+    /// are cut at the width of the pane, so blanks do not count.
+    fn shows(&self, text: &str) -> Option<bool> {
+        std::thread::sleep(PRESS);
+        let tail = tmux(&["capture-pane", "-t", &self.id, "-p", "-S", TAIL])?;
+        let without_blanks = |text: &str| -> String { text.split_whitespace().collect() };
+        let is_there = without_blanks(&tail).contains(&without_blanks(text));
+        is_there.then(|| AT_WORK.iter().any(|sign| tail.contains(sign)))
+    }
+}
+
+/// What tmux prints. `None` where it could not.
+fn tmux(args: &[&str]) -> Option<String> {
+    let mut command = Command::new("tmux");
+    command
+        .args(args)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null());
+    let output = command.output().ok()?;
+    let printed = output.status.success().then_some(output.stdout)?;
+    Some(String::from_utf8_lossy(&printed).into_owned())
+}
+
+/// What the sender said about a request, where it is a text.
+fn said<'a>(record: &'a DispatchRecord, field: &str) -> Option<&'a str> {
+    record.metadata.as_ref()?.get(field).and_then(Value::as_str)
+}

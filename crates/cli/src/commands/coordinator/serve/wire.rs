@@ -1,0 +1,97 @@
+//! What `exec` and the process that serves a state directory say to each other, over a Unix
+//! socket: the server greets, one command comes as a line, one answer goes back as a line.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use kernel::coordinator::{Contract, LeaseRule};
+use serde::{Deserialize, Serialize};
+
+use crate::commands::coordinator::options::{Options, ViewChoice};
+
+/// The socket, in our folder of the state directory.
+pub(super) const SOCKET: &str = "serve.sock";
+
+/// What the server says first. Whoever understands another version goes without it.
+pub(super) const GREETING: &str = "runwright-runtime 1\n";
+
+/// The longest line: a command, escaped.
+pub(super) const MAX_LINE: u64 = 64 << 20;
+
+/// The longest path that fits the address of a socket everywhere.
+const MAX_PATH: usize = 100;
+
+/// A command, as `exec` was given it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Request {
+    /// The command's JSON, not read yet.
+    pub json: String,
+    /// Take settled requests out of what is shown.
+    pub compact: bool,
+    /// Bring the files up to date before the answer.
+    pub refresh: bool,
+    /// Let leases of the published contract expire.
+    pub enforce_leases: bool,
+    /// The rules of a runtime that hears this first.
+    pub contract: Contract,
+}
+
+/// What came of it, as `exec` says it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Answer {
+    /// To stdout.
+    Printed(String),
+    /// To stderr; nothing was done.
+    Refused(String),
+}
+
+impl Request {
+    pub(super) fn new(json: &str, options: &Options) -> Self {
+        Self {
+            json: json.to_owned(),
+            compact: options.compact,
+            refresh: options.views == ViewChoice::All,
+            enforce_leases: options.rule == LeaseRule::Enforced,
+            contract: options.contract,
+        }
+    }
+
+    pub(super) fn rule(&self) -> LeaseRule {
+        match self.enforce_leases {
+            true => LeaseRule::Enforced,
+            false => LeaseRule::Contract,
+        }
+    }
+}
+
+/// The folder of a socket, by a path that is short enough for its address.
+pub(super) struct Near {
+    folder: PathBuf,
+    /// Keeps the short path true.
+    _open: Option<File>,
+}
+
+impl Near {
+    /// A long path is put by that of the open folder, where the system has such paths.
+    pub(super) fn new(folder: &Path) -> std::io::Result<Self> {
+        use std::os::fd::AsRawFd;
+
+        if folder.as_os_str().len() + SOCKET.len() < MAX_PATH || !cfg!(target_os = "linux") {
+            return Ok(Self {
+                folder: folder.to_owned(),
+                _open: None,
+            });
+        }
+        let open = File::open(folder)?;
+        Ok(Self {
+            folder: format!("/proc/self/fd/{}", open.as_raw_fd()).into(),
+            _open: Some(open),
+        })
+    }
+
+    /// The path of something in the folder.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+}

@@ -1,0 +1,87 @@
+//! `runwright runtime status`, for people and for programs.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use super::{acquire, deliver, notify, queue};
+use crate::support::Lab;
+
+fn native(lab: &Lab, command: &Value) {
+    let command = command.to_string();
+    lab.runtime(&["exec", &command, "--state-dir=state", "--contract=native"])
+        .with(0);
+}
+
+#[test]
+fn people_are_told_what_waits_and_who_works() {
+    let lab = Lab::new();
+    let status = || lab.runtime(&["status", "--state-dir=state"]).with(0);
+    native(&lab, &queue("one"));
+    status()
+        .prints("not ready: authority lease not acquired\n")
+        .prints("contract   native\nauthority  nobody\n")
+        .prints("backlog    1 pending (the oldest for ")
+        .prints("           one for worker: pending for ");
+    native(&lab, &acquire("lead", "2120-01-01T00:00:00Z"));
+    for id in ["two", "three"] {
+        native(&lab, &queue(id));
+        native(&lab, &notify(id));
+    }
+    native(&lab, &deliver("three"));
+    for command in [
+        json!({ "command": "Heartbeat", "owner": "lead", "phase": "plan" }),
+        json!({ "command": "AssignWorker", "worker": "w1", "task_id": "17" }),
+        json!({ "command": "AssignWorker", "worker": "w2", "task_id": "18" }),
+        json!({ "command": "StallWorker", "worker": "w2", "reason": "silent" }),
+        json!({ "command": "CreateMailboxMessage", "message_id": "m", "from_worker": "x",
+                "to_worker": "y", "body": "hello" }),
+    ] {
+        native(&lab, &command);
+    }
+    status()
+        .prints("ready\n")
+        .prints("authority  lead (l), until 2120-01-01T00:00:00Z; plan, ")
+        .prints("1 pending (the oldest for ")
+        .prints("1 notified (the oldest for ")
+        .prints("1 delivered (the last ")
+        .prints("0 failed\n")
+        .prints("           two for worker: notified for ")
+        .prints("mail       1 unread, the oldest for ")
+        .prints("workers    2, 1 stalled\n")
+        .prints("           w1 with 17: assigned, last heard of ")
+        .prints("           w2 with 18: stalled: silent, last heard of ");
+    let json = lab
+        .runtime(&["status", "--json", "--state-dir=state"])
+        .with(0)
+        .json();
+    assert_eq!(json["snapshot"], lab.snapshot());
+    assert_eq!(json["open"][0]["request_id"], "one");
+    assert_eq!(json["workers"][1]["state"], "stalled: silent");
+    assert_eq!(json["phase"], "plan");
+    lab.runtime(&["status"]).with(1).says("--state-dir=DIR");
+}
+
+#[test]
+fn a_watch_prints_whenever_something_has_changed() {
+    let lab = Lab::new();
+    lab.exec(&queue("one")).with(0);
+    let watch = ["runtime", "status", "--watch", "--state-dir=state"];
+    let mut child = lab.command(&watch).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut wait_for = |text: &str| {
+        let found = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .any(|line| line.contains(text));
+        assert!(found, "{text}");
+    };
+    wait_for("backlog    1 pending");
+    lab.exec(&queue("two")).with(0);
+    wait_for("backlog    2 pending");
+    lab.exec(&notify("two")).with(0);
+    wait_for("two for worker: notified");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

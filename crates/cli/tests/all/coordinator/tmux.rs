@@ -1,0 +1,150 @@
+//! The notifier against a real tmux on a socket of its own.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::served::Served;
+use crate::support::Lab;
+
+/// A tmux server of this test, ended with it.
+struct Tmux<'a>(&'a Lab);
+
+impl Tmux<'_> {
+    fn call(&self, args: &[&str]) -> String {
+        let output = tmux(self.0).args(args).output().unwrap();
+        assert!(output.status.success(), "{args:?} {output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// A pane that runs a program; its id.
+    fn pane(&self, program: &str) -> String {
+        let new = [
+            "new-session",
+            "-d",
+            "-x",
+            "60",
+            "-y",
+            "20",
+            "-P",
+            "-F",
+            "#{pane_id}",
+        ];
+        self.call(&[&new[..], &[program]].concat())
+    }
+}
+
+impl Drop for Tmux<'_> {
+    fn drop(&mut self) {
+        // It ends by itself with its last pane.
+        let _ = tmux(self.0).arg("kill-server").output();
+    }
+}
+
+/// tmux, with the lab's folder for its socket.
+fn tmux(lab: &Lab) -> Command {
+    let mut command = Command::new("tmux");
+    command
+        .env_remove("TMUX")
+        .env("TMUX_TMPDIR", lab.path())
+        .env("TERM", "xterm")
+        .current_dir(lab.path());
+    command
+}
+
+fn request(id: &str, target: &str, metadata: &Value) -> Value {
+    json!({ "command": "QueueDispatch", "request_id": id, "target": target, "metadata": metadata })
+}
+
+/// Waits until a request is as it should be, by a reader that prints whenever something changes.
+fn wait_until(lab: &Lab, is_so: impl Fn(&Value) -> bool) {
+    let args = [
+        "runtime",
+        "status",
+        "--json",
+        "--watch",
+        "--state-dir=state",
+    ];
+    let mut watch = lab.command(&args);
+    let mut watch = watch.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let found = lines
+        .map_while(Result::ok)
+        .any(|line| is_so(&serde_json::from_str(&line).unwrap()));
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    assert!(found, "the watch has ended");
+}
+
+#[test]
+fn requests_are_typed_into_their_panes() {
+    if Command::new("tmux").arg("-V").output().is_err() {
+        return testkit::skip(
+            "requests_are_typed_into_their_panes",
+            "tmux is not installed",
+        );
+    }
+    let lab = Lab::new();
+    let tmux_server = Tmux(&lab);
+    // A program that reads lines and keeps them, and a shell that would run them.
+    let reader = tmux_server.pane("exec cat > heard");
+    let shell = tmux_server.pane("exec sh");
+    let copying = tmux_server.pane("exec cat");
+    tmux_server.call(&["copy-mode", "-t", &copying]);
+
+    let mut serve = lab.command(&["runtime", "serve", "--state-dir=state", "--notify=tmux"]);
+    serve.env("TMUX_TMPDIR", lab.path());
+    let served = Served::started(serve);
+    let told = json!({ "pane_id": reader, "trigger_message": "read your\ninbox; it's \"new\"" });
+    let own = lab.path().join("heard");
+    for command in [
+        request("told", "worker-1", &told),
+        request("lost", "worker-2", &json!({ "pane_id": "%4711" })),
+        request("nowhere", "worker-3", &Value::Null),
+        request("busy", "worker-4", &json!({ "pane_id": copying })),
+        request("shell", "worker-5", &json!({ "pane_id": shell })),
+        request("leader", "leader-fixed", &Value::Null),
+        request(
+            "other",
+            "worker-6",
+            &json!({ "transport_preference": "prompt_stdin" }),
+        ),
+    ] {
+        lab.exec(&command).with(0);
+    }
+    wait_until(&lab, |status| {
+        let backlog = &status["snapshot"]["backlog"];
+        backlog["notified"] == 1 && backlog["failed"] == 3
+    });
+    served.stop();
+
+    let records = lab.view("dispatch.json")["records"].clone();
+    let ended = |id: &str| {
+        let records = records.as_array().unwrap();
+        let record = records.iter().find(|record| record["request_id"] == id);
+        let record = record.unwrap();
+        format!("{} {}", record["status"], record["reason"]).replace('"', "")
+    };
+    assert_eq!(ended("told"), "notified tmux_send_keys_confirmed");
+    assert_eq!(
+        ended("lost"),
+        "failed target_resolution_failed:unresolved_target"
+    );
+    assert_eq!(ended("nowhere"), "failed missing_tmux_target");
+    assert_eq!(ended("busy"), "failed preflight_failed:pane_not_ready");
+    for waits in ["shell", "leader", "other"] {
+        assert_eq!(ended(waits), "pending null", "{waits}");
+    }
+    wait_for_line(&own, "read your inbox; it's \"new\"");
+}
+
+/// Waits until the program in the pane has read a line.
+fn wait_for_line(path: &Path, line: &str) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !std::fs::read_to_string(path).is_ok_and(|text| text.lines().any(|one| one == line)) {
+        assert!(std::time::Instant::now() < deadline, "{line} was not read");
+        std::thread::yield_now();
+    }
+}

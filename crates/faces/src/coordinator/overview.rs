@@ -1,0 +1,203 @@
+//! How a runtime stands, for people: what waits and for how long, who works on what, who was
+//! heard of when. Folded from the log; the moment is added when it is shown.
+
+use std::collections::BTreeMap;
+
+use kernel::coordinator::{Contract, CoordinatorEvent, DispatchStatus, Event, Standing};
+use kernel::ids::{RequestId, WorkerId};
+use kernel::time::Timestamp;
+use serde::Serialize;
+
+use super::SnapshotJson;
+
+/// What the log says of requests, messages and workers.
+#[derive(Clone, Debug, Default)]
+pub struct Overview {
+    open: BTreeMap<RequestId, Open>,
+    last_delivered: Option<Timestamp>,
+    last_failed: Option<Timestamp>,
+    unread: BTreeMap<String, Timestamp>,
+    workers: BTreeMap<WorkerId, Worker>,
+    pulse: Option<(String, Timestamp)>,
+}
+
+#[derive(Clone, Debug)]
+struct Open {
+    target: String,
+    status: DispatchStatus,
+    since: Timestamp,
+}
+
+#[derive(Clone, Debug)]
+struct Worker {
+    task: String,
+    state: String,
+    at: Timestamp,
+}
+
+/// An overview, as it is printed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OverviewJson {
+    /// The snapshot of the contract.
+    pub snapshot: SnapshotJson,
+    /// Which rules are kept: `native` or `published`.
+    pub contract: Contract,
+    /// When this was so.
+    pub at: String,
+    /// Requests that wait for their notice or their end, the oldest first.
+    pub open: Vec<OpenJson>,
+    /// When the last request was delivered.
+    pub last_delivered_at: Option<String>,
+    /// When the last request failed.
+    pub last_failed_at: Option<String>,
+    /// Messages that were not read.
+    pub unread_mail: usize,
+    /// Since when the oldest of them waits.
+    pub oldest_mail_at: Option<String>,
+    /// Workers, as the log tells of them.
+    pub workers: Vec<WorkerJson>,
+    /// What the authority said last that it does.
+    pub phase: Option<String>,
+    /// When the authority was heard of last. The log keeps the same phase once a minute.
+    pub last_heartbeat_at: Option<String>,
+}
+
+/// A request that is not settled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OpenJson {
+    /// Its id.
+    pub request_id: String,
+    /// Whom it is for.
+    pub target: String,
+    /// Pending or notified.
+    pub status: DispatchStatus,
+    /// Since when.
+    pub since: String,
+    /// For how long, in milliseconds.
+    pub age_ms: u64,
+}
+
+/// A worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WorkerJson {
+    /// Its name.
+    pub worker: String,
+    /// What it was given last.
+    pub task_id: String,
+    /// `assigned`, or `stalled` or `recovered` with the reason.
+    pub state: String,
+    /// When the log told of it last.
+    pub last_seen_at: String,
+    /// How long that is ago, in milliseconds.
+    pub age_ms: u64,
+}
+
+impl Overview {
+    /// Folds an event.
+    pub fn apply(&mut self, event: &Event) {
+        let at = event.at;
+        match &event.body {
+            CoordinatorEvent::DispatchQueued {
+                request_id, target, ..
+            } => {
+                let open = Open {
+                    target: target.clone(),
+                    status: DispatchStatus::Pending,
+                    since: at,
+                };
+                self.open.insert(request_id.clone(), open);
+            }
+            CoordinatorEvent::DispatchNotified { request_id, .. } => {
+                if let Some(open) = self.open.get_mut(request_id) {
+                    open.status = DispatchStatus::Notified;
+                    open.since = at;
+                }
+            }
+            CoordinatorEvent::DispatchDelivered { request_id } => {
+                self.open.remove(request_id);
+                self.last_delivered = Some(at);
+            }
+            CoordinatorEvent::DispatchFailed { request_id, .. } => {
+                self.open.remove(request_id);
+                self.last_failed = Some(at);
+            }
+            CoordinatorEvent::DispatchRemoved { request_ids, .. } => {
+                for request in request_ids {
+                    self.open.remove(request);
+                }
+            }
+            CoordinatorEvent::MailCreated {
+                message_id,
+                shadowed: false,
+                ..
+            } => {
+                self.unread.insert(message_id.clone(), at);
+            }
+            CoordinatorEvent::MailDelivered { message_id, .. } => {
+                self.unread.remove(message_id);
+            }
+            CoordinatorEvent::WorkerAssigned { worker, task_id } => {
+                let assigned = Worker {
+                    task: task_id.clone(),
+                    state: "assigned".to_owned(),
+                    at,
+                };
+                self.workers.insert(worker.clone(), assigned);
+            }
+            CoordinatorEvent::WorkerStalled { worker, reason } => {
+                self.tell(worker, format!("stalled: {reason}"), at);
+            }
+            CoordinatorEvent::WorkerRecovered { worker, recovery } => {
+                self.tell(worker, format!("recovered: {recovery}"), at);
+            }
+            CoordinatorEvent::Heartbeat { phase, .. } => self.pulse = Some((phase.clone(), at)),
+            CoordinatorEvent::BlockedOnUser { reason, .. } => {
+                self.pulse = Some((format!("blocked on user: {reason}"), at));
+            }
+            CoordinatorEvent::BlockedOnSystem { reason, .. } => {
+                self.pulse = Some((format!("blocked on system: {reason}"), at));
+            }
+            _ => {}
+        }
+    }
+
+    fn tell(&mut self, worker: &WorkerId, state: String, at: Timestamp) {
+        if let Some(worker) = self.workers.get_mut(worker) {
+            worker.state = state;
+            worker.at = at;
+        }
+    }
+
+    /// The overview at a moment.
+    pub fn json(&self, standing: &Standing, contract: Contract, now: Timestamp) -> OverviewJson {
+        let mut open: Vec<(&RequestId, &Open)> = self.open.iter().collect();
+        open.sort_by_key(|(_, open)| open.since);
+        let open = open.into_iter().map(|(request, open)| OpenJson {
+            request_id: request.to_string(),
+            target: open.target.clone(),
+            status: open.status,
+            since: open.since.to_string(),
+            age_ms: now.ms_since(open.since),
+        });
+        let workers = self.workers.iter().map(|(name, worker)| WorkerJson {
+            worker: name.to_string(),
+            task_id: worker.task.clone(),
+            state: worker.state.clone(),
+            last_seen_at: worker.at.to_string(),
+            age_ms: now.ms_since(worker.at),
+        });
+        OverviewJson {
+            snapshot: SnapshotJson::from(standing),
+            contract,
+            at: now.to_string(),
+            open: open.collect(),
+            last_delivered_at: self.last_delivered.map(|at| at.to_string()),
+            last_failed_at: self.last_failed.map(|at| at.to_string()),
+            unread_mail: self.unread.len(),
+            oldest_mail_at: self.unread.values().min().map(ToString::to_string),
+            workers: workers.collect(),
+            phase: self.pulse.as_ref().map(|(phase, _)| phase.clone()),
+            last_heartbeat_at: self.pulse.as_ref().map(|(_, at)| at.to_string()),
+        }
+    }
+}
