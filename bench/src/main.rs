@@ -10,6 +10,7 @@
 mod appends;
 mod at_rest;
 mod child;
+mod exec;
 mod host;
 mod http;
 mod machine;
@@ -52,6 +53,7 @@ const BENCHMARKS: &[Benchmark] = &[
     http::BENCHMARK,
     template::BENCHMARK,
     workbench::BENCHMARK,
+    exec::BENCHMARK,
 ];
 
 /// Measures Runwright on this machine.

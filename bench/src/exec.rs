@@ -1,0 +1,215 @@
+//! One command to a runtime as a cold process, on a state directory without history and on one
+//! with 50,000 events: without the published files and with all of them brought up to date. Beside
+//! it the published program, where `RUNWRIGHT_OMX_RUNTIME` names one.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use serde_json::{Value, json};
+
+use crate::series::Series;
+use crate::{Benchmark, Settings, host};
+
+pub(crate) const BENCHMARK: Benchmark = Benchmark {
+    name: "exec",
+    about: "a command to a runtime by a cold process, with and without 50,000 events of history",
+    run,
+};
+
+/// Events of a long history.
+const LONG: usize = 50_000;
+/// Cycles of a repetition, each with two processes that are measured.
+const CYCLES: u32 = 3;
+
+/// Who keeps the runtime.
+#[derive(Clone, Debug)]
+enum Keeper {
+    /// This product's program, and which files it brings up to date.
+    Ours(PathBuf, &'static str),
+    /// The program that the contract was published with.
+    Published(PathBuf),
+}
+
+/// A state directory and what was measured of commands to it.
+struct Case {
+    name: String,
+    keeper: Keeper,
+    dir: tempfile::TempDir,
+    queued: Taken,
+    delivered: Taken,
+}
+
+/// Processor time and time on the clock, in milliseconds.
+#[derive(Default)]
+struct Taken {
+    cpu: Vec<f64>,
+    wall: Vec<f64>,
+}
+
+fn run(settings: &Settings) -> io::Result<Vec<Series>> {
+    let ours = ours()?;
+    let mut keepers = vec![
+        ("none", Keeper::Ours(ours.clone(), "none")),
+        ("all", Keeper::Ours(ours, "all")),
+    ];
+    if let Some(published) = std::env::var_os("RUNWRIGHT_OMX_RUNTIME") {
+        keepers.push(("published", Keeper::Published(published.into())));
+    }
+    let mut cases = Vec::new();
+    for (name, keeper) in keepers {
+        for events in [0, settings.count(LONG)] {
+            let case = Case {
+                name: format!("exec/{name}/{events}"),
+                keeper: keeper.clone(),
+                dir: tempfile::tempdir_in(&settings.dir)?,
+                queued: Taken::default(),
+                delivered: Taken::default(),
+            };
+            history(case.dir.path(), events)?;
+            // What comes first takes the history over and makes the files.
+            case.exec(&json!({ "command": "CaptureSnapshot" }))?;
+            cases.push(case);
+        }
+    }
+    // Turn by turn, so that all meet the same machine.
+    for cycle in 0..settings.repeat * CYCLES {
+        for case in &mut cases {
+            case.cycle(cycle)?;
+        }
+    }
+    Ok(cases.into_iter().flat_map(Case::series).collect())
+}
+
+/// The program, built beside this one.
+fn ours() -> io::Result<PathBuf> {
+    let beside = std::env::current_exe()?.with_file_name("runwright");
+    match beside.is_file() {
+        true => Ok(beside),
+        false => Err(host::failed(
+            "there is no program to measure; call `cargo xtask bench exec`, which builds it",
+        )),
+    }
+}
+
+/// Writes what the published program leaves behind after so many events: of twenty, twelve are
+/// of requests, seven of messages, one asks for a snapshot.
+fn history(dir: &Path, events: usize) -> io::Result<()> {
+    if events == 0 {
+        return Ok(());
+    }
+    let mut log: Vec<Value> = Vec::with_capacity(events);
+    let mut ids = Vec::new();
+    let (mut request, mut message) = (0, 0);
+    while log.len() < events {
+        for _ in 0..4 {
+            let id = format!("request-{request:06}");
+            log.extend([
+                json!({ "event": "DispatchQueued", "request_id": id, "target": "worker-2",
+                    "metadata": { "kind": "inbox", "team_name": "blue", "worker_index": 2,
+                        "trigger_message": "read your inbox" } }),
+                json!({ "event": "DispatchNotified", "request_id": id, "channel": "tmux" }),
+                json!({ "event": "DispatchDelivered", "request_id": id }),
+            ]);
+            ids.push(id);
+            request += 1;
+        }
+        for told in [true, true, false] {
+            let id = format!("message-{message:06}");
+            log.push(json!({ "event": "MailboxMessageCreated", "message_id": id,
+                    "from_worker": "lead", "to_worker": "worker-2", "body": "how far are you?" }));
+            if told {
+                log.push(json!({ "event": "MailboxNotified", "message_id": id }));
+                log.push(json!({ "event": "MailboxDelivered", "message_id": id }));
+            }
+            message += 1;
+        }
+        log.push(json!({ "event": "SnapshotCaptured" }));
+    }
+    let ledger = json!({ "schema_version": 2, "ledger_epoch": 1, "request_ids": ids });
+    fs::write(dir.join("events.json"), serde_json::to_vec_pretty(&log)?)?;
+    let mut file = fs::File::create(dir.join("dispatch-seen.json"))?;
+    file.write_all(&serde_json::to_vec_pretty(&ledger)?)?;
+    // What was written before is not the business of whoever is measured.
+    file.sync_all()
+}
+
+impl Case {
+    /// A request from its queue to its delivery; the notice between is not measured.
+    fn cycle(&mut self, cycle: u32) -> io::Result<()> {
+        let id = format!("fresh-{cycle}");
+        let queue = json!({ "command": "QueueDispatch", "request_id": id, "target": "worker-1" });
+        let notify = json!({ "command": "MarkNotified", "request_id": id, "channel": "tmux" });
+        let deliver = json!({ "command": "MarkDelivered", "request_id": id });
+        let queued = self.exec(&queue)?;
+        self.queued.add(queued);
+        self.exec(&notify)?;
+        let delivered = self.exec(&deliver)?;
+        self.delivered.add(delivered);
+        Ok(())
+    }
+
+    fn exec(&self, command: &Value) -> io::Result<(Duration, Duration)> {
+        let state = format!("--state-dir={}", self.dir.path().display());
+        let mut process = match &self.keeper {
+            Keeper::Ours(program, views) => {
+                let mut process = Command::new(program);
+                process.args(["runtime", "exec", &command.to_string(), &state]);
+                process.arg(format!("--views={views}"));
+                process
+            }
+            Keeper::Published(program) => {
+                let mut process = Command::new(program);
+                process.args(["exec", &command.to_string(), &state]);
+                process
+            }
+        };
+        process.stdout(Stdio::null());
+        let (before, begun) = (spent()?, Instant::now());
+        let ended = process.status()?;
+        let wall = begun.elapsed();
+        match ended.success() {
+            true => Ok((spent()?.saturating_sub(before), wall)),
+            false => Err(host::failed(format!("{} refused a command", self.name))),
+        }
+    }
+
+    fn series(self) -> impl Iterator<Item = Series> {
+        let Self {
+            name,
+            queued,
+            delivered,
+            ..
+        } = self;
+        let series = move |what: &str, unit, samples| Series {
+            name: format!("{name}/{what}"),
+            unit,
+            samples,
+        };
+        [
+            series("queue", "ms CPU", queued.cpu),
+            series("queue", "ms", queued.wall),
+            series("deliver", "ms CPU", delivered.cpu),
+            series("deliver", "ms", delivered.wall),
+        ]
+        .into_iter()
+    }
+}
+
+impl Taken {
+    fn add(&mut self, (cpu, wall): (Duration, Duration)) {
+        self.cpu.push(cpu.as_secs_f64() * 1_000.0);
+        self.wall.push(wall.as_secs_f64() * 1_000.0);
+    }
+}
+
+/// Processor time of all processes that this one has waited for.
+fn spent() -> io::Result<Duration> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    Ok(Duration::from_micros(micros.unsigned_abs()))
+}
