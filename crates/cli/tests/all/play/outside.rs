@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{chain, checkpoint, node, statuses};
+use crate::serving::{self, Serving};
 use crate::support::Lab;
 
 const BACKGROUND: &str = r#"
@@ -102,4 +103,56 @@ fn a_checkpoint_may_be_answered_through_another_face() {
         .json();
     assert_eq!(shown["status"], "completed");
     assert_eq!(lab.state(), shown);
+}
+
+/// At the moment a session has begun it is a run of a server on its store; a checkpoint is
+/// approved there, the server goes on with the session, and its files follow.
+#[test]
+fn a_session_is_seen_approved_and_gone_on_with_over_http() {
+    let lab = Lab::with_template(&chain(&[
+        node("before", "echo x > before", ""),
+        checkpoint("cp", false),
+        node("after", "echo x > after", ""),
+    ]));
+    let serving = Serving::at(&lab, ".runwright", &["--dev"]);
+    lab.call(&["play", "sample"]).with(3);
+    let id = lab.session();
+    let over_http = |args: &[&str]| serving::call(&lab, &serving, "", args).with(0);
+    let seen = over_http(&["runs", "show", &id, "--json"]).json();
+    assert_eq!(seen["status"], "waiting-approval");
+    assert_eq!(seen["currentNodeId"], "cp");
+    assert_eq!(lab.state()["status"], "paused");
+
+    over_http(&["runs", "resolve", &id, "cp", "--action", "accept"]);
+    let mut watching = lab.engine(&["play", "--status", &id, "--watch"]);
+    let (code, last) = watching.end();
+    assert_eq!((code, &last.unwrap()["status"]), (0, &json!("completed")));
+    assert_eq!(lab.read("after"), "x\n");
+    let seen = over_http(&["runs", "show", &id, "--json"]).json();
+    assert_eq!(seen["status"], "completed");
+    // The folder is the server's doing as well: nobody plays.
+    assert_eq!(
+        statuses(&lab.state()),
+        ["completed", "completed", "completed"]
+    );
+    serving.stop();
+}
+
+#[test]
+fn a_session_is_watched_from_another_terminal_until_it_ends() {
+    let lab = Lab::with_template(&chain(&[
+        node("a", "cat gate", ""),
+        node("b", "echo x > ran", ""),
+    ]));
+    lab.pipe("gate");
+    let mut playing = lab.engine(&["play", "sample"]);
+    playing.wait_for(|line| line["node"] == "a" && line["event"] == "started");
+    let mut watching = lab.engine(&["play", "--status", "--watch"]);
+    let first = watching.next().unwrap();
+    assert_eq!(first["status"], "running");
+    assert_eq!(first["current_node"], "a");
+    lab.write("gate", "open");
+    let (code, last) = watching.end();
+    assert_eq!((code, &last.unwrap()["status"]), (0, &json!("completed")));
+    assert_eq!(playing.end().0, 0);
 }
