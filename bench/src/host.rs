@@ -88,8 +88,10 @@ pub(crate) fn new_run(prepared: &Prepared) -> (StreamId, NewRun) {
             metadata: Map::new(),
             configurable: Map::new(),
             start: Start::Now,
+            request_id: None,
         },
         policy: Policy::default(),
+        trace: None,
         id: Some(id.clone()),
         keys: Vec::new(),
     };

@@ -3,6 +3,8 @@
 //! Besides these, colour follows the conventions `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and
 //! `TERM=dumb`, which the terminal library reads by itself.
 
+use kernel::trace::TraceContext;
+
 /// The folder of the store and of attempts, as `--data`.
 pub(crate) const DATA: &str = "RUNWRIGHT_DATA";
 
@@ -48,6 +50,18 @@ pub(crate) const OTLP_HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 /// What this service is called there, as `--otlp-service`.
 pub(crate) const OTLP_SERVICE: &str = "OTEL_SERVICE_NAME";
 
+/// The span a run goes on in that is begun here. Processes of runs find it set.
+const TRACEPARENT: &str = "TRACEPARENT";
+
+/// What goes with [`TRACEPARENT`], opaque.
+const TRACESTATE: &str = "TRACESTATE";
+
+/// The span this program runs in, as far as its environment says.
+pub(crate) fn trace() -> Option<TraceContext> {
+    let state = std::env::var(TRACESTATE).ok();
+    TraceContext::parse(&std::env::var(TRACEPARENT).ok()?, state.as_deref())
+}
+
 /// What the engine reports of itself on stderr: a filter such as `info` or `runtime=debug`.
 pub(crate) const LOG: &str = "RUNWRIGHT_LOG";
 
@@ -71,6 +85,8 @@ Environment:
   RUNWRIGHT_AUTH        how `serve` checks JWTs, as --auth
   OTEL_EXPORTER_OTLP_ENDPOINT, _PROTOCOL, _HEADERS, OTEL_SERVICE_NAME
                         where `serve` sends traces and metrics, as --otlp-…
+  TRACEPARENT, TRACESTATE
+                        the trace that `run` and `play` go on in
   RUNWRIGHT_LOG         what the engine reports of itself, such as info or runtime=debug
   NO_COLOR              no colours, as --color never
 

@@ -80,7 +80,7 @@ pub(crate) fn listen_to_engine() {
 /// Lets a server report of itself, one JSON object a line.
 pub(crate) fn listen_to_server() {
     let reports = tracing_subscriber::fmt().with_env_filter(filter("info"));
-    let reports = reports.json().flatten_event(true).with_current_span(false);
+    let reports = reports.json().flatten_event(true).with_span_list(false);
     let _ = reports.with_writer(Lines).try_init();
     std::panic::set_hook(Box::new(report_panic));
 }

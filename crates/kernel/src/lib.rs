@@ -33,6 +33,7 @@ pub mod run;
 pub mod sealed;
 pub mod stream;
 pub mod time;
+pub mod trace;
 
 /// The version of this engine, as events and snapshots show it. A run persisted by a newer
 /// engine is not driven by an older one.

@@ -9,6 +9,7 @@ use crate::digest::Digest;
 use crate::ids::{NodeId, Seq, StreamId, TenantId, WorkflowId};
 use crate::json;
 use crate::time::Timestamp;
+use crate::trace::TraceContext;
 
 /// The version of the event format this build writes. Older ones are lifted when read.
 pub const FORMAT_VERSION: u32 = 1;
@@ -212,6 +213,9 @@ pub struct StreamHeader {
     /// Who started a child run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
+    /// The span that a run goes on in: its creator's, or that of the node which started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceContext>,
     /// How it is driven.
     #[serde(default)]
     pub policy: Policy,

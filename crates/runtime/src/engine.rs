@@ -12,11 +12,13 @@ use kernel::problem::{ProblemCode, Problems, pointer};
 use kernel::run::{Command, Create, Envelope, Event, Rejection, Run};
 use kernel::sealed::has_sealed;
 use kernel::stream::{FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
+use kernel::trace::TraceContext;
 use parking_lot::Mutex;
 use store::{Hold, HoldChange, Store, StoreError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 
 use crate::door::{Done, Door, DoorError, ForkFailed, ForkOrder, Forked};
 use crate::drive::{Ask, Driver};
@@ -26,6 +28,7 @@ use crate::nodes::{Ports, Registry};
 use crate::plans::{Plans, Prepared};
 use crate::redact::Redactor;
 use crate::seal::Seal;
+use crate::telemetry::hand_on;
 use crate::upkeep::Upkeep;
 
 /// How an engine behaves.
@@ -85,6 +88,8 @@ pub struct NewRun {
     pub create: Create,
     /// How it is driven.
     pub policy: Policy,
+    /// The span it goes on in, where its creator said so.
+    pub trace: Option<TraceContext>,
     /// Its id, where the caller must know it beforehand; else a new one is made.
     pub id: Option<StreamId>,
     /// Unique keys to claim with it.
@@ -232,6 +237,7 @@ impl Engine {
             definition: Some(new.prepared.definition),
             origin: None,
             parent: None,
+            trace: new.trace.map(hand_on),
             policy: new.policy,
             genesis: Digest([0; 32]),
             predecessor: None,
@@ -413,7 +419,8 @@ impl Engine {
     ) {
         let (mailbox, asks) = mpsc::channel(64);
         let lost = CancellationToken::new();
-        let stream = run.header.stream.clone();
+        let header = run.header.clone();
+        let stream = header.stream.clone();
         let driven = Driven {
             mailbox: mailbox.clone(),
             hold: hold.clone(),
@@ -423,7 +430,8 @@ impl Engine {
         let mut driver = Driver::new(self.clone(), run, hold, lost, mailbox, asks);
         driver.remember(started_by_us);
         let engine = self.clone();
-        self.inner.tasks.spawn(async move {
+        let span = crate::telemetry::of_run(&header);
+        let drive = async move {
             let settled = driver.drive().await;
             engine.inner.driven.lock().remove(&stream);
             engine.inner.let_go.notify_one();
@@ -433,7 +441,8 @@ impl Engine {
                 drop(slot);
                 engine.inner.door.hints().queue();
             }
-        });
+        };
+        self.inner.tasks.spawn(drive.instrument(span));
     }
 
     /// How many runs this engine drives now.

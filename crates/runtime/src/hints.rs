@@ -138,7 +138,6 @@ impl Hints {
     /// Events of a run, so many bytes together, are durable.
     pub(crate) fn appended(&self, run: &Run, events: &[Event], bytes: usize) {
         self.feed();
-        self.inner.meters.observe(run, events);
         let watched = self
             .inner
             .watched

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kernel::audit::AuditMessage;
-use kernel::ids::StreamId;
+use kernel::audit::{AuditMessage, Entry};
+use kernel::ids::{StreamId, TenantId};
 use kernel::run::event::ChildStatus;
 use kernel::run::{Command, NodeError, Rejection, RunMessage};
 use serde::Deserialize;
@@ -92,9 +92,26 @@ async fn deliver_some(engine: &Engine) -> Result<usize, StoreError> {
     let store = engine.inner.door.store();
     let waiting = store.outbox(BATCH).await?;
     let mut delivered = Vec::with_capacity(waiting.len());
+    let mut entries: BTreeMap<TenantId, Vec<Entry>> = BTreeMap::new();
     for message in &waiting {
-        deliver_one(engine, message).await?;
+        match serde_json::from_slice(&message.command) {
+            Ok(Post::Audit(AuditMessage { audit })) => {
+                entries
+                    .entry(message.tenant.clone())
+                    .or_default()
+                    .push(audit);
+            }
+            Ok(Post::Run(run)) => deliver_one(engine, message, *run).await?,
+            Err(error) => {
+                tracing::error!(id = %message.id, %error, "a message of another format was dropped");
+            }
+        }
         delivered.push(message.place);
+    }
+    // What is done often, such as creating runs, costs a trail one append for many.
+    for (tenant, entries) in entries {
+        let uncovered = trail::record_all(&**store, &tenant, entries).await?;
+        engine.door().hints().audit(uncovered >= checkpoints::SOON);
     }
     if !delivered.is_empty() {
         store.delivered(&delivered).await?;
@@ -104,20 +121,12 @@ async fn deliver_some(engine: &Engine) -> Result<usize, StoreError> {
 
 /// Delivers one message. An error means that it must be tried again; a message its target
 /// refuses for good is delivered all the same.
-async fn deliver_one(engine: &Engine, message: &Outgoing) -> Result<(), StoreError> {
-    let RunMessage { header, envelope } = match serde_json::from_slice(&message.command) {
-        Ok(Post::Run(message)) => *message,
-        Ok(Post::Audit(AuditMessage { audit })) => {
-            let store = engine.inner.door.store();
-            let uncovered = trail::record(&**store, &message.tenant, audit).await?;
-            engine.door().hints().audit(uncovered >= checkpoints::SOON);
-            return Ok(());
-        }
-        Err(error) => {
-            tracing::error!(id = %message.id, %error, "a message of another format was dropped");
-            return Ok(());
-        }
-    };
+async fn deliver_one(
+    engine: &Engine,
+    message: &Outgoing,
+    run: RunMessage,
+) -> Result<(), StoreError> {
+    let RunMessage { header, envelope } = run;
     let result = match (header, &envelope.command) {
         (Some(header), Command::Create(_)) => {
             engine.adopt(&header.stream);

@@ -17,6 +17,8 @@ use crate::problem::Problem;
 
 /// Seconds after which a refused creation may be tried again.
 const RETRY_AFTER: u64 = 1;
+/// The least that retention may be to be claimed, as the protocol has it.
+const LEAST_KEPT: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// Buckets above which those that are full again are forgotten.
 const MANY: usize = 4_096;
 
@@ -98,14 +100,30 @@ pub(crate) fn check(app: &App, action: Action) -> Result<(), Problem> {
     }
 }
 
-/// What the capabilities document says of it.
+/// What the capabilities document says of it, and of the other parts of the production profile
+/// that whoever runs the server has settled.
 pub(crate) fn advertised(limits: &Limits) -> Option<Value> {
-    let cap = limits.in_flight?;
-    Some(json!({
-        // One part of the production profile is not the profile.
+    let backpressure = limits.in_flight.map(
+        |cap| json!({ "supported": true, "inflightCap": cap, "retryAfterSeconds": RETRY_AFTER }),
+    );
+    let kept = limits.retain_finished.filter(|kept| *kept >= LEAST_KEPT);
+    let retention = kept.map(|kept| {
+        json!({
+            "supported": true, "minWindowSeconds": kept.as_secs(), "testForceExpire": false,
+        })
+    });
+    if backpressure.is_none() && retention.is_none() {
+        return None;
+    }
+    let mut production = json!({
+        // The profile also asks for a published run of the protocol's own suite.
         "supported": false,
-        "backpressure": {
-            "supported": true, "inflightCap": cap, "retryAfterSeconds": RETRY_AFTER,
-        },
-    }))
+        "debugBundle": { "supported": true, "truncationMetadata": true },
+    });
+    for (name, part) in [("backpressure", backpressure), ("retention", retention)] {
+        if let Some(part) = part {
+            production[name] = part;
+        }
+    }
+    Some(production)
 }

@@ -56,6 +56,7 @@ impl App {
             models: api.engine().models(),
             key: api.audit_key(),
             test_provider: api.has_test_provider(),
+            exports: api.engine().door().hints().meters().is_exported(),
         };
         Self(Arc::new(Inner {
             discovery: discovery::document(&limits, &gate, configured)

@@ -6,6 +6,7 @@ use runtime::access::checkpoints;
 use runtime::access::signing::PublicKey;
 use runtime::models::{Mode, Provider, Providers};
 use runtime::nodes::TEST_PROVIDER;
+use runtime::telemetry;
 use runtime::webhooks::OVERLAP_MS;
 use serde_json::{Map, Value, json};
 
@@ -29,6 +30,8 @@ pub(crate) struct Configured<'a> {
     pub(crate) key: Option<PublicKey>,
     /// Whether runs may ask the test provider.
     pub(crate) test_provider: bool,
+    /// Whether traces and metrics are sent to a collector.
+    pub(crate) exports: bool,
 }
 
 /// The document. Families stand at the root; `capabilities` mirrors them for older readers.
@@ -37,12 +40,14 @@ pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>)
         models,
         key,
         test_provider,
+        exports,
     } = configured;
     let mut families = families(limits);
     let configured = [
         ("auth", auth(gate, key)),
         ("production", admission::advertised(limits)),
         ("testing", test_provider.then(testing)),
+        ("observability", exports.then(observability)),
         ("aiProviders", Some(providers(models))),
         ("providerUsage", Some(usage(models))),
     ];
@@ -60,6 +65,14 @@ pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>)
 /// What there is for tests, where every key is a test key.
 fn testing() -> Value {
     json!({ "mockProviders": [TEST_PROVIDER], "testKeyPrefix": "rw_" })
+}
+
+/// What is sent to a collector.
+fn observability() -> Value {
+    json!({
+        "otel": { "exportProtocols": ["http/json", "http/protobuf"] },
+        "metrics": { "supported": true, "names": telemetry::METRICS },
+    })
 }
 
 /// Who may be asked, and how that is bounded.
@@ -200,6 +213,7 @@ mod tests {
             models: &Providers::default(),
             key: None,
             test_provider: true,
+            exports: true,
         };
         let document = document(&Limits::default(), &gate, configured);
         let mirror = document["capabilities"].as_object().unwrap();

@@ -19,6 +19,9 @@ pub struct Limits {
     /// Runs in flight above which no run is created: those driven now, or, where they are more,
     /// the open streams. `None` for any number: what is beyond waits in the queue.
     pub in_flight: Option<usize>,
+    /// How long runs are kept after their end, as upkeep has it; `None` for ever. It is told, and
+    /// bounds nothing here.
+    pub retain_finished: Option<Duration>,
     /// Bytes of a request's body.
     pub body_bytes: usize,
     /// Bytes of a workflow definition.
@@ -66,6 +69,7 @@ impl Default for Limits {
             principal_rate: None,
             tenant_rate: None,
             in_flight: None,
+            retain_finished: None,
             body_bytes: MAX_VALUE_BYTES,
             definition_bytes: 4 << 20,
             document_bytes: MAX_DOCUMENT_BYTES,

@@ -47,6 +47,7 @@ pub(crate) async fn answer(
         }
         Err(problem) => (None, unrouted(&request, problem), None),
     };
+    let code = result.as_ref().err().map(|problem| problem.code);
     let mut response = match result {
         Ok(reply) => whole(reply, &method, encoding),
         Err(mut problem) => {
@@ -72,7 +73,7 @@ pub(crate) async fn answer(
     let status = response.status();
     let took = began.elapsed();
     app.metrics().answered(path, &method, status, took);
-    log(&trace, &method, path, status, tenant.as_deref(), took);
+    log(&trace, &method, path, status, tenant.as_deref(), code, took);
     response
 }
 
@@ -99,6 +100,7 @@ fn log(
     route: &str,
     status: StatusCode,
     tenant: Option<&str>,
+    code: Option<&str>,
     took: std::time::Duration,
 ) {
     macro_rules! answered {
@@ -108,6 +110,8 @@ fn log(
                 $level,
                 request_id = trace.id(),
                 traceparent = trace.parent(),
+                trace_id = trace.trace_id(),
+                code,
                 method = method.as_str(),
                 route,
                 status = status.as_u16(),

@@ -4,6 +4,8 @@
 //! subscriber is late and costs one page of memory. Hints of this process wake it; as hints may
 //! be lost and other processes write too, it also looks by itself.
 
+mod remarks;
+
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -21,6 +23,7 @@ use crate::app::App;
 use crate::metrics::{Counted, Metrics};
 use crate::pass::Pass;
 use crate::problem::Problem;
+use remarks::Remarks;
 
 /// Events read at a time.
 const PAGE: usize = 64;
@@ -32,6 +35,7 @@ pub(crate) struct Subscription {
     app: App,
     pass: Pass,
     tail: Tail,
+    remarks: Remarks,
     modes: StreamModes,
     /// The run up to the tail, for frames that are snapshots.
     run: Option<Run>,
@@ -72,6 +76,7 @@ impl Subscription {
         let first = run
             .as_ref()
             .and_then(|run| v1::state_frame(run, run.is_settled()));
+        let remarks = Remarks::on(app.api(), &tail.header().stream, &modes).await?;
         let counted: fn(&Metrics) -> &std::sync::atomic::AtomicI64 = |metrics| &metrics.streams;
         Ok(Self {
             _counted: Counted::new(app.clone(), counted),
@@ -79,6 +84,7 @@ impl Subscription {
             pass,
             app,
             tail,
+            remarks,
             modes,
             run,
             batch: buffer.map(|time| Batch {
@@ -109,10 +115,11 @@ impl Subscription {
             match self.read(&mut out).await {
                 Ok(page) if page.is_last() => {
                     self.flush(&mut out);
+                    self.remark(&mut out).await;
                     self.is_over = true;
                 }
                 Ok(page) if page.next < page.end && out.is_empty() => continue,
-                Ok(_) => {}
+                Ok(_) => self.remark(&mut out).await,
                 Err(error) => {
                     // The subscriber comes back with the last id it saw.
                     tracing::warn!(run = %self.tail.header().stream, %error, "a stream ended early");
@@ -131,6 +138,7 @@ impl Subscription {
             let draining = self.app.draining().clone();
             tokio::select! {
                 () = self.tail.changed() => {}
+                () = self.remarks.changed() => {}
                 () = tokio::time::sleep_until(self.pass.due) => {}
                 () = tokio::time::sleep_until(beat) => {
                     self.spoke = Instant::now();
@@ -171,6 +179,13 @@ impl Subscription {
             }
         }
         Ok(page)
+    }
+
+    /// What was said about the run meanwhile. It does not wait for frames that gather.
+    async fn remark(&mut self, out: &mut Vec<u8>) {
+        if let Err(error) = self.remarks.write(out).await {
+            tracing::debug!(run = %self.tail.header().stream, %error, "notes were not read");
+        }
     }
 
     fn put(&mut self, frame: Frame, out: &mut Vec<u8>) {

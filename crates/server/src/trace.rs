@@ -2,17 +2,21 @@
 
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
+use kernel::trace::{TraceContext, hex};
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// The identity of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Trace {
     /// The client's id of it if that is a plain one, else a new one.
     pub(crate) id: HeaderValue,
-    /// The W3C trace context, where the client sent a well-formed one.
+    /// The `traceparent`, where the client sent a well-formed one.
     pub(crate) parent: Option<HeaderValue>,
+    /// What it says, with its `tracestate`.
+    pub(crate) context: Option<TraceContext>,
 }
 
 impl Trace {
@@ -23,18 +27,28 @@ impl Trace {
             let id = uuid::Uuid::now_v7().simple().to_string();
             HeaderValue::from_str(&id).unwrap_or(HeaderValue::from_static("-"))
         });
-        let parent = headers
-            .get(TRACEPARENT)
-            .filter(|value| is_traceparent(value));
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        let states = headers.get_all(TRACESTATE).iter();
+        let states: Vec<&str> = states.filter_map(|value| value.to_str().ok()).collect();
+        let states = Some(states.join(",")).filter(|states| !states.is_empty());
+        let context =
+            text(TRACEPARENT).and_then(|parent| TraceContext::parse(parent, states.as_deref()));
+        let parent = headers.get(TRACEPARENT).filter(|_| context.is_some());
         Self {
             id,
             parent: parent.cloned(),
+            context,
         }
     }
 
     /// The id as text.
     pub(crate) fn id(&self) -> &str {
         self.id.to_str().unwrap_or("-")
+    }
+
+    /// The id of the trace, as logs and traces name it.
+    pub(crate) fn trace_id(&self) -> Option<String> {
+        self.context.as_ref().map(|context| hex(&context.trace))
     }
 
     /// The trace context as text.
@@ -47,49 +61,4 @@ fn is_plain(value: &HeaderValue) -> bool {
     let bytes = value.as_bytes();
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
     (8..=64).contains(&bytes.len()) && bytes.iter().all(is_plain)
-}
-
-/// `version-trace id-parent id-flags`, in lower-case hex, neither id all zeros.
-fn is_traceparent(value: &HeaderValue) -> bool {
-    let Ok(text) = value.to_str() else {
-        return false;
-    };
-    let parts: Vec<&str> = text.split('-').collect();
-    let is_hex = |part: &str| {
-        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        part.bytes().all(is_digit)
-    };
-    let is_id = |part: &str| part.bytes().any(|byte| byte != b'0');
-    match parts.as_slice() {
-        [version, trace, parent, flags] => {
-            [version.len(), trace.len(), parent.len(), flags.len()] == [2, 32, 16, 2]
-                && parts.iter().all(|part| is_hex(part))
-                && *version != "ff"
-                && is_id(trace)
-                && is_id(parent)
-        }
-        _ => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_well_formed_traces_are_carried_on() {
-        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        let is_good = |text: &str| is_traceparent(&HeaderValue::from_str(text).unwrap());
-        assert!(is_good(good));
-        for bad in [
-            "",
-            "00-0-0-0",
-            &good.to_uppercase(),
-            &good.replace("00-", "ff-"),
-            &good.replace("0af7651916cd43dd8448eb211c80319c", &"0".repeat(32)),
-            &format!("{good}-more"),
-        ] {
-            assert!(!is_good(bad), "{bad}");
-        }
-    }
 }

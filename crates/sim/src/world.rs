@@ -156,6 +156,7 @@ impl World {
             prepared: prepared.clone(),
             create: Create::new(Map::new(), "sim", start),
             policy,
+            trace: None,
             id: Some(id.clone()),
             keys: Vec::new(),
         };

@@ -21,7 +21,7 @@ use crate::inputs::{self, Given};
 use crate::lookup::short;
 use crate::prompt::Prompt;
 use crate::session::{Form, Session};
-use crate::{faces_json, style, summary, talk, text};
+use crate::{env, faces_json, style, summary, talk, text};
 
 /// What can be typed.
 #[derive(clap::Args, Debug)]
@@ -148,6 +148,7 @@ impl Order {
             prepared,
             create,
             policy: self.policy,
+            trace: env::trace(),
             id: None,
             keys: Vec::new(),
         }

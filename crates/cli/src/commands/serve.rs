@@ -13,6 +13,7 @@ use runtime::api::Api;
 use runtime::door::Door;
 use runtime::engine::{Engine, EngineOptions, Scope};
 use runtime::holder;
+use runtime::telemetry;
 use runtime::upkeep::Upkeep;
 use runtime::webhooks::{Reach, Webhooks};
 use server::{App, Gate, Limits, Saves};
@@ -126,10 +127,12 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         ..EngineOptions::default()
     };
     let engine = compose::engine_with(session, &door, &args.ports, options)?;
+    args.telemetry.export(&engine)?;
     let limits = Limits {
         principal_rate: args.principal_rate,
         tenant_rate: args.tenant_rate,
         in_flight: args.max_in_flight.map(NonZeroUsize::get),
+        retain_finished: args.retain_finished.as_ref().map(|Span(kept)| *kept),
         saves: match args.refuse_stale_saves {
             true => Saves::Continue,
             false => Saves::LastWins,
@@ -155,10 +158,10 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     .into_iter()
     .collect::<Result<Vec<_>, _>>()
     .map_err(|error| Failure::new(io_text(&error)))?;
+    telemetry::begin(&engine).await?;
     engine.start();
     server::deliver_webhooks(&app);
     checkpoints::keep(&engine);
-    args.telemetry.export(&engine)?;
     tokio::spawn(free_the_lost(engine.clone()));
     if session
         .place

@@ -15,6 +15,7 @@ use serde_json::Value;
 use url::Url;
 
 use crate::commands::{Command, RunsCommand};
+use crate::env;
 use crate::exit::{Exit, Failure};
 use crate::session::Session;
 
@@ -44,8 +45,12 @@ impl Remote {
         // The server was named on purpose: it may be at an address that is not public.
         let place = format!("{host}:{port}");
         let allowed = Allowed::parse([place.as_str()]).map_err(|_| wrong())?;
+        let outbound = Outbound::new(allowed);
         Ok(Self {
-            outbound: Outbound::new(allowed),
+            outbound: match env::trace() {
+                Some(trace) => outbound.within(trace),
+                None => outbound,
+            },
             base,
             key,
         })

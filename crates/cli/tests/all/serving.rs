@@ -58,6 +58,11 @@ impl Serving {
         Self { child, url }
     }
 
+    /// The process.
+    pub(crate) fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("a process id")
+    }
+
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

@@ -44,6 +44,7 @@ pub(crate) fn header() -> StreamHeader {
             visit: 0,
             depth: 1,
         }),
+        trace: None,
         policy: Policy::default(),
         genesis: Digest([0; 32]),
         predecessor: None,
@@ -102,7 +103,10 @@ pub(crate) fn log() -> Vec<Event> {
             seq,
             at: later(i64::try_from(seq).expect("few samples")),
             cause: (seq % 4 == 0).then_some(Cause {
-                command: CausedBy::Create { start: Start::Now },
+                command: CausedBy::Create {
+                    start: Start::Now,
+                    request_id: None,
+                },
                 message: None,
                 driving: Driving::Here,
             }),

@@ -84,6 +84,15 @@ pub enum AuditAction {
     /// A key was taken back.
     #[serde(rename = "key.revoked")]
     KeyRevoked,
+    /// A key was used, for the first time in an hour.
+    #[serde(rename = "key.used")]
+    KeyUsed,
+    /// A run was created by somebody.
+    #[serde(rename = "run.created")]
+    RunCreated,
+    /// What a run waited for was answered by somebody.
+    #[serde(rename = "interrupt.answered")]
+    InterruptAnswered,
     /// A run was cancelled by somebody.
     #[serde(rename = "run.cancelled")]
     RunCancelled,

@@ -114,6 +114,7 @@ impl AuditTrail {
                 definition: None,
                 origin: None,
                 parent: None,
+                trace: None,
                 policy: Policy::default(),
                 genesis: Digest([0; 32]),
                 predecessor: None,
@@ -204,39 +205,51 @@ impl AuditTrail {
             signature,
             key: key.to_owned(),
         };
-        self.append(AuditEvent::Checkpointed(checkpoint), Vec::new(), now)
+        self.append(vec![AuditEvent::Checkpointed(checkpoint)], Vec::new(), now)
     }
 
     /// Decides to keep an entry. The batch claims its message id, so that the store refuses to
     /// keep it twice.
     pub fn record(self, entry: Entry, now: Timestamp) -> Batch {
-        let claim = KeyClaim {
+        self.record_all(vec![entry], now)
+    }
+
+    /// Decides to keep several entries at once, none of which is kept where one is there already.
+    pub fn record_all(self, entries: Vec<Entry>, now: Timestamp) -> Batch {
+        let claim = |entry: &Entry| KeyClaim {
             namespace: KEY_NAMESPACE.to_owned(),
             key: entry.message.to_string(),
             digest: None,
             answer: None,
             expires_at: None,
         };
-        self.append(AuditEvent::Recorded(entry), vec![claim], now)
+        let claims = entries.iter().map(claim).collect();
+        let bodies = entries.into_iter().map(AuditEvent::Recorded).collect();
+        self.append(bodies, claims, now)
     }
 
-    fn append(mut self, body: AuditEvent, keys: Vec<KeyClaim>, now: Timestamp) -> Batch {
+    fn append(mut self, bodies: Vec<AuditEvent>, keys: Vec<KeyClaim>, now: Timestamp) -> Batch {
         let header = (self.next_seq == 0).then(|| self.header.clone());
-        let event = Event {
-            seq: self.next_seq,
-            at: now.max(self.at),
-            prev_hash: self.last,
-            body,
-        };
-        let content = json::canonical(&event);
-        self.fold(&event, &content);
-        let chain = self.chain;
+        let first_seq = self.next_seq;
+        let mut records = Vec::with_capacity(bodies.len());
+        for body in bodies {
+            let event = Event {
+                seq: self.next_seq,
+                at: now.max(self.at),
+                prev_hash: self.last,
+                body,
+            };
+            let content = json::canonical(&event);
+            self.fold(&event, &content);
+            let chain = self.chain;
+            records.push(Record { content, chain });
+        }
         Batch {
             stream: self.header.stream.clone(),
             tenant: self.header.tenant().clone(),
             header,
-            first_seq: event.seq,
-            records: vec![Record { content, chain }],
+            first_seq,
+            records,
             index: self.index(),
             timers: Vec::new(),
             keys,

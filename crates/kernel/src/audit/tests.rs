@@ -36,6 +36,28 @@ fn the_end_of_a_trail_is_all_the_next_entry_needs() {
 }
 
 #[test]
+fn entries_that_wait_together_are_one_append_and_the_same_trail() {
+    let trail = AuditTrail::unborn(&"t".into(), Timestamp(5));
+    let entries = ["a", "b", "c"];
+    let together = trail
+        .clone()
+        .record_all(entries.map(entry).into(), Timestamp(6));
+    let claims: Vec<&str> = together.keys().iter().map(|claim| &*claim.key).collect();
+    assert_eq!(claims, entries, "each is kept once");
+    assert_eq!(together.first_seq(), 0);
+    let (mut apart, mut trail) = (Vec::new(), trail);
+    for message in entries {
+        let batch = trail.clone().record(entry(message), Timestamp(6));
+        for record in batch.records() {
+            trail.fold_content(&record.content).expect("an event");
+            apart.push(record.clone());
+        }
+    }
+    assert_eq!(together.records(), apart);
+    assert_eq!(*together.index(), trail.index());
+}
+
+#[test]
 fn an_entry_claims_the_message_it_came_by() {
     let batch = AuditTrail::unborn(&"t".into(), Timestamp(5)).record(entry("a"), Timestamp(6));
     let [claim] = batch.keys() else {

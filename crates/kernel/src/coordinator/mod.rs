@@ -116,6 +116,7 @@ impl Coordinator {
                 definition: None,
                 origin: None,
                 parent: None,
+                trace: None,
                 policy: Policy {
                     queue: name.to_owned(),
                     contract: Some(contract),

@@ -147,6 +147,7 @@ impl Deliveries {
             definition: None,
             origin: None,
             parent: None,
+            trace: None,
             policy: Policy::default(),
             genesis: Digest([0; 32]),
             predecessor: None,

@@ -118,6 +118,7 @@ impl Document {
                 definition: None,
                 origin: None,
                 parent: None,
+                trace: None,
                 policy: Policy::default(),
                 genesis: Digest([0; 32]),
                 predecessor: None,

@@ -31,6 +31,7 @@ use crate::run::cause::Start;
 use crate::run::{BadEvent, Command, Envelope, Overlay, Rejection, Run, RunEvent, decide};
 use crate::stream::{ForkMode, Origin, Policy, StreamHeader};
 use crate::time::Timestamp;
+use crate::trace::TraceContext;
 use chunk::Chunk;
 use repeat::Repeat;
 
@@ -47,6 +48,8 @@ pub struct NewFork {
     pub overlay: Overlay,
     /// How a branch is driven, where otherwise than its source. A replay is driven by nobody.
     pub policy: Option<Policy>,
+    /// The span it goes on in: that of whoever asked for it, never its source's.
+    pub trace: Option<TraceContext>,
 }
 
 /// Why there is no fork.
@@ -283,6 +286,7 @@ fn header(source: &StreamHeader, new: &NewFork, seq: Seq, now: Timestamp) -> Str
             root,
         }),
         parent,
+        trace: new.trace.clone(),
         policy: match (new.mode, &new.policy) {
             (ForkMode::Branch, Some(policy)) => policy.clone(),
             _ => source.policy.clone(),

@@ -93,6 +93,7 @@ impl Notes {
             definition: None,
             origin: None,
             parent: None,
+            trace: None,
             engine_version: None,
             policy: Policy::default(),
             genesis: Digest([0; 32]),

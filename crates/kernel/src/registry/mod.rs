@@ -66,6 +66,7 @@ impl Registry {
                 definition: None,
                 origin: None,
                 parent: None,
+                trace: None,
                 policy: Policy::default(),
                 genesis: Digest([0; 32]),
                 predecessor: None,

@@ -52,6 +52,9 @@ pub enum CausedBy {
     Create {
         /// Whether its creator drives it at once.
         start: Start,
+        /// The request it was asked for with.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request_id: Option<String>,
     },
     /// A holder starts or goes on with what is ready.
     Advance,

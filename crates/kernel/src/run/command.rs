@@ -233,6 +233,9 @@ pub struct Create {
     pub configurable: Map<String, Value>,
     /// Whether its creator drives it at once.
     pub start: Start,
+    /// The request it was asked for with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 impl Create {
@@ -246,6 +249,7 @@ impl Create {
             metadata: Map::new(),
             configurable: Map::new(),
             start,
+            request_id: None,
         }
     }
 }
@@ -336,6 +340,7 @@ impl Command {
         match self {
             Self::Create(create) => CausedBy::Create {
                 start: create.start,
+                request_id: create.request_id.clone(),
             },
             Self::Advance => CausedBy::Advance,
             Self::TakeOver { unrepeatable } => CausedBy::TakeOver {
@@ -392,7 +397,9 @@ impl Command {
             driving,
         } = first.cause.clone()?;
         let command = match by {
-            CausedBy::Create { start } => Self::create_from_log(&first.body, start)?,
+            CausedBy::Create { start, request_id } => {
+                Self::create_from_log(&first.body, start, request_id)?
+            }
             CausedBy::Advance => Self::Advance,
             CausedBy::TakeOver { unrepeatable } => Self::TakeOver { unrepeatable },
             CausedBy::Finish { attempt, observed } => {
@@ -539,7 +546,7 @@ impl Command {
         Some((envelope, first.at))
     }
 
-    fn create_from_log(event: &RunEvent, start: Start) -> Option<Self> {
+    fn create_from_log(event: &RunEvent, start: Start, request_id: Option<String>) -> Option<Self> {
         let RunEvent::RunStarted {
             inputs,
             transport,
@@ -560,6 +567,7 @@ impl Command {
             metadata: metadata.clone(),
             configurable: configurable.clone(),
             start,
+            request_id,
         }))
     }
 

@@ -311,6 +311,7 @@ impl Run {
         let phase = match event.cause.as_ref().map(|cause| &cause.command) {
             Some(crate::run::CausedBy::Create {
                 start: crate::run::Start::Now,
+                ..
             }) => Phase::Running,
             _ => Phase::Pending,
         };

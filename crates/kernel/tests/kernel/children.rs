@@ -4,6 +4,7 @@ use kernel::ids::StreamId;
 use kernel::run::event::{ChildStatus, RunEvent};
 use kernel::run::{Command, Driving, Envelope, Found, NodeError, RunMessage};
 use kernel::stream::{DefinitionRef, Parent, Policy, StreamHeader};
+use kernel::trace::{self, TraceContext};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -267,6 +268,57 @@ fn nothing_is_dispatched_while_paused() {
     })
     .refused("stale_attempt");
     dispatched(&mut run);
+}
+
+#[test]
+fn a_child_goes_on_in_its_parents_trace_within_the_node_that_started_it() {
+    let mut run = mapped();
+    let (child, message) = dispatched(&mut run);
+    let child_header = message.header.expect("a header");
+    let own = TraceContext::of_run(&run.run.header).expect("a trace of its own");
+    let within = child_header.trace.clone().expect("a trace");
+    assert_eq!(within.trace, own.trace);
+    assert_eq!(
+        within.span,
+        trace::node_span(&"run-1".into(), &"s".into(), 0)
+    );
+    let of_child = TraceContext::of_run(&child_header).expect("its trace");
+    assert_eq!(of_child.trace, own.trace);
+    assert_eq!(of_child.span, trace::run_span(&child));
+
+    // A creator's trace is handed on with all that belongs to it.
+    let plan = run.run.plan.clone();
+    let caller = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
+    let caller = TraceContext::parse(caller, Some("acme=1"));
+    let traced = StreamHeader {
+        trace: caller.clone(),
+        ..header(&plan, Policy::default())
+    };
+    let mut run = World::with_header(Arc::new(traced), plan);
+    run.create(Map::new()).decided();
+    let (_, message) = dispatched(&mut run);
+    let within = message
+        .header
+        .and_then(|header| header.trace)
+        .expect("a trace");
+    let caller = caller.expect("a trace");
+    assert_eq!(within, caller.within(within.span));
+    assert_ne!(within.span, caller.span);
+}
+
+#[test]
+fn a_child_of_an_older_log_has_the_trace_of_the_run_on_top() {
+    let plan = flow::plan(CHILD);
+    let old = StreamHeader {
+        parent: Some(Parent {
+            run: "run-0".into(),
+            node: "s".into(),
+            visit: 0,
+            depth: 1,
+        }),
+        ..header(&plan, Policy::default())
+    };
+    assert_eq!(TraceContext::of_run(&old), None);
 }
 
 #[test]

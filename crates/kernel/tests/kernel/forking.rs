@@ -33,6 +33,7 @@ impl World {
             at,
             overlay,
             policy: None,
+            trace: None,
         };
         // Some time after the source.
         let now = self.now.plus_ms(1_000);

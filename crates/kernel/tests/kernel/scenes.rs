@@ -18,6 +18,7 @@ use kernel::run::{
     Report, Start,
 };
 use kernel::stream::{DefinitionRef, ForkMode, Parent, Policy};
+use kernel::trace::TraceContext;
 use serde_json::{Map, Value, json};
 
 mod workers;
@@ -73,6 +74,7 @@ pub(crate) fn all() -> Vec<Scene> {
         ),
         scene("parent", PARENT, limited(), parent),
         child(),
+        traced(),
         scene("waiting", WAITING, Policy::default(), waiting),
         scene("slots", "a\nb\nc -> d", one_slot(), slots),
         branched(),
@@ -566,6 +568,8 @@ const PARENT: &str = r#"s: core.subWorkflow {"config":{"workflowId":"child","bud
     t -> h any_failed
     workflow: {"variables":[{"name":"in","type":"number","defaultValue":7},{"name":"out","type":"number"}]}"#;
 
+const TRACED: &str = r#"s: core.subWorkflow {"config":{"workflowId":"child"}}"#;
+
 const CHILD: &str = "x";
 
 fn child_definition() -> DefinitionRef {
@@ -601,6 +605,26 @@ fn parent(run: &mut World) {
     })
     .decided();
     run.completes("b").decided();
+}
+
+/// A run that goes on in the trace of whoever created it, and starts another.
+fn traced() -> Scene {
+    let document = flow::document(TRACED);
+    let plan = flow::compile(&document);
+    let mut header = header(&plan, Policy::default());
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    header.trace = TraceContext::parse(parent, Some("acme=t61rcWkgMzE"));
+    let mut world = World::with_header(Arc::new(header.seal_genesis()), plan);
+    begin(&mut world);
+    let attempt = world.attempt("s");
+    let found = Found::Definition(child_definition());
+    world.when(Command::Dispatch { attempt, found }).decided();
+    world.cancel().decided();
+    Scene {
+        name: "traced",
+        document,
+        world,
+    }
 }
 
 fn child() -> Scene {

@@ -79,6 +79,7 @@ pub(crate) fn header(plan: &Plan, policy: Policy) -> StreamHeader {
         }),
         origin: None,
         parent: None,
+        trace: None,
         policy,
         genesis: Digest::of(b""),
         predecessor: None,

@@ -16,6 +16,7 @@ use super::options::AuthOptions;
 use super::principal::Principal;
 use super::scopes::Scopes;
 use super::token::{self, Token};
+use super::uses::Uses;
 
 /// For how long a folded registry is believed without asking the store: a key that any process
 /// revokes is refused by every other within this time. By the store's clock.
@@ -68,6 +69,7 @@ pub struct Authenticator {
     jwt: Option<JwtVerifier>,
     public_issuer: Option<PublicIssuer>,
     registries: Mutex<HashMap<StreamId, Arc<Kept>>>,
+    uses: Uses,
 }
 
 /// Whether something seen at a time may be believed still. Not when the clock was set back.
@@ -101,6 +103,7 @@ impl Authenticator {
             public_issuer: jwt.as_ref().and_then(PublicIssuer::of),
             jwt: jwt.map(|jwt| JwtVerifier::new(jwt, outbound)),
             registries: Mutex::default(),
+            uses: Uses::default(),
         }
     }
 
@@ -155,6 +158,9 @@ impl Authenticator {
             Standing::Live => {}
         }
         let grant = &key.grant;
+        let tenant = registry.tenant();
+        self.uses
+            .used(&self.store, tenant, token.key(), &grant.principal);
         Ok(Principal {
             tenant: registry.tenant().clone(),
             workspace: grant.workspace.clone(),

@@ -18,6 +18,7 @@ mod scopes;
 pub mod signing;
 mod token;
 pub mod trail;
+mod uses;
 
 pub use authenticator::{AuthError, Authenticator, FRESH};
 pub use authorise::{Action, Denied, Resource, What, authorise};

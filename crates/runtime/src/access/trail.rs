@@ -3,6 +3,8 @@
 //! What is done is told by the outbox of the batch that does it; the engine delivers. What was
 //! denied has no batch and is written here.
 
+use std::collections::BTreeMap;
+
 use kernel::audit::{self, AuditAction, AuditMessage, AuditTrail, Entry, Event, Outcome, Subject};
 use kernel::digest::Digest;
 use kernel::ids::{MessageId, Seq, StreamId, TenantId};
@@ -43,6 +45,34 @@ pub async fn record(store: &dyn Store, tenant: &TenantId, entry: Entry) -> Resul
     }
 }
 
+/// Keeps entries on a tenant's trail, as few appends as may be. Those that are there already are
+/// not kept again. Answers how many entries of the trail no checkpoint covers.
+///
+/// # Errors
+/// The store's.
+pub async fn record_all(
+    store: &dyn Store,
+    tenant: &TenantId,
+    entries: Vec<Entry>,
+) -> Result<u64, StoreError> {
+    let mut uncovered = 0;
+    if entries.len() > 1 {
+        let trail = end(store, tenant).await?;
+        uncovered = trail.uncovered() + entries.len() as u64;
+        let batch = trail.record_all(entries.clone(), store.now());
+        match store.append(batch, Guard::Outside, HoldChange::Keep).await {
+            Ok(_) => return Ok(uncovered),
+            // One of them is there, or somebody else was faster: each by itself then.
+            Err(StoreError::Conflict(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    for entry in entries {
+        uncovered = record(store, tenant, entry).await?;
+    }
+    Ok(uncovered)
+}
+
 /// The end of a trail, where the next entry goes.
 pub(super) async fn end(store: &dyn Store, tenant: &TenantId) -> Result<AuditTrail, StoreError> {
     let stream = AuditTrail::stream(tenant);
@@ -67,11 +97,17 @@ pub(super) async fn end(store: &dyn Store, tenant: &TenantId) -> Result<AuditTra
 /// # Errors
 /// The store's. What was not delivered waits for the next engine.
 pub async fn deliver(store: &dyn Store) -> Result<(), StoreError> {
+    let mut waiting: BTreeMap<TenantId, (Vec<Entry>, Vec<u64>)> = BTreeMap::new();
     for message in store.outbox(OUTBOX).await? {
         if let Ok(AuditMessage { audit }) = serde_json::from_slice(&message.command) {
-            record(store, &message.tenant, audit).await?;
-            store.delivered(&[message.place]).await?;
+            let (entries, places) = waiting.entry(message.tenant).or_default();
+            entries.push(audit);
+            places.push(message.place);
         }
+    }
+    for (tenant, (entries, places)) in waiting {
+        record_all(store, &tenant, entries).await?;
+        store.delivered(&places).await?;
     }
     Ok(())
 }

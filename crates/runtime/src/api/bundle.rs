@@ -8,6 +8,8 @@ use kernel::run::Run;
 
 use super::{Api, ApiError, Tail};
 use crate::access::{Principal, trail};
+use crate::telemetry::family;
+use crate::telemetry::spans::Family;
 
 /// The same reader of the same run is kept on the trail once in so many milliseconds, so that
 /// nobody fills a disk by reading.
@@ -21,6 +23,8 @@ pub struct BundledRun {
     pub log: Tail,
     /// What was said about it.
     pub notes: Vec<notes::Event>,
+    /// What its spans are made of besides its log.
+    pub family: Family,
 }
 
 impl Api {
@@ -48,6 +52,12 @@ impl Api {
         );
         let read = (stream, &run.header.owner);
         trail::record_done(&**store, who, action, read, message, request_id).await?;
-        Ok(BundledRun { run, log, notes })
+        let family = family(&**store, &run.header).await?.of_workflow(&run.plan);
+        Ok(BundledRun {
+            run,
+            log,
+            notes,
+            family,
+        })
     }
 }

@@ -5,6 +5,7 @@ use kernel::ids::StreamId;
 use kernel::problem::{ProblemCode, Problems};
 use kernel::run::{Create, Run, Start};
 use kernel::stream::{DefinitionRef, Owner};
+use kernel::trace::TraceContext;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use store::{ListQuery, StoreError};
@@ -16,6 +17,7 @@ use crate::access::{Action, Principal, Resource, What, authorise};
 use crate::door::DoorError;
 use crate::engine::{NewRun, new_run_id};
 use crate::plans::Prepared;
+use crate::telemetry;
 
 /// A run somebody asks for.
 #[derive(Clone, Debug)]
@@ -38,6 +40,10 @@ pub struct RunOrder {
     pub transport: &'static str,
     /// Whether another active run of the same workflow and scope stands in the way.
     pub twins: Twins,
+    /// The span that the request was made in.
+    pub trace: Option<TraceContext>,
+    /// The request's own id, for the audit trail.
+    pub request_id: Option<String>,
     /// What the request is recognised by when it comes again.
     pub keyed: Option<KeyedBy>,
 }
@@ -71,6 +77,19 @@ impl Api {
     /// # Errors
     /// See [`ApiError`]; nothing is created then.
     pub async fn create_run(&self, who: &Principal, order: RunOrder) -> Result<Created, ApiError> {
+        let transport = order.transport;
+        let created = self.create(who, order).await;
+        if let Err(ApiError::Active { run }) = &created {
+            self.door()
+                .hints()
+                .meters()
+                .conflict(&who.tenant, transport);
+            telemetry::conflict(&who.tenant, transport, run);
+        }
+        created
+    }
+
+    async fn create(&self, who: &Principal, order: RunOrder) -> Result<Created, ApiError> {
         authorise(who, Action::CreateRun, &Resource::own(who, What::Runs))
             .map_err(|denied| ApiError::denied(denied, Thing::Run))?;
         let owner = owner(who, &order)?;
@@ -121,6 +140,7 @@ impl Api {
         create.tags = order.tags;
         create.metadata = order.metadata;
         create.configurable = order.configurable;
+        create.request_id = order.request_id;
         let run = new_run_id();
         let new = NewRun {
             owner: owner.clone(),
@@ -130,6 +150,7 @@ impl Api {
             },
             create,
             policy,
+            trace: order.trace,
             id: Some(run.clone()),
             keys,
         };

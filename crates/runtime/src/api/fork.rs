@@ -6,6 +6,7 @@ use kernel::ids::{MessageId, Seq, StreamId};
 use kernel::problem::Problems;
 use kernel::run::{Overlay, Run};
 use kernel::stream::{ForkMode, Policy};
+use kernel::trace::TraceContext;
 use serde_json::{Map, Value};
 use store::StoreError;
 
@@ -24,6 +25,8 @@ pub struct ForkRequest {
     /// What a branch has other than its source. Settings and metadata are laid over the
     /// source's name by name; tags take the place of the source's.
     pub overlay: Overlay,
+    /// The span that the request was made in.
+    pub trace: Option<TraceContext>,
     /// What the request is recognised by when it comes again.
     pub keyed: Option<KeyedBy>,
     /// The request's own id, for the audit trail.
@@ -110,6 +113,7 @@ impl Api {
             overlay,
             policy,
             keys: keyed.map(|keyed| keyed.claim(who, None, now)).collect(),
+            trace: request.trace.clone(),
             ..ForkOrder::new(request.mode, request.from)
         };
         let (engine, source) = (self.engine.clone(), source.clone());

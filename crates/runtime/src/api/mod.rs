@@ -14,6 +14,7 @@ mod create;
 mod documents;
 mod error;
 mod follow;
+mod follow_notes;
 mod fork;
 mod idempotency;
 mod interrupt_token;
@@ -36,6 +37,7 @@ pub use documents::{
 };
 pub use error::{ApiError, NotNow, Thing};
 pub use follow::{LogPage, Tail};
+pub use follow_notes::NotesTail;
 pub use fork::{ForkRequest, ForkedRun, Lineage};
 pub use idempotency::{Begun, KeptAnswer, Keyed, KeyedBy, Replayed};
 pub use interrupt_token::{Intent, InterruptToken};

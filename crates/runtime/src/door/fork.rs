@@ -10,6 +10,7 @@ use kernel::ids::{HolderId, Seq, StreamId};
 use kernel::replay::{self, Divergence, ReplayError};
 use kernel::run::{FORKING, Overlay, Rejection, Run};
 use kernel::stream::{ForkMode, Policy, StreamKind};
+use kernel::trace::TraceContext;
 use serde::{Deserialize, Serialize};
 use store::{Conflict, Guard, Hold, HoldChange, Loaded, ReadFrom, StoreError};
 
@@ -17,6 +18,7 @@ use super::{Door, DoorError};
 use crate::engine::new_run_id;
 use crate::erase::CUT_OFF;
 use crate::redact::Redactor;
+use crate::telemetry::hand_on;
 
 /// A fork to make.
 #[derive(Clone, Debug)]
@@ -30,6 +32,8 @@ pub struct ForkOrder {
     pub overlay: Overlay,
     /// How a branch is driven, where otherwise than its source.
     pub policy: Option<Policy>,
+    /// The span it goes on in, where whoever asked for it said so.
+    pub trace: Option<TraceContext>,
     /// Its id, where the caller must know it beforehand; else a new one is made.
     pub id: Option<StreamId>,
     /// Unique keys to claim with its last append. One without an answer gets a [`ForkAnswer`].
@@ -44,6 +48,7 @@ impl ForkOrder {
             at,
             overlay: Overlay::default(),
             policy: None,
+            trace: None,
             id: None,
             keys: Vec::new(),
         }
@@ -154,6 +159,7 @@ impl Door {
             at,
             overlay,
             policy: new.policy,
+            trace: new.trace.map(hand_on),
         };
         let now = self.store.now();
         let mut fork = Fork::new(source.header, plan, source.records, wanted, now)?;
@@ -210,6 +216,9 @@ impl Door {
             }
             // Followers of a fork read what it copied from the store.
             self.hints.appended(fork.run(), &[], 0);
+            if fork.is_whole() {
+                self.hints.meters().forked(fork.run());
+            }
         }
         Ok(())
     }

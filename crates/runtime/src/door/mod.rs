@@ -21,6 +21,7 @@ use store::{Conflict, Guard, Hold, HoldChange, Loaded, ReadFrom, Store, StoreErr
 use crate::definitions::Definitions;
 use crate::hints::Hints;
 use crate::plans::Plans;
+use crate::telemetry::Asked;
 
 pub use coordinator::{CoordinatorError, CoordinatorName, CoordinatorOrder, Told};
 pub use document::DocumentRefused;
@@ -267,8 +268,9 @@ impl Door {
         hold: HoldChange,
         keys: Vec<KeyClaim>,
     ) -> Result<Done, Turned> {
+        let asked = Asked::of(&run);
         let decided = self.decide(run, envelope)?;
-        self.commit(decided, guard, hold, keys).await
+        self.commit(decided, &asked, guard, hold, keys).await
     }
 
     /// As [`Door::append`], for the driver that holds the run: gives the hold up in the same
@@ -280,6 +282,7 @@ impl Door {
         guard: Guard,
         when_idle: HoldChange,
     ) -> Result<(Done, bool), Turned> {
+        let asked = Asked::of(&run);
         let decided = self.decide(run, envelope)?;
         let hold = if decided.run.is_settled() {
             when_idle
@@ -287,7 +290,9 @@ impl Door {
             HoldChange::Keep
         };
         let released = hold == HoldChange::Release;
-        let done = self.commit(decided, guard, hold, Vec::new()).await?;
+        let done = self
+            .commit(decided, &asked, guard, hold, Vec::new())
+            .await?;
         Ok((done, released))
     }
 
@@ -302,6 +307,7 @@ impl Door {
     async fn commit(
         &self,
         decided: Decided,
+        asked: &[Asked],
         guard: Guard,
         hold: HoldChange,
         keys: Vec<KeyClaim>,
@@ -327,6 +333,8 @@ impl Door {
                 });
             }
         };
+        let meters = self.hints.meters();
+        meters.observe(&decided.run, &decided.events, asked);
         self.hints.appended(&decided.run, &decided.events, bytes);
         if has_messages {
             self.hints.outbox();

@@ -40,6 +40,7 @@ impl Door {
             match appended {
                 Ok(_) => {
                     self.hints.outbox();
+                    self.hints.grown(&Notes::stream(run), event.seq + 1);
                     return Ok(event);
                 }
                 Err(StoreError::Conflict(_)) if tries < TRIES => tries += 1,
@@ -53,8 +54,21 @@ impl Door {
     /// # Errors
     /// The store's.
     pub async fn notes(&self, run: &StreamId) -> Result<Vec<Event>, StoreError> {
+        self.notes_from(run, 0, usize::MAX).await
+    }
+
+    /// At most `limit` things that were said about a run, from a place in its notes on.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) async fn notes_from(
+        &self,
+        run: &StreamId,
+        from: Seq,
+        limit: usize,
+    ) -> Result<Vec<Event>, StoreError> {
         let stream = Notes::stream(run);
-        let loaded = match self.store.load(&stream, ReadFrom::Seq(0), usize::MAX).await {
+        let loaded = match self.store.load(&stream, ReadFrom::Seq(from), limit).await {
             Ok(loaded) => loaded,
             Err(StoreError::Missing) => return Ok(Vec::new()),
             Err(error) => return Err(error),
@@ -63,6 +77,19 @@ impl Door {
             serde_json::from_slice(&record.content).map_err(|_| damaged(run))
         };
         loaded.records.iter().map(read).collect()
+    }
+
+    /// How many things were said about a run.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) async fn count_notes(&self, run: &StreamId) -> Result<Seq, StoreError> {
+        let stream = Notes::stream(run);
+        match self.store.load(&stream, ReadFrom::Seq(Seq::MAX), 0).await {
+            Ok(head) => Ok(head.next_seq),
+            Err(StoreError::Missing) => Ok(0),
+            Err(error) => Err(error),
+        }
     }
 
     /// The end of a run's notes, where the next one goes.

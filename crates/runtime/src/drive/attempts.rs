@@ -9,13 +9,16 @@ use std::task::{Context, Poll, Waker};
 use kernel::ids::AttemptId;
 use kernel::run::state::{Phase, timer};
 use kernel::run::{Command, NodeError, Outcome};
+use kernel::trace::attempt_span;
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
+use tracing::Instrument as _;
 
 use super::{Ask, Driver, Stop, Task, Unheard};
-use crate::nodes::{NodeContext, Started};
+use crate::nodes::{NodeContext, Ports, Started};
 use crate::seal::Seal;
 use crate::sinks::{Artifacts, Output};
+use crate::telemetry::context;
 
 impl Driver {
     /// Tells tasks to stop whose attempt the state no longer wants, or whose time is up.
@@ -53,6 +56,7 @@ impl Driver {
         let settings = facts.map(|facts| facts.configurable.clone());
         let settings = Arc::new(settings.unwrap_or_default());
         let is_budgeted = facts.is_some_and(|facts| !facts.budget.limits.is_empty());
+        let trace = context::at_hand(&run.header);
         let mut starts = Vec::new();
         for live in run.live_attempts() {
             let waits_for_older = self.running.keys().any(|id| id.node == live.id.node);
@@ -64,6 +68,7 @@ impl Driver {
                 tenant: run.header.tenant().clone(),
                 run: run.header.stream.clone(),
                 key: live.id.key(run.header.root()),
+                trace: trace.within(attempt_span(&run.header.stream, &live.id)),
                 attempt: live.id.clone(),
                 restarts: live.restarts,
                 config: Arc::new(node.config.clone()),
@@ -144,7 +149,10 @@ impl Driver {
                 started.key.clone(),
                 self.kept_out.clone(),
             )),
-            ports: self.ports.clone(),
+            ports: Arc::new(Ports {
+                outbound: self.ports.outbound.within(started.trace.clone()),
+                ..Ports::clone(&self.ports)
+            }),
         };
         let slots = inner.attempts.clone();
         let stopped = stop.clone();
@@ -167,7 +175,7 @@ impl Driver {
         match poll_once(&mut attempt) {
             Some(outcome) => self.ended_at_once.push_back((id.clone(), outcome)),
             None => {
-                let task = self.tasks.spawn(attempt);
+                let task = self.tasks.spawn(attempt.in_current_span());
                 self.by_task.insert(task.id(), id.clone());
             }
         }

@@ -10,6 +10,9 @@ use kernel::problem::Problem;
 use kernel::run::budget::Amounts;
 use kernel::run::event::OutputChannel;
 use kernel::run::{Artifact, ModelSettings, NodeError, Outcome, Report};
+#[cfg(feature = "testing")]
+use kernel::trace;
+use kernel::trace::TraceContext;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -85,6 +88,7 @@ pub struct Started {
     pub(crate) inputs: Map<String, Value>,
     pub(crate) settings: Arc<Map<String, Value>>,
     pub(crate) is_budgeted: bool,
+    pub(crate) trace: TraceContext,
 }
 
 impl Started {
@@ -102,8 +106,10 @@ impl Started {
             attempt: 0,
         };
         let tenant = TenantId::new("local");
+        let span = trace::attempt_span(&run, &attempt);
         Self {
             tenant,
+            trace: TraceContext::named_after(&run).within(span),
             run,
             attempt,
             key,
@@ -173,6 +179,11 @@ impl Started {
     /// Whether what the run may spend is bounded, so that it is set aside before it is spent.
     pub fn is_budgeted(&self) -> bool {
         self.is_budgeted
+    }
+
+    /// The span of this attempt, in which all it does happens.
+    pub fn trace(&self) -> &TraceContext {
+        &self.trace
     }
 
     /// What the node's ports resolved to.

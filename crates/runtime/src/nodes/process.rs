@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Arguments are given to the program as they are; no shell reads them. The program gets a short
-//! list of the engine's variables, its own `env`, and `WF_ATTEMPT_KEY`, the same when the attempt
-//! is started again after a crash. Outputs: `exitCode`, `stdout`, `stderr`, `stdoutTruncated`,
+//! list of the engine's variables, its own `env`, `TRACEPARENT` (the span of the attempt), and
+//! `WF_ATTEMPT_KEY`, the same when the attempt is started again after a crash. Outputs: `exitCode`, `stdout`, `stderr`, `stdoutTruncated`,
 //! `stderrTruncated`, and `json` or `lines` where `outputFormat` asks for it.
 
 mod config;

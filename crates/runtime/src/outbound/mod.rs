@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use kernel::trace::TraceContext;
 use reqwest::header::{
     AUTHORIZATION, COOKIE, HeaderMap, HeaderName, LOCATION, PROXY_AUTHORIZATION,
 };
@@ -22,6 +23,7 @@ use reqwest::{Client, Method, StatusCode, redirect};
 use rustls::ClientConfig;
 use url::Url;
 
+use crate::telemetry::context;
 use address::Target;
 pub use address::{Allowed, NotATarget};
 pub(crate) use retry_after::retry_after_ms;
@@ -37,6 +39,8 @@ pub struct Outbound {
     allowed: Arc<Allowed>,
     resolver: Arc<dyn Resolve>,
     tls: Arc<OnceLock<ClientConfig>>,
+    /// The span that requests are made in.
+    trace: Option<TraceContext>,
 }
 
 /// Finds the addresses of a name.
@@ -171,6 +175,15 @@ impl Outbound {
             allowed: Arc::new(allowed),
             resolver,
             tls: Arc::default(),
+            trace: None,
+        }
+    }
+
+    /// The same for requests that are made within a span. They say so.
+    pub fn within(&self, trace: TraceContext) -> Self {
+        Self {
+            trace: Some(trace),
+            ..self.clone()
         }
     }
 
@@ -180,6 +193,9 @@ impl Outbound {
     /// When there is no answer. An answer of any status is one.
     pub async fn send(&self, mut request: Request) -> Result<Response, OutboundError> {
         let deadline = tokio::time::Instant::now() + request.timeout;
+        if let Some(trace) = &self.trace {
+            context::say(trace, &mut request.headers);
+        }
         for _ in 0..=MAX_REDIRECTS {
             let host = shown(&request.url);
             let hop = self.hop(&request, deadline);

@@ -7,12 +7,40 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
-use kernel::ids::{NodeId, StreamId};
-use kernel::run::{Event, Run, RunEvent, Usage};
+use kernel::definition::NodeIx;
+use kernel::ids::{InterruptId, NodeId, StreamId, TenantId};
+use kernel::run::report::{ToolReturned, ToolStatus};
+use kernel::run::state::OpenInterrupt;
+use kernel::run::{CausedBy, Event, Run, RunEvent, Usage};
 use kernel::time::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
+use super::spans::{provider_of, server_of};
+
+/// What is counted.
+pub const METRICS: [&str; 20] = [
+    "openwop.activity.duration",
+    "openwop.activity.invocations",
+    "openwop.activity.tokens",
+    "openwop.cap.exceeded",
+    "openwop.cost.usd",
+    "openwop.interrupt.duration",
+    "openwop.interrupt.requested",
+    "openwop.node.attempts",
+    "openwop.node.completed",
+    "openwop.node.duration",
+    "openwop.orchestrator.decisions",
+    "openwop.orchestrator.iterations",
+    "openwop.queue.depth",
+    "openwop.queue.enqueued",
+    "openwop.run.active",
+    "openwop.run.backlog",
+    "openwop.run.claim.conflicts",
+    "openwop.run.completed",
+    "openwop.run.created",
+    "openwop.run.duration",
+];
 /// Series that are kept apart.
 const MAX_SERIES: usize = 10_000;
 /// Attributes that name a tenant's things: they leave by OTLP alone.
@@ -24,12 +52,42 @@ const RUN_SECONDS: &[f64] = &[
 const NODE_SECONDS: &[f64] = &[
     0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0,
 ];
+const BACKLOG_SECONDS: &[f64] = &[0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 1_800.0];
+const INTERRUPT_SECONDS: &[f64] = &[
+    60.0, 300.0, 900.0, 1_800.0, 3_600.0, 14_400.0, 86_400.0, 604_800.0,
+];
+const ITERATIONS: &[f64] = &[1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0];
 const ACTIVITY_SECONDS: &[f64] = &[
     0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0,
 ];
 
+/// The one histogram of a number.
+const NOT_SECONDS: &str = "openwop.orchestrator.iterations";
+
 /// The name of a metric and what tells its series apart.
 pub(crate) type Series = (&'static str, Vec<(&'static str, String)>);
+
+/// A question that was open before something was appended.
+pub(crate) struct Asked {
+    id: InterruptId,
+    node: NodeId,
+    kind: String,
+    at: Timestamp,
+}
+
+impl Asked {
+    /// The questions of a run.
+    pub(crate) fn of(run: &Run) -> Vec<Self> {
+        let open = run.facts().into_iter().flat_map(|facts| &facts.interrupts);
+        let of = |open: &OpenInterrupt| Self {
+            id: open.id.clone(),
+            node: run.plan.node(NodeIx(open.node)).id.clone(),
+            kind: open.kind.clone(),
+            at: open.requested_at,
+        };
+        open.map(of).collect()
+    }
+}
 
 /// A histogram.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +103,8 @@ pub(crate) struct Histogram {
 pub(crate) struct Values {
     pub(crate) counters: BTreeMap<Series, f64>,
     pub(crate) histograms: BTreeMap<Series, Histogram>,
+    /// What goes up and down.
+    pub(crate) levels: BTreeMap<Series, f64>,
     /// Grows with each observation.
     pub(crate) changes: u64,
 }
@@ -62,25 +122,67 @@ impl Meters {
         let _ = self.ended.set(ended);
     }
 
+    /// Whether what is counted is sent to a collector.
+    pub fn is_exported(&self) -> bool {
+        self.ended.get().is_some()
+    }
+
     pub(super) fn values(&self) -> Values {
         self.values.lock().clone()
     }
 
-    /// Events were appended to a run.
-    pub(crate) fn observe(&self, run: &Run, events: &[Event]) {
-        if events.iter().any(|event| is_end(&event.body))
-            && let Some(ended) = self.ended.get()
-        {
-            let _ = ended.try_send(run.header.stream.clone());
+    /// Events were appended to a run, in which these questions were open before.
+    pub(crate) fn observe(&self, run: &Run, events: &[Event], asked: &[Asked]) {
+        if events.iter().any(|event| is_end(&event.body)) {
+            self.ended(run);
         }
         // A replay does nothing that could be counted.
-        if run.is_replay() || !events.iter().any(|event| counts(&event.body)) {
+        let counts = |event: &Event| counts(&event.body);
+        if run.is_replay() || !(events.iter().any(counts) || !asked.is_empty()) {
             return;
+        }
+        for event in events {
+            super::records::tell(run, event);
         }
         let mut values = self.values.lock();
         for event in events {
             values.event(run, event);
         }
+        values.begun(run, events);
+        for asked in asked {
+            values.answered(run, events, asked);
+        }
+    }
+
+    /// A fork is whole. What it copied was counted where it happened.
+    pub(crate) fn forked(&self, run: &Run) {
+        if run.is_replay() {
+            return self.ended(run);
+        }
+        self.values.lock().created(run);
+    }
+
+    fn ended(&self, run: &Run) {
+        if let Some(ended) = self.ended.get() {
+            let _ = ended.try_send(run.header.stream.clone());
+        }
+    }
+
+    /// A tenant had so many runs that had not ended when counting began.
+    pub(super) fn active(&self, tenant: &TenantId, runs: usize) {
+        #[expect(clippy::cast_precision_loss, reason = "a count is exact enough")]
+        let runs = runs as f64;
+        self.values.lock().level(tenant, runs);
+    }
+
+    /// A run was refused because another of the same workflow and scope is active.
+    pub(crate) fn conflict(&self, tenant: &TenantId, transport: &'static str) {
+        let labels = vec![
+            ("transport", transport.to_owned()),
+            ("tenant_id", tenant.to_string()),
+        ];
+        let mut values = self.values.lock();
+        values.add("openwop.run.claim.conflicts", labels, 1.0);
     }
 
     /// Everything for Prometheus, without what names a tenant's things.
@@ -96,13 +198,24 @@ impl Meters {
             }
             let _ = writeln!(text, "{metric}_total{} {value}", braces(&labels, None));
         }
+        for ((name, labels), value) in plain(values.levels, |sum: &mut f64, one| *sum += one) {
+            let metric = name.replace('.', "_");
+            if name != last {
+                let _ = writeln!(text, "# TYPE {metric} gauge");
+                last = name;
+            }
+            let _ = writeln!(text, "{metric}{} {value}", braces(&labels, None));
+        }
         let add = |sum: &mut Histogram, one: Histogram| {
             sum.sum += one.sum;
             let pairs = sum.counts.iter_mut().zip(one.counts);
             pairs.for_each(|(sum, one)| *sum += one);
         };
         for ((name, labels), value) in plain(values.histograms, add) {
-            let metric = format!("{}_seconds", name.replace('.', "_"));
+            let metric = match name {
+                NOT_SECONDS => name.replace('.', "_"),
+                _ => format!("{}_seconds", name.replace('.', "_")),
+            };
             if name != last {
                 let _ = writeln!(text, "# TYPE {metric} histogram");
                 last = name;
@@ -177,13 +290,16 @@ fn counts(body: &RunEvent) -> bool {
                 | RunEvent::CapBreached { .. }
                 | RunEvent::InterruptRequested { .. }
                 | RunEvent::ProviderUsage { .. }
+                | RunEvent::ToolReturned(_)
+                | RunEvent::OrchestratorDecided { .. }
+                | RunEvent::NodeStarted { .. }
         )
 }
 
 impl Values {
     fn event(&mut self, run: &Run, event: &Event) {
         match &event.body {
-            RunEvent::RunStarted { .. } => self.add("openwop.run.created", of_run(run), 1.0),
+            RunEvent::RunStarted { .. } => self.created(run),
             RunEvent::RunCompleted { duration_ms, .. } => self.end(run, "completed", *duration_ms),
             RunEvent::RunFailed { duration_ms, .. } => self.end(run, "failed", *duration_ms),
             RunEvent::RunCancelled { duration_ms, .. } => self.end(run, "cancelled", *duration_ms),
@@ -195,13 +311,18 @@ impl Values {
                 self.node(run, node_id, "completed");
                 let labels = of_node(run, node_id, "completed");
                 self.seconds("openwop.node.duration", labels, NODE_SECONDS, *duration_ms);
+                self.one_call(run, node_id, "success");
             }
-            RunEvent::NodeFailed { node_id, .. } => self.node(run, node_id, "failed"),
+            RunEvent::NodeFailed { node_id, .. } => {
+                self.node(run, node_id, "failed");
+                self.one_call(run, node_id, "error");
+            }
             RunEvent::NodeSkipped { node_id, .. } => self.node(run, node_id, "skipped"),
             RunEvent::NodeCancelled { node_id, .. } => self.node(run, node_id, "cancelled"),
             RunEvent::NodeRetried { node_id, .. } => {
                 let labels = vec![("node_type", type_of(run, node_id))];
                 self.add("openwop.node.attempts", labels, 1.0);
+                self.one_call(run, node_id, "error");
             }
             RunEvent::CapBreached { kind, .. } => {
                 let labels = vec![("cap_kind", super::cap(*kind).to_owned())];
@@ -212,8 +333,104 @@ impl Values {
                 self.add("openwop.interrupt.requested", labels, 1.0);
             }
             RunEvent::ProviderUsage { usage, .. } => self.usage(usage),
+            RunEvent::ToolReturned(returned) => self.tool(returned),
+            RunEvent::OrchestratorDecided { decision, .. } => {
+                let kind = decision["kind"].as_str().unwrap_or("other").to_owned();
+                let mut labels = of_run(run);
+                labels.push(("orchestrator.decision_kind", kind));
+                self.add("openwop.orchestrator.decisions", labels, 1.0);
+            }
             _ => {}
         }
+    }
+
+    /// A run is there, and waits to be driven.
+    fn created(&mut self, run: &Run) {
+        let tenant = run.header.tenant();
+        self.add("openwop.run.created", of_run(run), 1.0);
+        let labels = vec![("tenant_id", tenant.to_string())];
+        self.add("openwop.queue.enqueued", labels, 1.0);
+        self.level(tenant, 1.0);
+    }
+
+    /// The first nodes of a run were started: it has waited so long.
+    fn begun(&mut self, run: &Run, events: &[Event]) {
+        let is_start = |event: &&Event| matches!(event.body, RunEvent::NodeStarted { .. });
+        let started = events.iter().filter(is_start).count() as u64;
+        let so_far = run.facts().map_or(0, |facts| facts.executions);
+        if let Some(first) = events.first()
+            && started > 0
+            && so_far == started
+        {
+            let waited = first.at.ms_since(run.header.created_at);
+            self.seconds("openwop.run.backlog", of_run(run), BACKLOG_SECONDS, waited);
+        }
+    }
+
+    /// A question is open no more, if it is not.
+    fn answered(&mut self, run: &Run, events: &[Event], asked: &Asked) {
+        let mut open = run.facts().into_iter().flat_map(|facts| &facts.interrupts);
+        let Some(first) = events.first().filter(|_| !open.any(|it| it.id == asked.id)) else {
+            return;
+        };
+        let is_cancelled = |event: &Event| match &event.body {
+            RunEvent::NodeCancelled { node_id, .. } => *node_id == asked.node,
+            _ => false,
+        };
+        let cause = first.cause.as_ref().map(|cause| &cause.command);
+        let status = match cause {
+            _ if events.iter().any(is_cancelled) => "cancelled",
+            Some(CausedBy::Fire { .. }) => "timeout",
+            _ => "resolved",
+        };
+        let labels = vec![
+            ("interrupt_kind", asked.kind.clone()),
+            ("run_status", status.to_owned()),
+        ];
+        let took = first.at.ms_since(asked.at);
+        self.seconds(
+            "openwop.interrupt.duration",
+            labels,
+            INTERRUPT_SECONDS,
+            took,
+        );
+    }
+
+    /// An attempt that is one call ended.
+    fn one_call(&mut self, run: &Run, node: &NodeId, status: &str) {
+        if let Some(provider) = provider_of(&type_of(run, node)) {
+            let labels = vec![
+                ("provider", provider.to_owned()),
+                ("run_status", status.to_owned()),
+            ];
+            self.add("openwop.activity.invocations", labels, 1.0);
+        }
+    }
+
+    fn tool(&mut self, returned: &ToolReturned) {
+        let status = match returned.status {
+            ToolStatus::Ok => "success",
+            ToolStatus::Error => "error",
+            ToolStatus::Forbidden => return,
+        };
+        let (server, _) = server_of(&returned.tool_name);
+        let labels = vec![
+            ("provider", server.to_owned()),
+            ("run_status", status.to_owned()),
+        ];
+        self.add("openwop.activity.invocations", labels.clone(), 1.0);
+        if let Some(ms) = returned.duration_ms {
+            self.seconds("openwop.activity.duration", labels, ACTIVITY_SECONDS, ms);
+        }
+    }
+
+    /// Runs of a tenant that have not ended: so many more, or fewer.
+    fn level(&mut self, tenant: &TenantId, by: f64) {
+        let is_full = self.levels.len() >= MAX_SERIES;
+        let labels = vec![("tenant_id", tenant.to_string())];
+        let series = bounded(&self.levels, ("openwop.run.active", labels), is_full);
+        *self.levels.entry(series).or_default() += by;
+        self.changes += 1;
     }
 
     fn end(&mut self, run: &Run, status: &str, ms: u64) {
@@ -222,6 +439,13 @@ impl Values {
         self.add("openwop.run.completed", labels.clone(), 1.0);
         labels.retain(|(label, _)| *label != "tenant_id");
         self.seconds("openwop.run.duration", labels, RUN_SECONDS, ms);
+        self.level(run.header.tenant(), -1.0);
+        let decisions = run.facts().map_or(0, |facts| facts.decisions);
+        if decisions > 0 {
+            #[expect(clippy::cast_precision_loss, reason = "a count is exact enough")]
+            let decisions = decisions as f64;
+            self.number(NOT_SECONDS, of_run(run), ITERATIONS, decisions);
+        }
     }
 
     fn node(&mut self, run: &Run, node: &NodeId, status: &str) {
@@ -264,6 +488,17 @@ impl Values {
         bounds: &'static [f64],
         ms: u64,
     ) {
+        #[expect(clippy::cast_precision_loss, reason = "a duration is exact enough")]
+        self.number(name, labels, bounds, ms as f64 / 1_000.0);
+    }
+
+    fn number(
+        &mut self,
+        name: &'static str,
+        labels: Vec<(&'static str, String)>,
+        bounds: &'static [f64],
+        number: f64,
+    ) {
         let is_full = self.histograms.len() >= MAX_SERIES;
         let series = bounded(&self.histograms, (name, labels), is_full);
         let histogram = self.histograms.entry(series).or_insert_with(|| Histogram {
@@ -271,13 +506,11 @@ impl Values {
             counts: vec![0; bounds.len() + 1],
             sum: 0.0,
         });
-        #[expect(clippy::cast_precision_loss, reason = "a duration is exact enough")]
-        let seconds = ms as f64 / 1_000.0;
-        let bucket = bounds.iter().take_while(|bound| seconds > **bound).count();
+        let bucket = bounds.iter().take_while(|bound| number > **bound).count();
         if let Some(count) = histogram.counts.get_mut(bucket) {
             *count += 1;
         }
-        histogram.sum += seconds;
+        histogram.sum += number;
         self.changes += 1;
     }
 }

@@ -3,25 +3,32 @@
 //! Spans come from the logs of runs that have ended, metrics from what this process appends. Both
 //! are for looking at, never for deciding: what cannot be delivered is left out.
 
+pub(crate) mod context;
 mod meters;
 mod otlp;
+mod records;
 pub mod spans;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use kernel::ids::StreamId;
-use kernel::run::{CapKind, Event};
-use kernel::stream::StreamHeader;
+use kernel::ids::{StreamId, TenantId};
+use kernel::run::{CapKind, Event, RunEvent};
+use kernel::stream::{StreamHeader, StreamKind};
+use kernel::trace::{TraceContext, run_span};
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use store::{ReadFrom, Store, StoreError};
+use store::{DueQuery, ListCursor, ListQuery, ReadFrom, Store, StoreError};
 use tokio::sync::mpsc;
 use url::Url;
 
 use crate::engine::Engine;
 use crate::outbound::{Allowed, Outbound, Redirects, Request};
-pub use meters::Meters;
+pub(crate) use context::hand_on;
+pub(crate) use meters::Asked;
+pub use meters::{METRICS, Meters};
+pub(crate) use records::{conflict, of_run};
 use spans::{Family, Span, spans};
 
 /// Runs that wait for their spans to be exported; more are left out.
@@ -32,6 +39,22 @@ const SPANS: usize = 2_000;
 const EVERY: Duration = Duration::from_secs(1);
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// Statuses of runs that have not ended.
+const UNENDED: [&str; 7] = [
+    "pending",
+    "running",
+    "paused",
+    "waiting-approval",
+    "waiting-input",
+    "waiting-external",
+    "cancelling",
+];
+/// Runs listed at a time.
+const PAGE: usize = 500;
+/// Runs counted at the beginning; there may be more.
+const MOST_UNENDED: usize = 100_000;
+/// Runs of a queue that are counted.
+const MOST_WAITING: usize = 1_000;
 /// How deep runs start runs at most.
 const DEPTH: u32 = kernel::limits::MAX_RUN_DEPTH;
 
@@ -89,16 +112,50 @@ pub fn export(engine: &Engine, otlp: &Otlp) -> Result<(), BadOtlp> {
     Ok(())
 }
 
-/// The runs above a run.
-async fn family(store: &dyn Store, header: &StreamHeader) -> Result<Family, StoreError> {
-    let mut family = Family {
-        top: header.stream.clone(),
-        parent_workflow: None,
+/// Counts the runs that have not ended, before anything is done by this engine.
+///
+/// # Errors
+/// The store's.
+pub async fn begin(engine: &Engine) -> Result<(), StoreError> {
+    let door = engine.door();
+    let mut query = ListQuery {
+        kind: Some(StreamKind::Run),
+        statuses: UNENDED.map(str::to_owned).into(),
+        limit: PAGE,
+        ..ListQuery::default()
     };
+    let mut active: BTreeMap<TenantId, usize> = BTreeMap::new();
+    for _ in 0..MOST_UNENDED / PAGE {
+        let rows = door.store().list(query.clone()).await?;
+        for row in &rows {
+            *active.entry(row.tenant.clone()).or_default() += 1;
+        }
+        let Some(last) = rows.last().filter(|_| rows.len() == PAGE) else {
+            break;
+        };
+        query.after = Some(ListCursor {
+            created_at: last.index.created_at,
+            stream: last.stream.clone(),
+        });
+    }
+    for (tenant, runs) in &active {
+        door.hints().meters().active(tenant, *runs);
+    }
+    Ok(())
+}
+
+/// What lies around a run.
+///
+/// # Errors
+/// The store's.
+pub async fn family(store: &dyn Store, header: &StreamHeader) -> Result<Family, StoreError> {
+    let known = TraceContext::of_run(header);
+    let mut top = header.stream.clone();
+    let mut parent_workflow = None;
     let mut above = header.parent.clone();
     for level in 0..=DEPTH {
         let Some(parent) = above else { break };
-        family.top = parent.run.clone();
+        top = parent.run.clone();
         let loaded = match store.load(&parent.run, ReadFrom::Seq(u64::MAX), 0).await {
             Ok(loaded) => loaded,
             // Erased: the trace is still named by it.
@@ -107,20 +164,40 @@ async fn family(store: &dyn Store, header: &StreamHeader) -> Result<Family, Stor
         };
         if level == 0 {
             let definition = loaded.header.definition.as_ref();
-            family.parent_workflow = definition.map(|it| it.workflow.as_str().to_owned());
+            parent_workflow = definition.map(|it| it.workflow.as_str().to_owned());
+        }
+        if known.is_some() {
+            break;
         }
         above = loaded.header.parent.clone();
     }
-    Ok(family)
+    let context = match known {
+        Some(context) => context,
+        None => TraceContext::named_after(&top).within(run_span(&header.stream)),
+    };
+    let source = match &header.origin {
+        None => None,
+        Some(origin) => {
+            let loaded = store.load(&origin.source, ReadFrom::Seq(u64::MAX), 0).await;
+            match loaded {
+                Ok(loaded) => Some(context::at_hand(&loaded.header)),
+                Err(StoreError::Missing) => Some(TraceContext::named_after(&origin.source)),
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    Ok(Family {
+        context,
+        parent_workflow,
+        source,
+        has_sensitive: None,
+    })
 }
 
-/// The W3C `traceparent` of what happens within a run's span.
-pub(crate) async fn traceparent(
-    store: &dyn Store,
-    header: &StreamHeader,
-) -> Result<String, StoreError> {
-    let family = family(store, header).await?;
-    Ok(spans::traceparent(&family.top, &header.stream))
+/// The type of an event, as the log has it.
+fn type_of(event: &RunEvent) -> String {
+    let value = serde_json::to_value(event).unwrap_or_default();
+    value["type"].as_str().unwrap_or_default().to_owned()
 }
 
 struct Exporter {
@@ -174,15 +251,17 @@ impl Exporter {
 
     async fn run(self, mut ended: mpsc::Receiver<StreamId>) {
         let drain = self.engine.inner.shutdown.drain.clone();
-        let mut told = 0;
+        let mut told = None;
         loop {
             let is_last = drain.is_cancelled();
             self.export_spans(&mut ended).await;
             let values = self.engine.door().hints().meters().values();
-            if values.changes != told {
-                told = values.changes;
+            let depth = self.depth().await;
+            if told != Some((values.changes, depth)) {
+                told = Some((values.changes, depth));
                 let now = self.engine.door().store().now();
-                let request = otlp::metrics(&self.service, &values, self.began, now);
+                let queue = (self.engine.inner.options.queue.as_str(), depth);
+                let request = otlp::metrics(&self.service, &values, queue, self.began, now);
                 self.send(&self.metrics, otlp::encode(&request, self.protocol))
                     .await;
             }
@@ -195,6 +274,16 @@ impl Exporter {
                 () = tokio::time::sleep(EVERY) => {}
             }
         }
+    }
+
+    /// How many runs of the engine's queue wait to be driven, as far as they are counted.
+    async fn depth(&self) -> Option<usize> {
+        let query = DueQuery {
+            queue: self.engine.inner.options.queue.clone(),
+            limit: MOST_WAITING,
+        };
+        let due = self.engine.door().store().due(query).await;
+        due.ok().map(|due| due.ready.len())
     }
 
     async fn export_spans(&self, ended: &mut mpsc::Receiver<StreamId>) {
@@ -216,10 +305,21 @@ impl Exporter {
         }
     }
 
+    /// None where whoever created the run does not record its trace.
     async fn spans_of(&self, run: &StreamId) -> Result<Vec<Span>, StoreError> {
-        let store = self.engine.door().store();
+        let door = self.engine.door();
+        let store = door.store();
         let loaded = store.load(run, ReadFrom::Seq(0), usize::MAX).await?;
-        let family = family(&**store, &loaded.header).await?;
+        let mut family = family(&**store, &loaded.header).await?;
+        if !family.context.is_sampled() {
+            return Ok(Vec::new());
+        }
+        if let Some(definition) = &loaded.header.definition {
+            let plan = door
+                .plans()
+                .load(&**store, loaded.header.tenant(), definition);
+            family = family.of_workflow(&*plan.await?);
+        }
         let mut events: Vec<Event> = Vec::with_capacity(loaded.records.len());
         for record in &loaded.records {
             let event = serde_json::from_slice(&record.content);

@@ -7,7 +7,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::{
-    AggregationTemporality, Histogram, HistogramDataPoint, Metric, NumberDataPoint,
+    AggregationTemporality, Gauge, Histogram, HistogramDataPoint, Metric, NumberDataPoint,
     ResourceMetrics, ScopeMetrics, Sum, metric, number_data_point,
 };
 use opentelemetry_proto::tonic::resource::v1::Resource;
@@ -45,7 +45,7 @@ pub(super) fn traces(service: &str, spans: &[spans::Span]) -> ExportTraceService
 }
 
 fn span_of(span: &spans::Span) -> Span {
-    let attributes = span.attributes.iter().map(|(name, value)| {
+    let attribute = |name: &str, value: &Attribute| {
         text_or(
             name,
             match value {
@@ -53,9 +53,18 @@ fn span_of(span: &spans::Span) -> Span {
                 Attribute::Count(count) => {
                     Value::IntValue(i64::try_from(*count).unwrap_or(i64::MAX))
                 }
+                Attribute::Number(number) => Value::DoubleValue(*number),
                 Attribute::Flag(flag) => Value::BoolValue(*flag),
             },
         )
+    };
+    let attributes = span.attributes.iter();
+    let attributes = attributes.map(|(name, value)| attribute(name, value));
+    let events = span.events.iter().map(|moment| span::Event {
+        time_unix_nano: nanos(moment.at),
+        name: moment.name.clone(),
+        attributes: vec![attribute("openwop.event_seq", &moment.seq.into())],
+        ..span::Event::default()
     });
     let link = span.link.map(|(trace, id)| span::Link {
         trace_id: trace.to_vec(),
@@ -71,10 +80,14 @@ fn span_of(span: &spans::Span) -> Span {
         span_id: span.id.to_vec(),
         parent_span_id: span.parent.map(|id| id.to_vec()).unwrap_or_default(),
         name: span.name.clone(),
-        kind: span::SpanKind::Internal.into(),
+        kind: match span.is_call {
+            true => span::SpanKind::Client.into(),
+            false => span::SpanKind::Internal.into(),
+        },
         start_time_unix_nano: nanos(span.start),
-        end_time_unix_nano: nanos(span.end),
+        end_time_unix_nano: nanos(span.end.unwrap_or(span.start)),
         attributes: attributes.collect(),
+        events: events.collect(),
         links: link.into_iter().collect(),
         status: Some(Status {
             message: span.error.clone().unwrap_or_default(),
@@ -88,6 +101,7 @@ fn span_of(span: &spans::Span) -> Span {
 pub(super) fn metrics(
     service: &str,
     values: &Values,
+    (queue, depth): (&str, Option<usize>),
     began: Timestamp,
     now: Timestamp,
 ) -> ExportMetricsServiceRequest {
@@ -112,6 +126,40 @@ pub(super) fn metrics(
             sum.data_points.push(point);
         }
     }
+    let point = |labels: Vec<KeyValue>, value: f64| NumberDataPoint {
+        attributes: labels,
+        start_time_unix_nano: start,
+        time_unix_nano: time,
+        value: Some(number_data_point::Value::AsDouble(value)),
+        ..NumberDataPoint::default()
+    };
+    for ((name, labels), value) in &values.levels {
+        let metric = one_more(&mut metrics, name, "1", || {
+            metric::Data::Sum(Sum {
+                data_points: Vec::new(),
+                aggregation_temporality: AggregationTemporality::Cumulative.into(),
+                is_monotonic: false,
+            })
+        });
+        if let Some(metric::Data::Sum(sum)) = &mut metric.data {
+            sum.data_points
+                .push(point(labels.iter().map(label).collect(), *value));
+        }
+    }
+    if let Some(depth) = depth {
+        let labels = [("tenant_id", "all"), ("queue_name", queue)];
+        let labels = labels.map(|(name, value)| label(&(name, value.to_owned())));
+        #[expect(clippy::cast_precision_loss, reason = "a count is exact enough")]
+        let depth = depth as f64;
+        metrics.push(Metric {
+            name: "openwop.queue.depth".into(),
+            unit: "{run}".into(),
+            data: Some(metric::Data::Gauge(Gauge {
+                data_points: vec![point(labels.into(), depth)],
+            })),
+            ..Metric::default()
+        });
+    }
     for ((name, labels), value) in &values.histograms {
         let point = HistogramDataPoint {
             attributes: labels.iter().map(label).collect(),
@@ -123,7 +171,11 @@ pub(super) fn metrics(
             explicit_bounds: value.bounds.to_vec(),
             ..HistogramDataPoint::default()
         };
-        let metric = one_more(&mut metrics, name, "s", || {
+        let unit = match *name {
+            "openwop.orchestrator.iterations" => "1",
+            _ => "s",
+        };
+        let metric = one_more(&mut metrics, name, unit, || {
             metric::Data::Histogram(Histogram {
                 data_points: Vec::new(),
                 aggregation_temporality: AggregationTemporality::Cumulative.into(),
@@ -174,8 +226,13 @@ fn unit(name: &str) -> &'static str {
     }
 }
 
+/// The protocol's own attributes are in its namespace, a few have plain names.
 fn label((name, value): &(&'static str, String)) -> KeyValue {
-    text_or(name, Value::StringValue(value.clone()))
+    let value = Value::StringValue(value.clone());
+    match *name {
+        "provider" | "direction" | "transport" => text_or(name, value),
+        name => text_or(&format!("openwop.{name}"), value),
+    }
 }
 
 fn text_or(name: &str, value: Value) -> KeyValue {

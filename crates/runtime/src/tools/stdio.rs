@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::nodes::{Ports, STOP_GRACE, Started};
 use crate::supervisor::{Finish, Running, Seen, Spec, Stream};
+use crate::telemetry::context;
 
 /// Bytes on their way to or from a process.
 const PIPE_BYTES: usize = 64 << 10;
@@ -44,6 +45,7 @@ pub(super) async fn start(
         .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
         .collect();
     env.extend(given);
+    context::say_to_program(started.trace(), &mut env);
     // A server has no result that a later life of the engine could adopt: each has its own place.
     let nth = STARTED.fetch_add(1, Ordering::Relaxed);
     let key = format!("{}.mcp.{name}.{}.{nth}", started.key(), started.restarts());

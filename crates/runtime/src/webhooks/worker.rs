@@ -12,7 +12,6 @@ use kernel::registry::Webhook;
 use kernel::stream::{ForkMode, StreamHeader};
 use kernel::time::Timestamp;
 use parking_lot::Mutex;
-use reqwest::header::{HeaderName, HeaderValue};
 use store::{Checkpoint, Conflict, Guard, Hold, HoldChange, Position, ReadFrom, Store, StoreError};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -26,7 +25,7 @@ use crate::api::Tail;
 use crate::engine::Engine;
 use crate::holder;
 use crate::outbound::Outbound;
-use crate::telemetry;
+use crate::telemetry::context;
 
 /// Events settled together.
 const CHUNK: usize = 64;
@@ -380,10 +379,8 @@ impl Shared {
             return Ok(Sent::Impossible { why: why.into() });
         }
         let mut headers = target.signers.headers(&target.id, item, &body, target.now);
-        let trace = telemetry::traceparent(&**door.store(), &header).await?;
-        if let Ok(trace) = HeaderValue::from_str(&trace) {
-            headers.insert(HeaderName::from_static("traceparent"), trace);
-        }
+        let trace = context::of_run(&**door.store(), &header).await?;
+        context::say(&trace, &mut headers);
         let sent = post::deliver(&self.outbound, &target.url, headers, body.into()).await;
         Ok(match sent {
             Ok(()) => Sent::Delivered,

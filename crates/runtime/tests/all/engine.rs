@@ -119,6 +119,7 @@ pub(crate) async fn create(engine: &Engine, document: &[u8], start: Start) -> Ru
         prepared,
         create: Create::new(Map::new(), "test", start),
         policy: Policy::default(),
+        trace: None,
         id: None,
         keys: Vec::new(),
     };

@@ -19,4 +19,5 @@ mod refused;
 mod sensitive;
 mod supervisor;
 mod support;
+mod told;
 mod upkeep;

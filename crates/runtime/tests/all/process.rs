@@ -4,6 +4,7 @@ use std::fs;
 
 use kernel::run::event::OutputChannel;
 use kernel::run::{Completion, NodeError, Outcome};
+use kernel::trace::TraceContext;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -80,6 +81,12 @@ async fn a_program_gets_the_environment_it_is_given_and_no_more() {
     lines.sort_unstable();
     let key = format!("WF_ATTEMPT_KEY={}", lab.key());
     let path = format!("PATH={}", std::env::var("PATH").unwrap());
+    let trace = lines
+        .iter()
+        .position(|line| line.starts_with("TRACEPARENT="));
+    let trace = lines.remove(trace.expect("the span it runs in"));
+    let (_, trace) = trace.split_once('=').unwrap();
+    assert!(TraceContext::parse(trace, None).is_some(), "{trace}");
     assert_eq!(
         lines,
         ["GREETING=hello you", &path, "TOKEN=planted-secret", &key]

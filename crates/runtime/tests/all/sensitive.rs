@@ -116,6 +116,7 @@ async fn create(
         prepared,
         create: Create::new(inputs, "test", start),
         policy: Policy::default(),
+        trace: None,
         id: None,
         keys: Vec::new(),
     };

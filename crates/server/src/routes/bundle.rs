@@ -5,6 +5,7 @@ use hyper::Method;
 use runtime::access::Action;
 use runtime::api::BundledRun;
 use runtime::redact::Redactor;
+use runtime::telemetry::spans::{shown, spans};
 
 use super::runs::named;
 use crate::problem::Problem;
@@ -44,8 +45,10 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
         run,
         mut log,
         notes,
+        family,
     } = bundled;
     let mut bundle = v1::Bundle::of(&run, most);
+    let mut events = Vec::new();
     // What was appended since the state was read is not in it.
     'log: loop {
         let page = log.page(PAGE).await?;
@@ -54,12 +57,16 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
             if is_newer || !bundle.add(&run, event, *cause) {
                 break 'log;
             }
+            events.push(event.clone());
         }
         if page.events.is_empty() {
             break;
         }
     }
     let at = api.engine().door().store().now();
+    let spans = spans(&run.header, &family, &events);
+    let (spans, is_whole) = shown(&spans, v1::SPANS_BYTES);
+    bundle.show_spans(spans, is_whole);
     let mut document = bundle.build(&notes, at);
     // The log holds no secret; this is the second wall.
     Redactor::default().value(&mut document);

@@ -33,6 +33,11 @@ pub(super) fn routes() -> Vec<Route> {
                     "X-Dedup",
                     "enforce: refuse while a run of the same workflow and scope is active",
                 ),
+                (
+                    "header",
+                    "traceparent",
+                    "the span the run goes on in (W3C Trace Context, with tracestate)",
+                ),
             ],
             request: Some("RunOrder"),
             responses: &[(201, "CreatedRun")],
@@ -68,6 +73,8 @@ async fn create_once(mut cx: Cx) -> Result<Reply, Problem> {
     let request = Digest::of(&kernel::json::canonical(&Value::Object(body.clone())));
     let mut order = read(body)?;
     order.twins = twins;
+    order.trace.clone_from(&cx.trace.context);
+    order.request_id = Some(cx.trace.id().to_owned());
     let is_keyed = key.is_some();
     order.keyed = key.map(|key| KeyedBy {
         key,
@@ -183,6 +190,8 @@ fn read(mut body: Map<String, Value>) -> Result<RunOrder, Problem> {
         configurable,
         transport: "rest",
         twins: Twins::Allowed,
+        trace: None,
+        request_id: None,
         keyed: None,
     })
 }

@@ -98,6 +98,7 @@ async fn fork_once(mut cx: Cx) -> Result<Reply, Problem> {
     let mut request = read(body)?;
     let (mode, is_keyed) = (request.mode, key.is_some());
     request.request_id = Some(cx.trace.id().to_owned());
+    request.trace.clone_from(&cx.trace.context);
     request.keyed = key.map(|key| KeyedBy {
         key,
         operation: format!("POST /v1/runs/{source}/fork"),
@@ -185,6 +186,7 @@ fn read(mut body: Map<String, Value>) -> Result<ForkRequest, Problem> {
         mode: mode.unwrap_or(ForkMode::Replay),
         from,
         overlay,
+        trace: None,
         keyed: None,
         request_id: None,
     })

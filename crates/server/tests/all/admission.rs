@@ -1,6 +1,7 @@
 //! Rates, admission, and what is advertised of them and of credentials.
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use runtime::access::Scopes;
 use serde_json::{Value, json};
@@ -118,4 +119,28 @@ async fn what_is_not_configured_is_not_advertised() {
     ]);
     assert_eq!(document["auth"]["profiles"], profiles);
     assert_eq!(document["auth"]["oauth2"], Value::Null);
+}
+
+#[tokio::test]
+async fn retention_is_told_where_it_is_as_long_as_the_protocol_asks() {
+    let week = Duration::from_secs(7 * 24 * 3_600);
+    for (kept, told) in [(week, Some(604_800)), (week - Duration::from_secs(1), None)] {
+        let limits = Limits {
+            retain_finished: Some(kept),
+            ..Limits::default()
+        };
+        let host = Host::with(limits).await;
+        let production = host.get("/.well-known/openwop").await.json()["production"].clone();
+        let Some(seconds) = told else {
+            assert_eq!(production, Value::Null);
+            continue;
+        };
+        let retention = json!({
+            "supported": true, "minWindowSeconds": seconds, "testForceExpire": false,
+        });
+        assert_eq!(production["retention"], retention);
+        assert_eq!(production["supported"], false, "a part is not the profile");
+        let bundle = json!({ "supported": true, "truncationMetadata": true });
+        assert_eq!(production["debugBundle"], bundle);
+    }
 }

@@ -4,7 +4,7 @@ use kernel::audit::{AuditAction, AuditEvent};
 use runtime::access::{Scopes, trail};
 use serde_json::{Value, json};
 
-use crate::client::Request;
+use crate::client::{Conn, Request};
 use crate::host::Host;
 
 async fn listed(host: &Host, run: &str) -> Vec<Value> {
@@ -147,4 +147,96 @@ async fn words_that_look_like_credentials_are_not_kept_and_notes_go_with_their_r
     let notes = kernel::notes::Notes::stream(&run.as_str().into());
     let grave = door.store().tombstone(&notes).await.unwrap();
     assert!(grave.is_some(), "what was said is gone, too");
+}
+
+/// Opens a stream and reads its head.
+async fn open(host: &Host, run: &str, query: &str) -> Conn {
+    let mut conn = Conn::to(host.address).await;
+    let request = Request::new("GET", &format!("/v1/runs/{run}/events{query}"));
+    conn.send(&request.key(&host.key).bytes()).await;
+    assert_eq!(conn.head().await.unwrap().0, 200);
+    conn
+}
+
+/// The blocks of the next piece of a stream that has any.
+async fn blocks(conn: &mut Conn) -> Option<Vec<String>> {
+    loop {
+        let text = String::from_utf8(conn.chunk().await?).unwrap();
+        let blocks = text
+            .split("\n\n")
+            .filter(|it| !it.is_empty() && !it.starts_with(':'));
+        let blocks: Vec<String> = blocks.map(str::to_owned).collect();
+        if !blocks.is_empty() {
+            return Some(blocks);
+        }
+    }
+}
+
+#[tokio::test]
+async fn whoever_follows_a_run_is_told_what_is_said_about_it() {
+    let host = Host::new().await;
+    let run = host.create(&json!({ "workflowId": "waits" })).await;
+    let path = format!("/v1/runs/{run}/annotations");
+    let say = async |label: &str| {
+        let body = json!({ "signal": { "kind": "label", "label": label } });
+        host.post(&path, &body).await.json()
+    };
+    say("before anybody listened").await;
+    let modes = [
+        "?streamMode=debug",
+        "",
+        "?streamMode=values",
+        "?streamMode=updates,messages",
+        "?bufferMs=5000",
+    ];
+    let mut open_streams = Vec::new();
+    for mode in modes {
+        open_streams.push(open(&host, &run, mode).await);
+    }
+    let mut silent = open(&host, &run, "?streamMode=messages").await;
+    // Each stream is behind its backlog once it has told of something new.
+    let mut logged: Vec<u64> = Vec::new();
+    for label in ["one", "two"] {
+        let said = say(label).await;
+        for (conn, mode) in open_streams.iter_mut().zip(modes) {
+            let told = loop {
+                let blocks = blocks(conn).await.expect("it is open");
+                let (notes, events): (Vec<_>, Vec<_>) = (blocks.into_iter())
+                    .partition(|block| block.starts_with("event: run.annotated\n"));
+                if mode == "?streamMode=debug" {
+                    logged.extend(events.iter().map(|block| id(block)));
+                }
+                if !notes.is_empty() {
+                    break notes;
+                }
+            };
+            let expected = format!("event: run.annotated\ndata: {said}");
+            assert_eq!(told, [expected], "{mode}");
+        }
+    }
+    let reason = json!({ "reason": "enough" });
+    host.post(&format!("/v1/runs/{run}/cancel"), &reason).await;
+    while let Some(blocks) = blocks(&mut open_streams[0]).await {
+        logged.extend(blocks.iter().map(|block| id(block)));
+    }
+    let whole: Vec<u64> = (0..logged.len() as u64).collect();
+    assert_eq!(logged, whole, "no gap, nothing twice");
+    assert!(blocks(&mut silent).await.is_none());
+
+    // Whoever comes back goes on in the log; what was said is in the list.
+    let request = Request::new("GET", &format!("/v1/runs/{run}/events?streamMode=debug"));
+    let request = request.key(&host.key).header("last-event-id", "0");
+    let again = request.send(host.address).await;
+    let text = String::from_utf8(again.body).unwrap();
+    assert!(!text.contains("run.annotated"), "{text}");
+    assert!(text.starts_with("id: 1\n"), "{text}");
+    assert_eq!(listed(&host, &run).await.len(), 3);
+    host.stop().await;
+}
+
+fn id(block: &str) -> u64 {
+    let line = block.lines().find_map(|line| line.strip_prefix("id: "));
+    line.unwrap_or_else(|| panic!("no id: {block}"))
+        .parse()
+        .unwrap()
 }

@@ -2,11 +2,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use runtime::access::Scopes;
+use kernel::audit::{AuditAction, AuditEvent, Entry, Outcome};
 use runtime::access::signing::PublicKey;
+use runtime::access::{Scopes, trail};
 use serde_json::{Value, json};
 
 use crate::client::Request;
+use crate::gates::signoff;
 use crate::host::Host;
 
 async fn verify(host: &Host, query: &str) -> Value {
@@ -92,10 +94,94 @@ async fn a_tenant_without_a_trail_and_a_key_of_a_workspace_see_no_entry_of_other
     let report = request.send(host.address).await.json();
     assert_eq!(report["chainValid"], true);
     assert!(
-        report["toSeq"].as_u64() <= Some(1),
-        "its own key alone: {report}"
+        report["toSeq"].as_u64() <= Some(2),
+        "its own key, made and used, and a checkpoint: {report}"
     );
     let request = Request::new("GET", "/v1/audit/verify").key(&bound);
     assert_eq!(request.send(host.address).await.refusal(404), "not_found");
+    host.stop().await;
+}
+
+/// The entries of `acme` about an action, once there are so many.
+async fn told(host: &Host, action: AuditAction, count: usize) -> Vec<Entry> {
+    let store = host.engine.door().store();
+    loop {
+        let events = trail::read(&**store, &"acme".into(), 0, 10_000)
+            .await
+            .unwrap();
+        let entries = events.into_iter().filter_map(|event| match event.body {
+            AuditEvent::Recorded(entry) if entry.action == action => Some(entry),
+            _ => None,
+        });
+        let entries: Vec<Entry> = entries.collect();
+        if entries.len() >= count {
+            return entries;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn who_created_a_run_answered_it_and_used_a_key_is_on_the_trail() {
+    let host = Host::new().await;
+    host.add(&signoff(&json!({ "title": "Ship it?" }))).await;
+    let order = json!({ "workflowId": "signoff", "scopeId": "red" });
+    let request = Request::new("POST", "/v1/runs").key(&host.key).json(&order);
+    let request = request.header("x-request-id", "request-0001");
+    let run = request.send(host.address).await.json()["runId"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    host.shows(&run, |snapshot| snapshot["status"] == "waiting-approval")
+        .await;
+    // What the run's child would do is told by its parent; here there is none.
+    let accept = json!({ "action": "accept" });
+    assert_eq!(host.answer(&run, "signoff", accept).await.status, 200);
+    host.ended(&run).await;
+
+    let [created] = told(&host, AuditAction::RunCreated, 1)
+        .await
+        .try_into()
+        .unwrap();
+    assert_eq!(created.on.id.as_deref(), Some(run.as_str()));
+    assert_eq!(created.on.workspace.as_deref(), Some("red"));
+    assert_eq!(created.by.principal, "somebody");
+    assert_eq!(created.by.request_id.as_deref(), Some("request-0001"));
+    assert_eq!(created.outcome, Outcome::Done);
+    let [answered] = told(&host, AuditAction::InterruptAnswered, 1)
+        .await
+        .try_into()
+        .unwrap();
+    assert_eq!(answered.by.principal, "somebody");
+    assert!(answered.on.id.unwrap().starts_with(&format!("{run}/")));
+    // However often it opened something: once an hour.
+    let used = told(&host, AuditAction::KeyUsed, 1).await;
+    assert!(
+        (1..=2).contains(&used.len()),
+        "an hour may have ended: {used:?}"
+    );
+    assert_eq!(used[0].by.principal, "somebody");
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn many_creations_are_each_on_the_trail_once_and_it_stays_whole() {
+    let host = Host::new().await;
+    let mut runs = Vec::new();
+    for _ in 0..40 {
+        runs.push(host.create(&json!({ "workflowId": "three" })).await);
+    }
+    let entries = told(&host, AuditAction::RunCreated, runs.len()).await;
+    let ids: Vec<&str> = entries
+        .iter()
+        .filter_map(|entry| entry.on.id.as_deref())
+        .collect();
+    let mut sorted = ids.clone();
+    sorted.sort_unstable();
+    runs.sort_unstable();
+    assert_eq!(sorted, runs);
+    let report = verify(&host, "?fromSeq=0&toSeq=1000000").await;
+    assert_eq!(report["anomalies"], json!([]));
+    assert_eq!(report["chainValid"], true);
     host.stop().await;
 }

@@ -31,6 +31,7 @@ mod steering;
 mod streams;
 mod telemetry;
 mod tokens;
+mod traces;
 mod webhooks;
 mod workbench;
 mod workflows;

@@ -20,6 +20,12 @@ use crate::receiver::{Received, Receiver};
 
 async fn traced(protocol: Protocol) -> (Host, Receiver) {
     let host = Host::new().await;
+    let collector = collected(&host, protocol).await;
+    (host, collector)
+}
+
+/// A collector of what a host exports from now on.
+pub(crate) async fn collected(host: &Host, protocol: Protocol) -> Receiver {
     let collector = Receiver::answering(|_| Some((200, String::new()))).await;
     let otlp = Otlp {
         endpoint: format!("http://{}", collector.address).parse().unwrap(),
@@ -28,7 +34,7 @@ async fn traced(protocol: Protocol) -> (Host, Receiver) {
         service: "runwright-test".into(),
     };
     telemetry::export(&host.engine, &otlp).unwrap();
-    (host, collector)
+    collector
 }
 
 fn decode<M: Message + Default + DeserializeOwned>(received: &Received) -> M {
@@ -42,14 +48,14 @@ fn decode<M: Message + Default + DeserializeOwned>(received: &Received) -> M {
 
 /// What has been exported: spans by run, and the newest value of each metric.
 #[derive(Default)]
-struct Seen {
-    spans: BTreeMap<String, Vec<Span>>,
-    metrics: BTreeMap<String, Metric>,
+pub(crate) struct Seen {
+    pub(crate) spans: BTreeMap<String, Vec<Span>>,
+    pub(crate) metrics: BTreeMap<String, Metric>,
 }
 
 impl Seen {
     /// Waits until every run has its span, and a metric says so.
-    async fn all(collector: &Receiver, runs: &[&String], ended: f64) -> Self {
+    pub(crate) async fn all(collector: &Receiver, runs: &[&String], ended: f64) -> Self {
         let mut seen = Self::default();
         let is_done = |seen: &Self| {
             let has_ended = seen.metrics.get("openwop.run.completed").map(total);
@@ -61,7 +67,7 @@ impl Seen {
         seen
     }
 
-    fn take(&mut self, received: &Received) {
+    pub(crate) fn take(&mut self, received: &Received) {
         match received.path.as_str() {
             "/v1/traces" => {
                 let request: ExportTraceServiceRequest = decode(received);
@@ -92,18 +98,18 @@ impl Seen {
         }
     }
 
-    fn span(&self, run: &str, name: &str) -> &Span {
+    pub(crate) fn span(&self, run: &str, name: &str) -> &Span {
         let found = self.spans[run].iter().find(|span| span.name == name);
         found.unwrap_or_else(|| panic!("no {name} of {run}"))
     }
 }
 
-fn value(attributes: &[KeyValue], name: &str) -> Option<Any> {
+pub(crate) fn value(attributes: &[KeyValue], name: &str) -> Option<Any> {
     let found = attributes.iter().find(|pair| pair.key == name)?;
     found.value.as_ref()?.value.clone()
 }
 
-fn text(attributes: &[KeyValue], name: &str) -> String {
+pub(crate) fn text(attributes: &[KeyValue], name: &str) -> String {
     match value(attributes, name) {
         Some(Any::StringValue(text)) => text,
         other => panic!("{name}: {other:?}"),
@@ -142,6 +148,11 @@ fn labels(metric: &Metric) -> BTreeSet<String> {
             .iter()
             .map(|it| &it.attributes[..])
             .collect(),
+        Data::Gauge(gauge) => gauge
+            .data_points
+            .iter()
+            .map(|it| &it.attributes[..])
+            .collect(),
         Data::Histogram(all) => all
             .data_points
             .iter()
@@ -154,6 +165,11 @@ fn labels(metric: &Metric) -> BTreeSet<String> {
         .flatten()
         .map(|pair| pair.key.clone())
         .collect()
+}
+
+fn spans_of<'a>(seen: &'a Seen, run: &str, name: &str) -> Vec<&'a Span> {
+    let spans = seen.spans[run].iter();
+    spans.filter(|span| span.name == name).collect()
 }
 
 #[tokio::test]
@@ -218,7 +234,38 @@ async fn names(protocol: Protocol) {
         .iter()
         .map(|span| &span.span_id)
         .collect();
-    assert_eq!(ids.len(), 7, "a run, three nodes, three attempts");
+    let appends = spans_of(&seen, &three, "openwop.event.append");
+    assert_eq!(
+        ids.len(),
+        7 + appends.len(),
+        "a run, three nodes, three attempts, appends"
+    );
+    // Every event stands in the span of its append, once, and the first names the span.
+    let log = host.events(&three).await;
+    let told: Vec<(String, i64)> = appends
+        .iter()
+        .flat_map(|span| {
+            let first = &span.events[0];
+            assert_eq!(text(&span.attributes, "openwop.event_type"), first.name);
+            assert_eq!(
+                count(&span.attributes, "openwop.event_seq"),
+                count(&first.attributes, "openwop.event_seq")
+            );
+            span.events.iter()
+        })
+        .map(|event| {
+            let seq = count(&event.attributes, "openwop.event_seq");
+            (event.name.clone(), seq)
+        })
+        .collect();
+    let logged: Vec<(String, i64)> = log
+        .iter()
+        .map(|event| {
+            let kind = event["type"].as_str().unwrap().to_owned();
+            (kind, event["sequence"].as_i64().unwrap())
+        })
+        .collect();
+    assert_eq!(told, logged);
 
     let run = seen.span(&failed, "openwop.run");
     assert_eq!(run.status.as_ref().unwrap().code, 2);
@@ -272,11 +319,19 @@ async fn names(protocol: Protocol) {
         seen.span(&three, "openwop.run").trace_id
     );
 
-    let expected: [(&str, &[&str]); 7] = [
+    let expected: [(&str, &[&str]); 12] = [
         ("openwop.cap.exceeded", &["cap_kind"]),
+        (
+            "openwop.interrupt.duration",
+            &["interrupt_kind", "run_status"],
+        ),
         ("openwop.interrupt.requested", &["interrupt_kind"]),
         ("openwop.node.completed", &["node_type", "run_status"]),
         ("openwop.node.duration", &["node_type", "run_status"]),
+        ("openwop.queue.depth", &["queue_name", "tenant_id"]),
+        ("openwop.queue.enqueued", &["tenant_id"]),
+        ("openwop.run.active", &["tenant_id"]),
+        ("openwop.run.backlog", &["tenant_id", "workflow_id"]),
         (
             "openwop.run.completed",
             &["run_status", "tenant_id", "workflow_id"],
@@ -286,12 +341,14 @@ async fn names(protocol: Protocol) {
     ];
     for (name, wanted) in expected {
         let metric = &seen.metrics[name];
-        let wanted: BTreeSet<String> = wanted.iter().map(|&label| label.to_owned()).collect();
+        let wanted: BTreeSet<String> =
+            (wanted.iter().map(|label| format!("openwop.{label}"))).collect();
         assert_eq!(labels(metric), wanted, "{name}");
     }
     let known: BTreeSet<&str> = expected.iter().map(|(name, _)| *name).collect();
     let names: BTreeSet<&str> = seen.metrics.keys().map(String::as_str).collect();
     assert_eq!(names, known);
+    assert!(names.iter().all(|name| telemetry::METRICS.contains(name)));
     assert_eq!(total(&seen.metrics["openwop.cap.exceeded"]), 1.0);
     assert_eq!(total(&seen.metrics["openwop.interrupt.requested"]), 1.0);
     let Some(Data::Histogram(duration)) = &seen.metrics["openwop.run.duration"].data else {
@@ -308,12 +365,19 @@ async fn names(protocol: Protocol) {
     }
     assert_eq!(ended, 7);
     assert_eq!(seen.metrics["openwop.run.duration"].unit, "s");
+    let Some(Data::Sum(active)) = &seen.metrics["openwop.run.active"].data else {
+        panic!("no level");
+    };
+    assert!(!active.is_monotonic, "it goes up and down");
 
     let text = String::from_utf8(host.get("/metrics").await.body).unwrap();
     for line in [
         "openwop_run_completed_total{run_status=\"completed\"} 5",
         "openwop_run_completed_total{run_status=\"failed\"} 2",
-        "openwop_run_created_total 6",
+        "openwop_run_created_total 7",
+        "openwop_queue_enqueued_total 7",
+        "openwop_run_active 0",
+        "openwop_run_backlog_seconds_count 6",
         "openwop_cap_exceeded_total{cap_kind=\"node-executions\"} 1",
         "openwop_run_duration_seconds_count{run_status=\"completed\"} 5",
     ] {

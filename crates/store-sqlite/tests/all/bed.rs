@@ -150,6 +150,7 @@ fn header(stream: &StreamId) -> StreamHeader {
         definition: None,
         origin: None,
         parent: None,
+        trace: None,
         policy: Policy::default(),
         genesis: Digest([1; 32]),
         predecessor: None,

@@ -37,6 +37,7 @@ impl Log {
             definition: None,
             origin: None,
             parent: None,
+            trace: None,
             policy: Policy::default(),
             genesis: Digest([0; 32]),
             predecessor: None,

@@ -22,6 +22,7 @@ use super::drive::{Playing, Since};
 use super::{Args, index, sessions, templates, words};
 use crate::commands::PortArgs;
 use crate::compose;
+use crate::env;
 use crate::exit::{Exit, Failure};
 use crate::session::Session;
 
@@ -166,6 +167,7 @@ impl Order<'_> {
                 prepared: prepared.clone(),
                 create,
                 policy: self.policy.clone(),
+                trace: env::trace(),
                 id: Some(StreamId::new(&id)),
                 keys: Vec::new(),
             };

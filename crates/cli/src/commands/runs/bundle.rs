@@ -4,9 +4,11 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 
-use faces::openwop::v1::Bundle;
+use faces::openwop::v1::{Bundle, SPANS_BYTES};
 use kernel::run::Event;
 use runtime::redact::Redactor;
+use runtime::telemetry;
+use runtime::telemetry::spans::{shown, spans};
 use serde_json::Value;
 use store::{ReadFrom, StoreError};
 
@@ -49,6 +51,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let end = usize::try_from(run.head.next_seq).unwrap_or(usize::MAX);
     let log = door.store().load(&id, ReadFrom::Seq(0), end).await?;
     let mut cause = None;
+    let mut events = Vec::new();
     for record in &log.records {
         let event: Event = serde_json::from_slice(&record.content)
             .map_err(|_| StoreError::Corrupt(format!("an event of run {id} cannot be read")))?;
@@ -58,7 +61,12 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         if !bundle.add(&run, &event, cause) {
             break;
         }
+        events.push(event);
     }
+    let family = telemetry::family(&**door.store(), &run.header).await?;
+    let spans = spans(&run.header, &family.of_workflow(&run.plan), &events);
+    let (spans, is_whole) = shown(&spans, SPANS_BYTES);
+    bundle.show_spans(spans, is_whole);
     let mut document = bundle.build(&notes, door.store().now());
     Redactor::default().value(&mut document);
     save(&args, &document)

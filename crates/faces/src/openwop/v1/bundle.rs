@@ -21,11 +21,14 @@ pub const MAX_BUNDLE_BYTES: usize = 8 << 20;
 const RUN_BYTES: usize = MAX_BUNDLE_BYTES / 2;
 /// Bytes of what was said about the run.
 const NOTES_BYTES: usize = MAX_BUNDLE_BYTES / 8;
+/// Bytes of its spans at most.
+pub const SPANS_BYTES: usize = MAX_BUNDLE_BYTES / 8;
 
 /// A bundle in the making. Give it the events of the run in order.
 pub struct Bundle {
     run: Value,
     events: Vec<Value>,
+    spans: Vec<Value>,
     /// Events at most.
     most: usize,
     /// Bytes that are left for events.
@@ -42,10 +45,11 @@ impl Bundle {
         if shrink(&mut run) {
             cut.insert("run_truncated_to_size_cap");
         }
-        let used = run.to_string().len() + NOTES_BYTES;
+        let used = run.to_string().len() + NOTES_BYTES + SPANS_BYTES;
         Self {
             run,
             events: Vec::new(),
+            spans: Vec::new(),
             most,
             left: MAX_BUNDLE_BYTES.saturating_sub(used),
             nodes: BTreeSet::new(),
@@ -67,6 +71,14 @@ impl Bundle {
         }
         self.events.push(doc);
         true
+    }
+
+    /// Shows the run's spans, or as many as there is room for.
+    pub fn show_spans(&mut self, spans: Vec<Value>, is_whole: bool) {
+        self.spans = spans;
+        if !is_whole {
+            self.cut.insert("spans_truncated_to_size_cap");
+        }
     }
 
     /// The bundle, with what was said about the run. `at` is when it is made.
@@ -98,7 +110,7 @@ impl Bundle {
             },
             "run": self.run,
             "events": self.events,
-            "spans": [],
+            "spans": self.spans,
             "annotations": annotations,
             "redactionApplied": true,
             "redactionMode": "mask",

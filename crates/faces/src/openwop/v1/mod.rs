@@ -24,7 +24,7 @@ pub use ancestry::ancestry;
 pub use annotation::annotation;
 pub use artifact::artifact;
 pub use audit::audit_verification;
-pub use bundle::{Bundle, MAX_BUNDLE_BYTES};
+pub use bundle::{Bundle, MAX_BUNDLE_BYTES, SPANS_BYTES};
 pub use diff::{Diff, MAX_DIFF_BYTES, MAX_DIFFS};
 pub use event::{EVENT_TYPES, event, event_caused_by, events};
 pub use read::read;

@@ -102,6 +102,11 @@ impl StreamModes {
         self.0 == [StreamMode::Values]
     }
 
+    /// Whether annotations are told of as they are made.
+    pub fn tell_annotations(&self) -> bool {
+        self.0.iter().any(|mode| *mode != StreamMode::Messages)
+    }
+
     /// The first listed mode that admits an event.
     pub fn admitting(&self, event: &RunEvent) -> Option<StreamMode> {
         self.0.iter().copied().find(|mode| mode.admits(event))

@@ -18,6 +18,7 @@ use crate::run::model_settings::INHERITED;
 use crate::run::rejection::Rejection;
 use crate::run::state::{NodeStatus, Phase};
 use crate::stream::{DefinitionRef, Parent, Policy, StreamHeader, StreamKind};
+use crate::trace::{self, TraceContext};
 
 impl Decision {
     /// The definition of a child was looked up: create the child, or fail the node.
@@ -129,6 +130,8 @@ impl Decision {
                 visit,
                 depth,
             }),
+            trace: TraceContext::of_run(&header)
+                .map(|run| run.within(trace::node_span(&header.stream, node, visit))),
             policy: Policy {
                 queue: header.policy.queue.clone(),
                 priority: header.policy.priority,

@@ -1,7 +1,7 @@
 //! Timers, pause, resume, cancel.
 
 use super::Decision;
-use crate::audit::{self, Actor, AuditAction, Entry, Outcome, Subject};
+use crate::audit::Actor;
 use crate::definition::NodeIx;
 use crate::ids::StreamId;
 use crate::run::event::{CapKind, DrainPolicy, Ending, NodeError, RunEvent};
@@ -73,28 +73,11 @@ impl Decision {
         }
         // A parent's cancellation tells of its own.
         if parent.is_none() {
-            self.audit_cancel(by.clone());
+            self.tell_of_cancellation(by.clone());
         }
         let by = by.map(|by| by.principal);
         self.stop(Ending::Cancelled { reason, by, parent });
         Ok(())
-    }
-
-    /// Tells the tenant's audit trail who cancelled the run.
-    fn audit_cancel(&mut self, by: Option<Actor>) {
-        let message = self.next_message();
-        let header = &self.run.header;
-        let mut on = Subject::new("run", header.stream.as_str());
-        on.workspace.clone_from(&header.owner.workspace);
-        let entry = Entry {
-            message,
-            decided_at: self.now,
-            action: AuditAction::RunCancelled,
-            by: by.unwrap_or_else(|| Actor::new("unknown")),
-            on,
-            outcome: Outcome::Done,
-        };
-        self.outbox.push(audit::message(header.tenant(), entry));
     }
 
     pub(super) fn pause(

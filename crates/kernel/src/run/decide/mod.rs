@@ -15,6 +15,7 @@ mod interrupts;
 mod lifecycle;
 mod orchestrate;
 mod scheduling;
+mod told;
 
 use std::collections::BTreeMap;
 
@@ -128,7 +129,11 @@ impl Decision {
             return Err(Rejection::Unborn);
         }
         match (&self.run.state, &envelope.command) {
-            (RunState::Unborn, Command::Create(create)) => return self.create(create),
+            (RunState::Unborn, Command::Create(create)) => {
+                self.create(create)?;
+                self.tell_of_creation(create.request_id.clone());
+                return Ok(());
+            }
             (RunState::Unborn, _) => return Err(Rejection::Unborn),
             (_, Command::Create(_)) => return Err(Rejection::Existing),
             (RunState::Settled { .. }, _) => {
@@ -176,7 +181,11 @@ impl Decision {
                 value,
                 by,
                 capacity,
-            } => self.resolve(interrupt, value, by.clone(), capacity),
+            } => {
+                self.resolve(interrupt, value, by.clone(), capacity)?;
+                self.tell_of_answer(interrupt, by.as_deref());
+                Ok(())
+            }
             Command::Signal { name, id, payload } => self.signal(name, id, payload),
             Command::Dispatch { attempt, found } => self.dispatch_child(attempt, found),
             Command::ChildSettled { .. } => self.child_settled(&envelope.command),

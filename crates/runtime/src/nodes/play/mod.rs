@@ -2,8 +2,8 @@
 //! of a workflow template calls, carried out by the project's executors (`runwright.toml`).
 //!
 //! The arguments are a list of texts and inputs, put together once when the attempt begins. The
-//! program gets `WF_SESSION_ID`, `WF_NODE_ID`, `WF_SESSION_DIR`, `WF_ATTEMPT_KEY`, `WF_TASK_ID`
-//! and `WF_RESULT_FILE`, in which it may leave a JSON object with `session_id`, `output_path`,
+//! program gets `TRACEPARENT`, `WF_SESSION_ID`, `WF_NODE_ID`, `WF_SESSION_DIR`, `WF_ATTEMPT_KEY`,
+//! `WF_TASK_ID` and `WF_RESULT_FILE`, in which it may leave a JSON object with `session_id`, `output_path`,
 //! `artifacts`, `output` and `cost`. Outputs: the first four of them, and `exit_code`.
 //!
 //! The executor is looked up when an attempt begins, so that a retry uses what is configured
@@ -25,6 +25,7 @@ use super::process::{Attempt, Config as ProcessConfig, Interrupted, ProcessHost,
 use super::{NodeContext, Ports, Repeat, STOP_GRACE, Started, WorkNode};
 use crate::executors::{Call, Executor, Executors, Places};
 use crate::supervisor::{DEFAULT_OUTPUT_LIMIT, ExitRecord, Spec, Stream};
+use crate::telemetry::context;
 use config::Config;
 use result::Said;
 
@@ -225,6 +226,7 @@ impl Play {
         ] {
             env.insert(name.to_owned(), value.to_owned());
         }
+        context::say_to_program(started.trace(), &mut env);
         Ok(Spec {
             run: started.run().clone(),
             key: started.key().clone(),

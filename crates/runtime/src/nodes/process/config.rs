@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use super::super::template::{Template, as_text, input};
 use super::super::{Ports, STOP_GRACE, Started};
 use crate::supervisor::{DEFAULT_OUTPUT_LIMIT, Spec};
+use crate::telemetry::context;
 
 /// Bytes of an output that go into the node's outputs unless its config says otherwise.
 pub(super) const DEFAULT_CAPTURE_BYTES: usize = 64 << 10;
@@ -257,6 +258,7 @@ impl Config {
                 without_nul(value, || format!("secret variable {name}"))?,
             );
         }
+        context::say_to_program(started.trace(), &mut env);
         Ok(env)
     }
 

@@ -1,0 +1,60 @@
+//! What a decision tells the tenant's audit trail: who did something to the run.
+
+use super::Decision;
+use crate::audit::{self, Actor, AuditAction, Entry, Outcome, Subject};
+use crate::ids::InterruptId;
+
+impl Decision {
+    /// Somebody created the run. One that another run started, or that is a fork, is told of
+    /// elsewhere; one that belongs to nobody was begun by whoever may write to the store itself.
+    pub(super) fn tell_of_creation(&mut self, request_id: Option<String>) {
+        let header = &self.run.header;
+        let owner = &header.owner;
+        let Some(principal) = owner.principal.clone() else {
+            return;
+        };
+        if header.parent.is_some() || header.origin.is_some() {
+            return;
+        }
+        let by = Actor {
+            principal,
+            issuer: owner.issuer.clone(),
+            request_id,
+        };
+        let on = Subject::new("run", header.stream.as_str());
+        self.tell(AuditAction::RunCreated, by, on);
+    }
+
+    /// Somebody answered what the run waits for.
+    pub(super) fn tell_of_answer(&mut self, interrupt: &InterruptId, by: Option<&str>) {
+        let on = format!("{}/{interrupt}", self.run.header.stream);
+        let by = Actor::new(by.unwrap_or("unknown"));
+        self.tell(
+            AuditAction::InterruptAnswered,
+            by,
+            Subject::new("interrupt", &on),
+        );
+    }
+
+    /// Somebody cancelled the run.
+    pub(super) fn tell_of_cancellation(&mut self, by: Option<Actor>) {
+        let on = Subject::new("run", self.run.header.stream.as_str());
+        let by = by.unwrap_or_else(|| Actor::new("unknown"));
+        self.tell(AuditAction::RunCancelled, by, on);
+    }
+
+    fn tell(&mut self, action: AuditAction, by: Actor, mut on: Subject) {
+        let message = self.next_message();
+        let header = &self.run.header;
+        on.workspace.clone_from(&header.owner.workspace);
+        let entry = Entry {
+            message,
+            decided_at: self.now,
+            action,
+            by,
+            on,
+            outcome: Outcome::Done,
+        };
+        self.outbox.push(audit::message(header.tenant(), entry));
+    }
+}

@@ -1,0 +1,66 @@
+//! Where a run stands in a trace, and how that is told to others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kernel::stream::StreamHeader;
+use kernel::trace::TraceContext;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use store::{Store, StoreError};
+
+use crate::redact::Redactor;
+
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+
+/// A context as a log may keep it: what looks like a credential is not handed on.
+pub(crate) fn hand_on(context: TraceContext) -> TraceContext {
+    let is_clean = |state: &Arc<str>| Redactor::default().text(state) == **state;
+    TraceContext {
+        state: context.state.filter(is_clean),
+        ..context
+    }
+}
+
+/// The span of a run.
+pub(crate) async fn of_run(
+    store: &dyn Store,
+    header: &StreamHeader,
+) -> Result<TraceContext, StoreError> {
+    match TraceContext::of_run(header) {
+        Some(context) => Ok(context),
+        // A log of older builds: the trace is that of the run on top.
+        None => Ok(super::family(store, header).await?.context),
+    }
+}
+
+/// The span of a run as far as its header says. One that another run started, in a log of older
+/// builds, gets a trace of its own.
+pub(crate) fn at_hand(header: &StreamHeader) -> TraceContext {
+    TraceContext::of_run(header).unwrap_or_else(|| TraceContext::named_after(&header.stream))
+}
+
+/// Says in a request within which span it is made, unless it says so itself.
+pub(crate) fn say(context: &TraceContext, headers: &mut HeaderMap) {
+    if headers.contains_key(TRACEPARENT) {
+        return;
+    }
+    if let Ok(value) = HeaderValue::from_str(&context.traceparent()) {
+        headers.insert(TRACEPARENT, value);
+    }
+    let state = context.state.as_deref().map(HeaderValue::from_str);
+    if let Some(Ok(state)) = state {
+        headers.insert(TRACESTATE, state);
+    }
+}
+
+/// Says to a program within which span it runs, unless its environment says so.
+pub(crate) fn say_to_program(context: &TraceContext, env: &mut BTreeMap<String, String>) {
+    if env.contains_key("TRACEPARENT") {
+        return;
+    }
+    env.insert("TRACEPARENT".into(), context.traceparent());
+    if let Some(state) = &context.state {
+        env.insert("TRACESTATE".into(), state.to_string());
+    }
+}

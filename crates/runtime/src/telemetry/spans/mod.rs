@@ -1,0 +1,540 @@
+//! The spans of a run, from its log alone, with the names of OpenWOP v1 `observability.md`.
+//!
+//! Ids are derived from the run: a log that is read twice gives the same spans, so that an export
+//! that is done again does no harm. A run and the runs it starts share one trace.
+
+mod calls;
+mod shown;
+
+use std::collections::HashMap;
+
+use kernel::definition::Plan;
+use kernel::ids::{AttemptId, InterruptId, NodeId};
+use kernel::run::cause::CausedBy;
+use kernel::run::{Event, RunEvent};
+use kernel::stream::{ForkMode, StreamHeader};
+use kernel::time::Timestamp;
+use kernel::trace::{self, SpanId, TraceContext, TraceId, attempt_span, node_span, run_span};
+
+use calls::Calls;
+pub(super) use calls::{provider_of, server_of};
+pub use shown::shown;
+
+/// The version of the protocol whose names these are.
+const PROTOCOL: &str = "1.0";
+/// Spans of appends of one run; those beyond are left out, and the run's span says so.
+const MAX_APPENDS: usize = 1_000;
+
+/// A span.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span {
+    /// Its name.
+    pub name: String,
+    /// The trace it belongs to.
+    pub trace: TraceId,
+    /// Its id.
+    pub id: SpanId,
+    /// The span it lies in.
+    pub parent: Option<SpanId>,
+    /// When it began.
+    pub start: Timestamp,
+    /// When it ended; it may go on.
+    pub end: Option<Timestamp>,
+    /// Whether it is of something asked of somebody else.
+    pub is_call: bool,
+    /// What is said of it.
+    pub attributes: Vec<(&'static str, Attribute)>,
+    /// What happened in it.
+    pub events: Vec<Moment>,
+    /// The code of the error it ended in.
+    pub error: Option<String>,
+    /// A span elsewhere that it comes from: trace and id.
+    pub link: Option<(TraceId, SpanId)>,
+}
+
+/// Something that happened in a span.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Moment {
+    /// What.
+    pub name: String,
+    /// When.
+    pub at: Timestamp,
+    /// Its place in the log.
+    pub seq: u64,
+}
+
+/// The value of an attribute.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Attribute {
+    /// A text.
+    Text(String),
+    /// A whole number.
+    Count(u64),
+    /// A number.
+    Number(f64),
+    /// Yes or no.
+    Flag(bool),
+}
+
+impl From<&str> for Attribute {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<u64> for Attribute {
+    fn from(count: u64) -> Self {
+        Self::Count(count)
+    }
+}
+
+/// What lies around a run.
+#[derive(Clone, Debug)]
+pub struct Family {
+    /// The run's own span.
+    pub context: TraceContext,
+    /// The workflow of the run that started this one.
+    pub parent_workflow: Option<String>,
+    /// The span of the run that a fork was made of.
+    pub source: Option<TraceContext>,
+    /// Whether its workflow calls something sensitive, where that is known.
+    pub has_sensitive: Option<bool>,
+}
+
+impl Family {
+    /// The same for a run whose workflow is at hand.
+    pub fn of_workflow(self, plan: &Plan) -> Self {
+        let has_sensitive = plan.variables.iter().any(|variable| variable.sensitive)
+            || plan.channels.values().any(|channel| channel.sensitive)
+            || (plan.nodes.iter()).any(|node| node.output_sensitivity.values().any(|is| *is));
+        Self {
+            has_sensitive: Some(has_sensitive),
+            ..self
+        }
+    }
+}
+
+/// The spans of a run. What a fork copied from its source is the source's; what still goes on has
+/// no end.
+pub fn spans(header: &StreamHeader, family: &Family, events: &[Event]) -> Vec<Span> {
+    let own_from = match &header.origin {
+        Some(origin) if origin.mode == ForkMode::Replay => u64::MAX,
+        Some(origin) => origin.seq,
+        None => 0,
+    };
+    let mut walk = Walk {
+        header,
+        trace: family.context.trace,
+        own_from,
+        workflow: (header.definition.as_ref())
+            .map_or_else(String::new, |definition| definition.workflow.to_string()),
+        visits: HashMap::new(),
+        asked: HashMap::new(),
+        questions: HashMap::new(),
+        calls: Calls::default(),
+        appends: 0,
+        append: None,
+        run: Vec::new(),
+        spans: Vec::new(),
+    };
+    for event in events {
+        walk.read(event);
+    }
+    walk.finish(family, events)
+}
+
+/// A visit of a node that is going on.
+struct Visit {
+    type_id: String,
+    start: Timestamp,
+    attempt: u32,
+    attempt_start: Timestamp,
+    /// The last event about it.
+    seq: u64,
+}
+
+/// A question that is open.
+struct Asked {
+    node: NodeId,
+    visit: u32,
+    at: Timestamp,
+    kind: String,
+    /// How many its node has asked before.
+    nth: u64,
+}
+
+struct Walk<'a> {
+    header: &'a StreamHeader,
+    trace: TraceId,
+    /// Where the run's own events begin.
+    own_from: u64,
+    workflow: String,
+    visits: HashMap<(NodeId, u32), Visit>,
+    asked: HashMap<InterruptId, Asked>,
+    /// How many questions each node has asked.
+    questions: HashMap<NodeId, u64>,
+    calls: Calls,
+    /// Appends that were seen.
+    appends: usize,
+    /// The place in `spans` of the append that is read.
+    append: Option<usize>,
+    /// What is said of the run as a whole.
+    run: Vec<(&'static str, Attribute)>,
+    spans: Vec<Span>,
+}
+
+impl Walk<'_> {
+    fn read(&mut self, event: &Event) {
+        let at = event.at;
+        if event.seq >= self.own_from {
+            self.append(event);
+        }
+        match &event.body {
+            RunEvent::NodeStarted {
+                node_id,
+                type_id,
+                visit,
+                attempt,
+                ..
+            } => {
+                let entry = self.visits.entry((node_id.clone(), *visit));
+                let going = entry.or_insert_with(|| Visit {
+                    type_id: type_id.clone(),
+                    start: at,
+                    attempt: *attempt,
+                    attempt_start: at,
+                    seq: event.seq,
+                });
+                (going.attempt, going.attempt_start, going.seq) = (*attempt, at, event.seq);
+            }
+            RunEvent::NodeRetried {
+                node_id,
+                visit,
+                last_error,
+                ..
+            } => self.attempt(event, node_id, *visit, Some(&last_error.code)),
+            RunEvent::NodeCompleted { node_id, visit, .. } => {
+                self.node(event, node_id, *visit, None);
+            }
+            RunEvent::NodeFailed {
+                node_id,
+                visit,
+                error,
+                ..
+            } => self.node(event, node_id, *visit, Some(&error.code)),
+            RunEvent::NodeCancelled { node_id, visit, .. } => {
+                self.node(event, node_id, *visit, Some("cancelled"));
+            }
+            RunEvent::InterruptRequested {
+                interrupt_id,
+                node_id,
+                visit,
+                kind,
+                ..
+            } => {
+                let questions = self.questions.entry(node_id.clone()).or_default();
+                let asked = Asked {
+                    node: node_id.clone(),
+                    visit: *visit,
+                    at,
+                    kind: kind.clone(),
+                    nth: *questions,
+                };
+                *questions += 1;
+                self.asked.insert(interrupt_id.clone(), asked);
+            }
+            RunEvent::InterruptResolved { interrupt_id, .. } => {
+                if let Some(asked) = self.asked.remove(interrupt_id) {
+                    self.interrupt(interrupt_id, &asked, Some(event));
+                }
+            }
+            RunEvent::ProviderUsage { usage, node_id } => self.calls.answered(node_id, usage),
+            RunEvent::ToolCalled(called) => self.calls.called(called, at),
+            RunEvent::ToolReturned(returned) if event.seq >= self.own_from => {
+                if let Some(call) = self.calls.returned(returned, at)
+                    && let Some(visit) =
+                        self.visits.get(&(returned.node_id.clone(), returned.visit))
+                {
+                    let attributes = self.of_node(event.seq, &returned.node_id, visit);
+                    let attempt = self.attempt_id(&returned.node_id, returned.visit, visit);
+                    let span = call.span(self.trace, &self.header.stream, &attempt, attributes);
+                    self.spans.push(span);
+                }
+            }
+            RunEvent::CapBreached {
+                kind,
+                limit,
+                observed,
+                ..
+            } if event.seq >= self.own_from => self.run.extend([
+                ("openwop.cap_kind", super::cap(*kind).into()),
+                ("openwop.cap_limit", (*limit).into()),
+                ("openwop.cap_observed", (*observed).into()),
+            ]),
+            RunEvent::ReplayDiverged { .. } => {
+                let yes = Attribute::Flag(true);
+                self.run.push(("openwop.replay.diverged", yes));
+            }
+            _ => {}
+        }
+    }
+
+    /// A batch is one append; its span has every event it wrote. What attempts write while they
+    /// work has none: there is too much of it, and it says nothing about the run.
+    fn append(&mut self, event: &Event) {
+        let moment = Moment {
+            name: super::type_of(&event.body),
+            at: event.at,
+            seq: event.seq,
+        };
+        let Some(cause) = &event.cause else {
+            if let Some(span) = self.append.and_then(|at| self.spans.get_mut(at)) {
+                span.events.push(moment);
+            }
+            return;
+        };
+        self.append = None;
+        let run = &self.header.stream;
+        let parent = match &cause.command {
+            CausedBy::Output | CausedBy::Log => return,
+            CausedBy::Finish { attempt, .. } => attempt_span(run, attempt),
+            _ => run_span(run),
+        };
+        self.appends += 1;
+        if self.appends > MAX_APPENDS {
+            return;
+        }
+        let mut attributes = self.of_run();
+        attributes.extend([
+            ("openwop.event_type", moment.name.as_str().into()),
+            ("openwop.event_seq", event.seq.into()),
+        ]);
+        self.append = Some(self.spans.len());
+        self.spans.push(Span {
+            name: "openwop.event.append".into(),
+            trace: self.trace,
+            id: trace::span(&format!("append\0{run}\0{}", event.seq)),
+            parent: Some(parent),
+            // How long it took is nowhere in the log.
+            start: event.at,
+            end: Some(event.at),
+            is_call: false,
+            attributes,
+            events: vec![moment],
+            error: None,
+            link: None,
+        });
+    }
+
+    fn of_run(&self) -> Vec<(&'static str, Attribute)> {
+        vec![
+            ("openwop.run_id", self.header.stream.as_str().into()),
+            ("openwop.workflow_id", self.workflow.as_str().into()),
+        ]
+    }
+
+    /// What every span of a node says.
+    fn of_node(&self, seq: u64, node: &NodeId, visit: &Visit) -> Vec<(&'static str, Attribute)> {
+        let mut attributes = self.of_run();
+        attributes.extend([
+            ("openwop.node_id", node.as_str().into()),
+            ("openwop.node_type", visit.type_id.as_str().into()),
+            ("openwop.node_attempt", u64::from(visit.attempt).into()),
+            ("openwop.event_seq", seq.into()),
+        ]);
+        attributes
+    }
+
+    fn attempt_id(&self, node: &NodeId, number: u32, visit: &Visit) -> AttemptId {
+        AttemptId {
+            node: node.clone(),
+            visit: number,
+            attempt: visit.attempt,
+        }
+    }
+
+    /// An attempt ended.
+    fn attempt(&mut self, event: &Event, node: &NodeId, number: u32, error: Option<&str>) {
+        let Some(visit) = self.visits.get(&(node.clone(), number)) else {
+            return;
+        };
+        let is_own = event.seq >= self.own_from;
+        let id = self.attempt_id(node, number, visit);
+        let (run, attributes) = (&self.header.stream, self.of_node(event.seq, node, visit));
+        let calls = self.calls.of_attempt(&id, visit, event.at, error);
+        let calls = calls
+            .into_iter()
+            .map(|call| call.span(self.trace, run, &id, attributes.clone()));
+        let calls: Vec<Span> = calls.collect();
+        if !is_own {
+            return;
+        }
+        self.spans.extend(calls);
+        self.spans.push(Span {
+            name: format!("openwop.node.{}.attempt", visit.type_id),
+            trace: self.trace,
+            id: attempt_span(run, &id),
+            parent: Some(node_span(run, node, number)),
+            start: visit.attempt_start,
+            end: Some(event.at),
+            is_call: false,
+            attributes,
+            events: Vec::new(),
+            error: error.map(str::to_owned),
+            link: None,
+        });
+    }
+
+    /// A visit ended, and with it what it asked.
+    fn node(&mut self, event: &Event, node: &NodeId, number: u32, error: Option<&str>) {
+        self.attempt(event, node, number, error);
+        let over = |asked: &Asked| asked.node == *node && asked.visit == number;
+        let ids: Vec<InterruptId> = (self.asked.iter())
+            .filter(|(_, asked)| over(asked))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in ids {
+            if let Some(asked) = self.asked.remove(&id) {
+                self.interrupt(&id, &asked, Some(event));
+            }
+        }
+        if let Some(visit) = self.visits.remove(&(node.clone(), number))
+            && event.seq >= self.own_from
+        {
+            self.visit(node, number, &visit, Some(event), error);
+        }
+    }
+
+    fn visit(
+        &mut self,
+        node: &NodeId,
+        number: u32,
+        visit: &Visit,
+        end: Option<&Event>,
+        error: Option<&str>,
+    ) {
+        let run = &self.header.stream;
+        self.spans.push(Span {
+            name: format!("openwop.node.{}", visit.type_id),
+            trace: self.trace,
+            id: node_span(run, node, number),
+            parent: Some(run_span(run)),
+            start: visit.start,
+            end: end.map(|event| event.at),
+            is_call: false,
+            attributes: self.of_node(end.map_or(visit.seq, |event| event.seq), node, visit),
+            events: Vec::new(),
+            error: error.map(str::to_owned),
+            link: None,
+        });
+    }
+
+    fn interrupt(&mut self, id: &InterruptId, asked: &Asked, end: Option<&Event>) {
+        if end.is_some_and(|event| event.seq < self.own_from) {
+            return;
+        }
+        let run = &self.header.stream;
+        let mut attributes = self.of_run();
+        attributes.extend([
+            ("openwop.node_id", asked.node.as_str().into()),
+            ("openwop.interrupt_kind", asked.kind.as_str().into()),
+            ("openwop.interrupt_id", id.as_str().into()),
+            ("openwop.interrupt_count", asked.nth.into()),
+        ]);
+        self.spans.push(Span {
+            name: "openwop.interrupt".into(),
+            trace: self.trace,
+            id: trace::span(&format!("interrupt\0{run}\0{id}")),
+            parent: Some(node_span(run, &asked.node, asked.visit)),
+            start: asked.at,
+            end: end.map(|event| event.at),
+            is_call: false,
+            attributes,
+            events: Vec::new(),
+            error: None,
+            link: None,
+        });
+    }
+
+    /// What has not ended.
+    fn open(&mut self) {
+        for ((node, number), visit) in std::mem::take(&mut self.visits) {
+            self.visit(&node, number, &visit, None, None);
+        }
+        for (id, asked) in std::mem::take(&mut self.asked) {
+            self.interrupt(&id, &asked, None);
+        }
+    }
+
+    fn finish(mut self, family: &Family, events: &[Event]) -> Vec<Span> {
+        let (Some(first), Some(last)) = (events.first(), events.last()) else {
+            return self.spans;
+        };
+        let (error, is_over) = match &last.body {
+            RunEvent::RunFailed { error, .. } => (Some(error.code.clone()), true),
+            RunEvent::RunCancelled { .. } => (Some("cancelled".to_owned()), true),
+            RunEvent::RunCompleted { .. } => (None, true),
+            _ => (None, false),
+        };
+        let header = self.header;
+        let is_replay = self.own_from == u64::MAX;
+        if !is_over && !is_replay {
+            self.open();
+        }
+        let mut attributes = self.of_run();
+        attributes.push(("openwop.protocol_version", PROTOCOL.into()));
+        attributes.push(("openwop.tenant_id", header.tenant().as_str().into()));
+        if let Some(workspace) = &header.owner.workspace {
+            attributes.push(("openwop.scope_id", workspace.as_str().into()));
+        }
+        let has_sensitive = family.has_sensitive.map(Attribute::Flag);
+        attributes.extend(has_sensitive.map(|has| ("openwop.pii_present", has)));
+        if let Some(parent) = &header.parent {
+            attributes.push(("openwop.parent.run_id", parent.run.as_str().into()));
+            attributes.push(("openwop.parent.node_id", parent.node.as_str().into()));
+            let workflow = family.parent_workflow.as_deref().unwrap_or_default();
+            attributes.push(("openwop.parent.workflow_id", workflow.into()));
+        }
+        if let Some(origin) = &header.origin {
+            let mode = match origin.mode {
+                ForkMode::Replay => "replay",
+                ForkMode::Branch => "branch",
+            };
+            attributes.extend([
+                (
+                    "openwop.replay.source_run_id",
+                    origin.source.as_str().into(),
+                ),
+                ("openwop.replay.from_seq", origin.seq.into()),
+                ("openwop.replay.mode", mode.into()),
+            ]);
+        }
+        attributes.append(&mut self.run);
+        if self.appends > MAX_APPENDS {
+            let left_out = self.appends - MAX_APPENDS;
+            attributes.push(("runwright.appends_left_out", (left_out as u64).into()));
+        }
+        let origin = header.origin.as_ref();
+        self.spans.push(Span {
+            name: "openwop.run".into(),
+            trace: self.trace,
+            id: run_span(&header.stream),
+            parent: above(header),
+            start: origin.map_or(first.at, |_| header.created_at),
+            end: is_over.then_some(last.at),
+            is_call: false,
+            attributes,
+            events: Vec::new(),
+            error,
+            link: (family.source.as_ref()).map(|source| (source.trace, source.span)),
+        });
+        self.spans
+    }
+}
+
+/// The span that a run lies in. A fork is no part of what led to its source.
+fn above(header: &StreamHeader) -> Option<SpanId> {
+    let caller = header.trace.as_ref().map(|context| context.span);
+    let parent = header.parent.as_ref().filter(|_| header.origin.is_none());
+    caller.or(parent.map(|parent| node_span(&parent.run, &parent.node, parent.visit)))
+}

@@ -1,0 +1,49 @@
+//! Annotations on a stream of a run's events, as they are made.
+//!
+//! An annotation is no event of the run: it has no place in its log. Its frame has no `id`, so
+//! that whoever comes back with `Last-Event-ID` goes on in the log where they were, and its data
+//! is the annotation itself (OpenWOP v1 RFC 0056). A stream tells of what is said while it is
+//! open; what was said before, or while nobody listened, is in the list of annotations.
+
+use faces::openwop::v1::{self, StreamModes};
+use kernel::ids::StreamId;
+use runtime::api::{Api, NotesTail};
+use store::StoreError;
+
+/// What is said about the run of a stream.
+pub(super) struct Remarks(Option<NotesTail>);
+
+impl Remarks {
+    /// Of a run, for a stream of these modes.
+    pub(super) async fn on(
+        api: &Api,
+        run: &StreamId,
+        modes: &StreamModes,
+    ) -> Result<Self, StoreError> {
+        Ok(Self(match modes.tell_annotations() {
+            true => Some(api.follow_notes(run).await?),
+            false => None,
+        }))
+    }
+
+    /// Writes what was said since the last time.
+    pub(super) async fn write(&mut self, out: &mut Vec<u8>) -> Result<(), StoreError> {
+        let Some(notes) = &mut self.0 else {
+            return Ok(());
+        };
+        for note in &notes.said().await? {
+            out.extend_from_slice(b"event: run.annotated\ndata: ");
+            let _ = serde_json::to_writer(&mut *out, &v1::annotation(note));
+            out.extend_from_slice(b"\n\n");
+        }
+        Ok(())
+    }
+
+    /// Waits until there may be something to write.
+    pub(super) async fn changed(&mut self) {
+        match &mut self.0 {
+            Some(notes) => notes.changed().await,
+            None => std::future::pending().await,
+        }
+    }
+}
