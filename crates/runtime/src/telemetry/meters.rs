@@ -138,7 +138,7 @@ impl Meters {
         }
         // A replay does nothing that could be counted.
         let counts = |event: &Event| counts(&event.body);
-        if run.is_replay() || !(events.iter().any(counts) || !asked.is_empty()) {
+        if run.is_replay() || (asked.is_empty() && !events.iter().any(counts)) {
             return;
         }
         for event in events {
