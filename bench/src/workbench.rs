@@ -1,8 +1,11 @@
 //! Workbench runs saved, read and listed over HTTP, beside an Express server that only keeps
-//! parsed bodies in memory. Ours is durable: a save is answered when it is on disk.
+//! parsed bodies in memory. Ours is durable: a save is answered when it is on disk. Both take
+//! turns, so that both meet the same machine, and each turn gives a ratio.
 //!
-//! The Express server needs Node.js and `RUNWRIGHT_NODE_MODULES`, a folder with `express`; without
-//! it only our own figures are taken.
+//! The Express server needs Node.js and `RUNWRIGHT_NODE_MODULES`, a folder with `express`, which
+//! `cargo xtask bench` makes ready; without it only our own figures are taken.
+
+mod document;
 
 use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
@@ -11,12 +14,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde_json::{Value, json};
-
 use crate::http::client::Client;
 use crate::http::serving::Server;
 use crate::series::Series;
 use crate::{Benchmark, Settings, host};
+use document::Recording;
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "workbench",
@@ -24,10 +26,14 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     run,
 };
 
-/// Saves of a run before the next one begins.
+/// Saves of a run before the next one begins, each with one event more.
 const SAVES: u64 = 20;
 /// Runs that a list of 500 is taken from.
 const LISTED: usize = 10_000;
+/// Saves of a run whose room on disk is measured, each with one event more.
+const REVISIONS: usize = 100;
+/// How many such runs: rows and pages that every store has anyway count less.
+const RUNS: usize = 20;
 
 /// What is asked for again and again.
 #[derive(Clone, Copy)]
@@ -36,8 +42,8 @@ enum Job {
     Put(usize),
     /// Read a run of about so many bytes.
     Get(usize),
-    /// List 500 runs.
-    List,
+    /// List 500 runs of so many.
+    List(usize),
 }
 
 fn run(settings: &Settings) -> io::Result<Vec<Series>> {
@@ -45,34 +51,85 @@ fn run(settings: &Settings) -> io::Result<Vec<Series>> {
         ("put-10k/8", 8, Job::Put(10 << 10)),
         ("put-1m/2", 2, Job::Put(1 << 20)),
         ("get-1m/2", 2, Job::Get(1 << 20)),
-        ("list-500/2", 2, Job::List),
+        ("list-500/2", 2, Job::List(settings.count(LISTED))),
     ];
     let mut all = Vec::new();
     for (name, clients, job) in jobs {
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        // Turn by turn, so that both meet the same machine.
+        let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..settings.repeat {
             let dir = tempfile::tempdir_in(&settings.dir)?;
             let server = Server::start(dir.path())?;
             let target = (server.address, server.key.as_str());
-            ours.push(host::block_on(work(settings, target, clients, job))?);
+            let our = host::block_on(work(settings, target, clients, job))?;
+            ours.push(our);
             server.stop()?;
             if let Some(express) = Express::start(dir.path())? {
                 let target = (express.address, "");
-                theirs.push(host::block_on(work(settings, target, clients, job))?);
+                let their = host::block_on(work(settings, target, clients, job))?;
+                theirs.push(their);
+                ratios.push(our / their);
             }
         }
-        let series = |who: &str, samples: Vec<f64>| Series {
+        let series = |who: &str, unit, samples| Series {
             name: format!("workbench/{name}/{who}"),
-            unit: "requests/s",
+            unit,
             samples,
         };
-        all.push(series("runwright", ours));
+        all.push(series("runwright", "requests/s", ours));
         if !theirs.is_empty() {
-            all.push(series("express", theirs));
+            all.push(series("express", "requests/s", theirs));
+            all.push(series("ratio", "times", ratios));
         }
     }
+    all.extend(room(settings)?);
     Ok(all)
+}
+
+/// What runs of 100 revisions take on disk, beside what 100 copies of each would.
+fn room(settings: &Settings) -> io::Result<Vec<Series>> {
+    let dir = tempfile::tempdir_in(&settings.dir)?;
+    Server::start(dir.path())?.stop()?;
+    let empty = size(dir.path())?;
+    let server = Server::start(dir.path())?;
+    let runs = settings.count(RUNS * 100) / 100;
+    let copies = host::block_on(async {
+        let mut client = Client::connect(server.address, &server.key).await?;
+        let mut copies = 0;
+        for run in 0..runs.max(1) {
+            let recording = Recording::of_events(&format!("run_{run}"), REVISIONS);
+            let path = format!("/api/runs/run_{run}");
+            for revision in 1..=REVISIONS {
+                let body = recording.at(revision);
+                copies += body.len();
+                client.ask("PUT", &path, &body).await?;
+            }
+        }
+        Ok(copies as f64)
+    })?;
+    server.stop()?;
+    let taken = size(dir.path())?.saturating_sub(empty) as f64;
+    let series = |name: &str, unit, sample| Series {
+        name: format!("workbench/room-100/{name}"),
+        unit,
+        samples: vec![sample],
+    };
+    Ok(vec![
+        series("copies", "bytes", copies),
+        series("runwright", "bytes", taken),
+        series("ratio", "times", taken / copies),
+    ])
+}
+
+/// Bytes of the store's files.
+fn size(dir: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with("bench.db") {
+            bytes += entry.metadata()?.len();
+        }
+    }
+    Ok(bytes)
 }
 
 /// The server to compare with. It is killed when it is not needed any more.
@@ -115,51 +172,6 @@ impl Drop for Express {
     }
 }
 
-/// A run of about so many bytes, after so many saves.
-fn document(id: &str, bytes: usize, saves: u64) -> String {
-    let step = json!({ "id": "one", "gatePolicy": "AUTO", "inputs": [], "outputs": [] });
-    let gate = json!({ "before": "approved", "after": "approved", "checkpoints": {} });
-    let workflow = json!({ "id": "w", "version": 1, "steps": [step], "edges": [] });
-    let event = |n: u64, kind: &str, more: Value| {
-        let mut event = json!({
-            "id": format!("evt_{id}_{n}"), "type": kind, "runId": id,
-            "ts": "2027-01-15T08:00:01.000Z",
-        });
-        if let (Value::Object(event), Value::Object(more)) = (&mut event, more) {
-            event.extend(more);
-        }
-        event
-    };
-    // Half of it stands in the trace and half beside it.
-    let words = "what a model writes, in words that repeat now and then. ";
-    let artifact = json!({
-        "artifactKey": "text", "typeId": "t", "version": 1,
-        "createdAt": "2027-01-15T08:00:01.000Z", "data": words.repeat(bytes / words.len() / 2),
-    });
-    let mut trace = vec![event(
-        0,
-        "artifact_written",
-        json!({ "artifact": artifact }),
-    )];
-    for n in 1..=saves {
-        trace.push(event(
-            n,
-            "annotation",
-            json!({ "text": format!("save {n}") }),
-        ));
-    }
-    json!({
-        "revision": trace.len(),
-        "run": {
-            "id": id, "workflowId": "w", "workflowVersion": 1, "workflowSnapshot": workflow,
-            "startedAt": "2027-01-15T08:00:00.000Z", "status": "running", "tags": ["bench"],
-        },
-        "trace": trace, "artifactsByKey": [["text", artifact]], "ruleSetsById": [],
-        "stepStatus": [["one", "pending"]], "gateState": [["one", gate]], "idempotency": [],
-    })
-    .to_string()
-}
-
 /// Lets so many clients work side by side for the time of a repetition; answers per second.
 async fn work(
     settings: &Settings,
@@ -169,24 +181,33 @@ async fn work(
 ) -> io::Result<f64> {
     let key: Arc<str> = key.into();
     prepare(address, &key, job).await?;
+    let pattern = Arc::new(match job {
+        Job::Put(bytes) => Recording::of_bytes("run_0000000", bytes),
+        Job::Get(_) | Job::List(_) => Recording::of_events("run_0000000", 0),
+    });
     let mut tasks = tokio::task::JoinSet::<io::Result<u64>>::new();
     let begun = Instant::now();
     let until = begun + settings.duration;
     for place in 0..clients {
-        let key = Arc::clone(&key);
+        let (key, pattern) = (Arc::clone(&key), Arc::clone(&pattern));
         tasks.spawn(async move {
             let mut client = Client::connect(address, &key).await?;
+            let mut run = (String::new(), String::new());
             let mut done = 0;
             while Instant::now() < until {
                 match job {
-                    Job::Put(bytes) => {
-                        let (run, saves) = (done / SAVES, done % SAVES);
-                        let id = format!("run_{place}-{run}");
-                        let body = document(&id, bytes, saves);
-                        client.ask("PUT", &format!("/api/runs/{id}"), &body).await?;
+                    Job::Put(_) => {
+                        if done % SAVES == 0 {
+                            let id = format!("run_{place}{:06}", done / SAVES);
+                            let text = pattern.whole().replace("run_0000000", &id);
+                            run = (format!("/api/runs/{id}"), text);
+                        } else {
+                            document::annotate(&mut run.1, &run.0["/api/runs/".len()..], done);
+                        }
+                        client.ask("PUT", &run.0, &run.1).await?;
                     }
                     Job::Get(_) => drop(client.ask("GET", "/api/runs/run_read", "").await?),
-                    Job::List => drop(client.ask("GET", "/api/runs?limit=500", "").await?),
+                    Job::List(_) => drop(client.ask("GET", "/api/runs?limit=500", "").await?),
                 }
                 done += 1;
             }
@@ -206,11 +227,11 @@ async fn prepare(address: SocketAddr, key: &Arc<str>, job: Job) -> io::Result<()
         Job::Put(_) => return Ok(()),
         Job::Get(bytes) => {
             let mut client = Client::connect(address, key).await?;
-            let body = document("run_read", bytes, 0);
+            let body = Recording::of_bytes("run_read", bytes).whole();
             client.ask("PUT", "/api/runs/run_read", &body).await?;
             return Ok(());
         }
-        Job::List => LISTED,
+        Job::List(runs) => runs,
     };
     const WRITERS: usize = 32;
     let mut tasks = tokio::task::JoinSet::<io::Result<()>>::new();
@@ -220,7 +241,7 @@ async fn prepare(address: SocketAddr, key: &Arc<str>, job: Job) -> io::Result<()
             let mut client = Client::connect(address, &key).await?;
             for n in (place..runs).step_by(WRITERS) {
                 let id = format!("run_{n}");
-                let body = document(&id, 1_024, 0);
+                let body = Recording::of_events(&id, 2).whole();
                 client.ask("PUT", &format!("/api/runs/{id}"), &body).await?;
             }
             Ok(())

@@ -1,7 +1,11 @@
 //! `cargo xtask bench`: the benchmark driver, built as what is shipped is.
 
 use crate::Failure;
+use crate::ci::node;
 use crate::project::{Project, succeed};
+
+/// The benchmark that compares with a server of Node.js.
+const COMPARED: &str = "workbench";
 
 /// Hands every argument on to the driver in `bench/`.
 pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure> {
@@ -27,6 +31,13 @@ pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure
         "--",
     ]);
     command.args(arguments);
+    let names = || arguments.iter().filter(|word| !word.starts_with('-'));
+    if names().count() == 0 || names().any(|name| name == COMPARED) {
+        match node::express(project) {
+            Ok((variable, folder)) => drop(command.env(variable, folder)),
+            Err(reason) => eprintln!("without an Express server to compare with: {reason}"),
+        }
+    }
     Ok(succeed(&mut command)?)
 }
 

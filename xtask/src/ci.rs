@@ -4,7 +4,7 @@
 //! `N passed, N failed, N skipped`: tests, and each failed step that is not a test run counts as
 //! one failure.
 
-mod node;
+pub(crate) mod node;
 mod python;
 mod test_run;
 mod tools;

@@ -17,6 +17,14 @@ struct Kit {
     test: &'static str,
 }
 
+/// What the bench of the workbench face compares with.
+const EXPRESS: Kit = Kit {
+    folder: "express-5",
+    packages: &["express@5"],
+    variable: "RUNWRIGHT_NODE_MODULES",
+    test: "the bench of the workbench face",
+};
+
 /// A test that needs more of the package index adds it here.
 const KITS: &[Kit] = &[
     // The client of the LLM Workbench, its MCP tools, and what those run on.
@@ -63,6 +71,15 @@ pub(super) fn prepare(session: &mut Session<'_>) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The folder with Express and the variable by which the bench finds it, made ready the first
+/// time.
+pub(crate) fn express(project: &Project) -> Result<(&'static str, PathBuf), String> {
+    if EXPRESS.ready(project).is_none() {
+        EXPRESS.make(project)?;
+    }
+    Ok((EXPRESS.variable, EXPRESS.place(project)?))
 }
 
 impl Kit {

@@ -1,11 +1,15 @@
 //! `runwright workbench`: run bundles of the LLM Workbench on disk.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Subcommand;
 use faces::workbench::bundle::{self, Integrity};
 use faces::workbench::document::{is_run_id, read};
-use kernel::document::{Body, DocumentCommand, DocumentRejection, Expected, Save, Via};
+use kernel::audit::Actor;
+use kernel::document::{
+    Audited, Body, DocumentCommand, DocumentRejection, Expected, Save, Told, Via,
+};
 use kernel::ids::TenantId;
 use kernel::limits::MAX_DOCUMENT_BYTES;
 use kernel::stream::Owner;
@@ -122,13 +126,17 @@ async fn import(args: ImportArgs, session: &Session) -> Result<Exit, Failure> {
         );
     }
     let save = Save {
-        body,
+        body: Arc::new(body),
         via: Via::Import,
         expected: Expected::Anything,
     };
     let command = DocumentCommand::Save(Box::new(save));
+    let told = Told {
+        by: Actor::operator(),
+        audited: Audited::default(),
+    };
     let (door, owner) = (session.create()?, args.whose.owner());
-    let saved = door.document_command(&owner, &id, &command, "cli").await;
+    let saved = door.document_command(&owner, &id, &command, &told).await;
     let saves = match saved {
         Ok(document) => document.saves().len(),
         Err(DocumentRefused::Rejected(DocumentRejection::Unchanged)) => {

@@ -5,7 +5,9 @@
 //! are: unknown kinds of events, and unknown members of run, events and artifacts. Numbers are
 //! those of JavaScript: doubles.
 
-use kernel::document::Body;
+use std::sync::Arc;
+
+use kernel::document::{Body, Sent};
 use kernel::json::{self, Limits};
 use kernel::limits::{MAX_DOCUMENT_BYTES, MAX_JSON_DEPTH};
 use kernel::problem::ProblemCode;
@@ -25,14 +27,28 @@ pub fn is_run_id(text: &str) -> bool {
     text.len() <= MAX_ID && name.is_some_and(|name| !name.is_empty() && name.bytes().all(plain))
 }
 
-/// Reads a document whose run has this id.
+/// Reads a document whose run has this id. `known` is the one that was sent before it: events
+/// that it began with are taken from there.
 ///
 /// # Errors
 /// The first thing that is wrong with it.
-pub fn parse(bytes: &[u8], id: &str) -> Result<Body, Bad> {
-    let body = of_value(read(bytes)?)?;
+pub fn parse(bytes: &[u8], id: &str, known: Option<&Sent>) -> Result<Arc<Body>, Bad> {
+    if bytes.len() > MAX_DOCUMENT_BYTES {
+        return bad("BODY_TOO_LARGE", "the document is too large");
+    }
+    let shared = known.and_then(|known| known.shared_by(bytes));
+    let body = match shared {
+        None => of_value(read(bytes)?)?,
+        Some(shared) => {
+            let mut body = shaped(read(&shared.rest)?)?;
+            let events = shared.known.trace.iter().cloned();
+            body.trace.splice(..1, events);
+            check::invariants(&body, Some(shared.known))?;
+            body
+        }
+    };
     match body.id() == id {
-        true => Ok(body),
+        true => Ok(Arc::new(body)),
         false => bad(
             "RUN_ID_MISMATCH",
             "state.run.id must match the id in the address",
@@ -74,14 +90,18 @@ pub fn read(bytes: &[u8]) -> Result<Value, Bad> {
 /// # Errors
 /// The first thing that is wrong with it.
 pub fn of_value(value: Value) -> Result<Body, Bad> {
+    checked(shaped(value)?)
+}
+
+fn shaped(value: Value) -> Result<Body, Bad> {
     check::shape(&value)?;
-    let Some(body) = Body::from_value(value) else {
-        return bad(
+    match Body::from_value(value) {
+        Some(body) => Ok(body),
+        None => bad(
             "INVALID_RUN_STATE",
             "a member of the document has a shape it cannot have",
-        );
-    };
-    checked(body)
+        ),
+    }
 }
 
 /// A document that was made here, as strictly looked at as one that was sent.
@@ -89,7 +109,7 @@ pub fn of_value(value: Value) -> Result<Body, Bad> {
 /// # Errors
 /// The first thing that is wrong with it.
 pub fn checked(body: Body) -> Result<Body, Bad> {
-    check::invariants(&body)?;
+    check::invariants(&body, None)?;
     Ok(body)
 }
 

@@ -1,5 +1,7 @@
 //! A new run that begins with what another had come to.
 
+use std::sync::Arc;
+
 use kernel::digest::Digest;
 use kernel::document::{Body, Derived};
 use kernel::time::Timestamp;
@@ -86,7 +88,7 @@ pub fn fork(
     }
     let body = Body {
         revision: trace.len() as u64,
-        trace,
+        trace: trace.into_iter().map(Arc::new).collect(),
         derived,
     };
     document::checked(body)

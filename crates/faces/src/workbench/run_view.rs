@@ -88,7 +88,8 @@ pub fn events(document: &Document, from: Seq) -> Vec<Value> {
     let header = document.header();
     let mut all: BTreeMap<Seq, Value> = BTreeMap::new();
     let implied = document.view().events();
-    for (seq, at, body) in implied.iter().filter(|(seq, ..)| *seq >= from) {
+    for implied in implied.iter().filter(|implied| implied.0 >= from) {
+        let (seq, at, body) = &**implied;
         let event = Event {
             seq: *seq,
             at: *at,
@@ -144,8 +145,8 @@ struct Folded<'a> {
 impl<'a> Folded<'a> {
     fn of(document: &'a Document) -> Self {
         let mut folded = Self::default();
-        for (_, at, event) in document.view().events() {
-            folded.fold(*at, event);
+        for event in document.view().events() {
+            folded.fold(event.1, &event.2);
         }
         folded
     }

@@ -120,6 +120,15 @@ pub enum AuditAction {
     /// A run was erased by somebody.
     #[serde(rename = "run.purged")]
     RunPurged,
+    /// A gate of a document was decided by somebody.
+    #[serde(rename = "gate.decided")]
+    GateDecided,
+    /// A document was saved.
+    #[serde(rename = "document.saved")]
+    DocumentSaved,
+    /// A document was deleted with all its saves.
+    #[serde(rename = "document.deleted")]
+    DocumentDeleted,
     /// Keys were to be read or changed.
     #[serde(rename = "keys.manage")]
     KeysManage,

@@ -5,6 +5,8 @@
 //! the events that are new. Where the two differ, as they may when a client changed something
 //! without an event, the difference is a [`Residual`].
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -13,15 +15,27 @@ use crate::digest::Digest;
 use crate::json;
 use crate::limits::MAX_JSON_DEPTH;
 
-/// A document: its eight members.
+/// A document: its eight members. A copy shares the events.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Body {
     /// The client's own count, one more per event.
     pub revision: u64,
     /// The events.
-    pub trace: Vec<Value>,
+    pub trace: Vec<Arc<Value>>,
     /// What they come to.
     pub derived: Derived,
+}
+
+/// What the canonical JSON of a document ends with, behind the last event.
+const END: &[u8] = b"]}";
+
+/// A document as canonical JSON.
+#[derive(Clone, Debug)]
+pub struct Canonical {
+    /// The text.
+    pub bytes: Arc<[u8]>,
+    /// Where the first event begins in it.
+    trace_at: usize,
 }
 
 /// The members that follow from the trace, as far as they do.
@@ -82,9 +96,23 @@ impl Body {
     }
 
     /// Canonical JSON (RFC 8785) of the document, as it is read again.
-    pub fn canonical(&self) -> Vec<u8> {
+    pub fn canonical(&self) -> Canonical {
+        self.canonical_after(None)
+    }
+
+    /// As [`Body::canonical`], with the events that it shares with a document written before
+    /// copied from there.
+    pub(super) fn canonical_after(&self, known: Option<(&Self, &Canonical)>) -> Canonical {
         let derived = &self.derived;
-        let mut out = Vec::with_capacity(4096);
+        let known = known.filter(|(known, _)| {
+            let pairs = known.trace.iter().zip(&self.trace);
+            known.trace.len() <= self.trace.len()
+                && !known.trace.is_empty()
+                && pairs
+                    .into_iter()
+                    .all(|(ours, theirs)| Arc::ptr_eq(ours, theirs))
+        });
+        let mut out = Vec::with_capacity(known.map_or(4096, |(_, it)| it.bytes.len() + 4096));
         let maps = [
             ("{\"artifactsByKey\":", &derived.artifacts),
             (",\"gateState\":", &derived.gates),
@@ -102,19 +130,28 @@ impl Body {
         out.extend_from_slice(b",\"stepStatus\":");
         write_entries(&derived.steps, &mut out);
         out.extend_from_slice(b",\"trace\":[");
-        for (place, event) in self.trace.iter().enumerate() {
+        let trace_at = out.len();
+        let written = known.map_or(0, |(known, canonical)| {
+            let events = canonical.trace_at..canonical.bytes.len() - END.len();
+            out.extend_from_slice(&canonical.bytes[events]);
+            known.trace.len()
+        });
+        for (place, event) in self.trace.iter().enumerate().skip(written) {
             if place > 0 {
                 out.push(b',');
             }
             json::write_value(event, &mut out);
         }
-        out.extend_from_slice(b"]}");
-        out
+        out.extend_from_slice(END);
+        Canonical {
+            bytes: out.into(),
+            trace_at,
+        }
     }
 
     /// The digest of [`Body::canonical`].
     pub fn digest(&self) -> Digest {
-        Digest::of(&self.canonical())
+        Digest::of(&self.canonical().bytes)
     }
 
     /// Reads what [`Body::canonical`] wrote. `None` for anything else.
@@ -137,7 +174,7 @@ impl Body {
         };
         let trace = match members.remove("trace") {
             None => Vec::new(),
-            Some(Value::Array(trace)) => trace,
+            Some(Value::Array(trace)) => trace.into_iter().map(Arc::new).collect(),
             Some(_) => return None,
         };
         let mut entries = |name: &str| match members.remove(name) {
@@ -162,7 +199,9 @@ impl Body {
     /// How many events at the beginning of both traces are the same.
     pub fn common_prefix(&self, other: &Self) -> usize {
         let pairs = self.trace.iter().zip(&other.trace);
-        pairs.take_while(|(ours, theirs)| ours == theirs).count()
+        pairs
+            .take_while(|(ours, theirs)| Arc::ptr_eq(ours, theirs) || ours == theirs)
+            .count()
     }
 }
 

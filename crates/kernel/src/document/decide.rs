@@ -11,11 +11,12 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::body::text;
-use super::event::{DocumentEvent, Event, EventBody, Extension, External, Form, Saved, Via};
+use super::draft::Draft;
+use super::event::{Extension, External, Form, Saved, Via};
 use super::gates::{GateDecision, decision_event};
-use super::view::Implying;
-use super::{Body, Derived, Document};
-use crate::batch::{Batch, KeyClaim, Record};
+use super::{Body, Derived, Document, Head};
+use crate::audit::Actor;
+use crate::batch::Batch;
 use crate::digest::Digest;
 use crate::json;
 use crate::limits;
@@ -38,7 +39,7 @@ pub enum Expected {
 #[derive(Clone, Debug)]
 pub struct Save {
     /// The document.
-    pub body: Body,
+    pub body: Arc<Body>,
     /// By which way it came.
     pub via: Via,
     /// What it says that it knows.
@@ -123,6 +124,25 @@ impl DocumentRejection {
     }
 }
 
+/// Who tells a document something.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// Who.
+    pub by: Actor,
+    /// What the tenant's audit trail hears of it.
+    pub audited: Audited,
+}
+
+/// What of a document an audit trail hears of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Audited {
+    /// What was decided here: gates, cancellations, forks.
+    #[default]
+    Decisions,
+    /// Every save as well.
+    Saves,
+}
+
 /// What a command led to.
 #[derive(Debug)]
 pub struct Decided {
@@ -132,8 +152,6 @@ pub struct Decided {
     pub batch: Batch,
     /// The state after it.
     pub document: Document,
-    /// The canonical JSON of the document.
-    pub canonical: Vec<u8>,
 }
 
 impl Document {
@@ -144,7 +162,7 @@ impl Document {
     pub fn decide(
         &self,
         command: DocumentCommand,
-        by: Option<&str>,
+        by: &Told,
         now: Timestamp,
     ) -> Result<Decided, DocumentRejection> {
         let now = now.max(self.at);
@@ -156,7 +174,7 @@ impl Document {
                 decision,
                 note,
             } => {
-                let head = self.head.as_deref().ok_or(DocumentRejection::Unborn)?;
+                let head = self.head().ok_or(DocumentRejection::Unborn)?;
                 if text(&head.derived.run, "status") != "running" {
                     return Err(DocumentRejection::NotRunning);
                 }
@@ -172,7 +190,7 @@ impl Document {
                 self.make(head, event, Via::Gate, by, now)
             }
             DocumentCommand::Cancel { reason } => {
-                let head = self.head.as_deref().ok_or(DocumentRejection::Unborn)?;
+                let head = self.head().ok_or(DocumentRejection::Unborn)?;
                 if text(&head.derived.run, "status") != "running" {
                     return Err(DocumentRejection::NotRunning);
                 }
@@ -196,6 +214,13 @@ impl Document {
         }
     }
 
+    fn with_head(&self, head: Head) -> Self {
+        Self {
+            head: Some(head),
+            ..self.clone()
+        }
+    }
+
     /// The id of an event made here: derived, so that it can be told from all others.
     fn made_id(&self) -> String {
         let text = format!("document\0{}\0{}", self.header.stream, self.next_seq);
@@ -208,23 +233,18 @@ impl Document {
         head: &Body,
         event: Value,
         via: Via,
-        by: Option<&str>,
+        by: &Told,
         now: Timestamp,
     ) -> Result<Decided, DocumentRejection> {
         let made = text(event.as_object().unwrap_or(&Map::new()), "id").to_owned();
         let mut body = head.clone();
         body.derived.fold(&event);
-        body.trace.push(event);
+        body.trace.push(Arc::new(event));
         body.revision += 1;
-        self.write(body, via, (vec![made], 0), by, now)
+        self.write(Arc::new(body), via, (vec![made], 0), by, now)
     }
 
-    fn save(
-        &self,
-        save: Save,
-        by: Option<&str>,
-        now: Timestamp,
-    ) -> Result<Decided, DocumentRejection> {
+    fn save(&self, save: Save, by: &Told, now: Timestamp) -> Result<Decided, DocumentRejection> {
         let Save {
             body,
             via,
@@ -239,11 +259,11 @@ impl Document {
         if !knows {
             return Err(DocumentRejection::Stale);
         }
-        let (body, put_back) = match self.head.as_deref() {
+        let (body, put_back) = match self.head() {
             Some(head) => put_back(head, body, &self.made),
             None => (body, 0),
         };
-        if let (Some(head), Expected::Continuation) = (&self.head, expected)
+        if let (Some(head), Expected::Continuation) = (self.head(), expected)
             && head.common_prefix(&body) < head.trace.len()
         {
             return Err(DocumentRejection::Stale);
@@ -253,14 +273,15 @@ impl Document {
 
     fn write(
         &self,
-        body: Body,
+        body: Arc<Body>,
         via: Via,
         (made, put_back): (Vec<String>, u64),
-        by: Option<&str>,
+        by: &Told,
         now: Timestamp,
     ) -> Result<Decided, DocumentRejection> {
-        let canonical = body.canonical();
-        let digest = Digest::of(&canonical);
+        let known = self.head.as_ref();
+        let canonical = body.canonical_after(known.map(|head| (&*head.body, &head.canonical)));
+        let digest = Digest::of(&canonical.bytes);
         if self.saves.last().is_some_and(|last| last.digest == digest) {
             return Err(DocumentRejection::Unchanged);
         }
@@ -268,45 +289,41 @@ impl Document {
             return Err(DocumentRejection::TooManySaves);
         }
         // What a client sent may be a little larger in canonical form; it was within bounds.
-        if via != Via::Client && canonical.len() > limits::MAX_DOCUMENT_BYTES {
+        if via != Via::Client && canonical.bytes.len() > limits::MAX_DOCUMENT_BYTES {
             return Err(DocumentRejection::TooLarge);
         }
-        let common = self
-            .head
-            .as_ref()
-            .map_or(0, |head| head.common_prefix(&body));
-        let goes_on = self
-            .head
-            .as_ref()
-            .is_none_or(|head| head.trace.len() == common);
+        let common = self.head().map_or(0, |head| head.common_prefix(&body));
+        let goes_on = self.head().is_none_or(|head| head.trace.len() == common);
         let short = goes_on.then(|| self.short_form(&body, common)).flatten();
         let (form, blobs) = short.unwrap_or_else(|| {
             let whole = Form::Whole { body: digest };
-            (whole, vec![canonical.clone()])
+            (whole, vec![canonical.bytes.to_vec()])
         });
         let saved = Saved {
             revision: body.revision,
             events: body.trace.len() as u64,
             digest,
             via,
-            by: by.map(str::to_owned),
+            by: Some(by.by.principal.clone()),
             replaced: (!goes_on).then_some(self.saves.len() as u64),
             made,
             put_back,
             form,
         };
-        let body = Arc::new(body);
-        let mut draft = Draft::new(self.clone(), now);
-        draft.document.head = Some(body.clone());
-        draft.write(saved, &body, common);
-        Ok(draft.seal(blobs, canonical))
+        let head = Head {
+            body: body.clone(),
+            canonical,
+        };
+        let mut draft = Draft::new(self.with_head(head), now);
+        draft.write(saved, &body, common, by);
+        Ok(draft.seal(blobs))
     }
 
     /// The document as what is new in it, with the blobs that takes. `None` where that does not
     /// give the document again, or is too large for an event.
     fn short_form(&self, body: &Body, common: usize) -> Option<(Form, Vec<Vec<u8>>)> {
         let mut run = body.derived.run.clone();
-        let mut derived = match self.head.as_deref() {
+        let mut derived = match self.head() {
             Some(head) => head.derived.clone(),
             None => {
                 run.remove("status");
@@ -314,7 +331,10 @@ impl Document {
                 Derived::opened(run.clone())
             }
         };
-        let mut appended = body.trace[common..].to_vec();
+        let mut appended: Vec<Value> = body.trace[common..]
+            .iter()
+            .map(|it| (**it).clone())
+            .collect();
         for event in &appended {
             derived.fold(event);
         }
@@ -362,9 +382,12 @@ fn take_out(events: &mut [Value]) -> (Vec<External>, Vec<Vec<u8>>) {
 
 /// Puts events made here, that a client did not know when it saved, back onto its document, each
 /// where it stood, with what they came to as far as the client says nothing newer.
-fn put_back(head: &Body, body: Body, made: &BTreeSet<String>) -> (Body, u64) {
+fn put_back(head: &Body, body: Arc<Body>, made: &BTreeSet<String>) -> (Arc<Body>, u64) {
     let id = |event: &Value| event["id"].as_str().map(str::to_owned);
-    let is_made = |event: &Value| id(event).is_some_and(|id| made.contains(&id));
+    let is_made = |event: &Value| {
+        let id = event["id"].as_str();
+        id.is_some_and(|id| made.contains(id))
+    };
     if made.is_empty() {
         return (body, 0);
     }
@@ -372,11 +395,11 @@ fn put_back(head: &Body, body: Body, made: &BTreeSet<String>) -> (Body, u64) {
         .trace
         .iter()
         .filter(|it| is_made(it))
-        .filter_map(id)
+        .filter_map(|event| id(event))
         .collect();
     let is_lacking =
         |event: &Value| is_made(event) && id(event).is_some_and(|id| !known.contains(&id));
-    let lacking: Vec<&Value> = head
+    let lacking: Vec<&Arc<Value>> = head
         .trace
         .iter()
         .filter(|event| is_lacking(event))
@@ -388,7 +411,7 @@ fn put_back(head: &Body, body: Body, made: &BTreeSet<String>) -> (Body, u64) {
         revision,
         trace: given,
         mut derived,
-    } = body;
+    } = Arc::unwrap_or_clone(body);
     let mut trace = Vec::with_capacity(given.len() + lacking.len());
     let mut given = given.into_iter().peekable();
     let mut back = 0;
@@ -402,25 +425,25 @@ fn put_back(head: &Body, body: Body, made: &BTreeSet<String>) -> (Body, u64) {
             break;
         }
     }
-    let newer: Vec<Value> = given.collect();
+    let newer: Vec<Arc<Value>> = given.collect();
     for event in &lacking {
         if !is_overtaken(event, &newer, &derived) {
             derived.fold(event);
         }
     }
     trace.extend(newer);
-    trace.extend(lacking[back..].iter().map(|event| (*event).clone()));
+    trace.extend(lacking[back..].iter().map(|event| Arc::clone(event)));
     let count = lacking.len() as u64;
     let body = Body {
         revision: revision.saturating_add(count),
         trace,
         derived,
     };
-    (body, count)
+    (Arc::new(body), count)
 }
 
 /// Whether the client has gone on from where an event made here applies.
-fn is_overtaken(event: &Value, newer: &[Value], derived: &Derived) -> bool {
+fn is_overtaken(event: &Value, newer: &[Arc<Value>], derived: &Derived) -> bool {
     match event["type"].as_str() {
         Some("human_gate_resolved") => {
             event["decision"] == "rejected"
@@ -432,98 +455,5 @@ fn is_overtaken(event: &Value, newer: &[Value], derived: &Derived) -> bool {
                 })
         }
         _ => text(&derived.run, "status") != "running",
-    }
-}
-
-/// A batch in the making.
-struct Draft {
-    document: Document,
-    first: u64,
-    now: Timestamp,
-    records: Vec<Record>,
-}
-
-impl Draft {
-    fn new(document: Document, now: Timestamp) -> Self {
-        Self {
-            first: document.next_seq,
-            document,
-            now,
-            records: Vec::new(),
-        }
-    }
-
-    fn write(&mut self, saved: Saved, body: &Body, common: usize) {
-        let is_first = self.first == 0;
-        let stream = self.document.header.stream.clone();
-        let (at, next) = (self.now, self.document.next_seq);
-        // The run's own beginning stands first, as in every log of a run; then the save.
-        let mut view = self.document.view.clone();
-        let mut implying = Implying {
-            view: &mut view,
-            stream: &stream,
-            next,
-            at,
-            made: Vec::new(),
-        };
-        if is_first {
-            implying.begin(&body.derived);
-        }
-        let beginning = std::mem::take(&mut implying.made);
-        implying.next += 1;
-        implying.follow(&body.trace[common..], body);
-        let following = implying.made;
-        for event in beginning {
-            self.emit(EventBody::Implied(event));
-        }
-        self.emit(EventBody::Document(DocumentEvent::Saved(saved)));
-        for event in following {
-            self.emit(EventBody::Implied(event));
-        }
-    }
-
-    fn emit(&mut self, body: EventBody) {
-        let event = Event {
-            seq: self.document.next_seq,
-            at: self.now,
-            body,
-        };
-        self.document.fold(&event);
-        let content = json::canonical(&event);
-        let chain = self.document.chain.chain(&content);
-        self.document.chain = chain;
-        self.records.push(Record { content, chain });
-    }
-
-    fn seal(self, blobs: Vec<Vec<u8>>, canonical: Vec<u8>) -> Decided {
-        let document = self.document;
-        let header = &document.header;
-        let head = document.head.as_deref().expect("a save was written");
-        let is_first = self.first == 0;
-        let claim = || KeyClaim {
-            namespace: super::KEY_NAMESPACE.to_owned(),
-            key: Document::key(&header.owner, head.id()),
-            digest: None,
-            answer: None,
-            expires_at: None,
-        };
-        let batch = Batch {
-            stream: header.stream.clone(),
-            tenant: header.tenant().clone(),
-            header: is_first.then(|| header.clone()),
-            first_seq: self.first,
-            records: self.records,
-            index: super::summary::index(&document, head),
-            timers: Vec::new(),
-            keys: is_first.then(claim).into_iter().collect(),
-            outbox: Vec::new(),
-            blobs: blobs.iter().map(|blob| Digest::of(blob)).collect(),
-        };
-        Decided {
-            blobs,
-            batch,
-            canonical,
-            document,
-        }
     }
 }

@@ -1,14 +1,16 @@
 //! A map as it travels: pairs in the order in which their keys first came.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Keys and values in order. Looking a key up does not go through all of them.
+/// Keys and values in order. Looking a key up does not go through all of them; a copy shares the
+/// values.
 #[derive(Clone, Debug, Default)]
 pub struct Entries {
-    list: Vec<(String, Value)>,
+    list: Vec<(String, Arc<Value>)>,
     places: BTreeMap<String, usize>,
 }
 
@@ -32,17 +34,21 @@ impl FromIterator<(String, Value)> for Entries {
 impl Entries {
     /// The value of a key.
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.places.get(key).map(|&place| &self.list[place].1)
+        self.places.get(key).map(|&place| &*self.list[place].1)
     }
 
     /// The value of a key, to be changed.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         let place = *self.places.get(key)?;
-        Some(&mut self.list[place].1)
+        Some(Arc::make_mut(&mut self.list[place].1))
     }
 
     /// Gives a key a value; a new key goes to the end.
     pub fn set(&mut self, key: String, value: Value) {
+        self.put(key, Arc::new(value));
+    }
+
+    fn put(&mut self, key: String, value: Arc<Value>) {
         match self.places.get(&key) {
             Some(&place) => self.list[place].1 = value,
             None => {
@@ -54,7 +60,9 @@ impl Entries {
 
     /// The pairs in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.list.iter().map(|(key, value)| (key.as_str(), value))
+        self.list
+            .iter()
+            .map(|(key, value)| (key.as_str(), &**value))
     }
 
     /// How many keys there are.
@@ -101,7 +109,7 @@ impl Entries {
         if delta.unset.is_empty() && delta.order.is_none() {
             return;
         }
-        let mut pairs: BTreeMap<String, Value> = std::mem::take(&mut self.list)
+        let mut pairs: BTreeMap<String, Arc<Value>> = std::mem::take(&mut self.list)
             .into_iter()
             .filter(|(key, _)| !delta.unset.contains(key))
             .collect();
@@ -117,7 +125,7 @@ impl Entries {
         });
         for key in order {
             if let Some(value) = pairs.remove(&key) {
-                self.set(key, value);
+                self.put(key, value);
             }
         }
     }

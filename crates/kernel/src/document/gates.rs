@@ -132,7 +132,7 @@ impl Body {
                 && (event["gate"] == gate
                     || (gate == "CHECKPOINT" && event["gate"] == "PAUSE_BEFORE"))
         };
-        let asked = self.trace.iter().rev().find(is_asked);
+        let asked = self.trace.iter().map(|event| &**event).rev().find(is_asked);
         let member = |name: &str| {
             let text = asked.and_then(|event| event[name].as_str());
             text.map(|text| clip(text).to_owned())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Body, Derived, Document, DocumentEvent, Event, EventBody, Extension, Form};
+use super::{Body, Derived, Document, DocumentEvent, Event, EventBody, Extension, Form, Head};
 use crate::digest::Digest;
 use crate::stream::StreamHeader;
 
@@ -88,7 +88,9 @@ impl History {
     /// The state with the document as it was saved last, whose blobs are given.
     pub fn open(mut self, blobs: &BTreeMap<Digest, Vec<u8>>) -> Option<Document> {
         let last = self.document.saves.len() as u64;
-        self.document.head = Some(Arc::new(self.body(last, blobs)?));
+        let body = Arc::new(self.body(last, blobs)?);
+        let canonical = body.canonical();
+        self.document.head = Some(Head { body, canonical });
         Some(self.document)
     }
 }
@@ -108,6 +110,6 @@ fn extend(body: &mut Body, extension: Extension, blobs: &BTreeMap<Digest, Vec<u8
         body.derived.fold(event);
     }
     body.derived.apply(residual);
-    body.trace.append(&mut appended);
+    body.trace.extend(appended.into_iter().map(Arc::new));
     Some(())
 }

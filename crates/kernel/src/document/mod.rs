@@ -10,10 +10,12 @@
 
 mod body;
 mod decide;
+mod draft;
 mod entries;
 mod event;
 mod gates;
 mod history;
+mod sent;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -28,12 +30,13 @@ use crate::ids::{Seq, StreamId};
 use crate::stream::{FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
 use crate::time::Timestamp;
 
-pub use body::{Body, Derived, Residual};
-pub use decide::{Decided, DocumentCommand, DocumentRejection, Expected, Save};
+pub use body::{Body, Canonical, Derived, Residual};
+pub use decide::{Audited, Decided, DocumentCommand, DocumentRejection, Expected, Save, Told};
 pub use entries::{Delta, Entries};
 pub use event::{DocumentEvent, Event, EventBody, Extension, External, Form, Saved, Via};
 pub use gates::{GateDecision, PendingGate};
 pub use history::History;
+pub use sent::{Sent, Shared};
 pub use summary::ModelUse;
 pub use view::{STEP_TYPE, View};
 
@@ -91,17 +94,24 @@ pub struct SaveRecord {
     pub put_back: u64,
 }
 
-/// The state of a document.
+/// The document as it was saved last.
+#[derive(Clone, Debug)]
+struct Head {
+    body: Arc<Body>,
+    canonical: Canonical,
+}
+
+/// The state of a document. A copy shares what it has in lists.
 #[derive(Clone, Debug)]
 pub struct Document {
     header: StreamHeader,
     next_seq: Seq,
     chain: Digest,
     at: Timestamp,
-    saves: Vec<SaveRecord>,
+    saves: Vec<Arc<SaveRecord>>,
     made: BTreeSet<String>,
     view: View,
-    head: Option<Arc<Body>>,
+    head: Option<Head>,
 }
 
 impl Document {
@@ -161,13 +171,18 @@ impl Document {
     }
 
     /// Every save, oldest first.
-    pub fn saves(&self) -> &[SaveRecord] {
+    pub fn saves(&self) -> &[Arc<SaveRecord>] {
         &self.saves
     }
 
     /// The document as it was saved last.
     pub fn head(&self) -> Option<&Arc<Body>> {
-        self.head.as_ref()
+        self.head.as_ref().map(|head| &head.body)
+    }
+
+    /// The canonical JSON of the document as it was saved last.
+    pub fn canonical(&self) -> Option<&Arc<[u8]>> {
+        self.head.as_ref().map(|head| &head.canonical.bytes)
     }
 
     /// The run it tells of.
@@ -183,10 +198,8 @@ impl Document {
     /// The last save of a revision that is not a branch, else the last one.
     pub fn save_of(&self, revision: u64) -> Option<&SaveRecord> {
         let of = || {
-            self.saves
-                .iter()
-                .rev()
-                .filter(|save| save.revision == revision)
+            let saves = self.saves.iter().rev().map(|save| &**save);
+            saves.filter(|save| save.revision == revision)
         };
         of().find(|save| !self.is_branch(save.number))
             .or_else(|| of().next())
@@ -196,7 +209,7 @@ impl Document {
         match &event.body {
             EventBody::Document(DocumentEvent::Saved(saved)) => {
                 self.made.extend(saved.made.iter().cloned());
-                self.saves.push(SaveRecord {
+                self.saves.push(Arc::new(SaveRecord {
                     number: self.saves.len() as u64 + 1,
                     seq: event.seq,
                     at: event.at,
@@ -207,7 +220,7 @@ impl Document {
                     by: saved.by.clone(),
                     replaced: saved.replaced,
                     put_back: saved.put_back,
-                });
+                }));
             }
             EventBody::Implied(implied) => self.view.fold(event.seq, event.at, implied),
         }
@@ -217,11 +230,11 @@ impl Document {
 
     /// The index row of this state; `None` before anything was saved.
     pub fn index(&self) -> Option<IndexRow> {
-        Some(summary::index(self, self.head.as_deref()?))
+        Some(summary::index(self, self.head()?))
     }
 }
 
 /// How many saves others took the place of.
-fn branches(saves: &[SaveRecord]) -> usize {
+fn branches(saves: &[Arc<SaveRecord>]) -> usize {
     saves.iter().filter(|save| save.replaced.is_some()).count()
 }

@@ -75,7 +75,7 @@ impl Body {
     /// What its model calls used, by `provider/model`. As the client counts: answers only.
     pub fn model_use(&self) -> BTreeMap<String, ModelUse> {
         let mut by_model: BTreeMap<String, ModelUse> = BTreeMap::new();
-        for event in self.trace.iter().filter_map(Value::as_object) {
+        for event in self.trace.iter().filter_map(|event| event.as_object()) {
             if text(event, "type") != "model_io" || text(event, "direction") != "response" {
                 continue;
             }

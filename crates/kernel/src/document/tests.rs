@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::audit::Actor;
 use crate::ids::TenantId;
 use crate::json;
 use crate::limits;
@@ -45,7 +46,7 @@ fn then(mut body: Body, kind: &str, more: Value) -> Body {
         .unwrap()
         .extend(more.as_object().unwrap().clone());
     body.derived.fold(&event);
-    body.trace.push(event);
+    body.trace.push(Arc::new(event));
     body.revision += 1;
     body
 }
@@ -82,6 +83,13 @@ fn reviewed() -> Body {
     )
 }
 
+fn ann() -> Told {
+    Told {
+        by: Actor::new("ann"),
+        audited: Audited::Decisions,
+    }
+}
+
 /// A log in memory.
 struct Log {
     document: Document,
@@ -100,7 +108,7 @@ impl Log {
     }
 
     fn tell(&mut self, command: DocumentCommand) -> Result<(), DocumentRejection> {
-        let decided = self.document.decide(command, Some("ann"), NOW)?;
+        let decided = self.document.decide(command, &ann(), NOW)?;
         for blob in decided.blobs {
             self.blobs.insert(Digest::of(&blob), blob);
         }
@@ -124,7 +132,7 @@ impl Log {
     }
 
     fn save_if(&mut self, body: &Body, expected: Expected) -> Result<(), DocumentRejection> {
-        let (body, via) = (body.clone(), Via::Client);
+        let (body, via) = (Arc::new(body.clone()), Via::Client);
         self.tell(DocumentCommand::Save(Box::new(Save {
             body,
             via,
@@ -208,7 +216,7 @@ fn every_save_is_kept_as_what_is_new_and_can_be_read_again() {
         assert_eq!(log.document.save_of(body.revision).unwrap().number, number);
     }
     let written: usize = log.contents.iter().map(Vec::len).sum();
-    let copies: usize = bodies.iter().map(|body| body.canonical().len()).sum();
+    let copies: usize = bodies.iter().map(|body| body.canonical().bytes.len()).sum();
     assert!(written < copies, "{written} {copies}");
     assert!(log.blobs.is_empty());
 }
@@ -513,9 +521,9 @@ fn what_models_used_is_summed_by_model_and_currency() {
 #[test]
 fn canonical_json_is_that_of_the_whole_document() {
     let body = reviewed();
-    let bytes = body.canonical();
+    let bytes = body.canonical().bytes;
     let value: Value = serde_json::from_slice(&bytes).unwrap();
-    assert_eq!(json::canonical(&value), bytes);
+    assert_eq!(json::canonical(&value), *bytes);
     assert_eq!(Body::read(&bytes), Some(body.clone()));
     assert_eq!(
         Body::from_value(value).map(Arc::new).as_deref(),

@@ -5,6 +5,7 @@
 //! the document may still be saved.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
@@ -29,7 +30,7 @@ pub struct View {
     visits: BTreeMap<NodeId, Visits>,
     open: BTreeMap<(NodeId, String), InterruptId>,
     asked: u32,
-    events: Vec<(Seq, Timestamp, RunEvent)>,
+    events: Vec<Arc<(Seq, Timestamp, RunEvent)>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,8 +41,25 @@ struct Visits {
 
 impl View {
     /// Its events: sequence, time, what happened.
-    pub fn events(&self) -> &[(Seq, Timestamp, RunEvent)] {
+    pub fn events(&self) -> &[Arc<(Seq, Timestamp, RunEvent)>] {
         &self.events
+    }
+
+    /// The gate that an open question stands for: its step, and the gate's name.
+    pub fn asked(&self, interrupt: &InterruptId) -> Option<(&NodeId, &str)> {
+        let mut open = self.open.iter();
+        open.find(|(_, id)| *id == interrupt)
+            .map(|((step, gate), _)| (step, gate.as_str()))
+    }
+
+    /// The open questions of a step: the gate's name and the question's id.
+    pub fn questions<'a>(
+        &'a self,
+        step: &'a str,
+    ) -> impl Iterator<Item = (&'a str, &'a InterruptId)> {
+        let open = self.open.iter();
+        open.filter(move |((asked, _), _)| asked.as_str() == step)
+            .map(|((_, gate), id)| (gate.as_str(), id))
     }
 
     /// Whether the run has ended for whoever looks at it as a run.
@@ -81,7 +99,7 @@ impl View {
             | RunEvent::RunCancelled { .. } => self.ended = true,
             _ => {}
         }
-        self.events.push((seq, at, event.clone()));
+        self.events.push(Arc::new((seq, at, event.clone())));
     }
 }
 
@@ -91,6 +109,8 @@ pub(super) struct Implying<'a> {
     pub(super) stream: &'a StreamId,
     pub(super) next: Seq,
     pub(super) at: Timestamp,
+    /// Who decided what is new, where that was done here.
+    pub(super) by: Option<&'a str>,
     pub(super) made: Vec<RunEvent>,
 }
 
@@ -129,9 +149,9 @@ impl Implying<'_> {
     }
 
     /// Events of the trace, and where the document says that the run has ended.
-    pub(super) fn follow(&mut self, trace: &[Value], body: &Body) {
+    pub(super) fn follow(&mut self, trace: &[Arc<Value>], body: &Body) {
         for event in trace {
-            if let Value::Object(event) = event {
+            if let Value::Object(event) = &**event {
                 self.event(event, body);
             }
         }
@@ -238,7 +258,7 @@ impl Implying<'_> {
             node_id: step.clone(),
             kind: "approval".into(),
             resume_value: json!({ "action": action }),
-            resolved_by: None,
+            resolved_by: self.by.map(str::to_owned),
         });
         if action == "reject" {
             // A rejected gate waits on.
@@ -309,7 +329,7 @@ impl Implying<'_> {
                     .iter()
                     .rev()
                     .find(|event| event["type"] == "error");
-                let last = last.and_then(Value::as_object);
+                let last = last.and_then(|event| event.as_object());
                 let instead = reason.as_deref().unwrap_or("the run failed");
                 self.emit(RunEvent::RunFailed {
                     error: failure(last, instead),
@@ -319,7 +339,7 @@ impl Implying<'_> {
             }
             "cancelled" => self.emit(RunEvent::RunCancelled {
                 reason,
-                cancelled_by: None,
+                cancelled_by: self.by.map(str::to_owned),
                 parent_run_id: None,
                 duration_ms,
             }),

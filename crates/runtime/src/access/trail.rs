@@ -139,6 +139,32 @@ pub async fn record_done(
     record(store, &principal.tenant, entry).await.map(drop)
 }
 
+/// Tells the principal's tenant of something that the principal does in its own workspace and
+/// that leaves no batch that could tell it: what, to what kind of thing, and to which. Told twice
+/// by the same message, it is kept once.
+///
+/// # Errors
+/// The store's.
+pub async fn record_own(
+    store: &dyn Store,
+    principal: &Principal,
+    (action, kind, id): (AuditAction, &str, &str),
+    message: MessageId,
+    request_id: Option<&str>,
+) -> Result<(), StoreError> {
+    let mut on = Subject::new(kind, id);
+    on.workspace.clone_from(&principal.workspace);
+    let entry = Entry {
+        message,
+        decided_at: store.now(),
+        action,
+        by: principal.actor(request_id),
+        on,
+        outcome: Outcome::Done,
+    };
+    record(store, &principal.tenant, entry).await.map(drop)
+}
+
 /// Tells the principal's tenant that somebody tried to administer it without the right to. Other
 /// denials, and attempts on other tenants, are not for a trail: logs and metrics count them.
 ///

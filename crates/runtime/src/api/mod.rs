@@ -50,6 +50,8 @@ pub use workflows::{Described, Registered};
 
 use std::sync::Arc;
 
+use kernel::document::Audited;
+
 use crate::door::Door;
 use crate::engine::Engine;
 use crate::webhooks::{Reach, Webhooks};
@@ -64,6 +66,7 @@ pub struct Api {
     twins: Arc<tokio::sync::Mutex<()>>,
     webhooks: Webhooks,
     documents: Arc<documents::Cache>,
+    document_audit: Audited,
     /// Whether runs may ask the test provider instead of a model.
     test_provider: bool,
 }
@@ -77,6 +80,7 @@ impl Api {
             twins: Arc::default(),
             webhooks: Webhooks::new(Reach::Public),
             documents: Arc::default(),
+            document_audit: Audited::default(),
             test_provider: false,
         }
     }
@@ -90,6 +94,14 @@ impl Api {
     pub fn with_test_provider(self, test_provider: bool) -> Self {
         Self {
             test_provider,
+            ..self
+        }
+    }
+
+    /// The same with what audit trails hear of documents.
+    pub fn with_document_audit(self, document_audit: Audited) -> Self {
+        Self {
+            document_audit,
             ..self
         }
     }

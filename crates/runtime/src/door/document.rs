@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use kernel::document::{
-    Body, Decided, Document, DocumentCommand, DocumentRejection, History, KEY_NAMESPACE,
+    Body, Decided, Document, DocumentCommand, DocumentRejection, History, KEY_NAMESPACE, Told,
 };
 use kernel::ids::StreamId;
 use kernel::stream::{Owner, StreamKind};
@@ -96,7 +96,7 @@ impl Door {
         owner: &Owner,
         id: &str,
         command: &DocumentCommand,
-        by: &str,
+        by: &Told,
     ) -> Result<Document, DocumentRefused> {
         let mut tries = 0;
         loop {
@@ -105,9 +105,9 @@ impl Door {
                 Some(stream) => self.document(&stream).await?,
                 None => Document::unborn(new_document_id(), owner.clone(), now),
             };
-            let decided = document.decide(command.clone(), Some(by), now)?;
+            let decided = document.decide(command.clone(), by, now)?;
             match self.append_document(decided).await {
-                Ok((document, _)) => return Ok(document),
+                Ok(document) => return Ok(document),
                 Err(StoreError::Conflict(_)) if tries < TRIES => tries += 1,
                 Err(error) => return Err(error.into()),
             }
@@ -129,21 +129,17 @@ impl Door {
         Ok(blobs)
     }
 
-    /// Makes what was decided about a document durable. Answers the state after it and its
-    /// canonical JSON.
+    /// Makes what was decided about a document durable. Answers the state after it.
     ///
     /// # Errors
     /// The store's; `Conflict` when somebody else was faster.
-    pub(crate) async fn append_document(
-        &self,
-        decided: Decided,
-    ) -> Result<(Document, Vec<u8>), StoreError> {
+    pub(crate) async fn append_document(&self, decided: Decided) -> Result<Document, StoreError> {
         let Decided {
             blobs,
             batch,
             document,
-            canonical,
         } = decided;
+        let has_post = !batch.outbox().is_empty();
         for blob in blobs {
             self.store.put_blob(batch.tenant(), blob).await?;
         }
@@ -152,7 +148,10 @@ impl Door {
             .await?;
         let header = document.header();
         self.hints.grown(&header.stream, document.next_seq());
-        Ok((document, canonical))
+        if has_post {
+            self.hints.outbox();
+        }
+        Ok(document)
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use kernel::document::Document;
+use kernel::document::{Document, Sent};
 use kernel::stream::Owner;
 use parking_lot::Mutex;
 use store::{ReadFrom, StoreError};
@@ -19,13 +19,27 @@ const MAX_BYTES: usize = 128 << 20;
 /// Documents kept.
 const MAX_DOCUMENTS: usize = 4_096;
 
-/// A document and its canonical JSON.
+/// A document that is known here.
 #[derive(Clone)]
 pub struct Held {
     /// The document.
     pub document: Arc<Document>,
-    /// Its canonical JSON.
-    pub bytes: Bytes,
+    /// As it was sent last, where it was sent to this process.
+    pub(super) sent: Option<Sent>,
+}
+
+impl Held {
+    /// The canonical JSON of the document.
+    pub fn bytes(&self) -> Bytes {
+        let canonical = self.document.canonical().cloned();
+        canonical.map(Bytes::from_owner).unwrap_or_default()
+    }
+
+    /// Bytes that are kept for it, about.
+    fn size(&self) -> usize {
+        let canonical = self.document.canonical().map_or(0, |bytes| bytes.len());
+        canonical + self.sent.as_ref().map_or(0, Sent::size)
+    }
 }
 
 /// What is known of one id. Whoever changes it holds the lock, so that the writers of one process
@@ -70,7 +84,8 @@ impl Cache {
 
     /// Notes how large a document is, and forgets those not used for longest where they are too
     /// many or too large together. One that is in use stays.
-    pub(super) fn weigh(&self, owner: &Owner, id: &str, bytes: usize) {
+    pub(super) fn weigh(&self, owner: &Owner, id: &str, held: Option<&Held>) {
+        let bytes = held.map_or(0, Held::size);
         let mut slots = self.slots.lock();
         let slots = &mut *slots;
         let key = (owner.tenant.to_string(), Document::key(owner, id));
@@ -109,11 +124,17 @@ impl Api {
         let mut known = slot.lock().await;
         self.refresh(owner, id, &mut known).await?;
         let held = known.clone();
-        let bytes = held.as_ref().map_or(0, |held| held.bytes.len());
         drop(known);
         drop(slot);
-        self.documents.weigh(owner, id, bytes);
+        self.documents.weigh(owner, id, held.as_ref());
         Ok(held)
+    }
+
+    /// What is known of a document, whether or not it is still as it was.
+    pub(super) async fn glance(&self, owner: &Owner, id: &str) -> Option<Held> {
+        let slot = self.documents.slot(owner, id);
+        let known = slot.lock().await;
+        known.clone()
     }
 
     /// Brings what is known up to date.
@@ -141,10 +162,9 @@ impl Api {
             Err(StoreError::Missing) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let bytes = document.head().map(|head| head.canonical());
         *known = Some(Held {
-            bytes: bytes.unwrap_or_default().into(),
             document: Arc::new(document),
+            sent: None,
         });
         Ok(())
     }

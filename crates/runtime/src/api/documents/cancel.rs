@@ -33,6 +33,7 @@ impl Api {
         who: &Principal,
         id: &str,
         reason: Option<&str>,
+        request_id: Option<&str>,
     ) -> Result<Cascade, ApiError> {
         super::permit(who, crate::access::Action::CancelRun)?;
         let mut cascade = Cascade::default();
@@ -45,6 +46,8 @@ impl Api {
             let order = DocumentSave {
                 id: run.clone(),
                 command,
+                sent: None,
+                request_id: request_id.map(str::to_owned),
             };
             match self.save_document(who, order).await {
                 Ok(_) => cascade.cancelled.push(run.clone()),

@@ -19,7 +19,7 @@ pub struct News {
     /// Where they stand in the trace.
     pub first: usize,
     /// The events.
-    pub events: Vec<Value>,
+    pub events: Vec<Arc<Value>>,
     /// Whether events that were told of before do not stand in the trace any more.
     pub rebased: bool,
     /// The document's own count.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kernel::document::{Document, DocumentCommand, DocumentRejection, SaveRecord};
+use kernel::document::{Document, DocumentCommand, DocumentRejection, SaveRecord, Sent, Told};
 use store::StoreError;
 
 use super::super::Api;
@@ -20,6 +20,10 @@ pub struct DocumentSave {
     pub id: String,
     /// What is to be done.
     pub command: DocumentCommand,
+    /// A save's text, so that the next one need not be read as a whole.
+    pub sent: Option<Sent>,
+    /// The request it was asked for with.
+    pub request_id: Option<String>,
 }
 
 /// What became of a save.
@@ -34,11 +38,26 @@ pub struct Outcome {
 impl Outcome {
     /// The save that the document stands at.
     pub fn save(&self) -> Option<&SaveRecord> {
-        self.held.document.saves().last()
+        self.held.document.saves().last().map(|save| &**save)
     }
 }
 
 impl Api {
+    /// A document as it was sent to this process last, if it is known still. The next text of it
+    /// probably begins the same.
+    ///
+    /// # Errors
+    /// A missing scope.
+    pub async fn document_sent(
+        &self,
+        who: &Principal,
+        id: &str,
+    ) -> Result<Option<Sent>, DocumentError> {
+        let owner = permit(who, Action::SaveDocument)?;
+        let held = self.glance(&owner, id).await;
+        Ok(held.and_then(|held| held.sent))
+    }
+
     /// Saves a document, or decides one of its gates. A document that is the same already is left
     /// as it is.
     ///
@@ -49,7 +68,16 @@ impl Api {
         who: &Principal,
         order: DocumentSave,
     ) -> Result<Outcome, DocumentError> {
-        let DocumentSave { id, command } = order;
+        let DocumentSave {
+            id,
+            command,
+            sent,
+            request_id,
+        } = order;
+        let told = Told {
+            by: who.actor(request_id.as_deref()),
+            audited: self.document_audit,
+        };
         let action = match command {
             DocumentCommand::Save(_) => Action::SaveDocument,
             DocumentCommand::Decide { .. } => Action::AnswerRun,
@@ -71,7 +99,7 @@ impl Api {
                 Some(held) => held.document.clone(),
                 None => Arc::new(Document::unborn(new_document_id(), owner.clone(), now)),
             };
-            let decided = match document.decide(command.clone(), Some(&who.id), now) {
+            let decided = match document.decide(command.clone(), &told, now) {
                 Ok(decided) => decided,
                 Err(_) if !is_fresh => {
                     self.refresh(&owner, &id, &mut known).await?;
@@ -90,10 +118,10 @@ impl Api {
                 Err(rejection) => return Err(rejection.into()),
             };
             match self.door().append_document(decided).await {
-                Ok((document, canonical)) => {
+                Ok(document) => {
                     let held = Held {
                         document: Arc::new(document),
-                        bytes: canonical.into(),
+                        sent: sent.or_else(|| known.take().and_then(|held| held.sent)),
                     };
                     *known = Some(held.clone());
                     break Outcome {
@@ -116,8 +144,7 @@ impl Api {
         };
         drop(known);
         drop(slot);
-        let bytes = outcome.held.bytes.len();
-        self.documents.weigh(&owner, &id, bytes);
+        self.documents.weigh(&owner, &id, Some(&outcome.held));
         Ok(outcome)
     }
 }

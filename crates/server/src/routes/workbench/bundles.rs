@@ -1,5 +1,7 @@
 //! Bundles: runs to be handed on (extension).
 
+use std::sync::Arc;
+
 use faces::workbench::bundle::{self, Integrity};
 use faces::workbench::document::{is_run_id, read};
 use hyper::header::CONTENT_DISPOSITION;
@@ -94,13 +96,15 @@ async fn import(mut cx: Cx) -> Result<Reply, Problem> {
         query::checked(&id)?;
     }
     let save = Save {
-        body,
+        body: Arc::new(body),
         via: Via::Import,
         expected: Expected::Anything,
     };
     let order = DocumentSave {
         id: id.clone(),
         command: DocumentCommand::Save(Box::new(save)),
+        sent: None,
+        request_id: Some(cx.trace.id().to_owned()),
     };
     let outcome = cx.app.api().save_document(&who, order).await?;
     let revision = outcome.save().map(|save| save.revision);

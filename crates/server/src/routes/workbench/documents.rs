@@ -1,10 +1,11 @@
 //! Listing, reading, saving and deleting runs.
 
+use bytes::Bytes;
 use faces::workbench::{document, list};
 use hyper::header::{CACHE_CONTROL, ETAG, IF_MATCH, IF_NONE_MATCH};
 use hyper::{HeaderMap, Method, StatusCode};
 use kernel::digest::Digest;
-use kernel::document::{DocumentCommand, Expected, Save, Via};
+use kernel::document::{DocumentCommand, Expected, Save, Sent, Via};
 use runtime::access::Action;
 use runtime::api::{DocumentError, DocumentSave, Outcome};
 use serde_json::Value;
@@ -207,10 +208,10 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
         return Ok(empty(StatusCode::NOT_MODIFIED).with(ETAG, tag));
     }
     let bytes = match number == saves.len() as u64 {
-        true => held.bytes.clone(),
+        true => held.bytes(),
         false => {
             let body = cx.app.api().document_at(&who, &id, Some(number)).await?;
-            body.canonical().into()
+            Bytes::from_owner(body.canonical().bytes)
         }
     };
     let reply = Reply::bytes(StatusCode::OK, JSON, bytes).with(ETAG, tag);
@@ -224,9 +225,15 @@ async fn put(mut cx: Cx) -> Result<Reply, Problem> {
     let (who, id) = (cx.who()?, query::named(&cx)?);
     let bytes = body::read(&mut cx).await?;
     let expected = expected(&cx)?;
+    // What was sent before is most of it.
+    let known = cx.app.api().document_sent(&who, &id).await?;
     let parse = {
         let id = id.clone();
-        move |bytes: Vec<u8>| document::parse(&bytes, &id)
+        move |bytes: Vec<u8>| {
+            let body = document::parse(&bytes, &id, known.as_ref())?;
+            let sent = Sent::keep(body.clone(), bytes, known.as_ref());
+            Ok::<_, faces::workbench::Bad>((body, sent))
+        }
     };
     let body = match bytes.len() < LARGE {
         true => parse(bytes),
@@ -234,13 +241,19 @@ async fn put(mut cx: Cx) -> Result<Reply, Problem> {
             .await
             .map_err(|_| Problem::internal())?,
     };
+    let (body, sent) = body.map_err(refused)?;
     let save = Save {
-        body: body.map_err(refused)?,
+        body,
         via: Via::Client,
         expected,
     };
     let command = DocumentCommand::Save(Box::new(save));
-    let order = DocumentSave { id, command };
+    let order = DocumentSave {
+        id,
+        command,
+        sent,
+        request_id: Some(cx.trace.id().to_owned()),
+    };
     let outcome = cx.app.api().save_document(&who, order).await?;
     Ok(saved(&outcome, empty(StatusCode::NO_CONTENT)))
 }
@@ -295,6 +308,7 @@ fn expected(cx: &Cx) -> Result<Expected, Problem> {
 
 async fn delete(cx: Cx) -> Result<Reply, Problem> {
     let (who, id) = (cx.who()?, query::named(&cx)?);
-    cx.app.api().delete_document(&who, &id).await?;
+    let api = cx.app.api();
+    api.delete_document(&who, &id, Some(cx.trace.id())).await?;
     Ok(empty(StatusCode::NO_CONTENT))
 }

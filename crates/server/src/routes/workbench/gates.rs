@@ -96,7 +96,12 @@ async fn decide(mut cx: Cx) -> Result<Reply, Problem> {
         decision,
         note: note.or(text("note")).map(str::to_owned),
     };
-    let order = DocumentSave { id, command };
+    let order = DocumentSave {
+        id,
+        command,
+        sent: None,
+        request_id: Some(cx.trace.id().to_owned()),
+    };
     let outcome = cx.app.api().save_document(&who, order).await?;
     let revision = outcome.save().map(|save| save.revision);
     let reply = Reply::ok(&json!({ "revision": revision }));

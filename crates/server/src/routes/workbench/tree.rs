@@ -1,5 +1,7 @@
 //! Runs that descend from runs: children, cancelling all of them, forks (extension).
 
+use std::sync::Arc;
+
 use faces::workbench::{fork, list};
 use hyper::{Method, StatusCode};
 use kernel::document::{DocumentCommand, Expected, Save, Via};
@@ -98,7 +100,8 @@ async fn cancel(mut cx: Cx) -> Result<Reply, Problem> {
     let reason = order["reason"]
         .as_str()
         .filter(|reason| reason.len() <= 4_096);
-    let cascade = cx.app.api().cancel_documents(&who, &id, reason).await?;
+    let (api, trace) = (cx.app.api(), cx.trace.id());
+    let cascade = api.cancel_documents(&who, &id, reason, Some(trace)).await?;
     let skipped = cascade.skipped.iter();
     let skipped: Vec<Value> = skipped
         .map(|(id, why)| json!({ "id": id, "code": why.code() }))
@@ -135,13 +138,15 @@ async fn branch_off(mut cx: Cx) -> Result<Reply, Problem> {
     let now = api.engine().door().store().now();
     let body = fork::fork(&source, &new, now, step.as_deref(), tags).map_err(refused)?;
     let save = Save {
-        body,
+        body: Arc::new(body),
         via: Via::Fork,
         expected: Expected::Nothing,
     };
     let order = DocumentSave {
         id: new.clone(),
         command: DocumentCommand::Save(Box::new(save)),
+        sent: None,
+        request_id: Some(cx.trace.id().to_owned()),
     };
     let outcome = api.save_document(&who, order).await?;
     let revision = outcome.save().map(|save| save.revision);

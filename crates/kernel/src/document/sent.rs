@@ -1,0 +1,233 @@
+//! A document as the text that a client sent.
+//!
+//! A client sends its whole run each time, most of it as before. What was read once need not be
+//! read again: where the text of the events begins as it did the last time, those events are
+//! taken from there, and only the rest is parsed.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::Body;
+
+/// A document that was sent, beside the text it was read from.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    body: Arc<Body>,
+    text: Arc<Vec<u8>>,
+    /// The events in the text: from the first byte of the first to the last of the last.
+    events: Range<usize>,
+}
+
+/// A text whose events begin as those of another did.
+pub struct Shared<'a> {
+    /// The document those events were read from.
+    pub known: &'a Arc<Body>,
+    /// The text with `null` in the place of all of those events.
+    pub rest: Vec<u8>,
+}
+
+impl Sent {
+    /// Keeps a text with the document that was read from it. `None` where there is nothing to
+    /// take from it later.
+    pub fn keep(body: Arc<Body>, text: Vec<u8>, known: Option<&Self>) -> Option<Self> {
+        let start = events(&text)?;
+        // What is known to be equal need not be gone through again.
+        let known = known.filter(|known| known.begins(&text, start).is_some());
+        let from = start + known.map_or(0, |known| known.events.len());
+        let end = skip(&text, from, 1)? - 1;
+        let end = start + text[start..end].trim_ascii_end().len();
+        let has_events = end > start && !body.trace.is_empty();
+        has_events.then(|| Self {
+            body,
+            text: Arc::new(text),
+            events: start..end,
+        })
+    }
+
+    /// The document.
+    pub fn body(&self) -> &Arc<Body> {
+        &self.body
+    }
+
+    /// How many bytes are kept for it.
+    pub fn size(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Finds the events of this document at the beginning of those of another text.
+    pub fn shared_by(&self, text: &[u8]) -> Option<Shared<'_>> {
+        let start = events(text)?;
+        let rest = self.begins(text, start)?;
+        let mut out = Vec::with_capacity(start + 4 + rest.len());
+        out.extend_from_slice(&text[..start]);
+        // The parser sees what follows: a comma too many is found as ever.
+        out.extend_from_slice(b"null");
+        out.extend_from_slice(rest);
+        Some(Shared {
+            known: &self.body,
+            rest: out,
+        })
+    }
+
+    /// What follows our events in another text, where it has them at `start` and they end there.
+    fn begins<'t>(&self, text: &'t [u8], start: usize) -> Option<&'t [u8]> {
+        let ours = &self.text[self.events.clone()];
+        let rest = text[start..].strip_prefix(ours)?;
+        matches!(rest.first(), Some(b',' | b']')).then_some(rest)
+    }
+}
+
+/// Where the first event of a document's text is, behind the bracket of its trace. `None` where
+/// the text has no trace, or is not plainly what a client writes.
+fn events(text: &[u8]) -> Option<usize> {
+    let mut at = blank(text, 0);
+    if text.get(at) != Some(&b'{') {
+        return None;
+    }
+    loop {
+        at = blank(text, at + 1);
+        let key = at;
+        at = string(text, at)?;
+        let is_trace = &text[key..at] == b"\"trace\"";
+        at = blank(text, at);
+        if text.get(at) != Some(&b':') {
+            return None;
+        }
+        at = blank(text, at + 1);
+        match text.get(at)? {
+            b'[' if is_trace => return Some(blank(text, at + 1)),
+            b'[' | b'{' => at = skip(text, at + 1, 1)?,
+            b'"' => at = string(text, at)?,
+            _ => {
+                let rest = text[at..].iter();
+                at += rest.take_while(|byte| !b",}]".contains(byte)).count();
+            }
+        }
+        at = blank(text, at);
+        if text.get(at) != Some(&b',') {
+            return None;
+        }
+    }
+}
+
+fn blank(text: &[u8], at: usize) -> usize {
+    let rest = text.get(at..).unwrap_or_default();
+    at + rest
+        .iter()
+        .take_while(|it| it.is_ascii_whitespace())
+        .count()
+}
+
+/// Behind a string that begins here.
+fn string(text: &[u8], at: usize) -> Option<usize> {
+    if text.get(at) != Some(&b'"') {
+        return None;
+    }
+    let mut at = at + 1;
+    loop {
+        let rest = text.get(at..)?;
+        at += rest
+            .iter()
+            .position(|byte| *byte == b'"' || *byte == b'\\')?;
+        match text[at] {
+            b'"' => return Some(at + 1),
+            _ => at += 2,
+        }
+    }
+}
+
+/// Behind the bracket that closes so many open ones.
+fn skip(text: &[u8], mut at: usize, mut open: usize) -> Option<usize> {
+    while open > 0 {
+        match text.get(at)? {
+            b'"' => {
+                at = string(text, at)?;
+                continue;
+            }
+            b'[' | b'{' => open += 1,
+            b']' | b'}' => open -= 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    Some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn body(text: &str) -> Arc<Body> {
+        Arc::new(Body::from_value(serde_json::from_str(text).unwrap()).unwrap())
+    }
+
+    fn kept(text: &str) -> Option<Sent> {
+        Sent::keep(body(text), text.as_bytes().to_vec(), None)
+    }
+
+    /// What is left to be parsed of another text.
+    fn rest(first: &str, next: &str) -> Option<String> {
+        let kept = kept(first).expect("there are events");
+        let shared = kept.shared_by(next.as_bytes())?;
+        Some(String::from_utf8(shared.rest).unwrap())
+    }
+
+    const ONE: &str =
+        r#"{"a\"]":[{"trace":["]"]}],"run":{},"n":-1.5e3,"t":true,"trace":[{"id":"\"]}"}],"z":1}"#;
+
+    #[test]
+    fn events_that_were_sent_before_are_not_read_again() {
+        let more = ONE.replace("}],\"z\":1", "},{\"id\":\"2\"}],\"z\":2");
+        let left = rest(ONE, &more).unwrap();
+        assert!(
+            left.contains(r#""trace":[null,{"id":"2"}],"z":2"#),
+            "{left}"
+        );
+        assert!(rest(ONE, ONE).unwrap().contains(r#""trace":[null],"z":1"#));
+        let spaced = r#" { "run" : {} , "trace" : [ {"id":1} , {"id":2} ] } "#;
+        let left = rest(spaced, &spaced.replace(" ] }", ",3 ] }")).unwrap();
+        assert_eq!(left, r#" { "run" : {} , "trace" : [ null,3 ] } "#);
+    }
+
+    #[test]
+    fn what_was_kept_after_a_shared_beginning_is_the_whole() {
+        let first = kept(ONE).unwrap();
+        let more = ONE.replace("}],\"z\"", "},{\"id\":\"2\"} ],\"z\"");
+        let next = Sent::keep(body(&more), more.clone().into_bytes(), Some(&first)).unwrap();
+        let text = String::from_utf8(next.text[next.events.clone()].to_vec()).unwrap();
+        let again: Value = serde_json::from_str(&format!("[{text}]")).unwrap();
+        assert_eq!(again, json!([{ "id": "\"]}" }, { "id": "2" }]));
+        assert_eq!(text.as_bytes().last(), Some(&b'}'));
+    }
+
+    #[test]
+    fn a_text_that_goes_another_way_is_read_as_a_whole() {
+        for other in [
+            "",
+            "[]",
+            "{",
+            r#"{"trace"#,
+            r#"{"run":{},"trace":[]}"#,
+            r#"{"run":{},"trace":[{"id":"other"}]}"#,
+            r#"{"run":{},"trace":[{"id":"\"]}"}"#,
+            r#"{"run":{},"trace":[{"id":"\"]}"} ,1]}"#,
+            r#"{"run":{},"trace":{"id":"\"]}"}}"#,
+            r#"{"run":{}}"#,
+        ] {
+            assert_eq!(rest(ONE, other), None, "{other}");
+        }
+        assert!(kept(r#"{"run":{},"trace":[]}"#).is_none());
+        // What follows is the parser's: here it finds the comma, the second trace, the garbage.
+        for wrong in [
+            r#"{"run":{},"trace":[{"id":"\"]}"},]}"#,
+            r#"{"run":{},"trace":[{"id":"\"]}"}]]}"#,
+        ] {
+            let left = rest(ONE, wrong).unwrap();
+            assert!(serde_json::from_str::<Value>(&left).is_err(), "{left}");
+        }
+        let twice = r#"{"run":{},"trace":[{"id":"\"]}"}],"trace":[]}"#;
+        assert_eq!(rest(ONE, twice).unwrap().matches("trace").count(), 2);
+    }
+}
