@@ -30,6 +30,9 @@ pub struct Limits {
     pub document_bytes: usize,
     /// Whether a save of a document that does not go on from the last one is refused.
     pub saves: Saves,
+    /// Origins, such as `https://app.example.org`, whose pages may use the workbench face beside
+    /// those of this server's own.
+    pub origins: Vec<String>,
     /// Bytes of a request's line and headers together.
     pub head_bytes: usize,
     /// Bytes of a request's address.
@@ -74,6 +77,7 @@ impl Default for Limits {
             definition_bytes: 4 << 20,
             document_bytes: MAX_DOCUMENT_BYTES,
             saves: Saves::LastWins,
+            origins: Vec::new(),
             head_bytes: 64 << 10,
             address_bytes: 16 << 10,
             headers: 100,

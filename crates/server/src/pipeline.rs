@@ -39,6 +39,14 @@ pub(crate) async fn answer(
     let method = request.method().clone();
     let encoding = Encoding::of(request.headers());
     let face = Face::of(request.uri().path());
+    let page = match face {
+        Face::Workbench => workbench::allowed_origin(request.headers(), &app.limits().origins),
+        Face::OpenWop => None,
+    };
+    if let (Some(page), Some(mut response)) = (&page, workbench::preflight(&request)) {
+        workbench::share(&mut response, page.clone());
+        return response;
+    }
     let found = check_head(&app, &request).and_then(|()| find(table.as_deref(), params, &request));
     let (route, result, tenant) = match found {
         Ok((route, params)) => {
@@ -60,6 +68,9 @@ pub(crate) async fn answer(
             }
         }
     };
+    if let Some(page) = page {
+        workbench::share(&mut response, page);
+    }
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, trace.id.clone());
     if let Some(parent) = &trace.parent {
@@ -208,7 +219,8 @@ async fn handle(
         Access::Anyone => None,
         Access::May(_)
             if Face::of(request.uri().path()) == Face::Workbench
-                && let Err(problem) = workbench::admit_session(&mut request) =>
+                && let Err(problem) =
+                    workbench::admit_session(&mut request, &app.limits().origins) =>
         {
             return (Err(problem), None);
         }

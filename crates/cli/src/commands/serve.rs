@@ -6,6 +6,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use kernel::document::Audited;
 use kernel::ids::TenantId;
 use kernel::stream::StreamKind;
 use runtime::access::{AuthOptions, Authenticator, checkpoints};
@@ -93,6 +94,15 @@ pub(crate) struct Args {
     #[arg(long)]
     refuse_stale_saves: bool,
 
+    /// Let pages of this origin, as https://app.example.org, use the workbench API with a session
+    /// or a key; may be given several times [default: only pages of this server's own]
+    #[arg(long, value_name = "ORIGIN", value_parser = origin)]
+    allow_origin: Vec<String>,
+
+    /// Keep every save of a workbench run on the audit trail [default: decisions and deletions]
+    #[arg(long)]
+    audit_saves: bool,
+
     /// Serve a store that another server serves already
     #[arg(long)]
     join: bool,
@@ -107,6 +117,16 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     ports: PortArgs,
+}
+
+/// An origin as browsers write it: scheme, host, and a port that is not the scheme's own.
+fn origin(text: &str) -> Result<String, String> {
+    let url = url::Url::parse(text).map_err(|error| error.to_string())?;
+    let origin = url.origin().ascii_serialization();
+    match origin == text {
+        true => Ok(origin),
+        false => Err("write scheme and host alone, as https://app.example.org".to_owned()),
+    }
 }
 
 /// Serves until a signal comes.
@@ -137,6 +157,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             true => Saves::Continue,
             false => Saves::LastWins,
         },
+        origins: args.allow_origin.clone(),
         ..Limits::default()
     };
     let reach = match args.allow_private_webhooks {
@@ -145,7 +166,11 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     };
     let api = Api::new(engine.clone())
         .with_webhooks(Webhooks::new(reach))
-        .with_test_provider(args.test_keys);
+        .with_test_provider(args.test_keys)
+        .with_document_audit(match args.audit_saves {
+            true => Audited::Saves,
+            false => Audited::Decisions,
+        });
     let app = App::new(api, gate, limits);
     let listening = listen(&addresses, &app, &args.listen).await?;
     let address = listening

@@ -11,6 +11,7 @@ pub mod document;
 pub mod fork;
 pub mod list;
 mod payload_hash;
+pub mod run_events;
 pub mod run_view;
 mod strip;
 #[cfg(test)]

@@ -1,17 +1,13 @@
 //! The run that a document tells of, in OpenWOP's words.
 //!
-//! It is read only: the browser is the executor. Its events are in the format of run streams, and
-//! so are rendered as those of any run; a save is one more, `runwright.document.saved`.
+//! It is read only but for its gates: the browser is the executor.
 
 use std::collections::BTreeMap;
 
 use kernel::document::{Document, STEP_TYPE};
-use kernel::ids::Seq;
-use kernel::run::{Event, RunEvent};
+use kernel::run::RunEvent;
 use kernel::time::Timestamp;
 use serde_json::{Map, Value, json};
-
-use crate::openwop::v1;
 
 /// How the run stands, as a `RunSnapshot`. `None` before anything was saved.
 pub fn snapshot(document: &Document) -> Option<Value> {
@@ -83,38 +79,9 @@ pub fn snapshot(document: &Document) -> Option<Value> {
     Some(doc)
 }
 
-/// Events of the document's log as `RunEventDoc`s, in order and without a gap, from one on.
-pub fn events(document: &Document, from: Seq) -> Vec<Value> {
-    let header = document.header();
-    let mut all: BTreeMap<Seq, Value> = BTreeMap::new();
-    let implied = document.view().events();
-    for implied in implied.iter().filter(|implied| implied.0 >= from) {
-        let (seq, at, body) = &**implied;
-        let event = Event {
-            seq: *seq,
-            at: *at,
-            cause: None,
-            body: body.clone(),
-        };
-        all.insert(*seq, v1::event(header, &event));
-    }
-    for save in document.saves().iter().filter(|save| save.seq >= from) {
-        let doc = json!({
-            "eventId": header.stream.event(save.seq),
-            "runId": header.stream,
-            "type": "runwright.document.saved",
-            "payload": {
-                "save": save.number, "revision": save.revision, "events": save.events,
-                "digest": save.digest, "via": save.via.as_str(),
-            },
-            "timestamp": save.at.to_string(),
-            "sequence": save.seq,
-            "schemaVersion": 1,
-            "engineVersion": kernel::ENGINE_VERSION.to_string(),
-        });
-        all.insert(save.seq, doc);
-    }
-    all.into_values().collect()
+/// What is open between a document's run and somebody: interrupts, oldest first, as in a snapshot.
+pub fn open_interrupts(document: &Document) -> Vec<Value> {
+    Folded::of(document).interrupts()
 }
 
 /// What model calls used; model and provider are the last call's.

@@ -24,6 +24,7 @@ pub use authenticator::{AuthError, Authenticator, FRESH};
 pub use authorise::{Action, Denied, Resource, What, authorise};
 pub use jwt::{
     ClaimNames, JwksSource, JwtKeys, JwtOptions, PublicAlgorithm, PublicIssuer, TenantFrom,
+    TenantName,
 };
 pub use keys::{ApiKeys, Issued, KeyError, NewKey};
 pub use options::{AuthOptions, BadOptions};

@@ -5,14 +5,16 @@
 //! ```toml
 //! [jwt]
 //! issuer = "https://login.example.org/"
-//! audience = ["runwright"]
+//! audience = ["runwright"]                # or authorized_parties = ["https://app.example.org"]
 //! algorithm = "RS256"                     # or ES256, HS256
 //! jwks = "https://login.example.org/keys" # or a file; for HS256 instead:
 //! # secret = "env:RUNWRIGHT_JWT_SECRET"   # or file:/run/secrets/jwt
 //! leeway_s = 30
+//! grant = ["runs:read"]                   # what tokens may do that say no scopes
 //!
 //! [jwt.claims]
-//! tenant = "org"                          # or: fixed_tenant = "acme" under [jwt]
+//! tenant = "org"                          # or ["org_id", "user:{sub}"]: the first that is there;
+//!                                         # or fixed_tenant = "acme" under [jwt]
 //! workspace = "team"
 //! principal = "sub"
 //! scopes = "scope"
@@ -26,7 +28,10 @@ use kernel::problem::quoted;
 use serde::Deserialize;
 use url::{Host, Url};
 
-use super::jwt::{ClaimNames, JwksSource, JwtKeys, JwtOptions, PublicAlgorithm, TenantFrom};
+use super::jwt::{
+    ClaimNames, JwksSource, JwtKeys, JwtOptions, PublicAlgorithm, TenantFrom, TenantName,
+};
+use super::scopes::Scopes;
 use crate::outbound::Outbound;
 
 /// Bytes of a shared secret at least: as many as the signature has.
@@ -64,11 +69,16 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Jwt {
     issuer: String,
+    #[serde(default)]
     audience: Vec<String>,
+    #[serde(default)]
+    authorized_parties: Vec<String>,
     algorithm: Algorithm,
     jwks: Option<String>,
     secret: Option<String>,
     leeway_s: Option<u64>,
+    #[serde(default)]
+    grant: Vec<String>,
     fixed_tenant: Option<String>,
     #[serde(default)]
     claims: Claims,
@@ -84,10 +94,31 @@ enum Algorithm {
     Hs256,
 }
 
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+impl OneOrMore {
+    fn names(self) -> Result<TenantFrom, BadOptions> {
+        let texts = match self {
+            Self::One(text) => vec![text],
+            Self::More(texts) => texts,
+        };
+        let names: Option<Vec<_>> = texts.iter().map(|text| TenantName::parse(text)).collect();
+        match names {
+            Some(names) if !names.is_empty() => Ok(TenantFrom::Claims(names)),
+            _ => bad("jwt.claims.tenant names a claim, or a text with one as in user:{sub}"),
+        }
+    }
+}
+
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Claims {
-    tenant: Option<String>,
+    tenant: Option<OneOrMore>,
     workspace: Option<String>,
     principal: Option<String>,
     scopes: Option<String>,
@@ -124,9 +155,15 @@ impl Jwt {
         if self.issuer.is_empty() {
             return bad("jwt.issuer is empty; write what the tokens' iss says");
         }
-        if self.audience.is_empty() || self.audience.iter().any(String::is_empty) {
-            return bad("jwt.audience is empty; without it tokens for other services would do");
+        let named = || self.audience.iter().chain(&self.authorized_parties);
+        if named().count() == 0 || named().any(String::is_empty) {
+            return bad(
+                "jwt.audience is empty; without it, or authorized_parties, tokens for other \
+                 services would do",
+            );
         }
+        let granted = Scopes::parse(self.grant.iter().map(String::as_str))
+            .map_err(|unknown| BadOptions(format!("jwt.grant: {unknown}")))?;
         let leeway_s = self.leeway_s.unwrap_or(LEEWAY_S);
         if leeway_s > MAX_LEEWAY_S {
             return bad(format!("jwt.leeway_s is more than {MAX_LEEWAY_S}"));
@@ -155,12 +192,13 @@ impl Jwt {
                 Some(tenant) => TenantFrom::Fixed(tenant),
                 None => return bad("jwt.fixed_tenant is no name of a tenant"),
             },
-            (None, Some(claim)) => TenantFrom::Claim(claim),
+            (None, Some(claims)) => claims.names()?,
             (None, None) => usual.tenant,
         };
         Ok(JwtOptions {
             issuer: self.issuer,
             audience: self.audience,
+            parties: self.authorized_parties,
             keys,
             leeway: Duration::from_secs(leeway_s),
             claims: ClaimNames {
@@ -168,6 +206,7 @@ impl Jwt {
                 workspace: self.claims.workspace.unwrap_or(usual.workspace),
                 principal: self.claims.principal.unwrap_or(usual.principal),
                 scopes: self.claims.scopes.unwrap_or(usual.scopes),
+                granted,
             },
         })
     }
@@ -250,6 +289,14 @@ mod tests {
             (
                 "jwks='k.json'\nalgorithm='RS256'\nissuers='x'",
                 "unknown field",
+            ),
+            (
+                "jwks='k.json'\nalgorithm='RS256'\ngrant=['runs:reed']",
+                "jwt.grant",
+            ),
+            (
+                "jwks='k.json'\nalgorithm='RS256'\n[jwt.claims]\ntenant=['org','user:{']",
+                "jwt.claims.tenant",
             ),
         ] {
             let why = refused(&format!("{HEAD}{text}"));

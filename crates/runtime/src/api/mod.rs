@@ -33,7 +33,8 @@ pub use bundle::BundledRun;
 pub use cancel::CancelledOne;
 pub use create::{Created, RunOrder, Twins};
 pub use documents::{
-    Cascade, DocumentError, DocumentFilter, DocumentPage, DocumentSave, DocumentTail, Held, Outcome,
+    Cascade, DocumentError, DocumentFilter, DocumentPage, DocumentSave, DocumentTail,
+    DocumentViewTail, Held, Outcome,
 };
 pub use error::{ApiError, NotNow, Thing};
 pub use follow::{LogPage, Tail};

@@ -265,6 +265,60 @@ async fn claims_are_found_by_the_names_that_are_configured() {
     assert!(!principal.scopes.has(Scope::RunsRead));
 }
 
+/// As a service for sign-in makes them: no audience, no scopes, whose page it is in `azp`.
+#[tokio::test]
+async fn a_session_without_audience_and_scopes_counts_by_its_party() {
+    let rsa = rsa();
+    let folder = keys(&[rsa_jwk("a")]);
+    let text = format!(
+        "[jwt]\nissuer='https://issuer.test'\nauthorized_parties=['https://app.test']\n{RS256}\n\
+         grant=['runs:read','runs:create']\n[jwt.claims]\ntenant=['org_id','o.id','user:{{sub}}']"
+    );
+    let options = AuthOptions::parse(&text, folder.path(), Outbound::default());
+    let options = options.unwrap_or_else(|why| panic!("{why}"));
+    let store = MemoryStore::new(Arc::new(ManualClock::new(Timestamp(0))));
+    let authenticator = Authenticator::new(Arc::new(store), options);
+    let session = |more: Value| {
+        let mut claims = json!({ "iss": "https://issuer.test", "sub": "user_1", "sid": "sess_1",
+                                 "azp": "https://app.test", "exp": in_seconds(60) });
+        let Value::Object(more) = more else {
+            panic!("{more}")
+        };
+        claims.as_object_mut().unwrap().extend(more);
+        let header = json!({ "alg": "RS256", "kid": "a" });
+        sign(&header, &claims, &With::Rs256(&rsa))
+    };
+    let of = async |more: Value| authenticator.authenticate(&session(more)).await;
+    let alone = of(json!({})).await.unwrap();
+    assert_eq!(
+        (alone.tenant.as_str(), &*alone.id),
+        ("user:user_1", "user_1")
+    );
+    assert!(alone.scopes.has(Scope::RunsCreate) && !alone.scopes.has(Scope::RunsCancel));
+    assert_eq!(
+        of(json!({ "org_id": "org_1" }))
+            .await
+            .unwrap()
+            .tenant
+            .as_str(),
+        "org_1"
+    );
+    let nested = json!({ "o": { "id": "org_2", "rol": "admin" } });
+    assert_eq!(of(nested).await.unwrap().tenant.as_str(), "org_2");
+    // What a token says of its scopes counts, also where it is nothing.
+    let less = of(json!({ "scope": "" })).await.unwrap();
+    assert!(!less.scopes.has(Scope::RunsRead));
+    for wrong in [
+        json!({ "azp": "https://other.test" }),
+        json!({ "azp": null }),
+        json!({ "aud": "another service" }),
+        json!({ "org_id": 7 }),
+        json!({ "iss": "https://other.test" }),
+    ] {
+        assert_eq!(of(wrong.clone()).await, Err(AuthError::Unknown), "{wrong}");
+    }
+}
+
 #[tokio::test]
 async fn a_new_key_of_the_issuer_is_fetched_once_and_unknown_ones_cannot_make_us_ask() {
     let (old, new) = (p256(), p256());

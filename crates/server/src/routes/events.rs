@@ -147,7 +147,16 @@ async fn stream(cx: Cx) -> Result<Reply, Problem> {
     if view::is_document(&run) {
         return match wanted(&cx.headers) {
             Wanted::Json => view::poll(cx, run, after, Duration::ZERO).await,
-            Wanted::Stream | Wanted::Other => view::no_stream(cx, run).await,
+            Wanted::Stream => {
+                // Whose run it is comes before what the query says.
+                cx.app.api().document_view(&who, &run).await?;
+                let modes = modes(cx.query().get("streamMode"))?;
+                view::stream(cx, run, after, modes).await
+            }
+            Wanted::Other => {
+                cx.app.api().document_view(&who, &run).await?;
+                Err(no_such_form())
+            }
         };
     }
     let tail = cx.app.api().follow(&who, &run, after).await?;
@@ -158,13 +167,7 @@ async fn stream(cx: Cx) -> Result<Reply, Problem> {
     match wanted(&cx.headers) {
         Wanted::Stream => {}
         Wanted::Json => return whole_log(tail, &modes).await,
-        Wanted::Other => {
-            return Err(Problem::new(
-                StatusCode::NOT_ACCEPTABLE,
-                "not_acceptable",
-                "events come as text/event-stream, or as application/json",
-            ));
-        }
+        Wanted::Other => return Err(no_such_form()),
     }
     let Ok(slot) = cx.app.streams().clone().try_acquire_owned() else {
         return Err(Problem::unavailable(
@@ -181,6 +184,14 @@ async fn stream(cx: Cx) -> Result<Reply, Problem> {
     headers.insert(CACHE_CONTROL, text("no-cache"));
     headers.insert(HeaderName::from_static("x-accel-buffering"), text("no"));
     Ok(Reply::Ready(response))
+}
+
+fn no_such_form() -> Problem {
+    Problem::new(
+        StatusCode::NOT_ACCEPTABLE,
+        "not_acceptable",
+        "events come as text/event-stream, or as application/json",
+    )
 }
 
 /// What is there of a log, for a client that wants JSON instead of a stream.

@@ -11,6 +11,7 @@ use runtime::api::{Api, Intent, Question, ShownToken, TokenOrder};
 use serde_json::{Map, Value, json};
 
 use super::runs::named;
+use super::workbench::view;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
@@ -90,6 +91,9 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn list(cx: Cx) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
+    if view::is_document(&run) {
+        return view::interrupts(cx, run).await;
+    }
     let run = cx.app.api().run(&who, &run).await?;
     let mut open = v1::open_interrupts(&run);
     for token in tokens(cx.app.api(), &who, &run) {
@@ -107,6 +111,9 @@ async fn list(cx: Cx) -> Result<Reply, Problem> {
 
 async fn resolve(mut cx: Cx) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
+    if view::is_document(&run) {
+        return view::answer(cx, run).await;
+    }
     let question = cx
         .app
         .api()

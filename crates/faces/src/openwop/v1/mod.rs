@@ -29,4 +29,5 @@ pub use diff::{Diff, MAX_DIFF_BYTES, MAX_DIFFS};
 pub use event::{EVENT_TYPES, event, event_caused_by, events};
 pub use read::read;
 pub use snapshot::{RUN_STATUSES, open_interrupts, question, snapshot};
+pub(crate) use stream::STATE;
 pub use stream::{Frame, StreamMode, StreamModes, UnsupportedModes, frame, is_urgent, state_frame};

@@ -112,7 +112,13 @@ impl StreamModes {
         self.0.iter().copied().find(|mode| mode.admits(event))
     }
 
-    fn name(&self, mode: StreamMode, kind: &'static str) -> &'static str {
+    /// The first listed mode that tells of an event which no run has, but a log beside it.
+    pub(crate) fn telling(&self) -> Option<StreamMode> {
+        let tells = |mode: &StreamMode| matches!(mode, StreamMode::Updates | StreamMode::Debug);
+        self.0.iter().copied().find(tells)
+    }
+
+    pub(crate) fn name(&self, mode: StreamMode, kind: &'static str) -> &'static str {
         match self.0.len() {
             1 => kind,
             _ => mode.as_str(),
@@ -185,7 +191,7 @@ pub fn state_frame(run: &Run, urgent: bool) -> Option<Frame> {
 }
 
 const MESSAGE: &str = "ai.message.chunk";
-const STATE: &str = "state.snapshot";
+pub(crate) const STATE: &str = "state.snapshot";
 
 /// What is shown at once, however long a subscriber lets frames gather.
 pub fn is_urgent(event: &RunEvent) -> bool {

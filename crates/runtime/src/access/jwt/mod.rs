@@ -3,6 +3,7 @@
 //! One issuer, one algorithm, both fixed by the configuration. What a token says of its own
 //! algorithm must agree and chooses nothing: a public key is never taken for a shared secret.
 
+mod claims;
 mod crypto;
 mod jwks;
 
@@ -11,7 +12,6 @@ use std::time::Duration;
 
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
-use kernel::ids::TenantId;
 use kernel::limits;
 use kernel::time::Timestamp;
 use serde_json::{Map, Value};
@@ -22,6 +22,7 @@ use super::principal::Principal;
 use super::scopes::Scopes;
 use crate::outbound::Outbound;
 
+pub use claims::{ClaimNames, TenantFrom, TenantName};
 pub use jwks::JwksSource;
 
 use jwks::Jwks;
@@ -31,8 +32,11 @@ use jwks::Jwks;
 pub struct JwtOptions {
     /// The issuer, exactly as `iss` says it.
     pub issuer: String,
-    /// What `aud` must name one of.
+    /// What `aud` must name one of. Where there is none, a token must have no `aud`, and
+    /// `parties` say whom tokens are for.
     pub audience: Vec<String>,
+    /// What `azp` must name one of, if any are listed: the pages that tokens were made for.
+    pub parties: Vec<String>,
     /// What signatures are checked with.
     pub keys: JwtKeys,
     /// How far clocks may be apart, for `exp` and `nbf`.
@@ -101,43 +105,12 @@ impl PublicIssuer {
     }
 }
 
-/// Which claims say what.
-#[derive(Clone, Debug)]
-pub struct ClaimNames {
-    /// Whose the token is.
-    pub tenant: TenantFrom,
-    /// The workspace; a token without it reaches the whole tenant.
-    pub workspace: String,
-    /// The principal.
-    pub principal: String,
-    /// The scopes: a text of words between spaces, or a list of words.
-    pub scopes: String,
-}
-
-impl Default for ClaimNames {
-    fn default() -> Self {
-        Self {
-            tenant: TenantFrom::Claim("tenant".into()),
-            workspace: "workspace".into(),
-            principal: "sub".into(),
-            scopes: "scope".into(),
-        }
-    }
-}
-
-/// Where a token's tenant comes from.
-#[derive(Clone, Debug)]
-pub enum TenantFrom {
-    /// A claim.
-    Claim(String),
-    /// Every token of the issuer is this tenant's.
-    Fixed(TenantId),
-}
-
 /// Checks JWTs.
 pub(super) struct JwtVerifier {
     issuer: String,
     claims: ClaimNames,
+    has_audience: bool,
+    parties: Vec<String>,
     validation: Validation,
     algorithm: Algorithm,
     keys: Keys,
@@ -166,14 +139,21 @@ impl JwtVerifier {
             }
         };
         let mut validation = Validation::new(algorithm);
-        validation.set_audience(&options.audience);
         validation.set_issuer(&[&options.issuer]);
-        validation.set_required_spec_claims(&["exp", "iss", "aud"]);
+        validation.set_required_spec_claims(&["exp", "iss"]);
+        let has_audience = !options.audience.is_empty();
+        validation.validate_aud = has_audience;
+        if has_audience {
+            validation.set_audience(&options.audience);
+            validation.required_spec_claims.insert("aud".into());
+        }
         validation.leeway = options.leeway.as_secs();
         validation.validate_nbf = true;
         Self {
             issuer: options.issuer,
             claims: options.claims,
+            has_audience,
+            parties: options.parties,
             validation,
             algorithm,
             keys,
@@ -200,8 +180,20 @@ impl JwtVerifier {
                 });
             }
         };
+        if !self.is_for_us(&claims) {
+            return Err(AuthError::Unknown);
+        }
         // A signed token that does not say whose it is was not made for this service.
         self.principal(&claims).ok_or(AuthError::Unknown)
+    }
+
+    /// Whether a token was made for this service, as far as its audience did not say so.
+    fn is_for_us(&self, claims: &Map<String, Value>) -> bool {
+        if !self.has_audience && claims.get("aud").is_some_and(|aud| !aud.is_null()) {
+            return false;
+        }
+        let party = claims.get("azp").and_then(Value::as_str);
+        self.parties.is_empty() || party.is_some_and(|it| self.parties.iter().any(|own| own == it))
     }
 
     fn principal(&self, claims: &Map<String, Value>) -> Option<Principal> {
@@ -211,17 +203,15 @@ impl JwtVerifier {
             Some(value) => Some(name(value)?),
         };
         Some(Principal {
-            tenant: match &names.tenant {
-                TenantFrom::Fixed(tenant) => tenant.clone(),
-                TenantFrom::Claim(claim) => TenantId::parse(claims.get(claim)?.as_str()?)?,
-            },
+            tenant: names.tenant.of(claims)?,
             workspace,
             id: name(claims.get(&names.principal)?)?,
             issuer: Some(self.issuer.clone()),
             scopes: match claims.get(&names.scopes) {
                 Some(Value::String(words)) => Scopes::known(words.split_ascii_whitespace()),
                 Some(Value::Array(words)) => Scopes::known(words.iter().filter_map(Value::as_str)),
-                _ => Scopes::known([]),
+                None | Some(Value::Null) => names.granted.clone(),
+                Some(_) => Scopes::known([]),
             },
         })
     }

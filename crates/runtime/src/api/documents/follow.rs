@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kernel::document::Body;
+use kernel::document::{Body, Document};
+use kernel::ids::StreamId;
 use serde_json::Value;
 
 use super::super::{Api, ApiError, Thing};
@@ -60,6 +61,59 @@ impl Api {
     }
 }
 
+/// Follows the run that a document tells of.
+pub struct DocumentViewTail {
+    api: Api,
+    who: Principal,
+    run: StreamId,
+    hint: Watch,
+}
+
+impl Api {
+    /// Follows the run that a document tells of, by the id of its stream or its client's.
+    ///
+    /// # Errors
+    /// As [`Api::document_view`].
+    pub async fn follow_document_view(
+        &self,
+        who: &Principal,
+        run: &StreamId,
+    ) -> Result<DocumentViewTail, ApiError> {
+        let document = self.document_view(who, run).await?;
+        let stream = document.header().stream.clone();
+        Ok(DocumentViewTail {
+            hint: self.door().hints().watch(&stream),
+            api: self.clone(),
+            who: who.clone(),
+            run: stream,
+        })
+    }
+}
+
+impl DocumentViewTail {
+    /// The document as it stands.
+    ///
+    /// # Errors
+    /// As [`Api::document_view`].
+    pub async fn look(&mut self) -> Result<Arc<Document>, ApiError> {
+        self.hint.look();
+        self.api.document_view(&self.who, &self.run).await
+    }
+
+    /// Waits until there may be more. Returns early rather than late.
+    pub async fn changed(&mut self) {
+        changed(&mut self.hint).await;
+    }
+}
+
+async fn changed(hint: &mut Watch) {
+    let changed = tokio::time::timeout(LOOK, hint.changed());
+    if let Ok(false) = changed.await {
+        // Nobody hints any more: the slow look is all there is.
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
 impl DocumentTail {
     /// What is new; `None` when the run was deleted.
     ///
@@ -94,10 +148,6 @@ impl DocumentTail {
 
     /// Waits until there may be more. Returns early rather than late.
     pub async fn changed(&mut self) {
-        let changed = tokio::time::timeout(LOOK, self.hint.changed());
-        if let Ok(false) = changed.await {
-            // Nobody hints any more: the slow look is all there is.
-            tokio::time::sleep(LOOK).await;
-        }
+        changed(&mut self.hint).await;
     }
 }

@@ -14,13 +14,13 @@ mod save;
 pub(super) use cache::Cache;
 pub use cache::Held;
 pub use cancel::Cascade;
-pub use follow::DocumentTail;
+pub use follow::{DocumentTail, DocumentViewTail};
 pub use list::{DocumentFilter, DocumentPage};
 pub use save::{DocumentSave, Outcome};
 
 use std::sync::Arc;
 
-use kernel::document::{Body, DocumentRejection};
+use kernel::document::{Body, DocumentCommand, DocumentRejection, GateDecision};
 use kernel::ids::StreamId;
 use kernel::stream::Owner;
 use store::{ReadFrom, StoreError};
@@ -95,11 +95,47 @@ impl Api {
             &Resource::run(&loaded.header.owner, run),
         )
         .map_err(|denied| ApiError::denied(denied, Thing::Run))?;
-        match self.door().document(run).await {
-            Ok(document) => Ok(Arc::new(document)),
-            Err(StoreError::Missing) => Err(ApiError::NotFound(Thing::Run)),
-            Err(error) => Err(error.into()),
+        // By the id its client knows it by, under which it may be known here already.
+        let id = loaded.index.summary["id"].as_str().unwrap_or_default();
+        match self.held(&loaded.header.owner, id).await? {
+            Some(held) if held.document.header().stream == *run => Ok(held.document),
+            _ => Err(ApiError::NotFound(Thing::Run)),
         }
+    }
+
+    /// Decides the gate that an open question of a run's step stands for, as the workbench's own
+    /// inbox would.
+    ///
+    /// # Errors
+    /// `NotFound` for a run that is not there, or a step that asks nothing.
+    pub async fn answer_document(
+        &self,
+        who: &Principal,
+        run: &StreamId,
+        (step, decision): (&str, GateDecision),
+        note: Option<String>,
+        request_id: Option<&str>,
+    ) -> Result<Outcome, DocumentError> {
+        permit(who, Action::AnswerRun)?;
+        let document = self.document_view(who, run).await?;
+        let asked = document.view().questions(step).next();
+        let (gate, _) = asked.ok_or(ApiError::NotFound(Thing::Interrupt))?;
+        let gate = gate.to_owned();
+        let id = document.head().map(|head| head.id().to_owned());
+        let order = DocumentSave {
+            id: id.unwrap_or_default(),
+            command: DocumentCommand::Decide {
+                step: step.to_owned(),
+                // Of a checkpoint a note would name which one.
+                note: note.filter(|_| gate != "CHECKPOINT"),
+                gate,
+                decision,
+            },
+            sent: None,
+            request_id: request_id.map(str::to_owned),
+        };
+        self.save_for(who, document.header().owner.clone(), order)
+            .await
     }
 
     /// A run's document as one of its saves left it; the last one where `number` says `None`.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kernel::document::{Document, DocumentCommand, DocumentRejection, SaveRecord, Sent, Told};
+use kernel::stream::Owner;
 use store::StoreError;
 
 use super::super::Api;
@@ -68,6 +69,22 @@ impl Api {
         who: &Principal,
         order: DocumentSave,
     ) -> Result<Outcome, DocumentError> {
+        let action = match order.command {
+            DocumentCommand::Save(_) => Action::SaveDocument,
+            DocumentCommand::Decide { .. } => Action::AnswerRun,
+            DocumentCommand::Cancel { .. } => Action::CancelRun,
+        };
+        let owner = permit(who, action)?;
+        self.save_for(who, owner, order).await
+    }
+
+    /// Saves a document of an owner whose documents the caller may change.
+    pub(super) async fn save_for(
+        &self,
+        who: &Principal,
+        owner: Owner,
+        order: DocumentSave,
+    ) -> Result<Outcome, DocumentError> {
         let DocumentSave {
             id,
             command,
@@ -78,12 +95,6 @@ impl Api {
             by: who.actor(request_id.as_deref()),
             audited: self.document_audit,
         };
-        let action = match command {
-            DocumentCommand::Save(_) => Action::SaveDocument,
-            DocumentCommand::Decide { .. } => Action::AnswerRun,
-            DocumentCommand::Cancel { .. } => Action::CancelRun,
-        };
-        let owner = permit(who, action)?;
         let slot = self.documents.slot(&owner, &id);
         let mut known = slot.lock().await;
         // What is known from before is decided on as it is: the store refuses what comes late.

@@ -14,7 +14,7 @@ use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
 
 /// Bytes of a remark.
-const MAX_NOTE: usize = 4_096;
+pub(super) const MAX_NOTE: usize = 4_096;
 
 /// The routes of this group.
 pub(super) fn routes() -> Vec<Route> {

@@ -18,7 +18,7 @@ mod tree;
 pub(crate) mod view;
 
 pub(crate) use answer::refusal;
-pub(crate) use session::admit_session;
+pub(crate) use session::{admit_session, allowed_origin, preflight, share};
 
 use crate::route::Route;
 

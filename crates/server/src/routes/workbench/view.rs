@@ -1,21 +1,31 @@
-//! The run a document tells of, at the addresses of runs. Read only: the browser is the executor.
+//! The run a document tells of, at the addresses of runs. Read only but for its gates: the browser
+//! is the executor.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
-use faces::workbench::run_view;
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use faces::openwop::v1::{Frame, StreamModes};
+use faces::workbench::{run_events, run_view};
+use futures_util::stream;
 use hyper::StatusCode;
-use hyper::header::CACHE_CONTROL;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use kernel::document::{DocumentRejection, GateDecision};
 use kernel::ids::StreamId;
-use runtime::api::{ApiError, Thing};
+use runtime::access::Action;
+use runtime::api::{ApiError, DocumentError, DocumentViewTail, Thing};
 use serde_json::json;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
+use super::gates::MAX_NOTE;
+use crate::app::App;
+use crate::pass::Pass;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::Cx;
-
-/// How often a held poll looks again.
-const LOOK: Duration = Duration::from_millis(500);
 
 /// Whether an id is that of a document, or one that a client chose for one.
 pub(crate) fn is_document(run: &StreamId) -> bool {
@@ -33,6 +43,66 @@ pub(crate) async fn snapshot(cx: Cx, run: StreamId) -> Result<Reply, Problem> {
     Ok(Reply::ok(&snapshot).with(CACHE_CONTROL, "no-cache"))
 }
 
+/// What the run waits for.
+pub(crate) async fn interrupts(cx: Cx, run: StreamId) -> Result<Reply, Problem> {
+    let document = cx.app.api().document_view(&*cx.who()?, &run).await?;
+    let status = run_view::snapshot(&document).map(|view| view["status"].clone());
+    Ok(Reply::ok(&json!({
+        "runId": document.header().stream, "status": status,
+        "interrupts": run_view::open_interrupts(&document),
+    })))
+}
+
+/// Answers what a step of the run asks: decides its gate. Later saves of the browser keep the
+/// decision.
+pub(crate) async fn answer(mut cx: Cx, run: StreamId) -> Result<Reply, Problem> {
+    let who = cx.who()?;
+    let api = cx.app.api().clone();
+    // Whose run it is comes before what the body says.
+    api.document_view(&who, &run).await?;
+    let step = cx.param("nodeId").to_owned();
+    let mut body = cx.object().await?;
+    let value = body.remove("resumeValue").filter(|_| body.is_empty());
+    let value = value.ok_or_else(|| {
+        Problem::invalid("the body has `resumeValue`, what is answered, and nothing else")
+    })?;
+    let decision = match value["action"].as_str() {
+        Some("accept") => GateDecision::Approved,
+        Some("reject") => GateDecision::Rejected,
+        Some("edit-accept") => GateDecision::Edited,
+        _ => {
+            return Err(Problem::invalid(
+                "the answer has an `action`: accept, reject or edit-accept",
+            ));
+        }
+    };
+    let note = value["comment"]
+        .as_str()
+        .filter(|note| note.len() <= MAX_NOTE);
+    let answer = (step.as_str(), decision);
+    let trace = cx.trace.id();
+    let outcome = api
+        .answer_document(&who, &run, answer, note.map(str::to_owned), Some(trace))
+        .await
+        .map_err(answered)?;
+    let document = &outcome.held.document;
+    let status = run_view::snapshot(document).map(|view| view["status"].clone());
+    let doc = json!({ "runId": document.header().stream, "nodeId": step, "status": status });
+    Ok(Reply::ok(&doc))
+}
+
+/// A refusal in OpenWOP's words.
+fn answered(error: DocumentError) -> Problem {
+    match error {
+        DocumentError::Rejected(DocumentRejection::NotPending) => Problem::new(
+            StatusCode::CONFLICT,
+            "interrupt_already_resolved",
+            "the gate was decided already",
+        ),
+        other => other.into(),
+    }
+}
+
 /// Events behind a sequence, held until there is one.
 pub(crate) async fn poll(
     cx: Cx,
@@ -41,15 +111,18 @@ pub(crate) async fn poll(
     hold: Duration,
 ) -> Result<Reply, Problem> {
     let (app, who) = (cx.app.clone(), cx.who()?);
+    let mut pass = Pass::of(&cx, Action::ReadRun)?;
     drop(cx);
+    let mut tail = app.api().follow_document_view(&who, &run).await?;
     let until = Instant::now() + hold;
     let from = after.map_or(0, |after| after.saturating_add(1));
     loop {
-        let document = app.api().document_view(&who, &run).await?;
+        pass.check().await?;
+        let document = tail.look().await?;
         let (end, ended) = (document.next_seq(), document.view().has_ended());
         let is_over = Instant::now() >= until || app.draining().is_cancelled();
         if end > from || ended || is_over {
-            let events = run_view::events(&document, from);
+            let events = run_events::events(&document, from);
             let status = run_view::snapshot(&document).map(|view| view["status"].clone());
             return Ok(Reply::ok(&json!({
                 "runId": document.header().stream,
@@ -61,21 +134,107 @@ pub(crate) async fn poll(
             })));
         }
         tokio::select! {
-            () = tokio::time::sleep_until(until.min(Instant::now() + LOOK)) => {}
+            () = tail.changed() => {}
+            () = tokio::time::sleep_until(until.min(pass.due)) => {}
             () = app.draining().cancelled() => {}
         }
     }
 }
 
-/// What is answered where only a stream would do.
-pub(crate) async fn no_stream(cx: Cx, run: StreamId) -> Result<Reply, Problem> {
-    let (app, who) = (cx.app.clone(), cx.who()?);
-    drop(cx);
-    app.api().document_view(&who, &run).await?;
-    Err(Problem::new(
-        StatusCode::NOT_ACCEPTABLE,
-        "not_acceptable",
-        "events of a document's run come as application/json, or by polling; its trace is \
-         streamed by GET /api/runs/{runId}/events",
-    ))
+/// A subscriber's place in the log.
+struct Subscription {
+    app: App,
+    tail: DocumentViewTail,
+    modes: StreamModes,
+    next: u64,
+    pass: Pass,
+    spoke: Instant,
+    is_over: bool,
+    _slot: OwnedSemaphorePermit,
+}
+
+/// Events as they come. The stream ends with the run; what is saved of the document behind its end
+/// is for its own stream, that of the trace.
+pub(crate) async fn stream(
+    cx: Cx,
+    run: StreamId,
+    after: Option<u64>,
+    modes: StreamModes,
+) -> Result<Reply, Problem> {
+    let who = cx.who()?;
+    let tail = cx.app.api().follow_document_view(&who, &run).await?;
+    let Ok(slot) = cx.app.streams().clone().try_acquire_owned() else {
+        return Err(Problem::unavailable(
+            "as many streams are open as this server serves; try again, or poll",
+        )
+        .retry_after(5));
+    };
+    let subscription = Subscription {
+        app: cx.app.clone(),
+        tail,
+        modes,
+        next: after.map_or(0, |after| after.saturating_add(1)),
+        pass: Pass::of(&cx, Action::ReadRun)?,
+        spoke: Instant::now(),
+        is_over: false,
+        _slot: slot,
+    };
+    let frames = stream::unfold(subscription, |mut subscription| async move {
+        let bytes = subscription.next().await?;
+        Some((Ok::<_, Infallible>(bytes), subscription))
+    });
+    let mut response = Response::new(Body::from_stream(frames));
+    let headers = response.headers_mut();
+    let text = HeaderValue::from_static;
+    headers.insert(CONTENT_TYPE, text("text/event-stream"));
+    headers.insert(CACHE_CONTROL, text("no-cache"));
+    headers.insert(HeaderName::from_static("x-accel-buffering"), text("no"));
+    Ok(Reply::Ready(response))
+}
+
+impl Subscription {
+    /// The next bytes to send; `None` at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        while !self.is_over {
+            if self.pass.check().await.is_err() {
+                return None;
+            }
+            // A run that was deleted ends its stream.
+            let document = self.tail.look().await.ok()?;
+            self.is_over = document.view().has_ended();
+            let frames = run_events::frames(&document, self.next, &self.modes);
+            self.next = self.next.max(document.next_seq());
+            if !frames.is_empty() {
+                self.spoke = Instant::now();
+                return Some(written(&frames));
+            }
+            if self.is_over {
+                return None;
+            }
+            let beat = self.spoke + self.app.limits().heartbeat;
+            let draining = self.app.draining().clone();
+            tokio::select! {
+                () = self.tail.changed() => {}
+                () = tokio::time::sleep_until(beat) => {
+                    self.spoke = Instant::now();
+                    return Some(Bytes::from_static(b":keepalive\n\n"));
+                }
+                () = tokio::time::sleep_until(self.pass.due) => {}
+                () = draining.cancelled() => self.is_over = true,
+            }
+        }
+        None
+    }
+}
+
+fn written(frames: &[Frame]) -> Bytes {
+    let mut out = Vec::new();
+    for frame in frames {
+        let head = format!(
+            "id: {}\nevent: {}\ndata: {}\n\n",
+            frame.id, frame.event, frame.data
+        );
+        out.extend_from_slice(head.as_bytes());
+    }
+    out.into()
 }
