@@ -10,11 +10,13 @@ use kernel::digest::Digest;
 use kernel::json::{self, Limits};
 use kernel::limits::MAX_JSON_DEPTH;
 use runtime::api::{KeptAnswer, Keyed, KeyedBy};
+use serde_json::Value;
 
 use crate::pipeline;
 use crate::problem::Problem;
 use crate::reply::{JSON, Reply};
 use crate::route::{Cx, Route};
+use crate::routes::workbench;
 
 /// The client's name for a request.
 pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -68,8 +70,12 @@ async fn once(route: Arc<Route>, mut cx: Cx, key: String) -> Result<Reply, Probl
         Keyed::First(begun) => begun,
     };
     let id = cx.trace.id.clone();
+    let envelope = match cx.uri.path().starts_with(workbench::ROOT) {
+        true => workbench::envelope,
+        false => Problem::envelope,
+    };
     let result = pipeline::call(&route, cx).await;
-    if let Err(error) = app.api().finish(begun, kept(&result)).await {
+    if let Err(error) = app.api().finish(begun, kept(&result, envelope)).await {
         let request_id = id.to_str().unwrap_or("-");
         tracing::warn!(%error, request_id, "an answer was not kept under its key");
     }
@@ -103,7 +109,7 @@ fn digest(uri: &Uri, body: &[u8]) -> Digest {
 
 /// What is answered again: what was done, and refusals that would be given again. One for which
 /// the client can mend its request or its credential, or just wait, leaves the key free.
-fn kept(result: &Result<Reply, Problem>) -> Option<KeptAnswer> {
+fn kept(result: &Result<Reply, Problem>, envelope: fn(&Problem) -> Value) -> Option<KeptAnswer> {
     let (status, body) = match result {
         Ok(Reply::Whole { status, body, .. }) => (*status, body.clone()),
         Ok(Reply::Ready(_)) => return None,
@@ -119,7 +125,7 @@ fn kept(result: &Result<Reply, Problem>) -> Option<KeptAnswer> {
             if is_mendable || waits || problem.code == "validation_error" {
                 return None;
             }
-            let body = problem.envelope().to_string();
+            let body = envelope(problem).to_string();
             (problem.status, Bytes::from(body))
         }
     };

@@ -28,32 +28,38 @@ pub fn is_run_id(text: &str) -> bool {
 }
 
 /// Reads a document whose run has this id. `known` is the one that was sent before it: events
-/// that it began with are taken from there.
+/// that it began with are taken from there. Answers also what the next one may take from this.
 ///
 /// # Errors
 /// The first thing that is wrong with it.
-pub fn parse(bytes: &[u8], id: &str, known: Option<&Sent>) -> Result<Arc<Body>, Bad> {
-    if bytes.len() > MAX_DOCUMENT_BYTES {
+pub fn parse(
+    text: Vec<u8>,
+    id: &str,
+    known: Option<&Sent>,
+) -> Result<(Arc<Body>, Option<Sent>), Bad> {
+    if text.len() > MAX_DOCUMENT_BYTES {
         return bad("BODY_TOO_LARGE", "the document is too large");
     }
-    let shared = known.and_then(|known| known.shared_by(bytes));
-    let body = match shared {
-        None => of_value(read(bytes)?)?,
+    let shared = known.and_then(|known| known.shared_by(&text));
+    let (body, events) = match shared {
+        None => (of_value(read(&text)?)?, None),
         Some(shared) => {
             let mut body = shaped(read(&shared.rest)?)?;
             let events = shared.known.trace.iter().cloned();
             body.trace.splice(..1, events);
             check::invariants(&body, Some(shared.known))?;
-            body
+            (body, Some(shared.events))
         }
     };
-    match body.id() == id {
-        true => Ok(Arc::new(body)),
-        false => bad(
+    if body.id() != id {
+        return bad(
             "RUN_ID_MISMATCH",
             "state.run.id must match the id in the address",
-        ),
+        );
     }
+    let body = Arc::new(body);
+    let sent = Sent::keep(body.clone(), text, events);
+    Ok((body, sent))
 }
 
 /// Reads JSON with numbers as JavaScript has them.

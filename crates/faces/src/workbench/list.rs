@@ -3,35 +3,43 @@
 use kernel::batch::IndexRow;
 use kernel::document::SaveRecord;
 use kernel::time::Timestamp;
-use serde_json::{Map, Value, json};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
 /// A row of the list of runs. The members that the API does not know are left out where they say
 /// nothing.
-pub fn row(index: &IndexRow) -> Value {
-    let summary = |name: &str| index.summary.get(name);
-    let mut row = Map::new();
-    let text = |value: Option<&Value>| value.cloned().unwrap_or_else(|| json!(""));
-    row.insert("id".into(), text(summary("id")));
-    row.insert("workflowId".into(), json!(index.subject));
-    row.insert("startedAt".into(), text(summary("startedAt")));
-    row.insert("status".into(), json!(index.status));
-    for name in [
-        "endedAt",
-        "tags",
-        "title",
-        "revision",
-        "events",
-        "parents",
-        "pendingGates",
-        "branches",
-        "unknownEvents",
-    ] {
-        if let Some(value) = summary(name) {
-            row.insert(name.to_owned(), value.clone());
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a>(pub &'a IndexRow);
+
+impl Serialize for Row<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(index) = self;
+        let summary = |name: &str| index.summary.get(name);
+        let mut row = serializer.serialize_map(None)?;
+        let text = |name: &str| summary(name).and_then(Value::as_str).unwrap_or_default();
+        row.serialize_entry("id", text("id"))?;
+        row.serialize_entry("workflowId", &index.subject)?;
+        row.serialize_entry("startedAt", text("startedAt"))?;
+        row.serialize_entry("status", &index.status)?;
+        for name in [
+            "endedAt",
+            "tags",
+            "title",
+            "revision",
+            "events",
+            "parents",
+            "pendingGates",
+            "branches",
+            "unknownEvents",
+        ] {
+            if let Some(value) = summary(name) {
+                row.serialize_entry(name, value)?;
+            }
         }
+        row.serialize_entry("updatedAt", &index.updated_at.to_string())?;
+        row.end()
     }
-    row.insert("updatedAt".into(), json!(index.updated_at.to_string()));
-    Value::Object(row)
 }
 
 /// The gates of a run that wait for somebody.

@@ -27,8 +27,8 @@ fn sample() -> Value {
 }
 
 fn read(value: &Value) -> Body {
-    let body = document::parse(value.to_string().as_bytes(), "run_a", None);
-    (*body.unwrap()).clone()
+    let (body, _) = document::parse(value.to_string().into_bytes(), "run_a", None).unwrap();
+    (*body).clone()
 }
 
 #[test]

@@ -294,7 +294,11 @@ impl Document {
         }
         let common = self.head().map_or(0, |head| head.common_prefix(&body));
         let goes_on = self.head().is_none_or(|head| head.trace.len() == common);
+        // In the form of an event nothing is more than twice as long as in the document.
+        let is_small = canonical.bytes.len() < limits::MAX_EVENT_BYTES / 4;
         let short = goes_on.then(|| self.short_form(&body, common)).flatten();
+        let short = short
+            .filter(|(form, _)| is_small || json::canonical(form).len() <= limits::MAX_EVENT_BYTES);
         let (form, blobs) = short.unwrap_or_else(|| {
             let whole = Form::Whole { body: digest };
             (whole, vec![canonical.bytes.to_vec()])
@@ -310,9 +314,13 @@ impl Document {
             put_back,
             form,
         };
+        let counted = self.head.as_ref().filter(|_| goes_on);
+        let mut tally = counted.map_or_else(Default::default, |head| head.tally.clone());
+        tally.count(&body.trace);
         let head = Head {
             body: body.clone(),
             canonical,
+            tally,
         };
         let mut draft = Draft::new(self.with_head(head), now);
         draft.write(saved, &body, common, by);
@@ -320,7 +328,7 @@ impl Document {
     }
 
     /// The document as what is new in it, with the blobs that takes. `None` where that does not
-    /// give the document again, or is too large for an event.
+    /// give the document again.
     fn short_form(&self, body: &Body, common: usize) -> Option<(Form, Vec<Vec<u8>>)> {
         let mut run = body.derived.run.clone();
         let mut derived = match self.head() {
@@ -353,8 +361,7 @@ impl Document {
             Some(_) => Form::Extended(extension),
             None => Form::Opened { run, extension },
         };
-        let fits = json::canonical(&form).len() <= limits::MAX_EVENT_BYTES;
-        fits.then_some((form, blobs))
+        Some((form, blobs))
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::body::text;
 use super::decide::{Audited, Decided, Told};
-use super::event::{DocumentEvent, Event, EventBody, Saved, Via};
+use super::event::{DocumentEvent, Event, EventBody, Form, Saved, Via};
 use super::view::{Implying, clip};
 use super::{Body, Document};
 use crate::audit::{self, AuditAction, Entry, Outcome, Subject};
@@ -67,14 +67,28 @@ impl Draft {
         }
     }
 
-    fn emit(&mut self, body: EventBody) {
+    fn emit(&mut self, mut body: EventBody) {
+        // The events of a large save are moved into its content, not copied.
+        let appended = match &mut body {
+            EventBody::Document(DocumentEvent::Saved(saved)) => match &mut saved.form {
+                Form::Opened { extension, .. } | Form::Extended(extension) => {
+                    std::mem::take(&mut extension.appended)
+                }
+                Form::Whole { .. } => Vec::new(),
+            },
+            EventBody::Implied(_) => Vec::new(),
+        };
         let event = Event {
             seq: self.document.next_seq,
             at: self.now,
             body,
         };
         self.document.fold(&event);
-        let content = json::canonical(&event);
+        let mut content = serde_json::to_value(&event).expect("kernel values are always JSON");
+        if !appended.is_empty() {
+            content["data"]["form"]["appended"] = Value::Array(appended);
+        }
+        let content = json::canonical_of(&content);
         let chain = self.document.chain.chain(&content);
         self.document.chain = chain;
         self.records.push(Record { content, chain });
@@ -124,7 +138,7 @@ impl Draft {
             header: is_first.then(|| header.clone()),
             first_seq: self.first,
             records: self.records,
-            index: super::summary::index(&document, head),
+            index: document.index().expect("a save was written"),
             timers: Vec::new(),
             keys: is_first.then(claim).into_iter().collect(),
             outbox: self.outbox,

@@ -52,18 +52,22 @@ impl History {
         Some(&upto[base..])
     }
 
+    /// The blobs of one save alone.
+    pub fn parts_of(&self, number: u64) -> Vec<Digest> {
+        let form = number.checked_sub(1).and_then(|place| {
+            let place = usize::try_from(place).ok()?;
+            self.forms.get(place)
+        });
+        form.map_or_else(Vec::new, |(_, form)| form_blobs(form))
+    }
+
     /// The blobs that [`History::body`] needs.
     pub fn blobs(&self, number: u64) -> Vec<Digest> {
-        let mut blobs = Vec::new();
-        for (_, form) in self.parts(number).unwrap_or_default() {
-            match form {
-                Form::Whole { body } => blobs.push(*body),
-                Form::Opened { extension, .. } | Form::Extended(extension) => {
-                    blobs.extend(extension.external.iter().map(|external| external.blob));
-                }
-            }
-        }
-        blobs
+        let parts = self.parts(number).unwrap_or_default();
+        parts
+            .iter()
+            .flat_map(|(_, form)| form_blobs(form))
+            .collect()
     }
 
     /// The document as a save left it. `None` where there is no such save, a blob is missing or
@@ -90,8 +94,23 @@ impl History {
         let last = self.document.saves.len() as u64;
         let body = Arc::new(self.body(last, blobs)?);
         let canonical = body.canonical();
-        self.document.head = Some(Head { body, canonical });
+        let tally = body.tally();
+        self.document.head = Some(Head {
+            body,
+            canonical,
+            tally,
+        });
         Some(self.document)
+    }
+}
+
+fn form_blobs(form: &Form) -> Vec<Digest> {
+    match form {
+        Form::Whole { body } => vec![*body],
+        Form::Opened { extension, .. } | Form::Extended(extension) => {
+            let external = extension.external.iter();
+            external.map(|external| external.blob).collect()
+        }
     }
 }
 

@@ -99,6 +99,7 @@ pub struct SaveRecord {
 struct Head {
     body: Arc<Body>,
     canonical: Canonical,
+    tally: summary::Tally,
 }
 
 /// The state of a document. A copy shares what it has in lists.
@@ -230,7 +231,18 @@ impl Document {
 
     /// The index row of this state; `None` before anything was saved.
     pub fn index(&self) -> Option<IndexRow> {
-        Some(summary::index(self, self.head()?))
+        let head = self.head.as_ref()?;
+        Some(summary::index(self, &head.body, &head.tally))
+    }
+
+    /// How many events of the trace are of a kind that is not known here. They are kept.
+    pub fn unknown_events(&self) -> usize {
+        self.head.as_ref().map_or(0, |head| head.tally.unknown)
+    }
+
+    /// The index row of this state where `body` is the document as it was saved last.
+    pub fn index_with(&self, body: &Body) -> IndexRow {
+        summary::index(self, body, &body.tally())
     }
 }
 

@@ -22,18 +22,21 @@ pub struct Sent {
 pub struct Shared<'a> {
     /// The document those events were read from.
     pub known: &'a Arc<Body>,
+    /// Where they are in the text.
+    pub events: Range<usize>,
     /// The text with `null` in the place of all of those events.
     pub rest: Vec<u8>,
 }
 
 impl Sent {
     /// Keeps a text with the document that was read from it. `None` where there is nothing to
-    /// take from it later.
-    pub fn keep(body: Arc<Body>, text: Vec<u8>, known: Option<&Self>) -> Option<Self> {
-        let start = events(&text)?;
-        // What is known to be equal need not be gone through again.
-        let known = known.filter(|known| known.begins(&text, start).is_some());
-        let from = start + known.map_or(0, |known| known.events.len());
+    /// take from it later. `shared` are its first events, as they were found to be shared: they
+    /// need not be gone through again.
+    pub fn keep(body: Arc<Body>, text: Vec<u8>, shared: Option<Range<usize>>) -> Option<Self> {
+        let (start, from) = match shared {
+            Some(shared) => (shared.start, shared.end),
+            None => events(&text).map(|start| (start, start))?,
+        };
         let end = skip(&text, from, 1)? - 1;
         let end = start + text[start..end].trim_ascii_end().len();
         let has_events = end > start && !body.trace.is_empty();
@@ -65,6 +68,7 @@ impl Sent {
         out.extend_from_slice(rest);
         Some(Shared {
             known: &self.body,
+            events: start..text.len() - rest.len(),
             rest: out,
         })
     }
@@ -194,8 +198,10 @@ mod tests {
     #[test]
     fn what_was_kept_after_a_shared_beginning_is_the_whole() {
         let first = kept(ONE).unwrap();
+        assert_eq!(first.size(), ONE.len());
         let more = ONE.replace("}],\"z\"", "},{\"id\":\"2\"} ],\"z\"");
-        let next = Sent::keep(body(&more), more.clone().into_bytes(), Some(&first)).unwrap();
+        let shared = first.shared_by(more.as_bytes()).unwrap().events;
+        let next = Sent::keep(body(&more), more.clone().into_bytes(), Some(shared)).unwrap();
         let text = String::from_utf8(next.text[next.events.clone()].to_vec()).unwrap();
         let again: Value = serde_json::from_str(&format!("[{text}]")).unwrap();
         assert_eq!(again, json!([{ "id": "\"]}" }, { "id": "2" }]));

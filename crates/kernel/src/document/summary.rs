@@ -1,6 +1,7 @@
 //! What lists say of a document without reading it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
@@ -71,48 +72,76 @@ impl ModelUse {
     }
 }
 
-impl Body {
-    /// What its model calls used, by `provider/model`. As the client counts: answers only.
-    pub fn model_use(&self) -> BTreeMap<String, ModelUse> {
-        let mut by_model: BTreeMap<String, ModelUse> = BTreeMap::new();
-        for event in self.trace.iter().filter_map(|event| event.as_object()) {
-            if text(event, "type") != "model_io" || text(event, "direction") != "response" {
-                continue;
+/// What is counted of a trace, so that a save counts only what is new in it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    events: usize,
+    pub(super) unknown: usize,
+    by_model: BTreeMap<String, ModelUse>,
+}
+
+impl Tally {
+    /// Counts on to the end of a trace that begins with what is counted already.
+    pub(super) fn count(&mut self, trace: &[Arc<Value>]) {
+        for event in &trace[self.events..] {
+            let kind = event["type"].as_str();
+            if !kind.is_some_and(|kind| EVENT_KINDS.contains(&kind)) {
+                self.unknown += 1;
             }
-            let usage = event.get("usage").cloned().unwrap_or_default();
-            let number = |name: &str| usage[name].as_u64().unwrap_or_default();
-            let mut used = ModelUse {
-                calls: 1,
-                input_tokens: number("inputTokens"),
-                output_tokens: number("outputTokens"),
-                ..ModelUse::default()
-            };
-            let sum = used.input_tokens.saturating_add(used.output_tokens);
-            used.total_tokens = usage["totalTokens"].as_u64().unwrap_or(sum);
-            let cost = event.get("cost").cloned().unwrap_or_default();
-            let (amount, currency) = (cost["amount"].as_f64(), cost["currency"].as_str());
-            if let (Some(amount), Some(currency)) = (amount, currency) {
-                let currency = clip(currency).to_uppercase();
-                used.cost.insert(currency, amount);
+            if let (Some("model_io"), Value::Object(event)) = (kind, &**event) {
+                self.model(event);
             }
-            let named = |name| match text(event, name) {
-                "" => "unknown",
-                text => clip(text),
-            };
-            let model = format!("{}/{}", named("provider"), named("model"));
-            let is_room = by_model.len() < MODELS || by_model.contains_key(&model);
-            let model = if is_room { model } else { "other".to_owned() };
-            by_model.entry(model).or_default().add(&used);
         }
-        by_model
+        self.events = trace.len();
+    }
+
+    /// As the client counts: answers only.
+    fn model(&mut self, event: &Map<String, Value>) {
+        if text(event, "direction") != "response" {
+            return;
+        }
+        let usage = event.get("usage").unwrap_or(&Value::Null);
+        let number = |name: &str| usage[name].as_u64().unwrap_or_default();
+        let mut used = ModelUse {
+            calls: 1,
+            input_tokens: number("inputTokens"),
+            output_tokens: number("outputTokens"),
+            ..ModelUse::default()
+        };
+        let sum = used.input_tokens.saturating_add(used.output_tokens);
+        used.total_tokens = usage["totalTokens"].as_u64().unwrap_or(sum);
+        let cost = event.get("cost").unwrap_or(&Value::Null);
+        let (amount, currency) = (cost["amount"].as_f64(), cost["currency"].as_str());
+        if let (Some(amount), Some(currency)) = (amount, currency) {
+            let currency = clip(currency).to_uppercase();
+            used.cost.insert(currency, amount);
+        }
+        let named = |name| match text(event, name) {
+            "" => "unknown",
+            text => clip(text),
+        };
+        let model = format!("{}/{}", named("provider"), named("model"));
+        let is_room = self.by_model.len() < MODELS || self.by_model.contains_key(&model);
+        let model = if is_room { model } else { "other".to_owned() };
+        self.by_model.entry(model).or_default().add(&used);
+    }
+}
+
+impl Body {
+    pub(super) fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        tally.count(&self.trace);
+        tally
+    }
+
+    /// What its model calls used, by `provider/model`.
+    pub fn model_use(&self) -> BTreeMap<String, ModelUse> {
+        self.tally().by_model
     }
 
     /// How many events of its trace are of a kind that is not known here. They are kept.
     pub fn unknown_events(&self) -> usize {
-        let kinds = self.trace.iter().map(|event| event["type"].as_str());
-        kinds
-            .filter(|kind| !kind.is_some_and(|it| EVENT_KINDS.contains(&it)))
-            .count()
+        self.tally().unknown
     }
 
     /// The runs this one descends from.
@@ -139,7 +168,7 @@ impl Body {
 }
 
 /// The index row of a document.
-pub(super) fn index(document: &Document, body: &Body) -> IndexRow {
+pub(super) fn index(document: &Document, body: &Body, tally: &Tally) -> IndexRow {
     let run = &body.derived.run;
     let arrived = document.header.created_at;
     let started = run.get("startedAt").and_then(Value::as_str);
@@ -167,7 +196,7 @@ pub(super) fn index(document: &Document, body: &Body) -> IndexRow {
         created_at: started.and_then(Timestamp::parse).unwrap_or(arrived),
         updated_at: document.at,
         tags: marks,
-        summary: summary(document, body, &gates, &parents),
+        summary: summary(document, (body, tally), &gates, &parents),
     }
 }
 
@@ -178,7 +207,7 @@ fn listed(text: &str) -> String {
 
 fn summary(
     document: &Document,
-    body: &Body,
+    (body, tally): (&Body, &Tally),
     gates: &[super::PendingGate],
     parents: &[String],
 ) -> Value {
@@ -211,8 +240,8 @@ fn summary(
         put("gates", json!(shown));
         put("pendingGates", json!(gates.len()));
     }
-    let models: Map<String, Value> = body
-        .model_use()
+    let models: Map<String, Value> = tally
+        .by_model
         .iter()
         .map(|(model, used)| (model.clone(), used.to_json()))
         .collect();
@@ -223,7 +252,7 @@ fn summary(
         0 => {}
         count => drop(put("branches", json!(count))),
     }
-    match body.unknown_events() {
+    match tally.unknown {
         0 => {}
         count => drop(put("unknownEvents", json!(count))),
     }

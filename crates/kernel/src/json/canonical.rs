@@ -25,6 +25,13 @@ pub fn canonical<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     out
 }
 
+/// As [`canonical`], of a value that is JSON already, which is not copied.
+pub(crate) fn canonical_of(value: &Value) -> Vec<u8> {
+    let mut out = Vec::with_capacity(256);
+    write_value(value, &mut out);
+    out
+}
+
 /// As [`canonical`], of a value that is JSON already and behind what `out` holds.
 pub(crate) fn write_value(value: &Value, out: &mut Vec<u8>) {
     match value {

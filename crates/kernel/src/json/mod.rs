@@ -9,7 +9,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visit
 use serde_json::{Map, Value};
 
 pub use canonical::canonical;
-pub(crate) use canonical::{write_object, write_string, write_value};
+pub(crate) use canonical::{canonical_of, write_object, write_string, write_value};
 
 use crate::limits::{MAX_DEFINITION_BYTES, MAX_JSON_DEPTH};
 use crate::problem::{Path, Position, Problem, ProblemCode, Problems, quoted};

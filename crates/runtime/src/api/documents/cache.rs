@@ -82,6 +82,15 @@ impl Cache {
         place.slot.clone()
     }
 
+    /// A document that is known, where nobody is just changing it. Makes no place for one that is
+    /// not.
+    pub(super) fn peek(&self, owner: &Owner, id: &str) -> Option<Arc<Document>> {
+        let key = (owner.tenant.to_string(), Document::key(owner, id));
+        let slots = self.slots.lock();
+        let known = slots.by_key.get(&key)?.slot.try_lock().ok()?;
+        known.as_ref().map(|held| held.document.clone())
+    }
+
     /// Notes how large a document is, and forgets those not used for longest where they are too
     /// many or too large together. One that is in use stays.
     pub(super) fn weigh(&self, owner: &Owner, id: &str, held: Option<&Held>) {

@@ -1,9 +1,12 @@
 //! Listing documents.
 
+use std::sync::Arc;
+
 use kernel::document::{GATE_MARK, PARENT_MARK};
-use kernel::stream::StreamKind;
+use kernel::stream::{Owner, StreamKind};
 use kernel::time::Timestamp;
-use store::{ListCursor, ListQuery, Listed};
+use serde_json::Value;
+use store::{ListCursor, ListQuery, Listed, StoreError};
 
 use super::super::{Api, ApiError};
 use super::permit;
@@ -11,6 +14,10 @@ use crate::access::{Action, Principal};
 
 /// Rows looked at for one page. A page that found less says where to go on.
 const MAX_SCAN: usize = 20_000;
+/// Documents read for one page, to look for a text in their events; and bytes of them. A page that
+/// found less says where to go on.
+const MAX_READ: usize = 2_000;
+const MAX_READ_BYTES: usize = 64 << 20;
 /// Rows read at a time.
 const CHUNK: usize = 512;
 
@@ -33,6 +40,8 @@ pub struct DocumentFilter {
     pub until: Option<Timestamp>,
     /// Only runs whose id, workflow, title or tags have this text, in letters of either case.
     pub text: Option<String>,
+    /// Only runs that have this text in an event, in letters of either case.
+    pub in_events: Option<String>,
     /// Behind this row of an earlier page.
     pub after: Option<ListCursor>,
     /// At most so many.
@@ -79,11 +88,12 @@ impl Api {
                 && wanted.iter().all(|tag| row.index.tags.contains(tag))
                 && text.as_ref().is_none_or(|text| has_text(row, text))
         };
+        let mut events = InEvents::new(filter.in_events.as_deref());
         let (mut rows, mut seen) = (Vec::new(), 0);
         loop {
             // One more tells whether there are more.
             query.limit = (filter.limit + 1 - rows.len()).clamp(1, CHUNK);
-            if text.is_some() || wanted.len() > 1 {
+            if text.is_some() || events.is_some() || wanted.len() > 1 {
                 query.limit = CHUNK;
             }
             let chunk = self.door().store().list(query.clone()).await?;
@@ -101,7 +111,18 @@ impl Api {
                     let next = rows.last().map(place);
                     return Ok(DocumentPage { rows, next });
                 }
-                rows.push(row);
+                let Some(events) = &mut events else {
+                    rows.push(row);
+                    continue;
+                };
+                let here = place(&row);
+                if self.has_in_events(&owner, &row, events).await? {
+                    rows.push(row);
+                }
+                if events.is_spent() {
+                    let next = Some(here);
+                    return Ok(DocumentPage { rows, next });
+                }
             }
             if is_last {
                 return Ok(DocumentPage { rows, next: None });
@@ -111,6 +132,63 @@ impl Api {
                 return Ok(DocumentPage { rows, next });
             }
         }
+    }
+}
+
+/// A text that is looked for in events, and how much was read for it.
+struct InEvents {
+    text: String,
+    documents: usize,
+    bytes: usize,
+}
+
+impl InEvents {
+    fn new(text: Option<&str>) -> Option<Self> {
+        text.map(|text| Self {
+            text: text.to_lowercase(),
+            documents: 0,
+            bytes: 0,
+        })
+    }
+
+    fn is_spent(&self) -> bool {
+        self.documents >= MAX_READ || self.bytes >= MAX_READ_BYTES
+    }
+
+    fn is_in(&self, value: &Value) -> bool {
+        match value {
+            Value::String(text) => text.to_lowercase().contains(&self.text),
+            Value::Array(items) => items.iter().any(|item| self.is_in(item)),
+            Value::Object(members) => members.values().any(|member| self.is_in(member)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        }
+    }
+}
+
+impl Api {
+    async fn has_in_events(
+        &self,
+        owner: &Owner,
+        row: &Listed,
+        events: &mut InEvents,
+    ) -> Result<bool, StoreError> {
+        // What is known may be behind the row by a moment, as the row is behind the log.
+        let id = row.index.summary["id"].as_str().unwrap_or_default();
+        let known = self.documents.peek(owner, id);
+        let known = known.filter(|known| known.header().stream == row.stream);
+        let document = match known {
+            Some(document) => document,
+            None => match self.door().document(&row.stream).await {
+                Ok(document) => Arc::new(document),
+                // Deleted since it was listed.
+                Err(StoreError::Missing) => return Ok(false),
+                Err(error) => return Err(error),
+            },
+        };
+        events.documents += 1;
+        events.bytes += document.canonical().map_or(0, |bytes| bytes.len());
+        let mut trace = document.head().into_iter().flat_map(|head| &head.trace);
+        Ok(trace.any(|event| events.is_in(event)))
     }
 }
 

@@ -7,7 +7,7 @@ use hyper::header::{HeaderValue, LINK};
 use hyper::{HeaderMap, StatusCode};
 use kernel::document::DocumentRejection;
 use runtime::api::{ApiError, DocumentError, Thing};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::problem::Problem;
 use crate::reply::{self, Reply};
@@ -17,6 +17,17 @@ const DESCRIBED: &str = "</api/openapi.json>; rel=\"describedby\"";
 
 /// An error of this face: `error` for a person, `code` for a program.
 pub(crate) fn refusal(problem: &Problem) -> Response {
+    let mut response = reply::refusal(problem);
+    let text = envelope(problem).to_string();
+    *response.body_mut() = text.into();
+    response
+        .headers_mut()
+        .insert(LINK, HeaderValue::from_static(DESCRIBED));
+    response
+}
+
+/// The body of an error.
+pub(crate) fn envelope(problem: &Problem) -> Value {
     let error = match problem.status {
         StatusCode::UNAUTHORIZED => "Unauthorized",
         StatusCode::TOO_MANY_REQUESTS => "Too many requests",
@@ -29,13 +40,7 @@ pub(crate) fn refusal(problem: &Problem) -> Response {
             body[name] = value.clone();
         }
     }
-    let mut response = reply::refusal(problem);
-    let text = body.to_string();
-    *response.body_mut() = text.into();
-    response
-        .headers_mut()
-        .insert(LINK, HeaderValue::from_static(DESCRIBED));
-    response
+    body
 }
 
 /// The same answer with the header of every answer, and links of its own.

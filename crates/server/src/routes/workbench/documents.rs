@@ -5,10 +5,9 @@ use faces::workbench::{document, list};
 use hyper::header::{CACHE_CONTROL, ETAG, IF_MATCH, IF_NONE_MATCH};
 use hyper::{HeaderMap, Method, StatusCode};
 use kernel::digest::Digest;
-use kernel::document::{DocumentCommand, Expected, Save, Sent, Via};
+use kernel::document::{DocumentCommand, Expected, Save, Via};
 use runtime::access::Action;
 use runtime::api::{DocumentError, DocumentSave, Outcome};
-use serde_json::Value;
 
 use super::answer::{described, empty, invalid, or_absent, refused};
 use super::{body, query};
@@ -86,6 +85,7 @@ pub(super) fn routes() -> Vec<Route> {
                     ),
                     ("query", "gates", "pending: only runs in which a gate waits"),
                     ("query", "q", "a text in id, workflow, title or tags"),
+                    ("query", "text", "a text in an event of the trace"),
                 ],
                 request: None,
                 responses: &[(200, "SavedRunMetas"), (401, "ErrorBody")],
@@ -134,7 +134,7 @@ async fn list(cx: Cx) -> Result<Reply, Problem> {
     let who = cx.who()?;
     let filter = query::filter(&cx.query())?;
     let page = cx.app.api().documents(&who, filter).await?;
-    let rows: Vec<Value> = page.rows.iter().map(|row| list::row(&row.index)).collect();
+    let rows: Vec<_> = page.rows.iter().map(|row| list::Row(&row.index)).collect();
     let next = page.next.as_ref().map(|next| {
         let mut others = url::form_urlencoded::Serializer::new(String::new());
         let given = url::form_urlencoded::parse(cx.uri.query().unwrap_or_default().as_bytes());
@@ -229,11 +229,7 @@ async fn put(mut cx: Cx) -> Result<Reply, Problem> {
     let known = cx.app.api().document_sent(&who, &id).await?;
     let parse = {
         let id = id.clone();
-        move |bytes: Vec<u8>| {
-            let body = document::parse(&bytes, &id, known.as_ref())?;
-            let sent = Sent::keep(body.clone(), bytes, known.as_ref());
-            Ok::<_, faces::workbench::Bad>((body, sent))
-        }
+        move |bytes: Vec<u8>| document::parse(bytes, &id, known.as_ref())
     };
     let body = match bytes.len() < LARGE {
         true => parse(bytes),
@@ -274,12 +270,7 @@ pub(super) fn saved(outcome: &Outcome, reply: Reply) -> Reply {
     if save.put_back > 0 {
         reply = reply.with(header("run-put-back"), save.put_back.to_string());
     }
-    let unknown = outcome
-        .held
-        .document
-        .head()
-        .map_or(0, |head| head.unknown_events());
-    match unknown {
+    match outcome.held.document.unknown_events() {
         0 => reply,
         count => reply.with(header("run-unknown-events"), count.to_string()),
     }

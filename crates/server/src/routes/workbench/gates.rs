@@ -54,7 +54,8 @@ pub(super) fn routes() -> Vec<Route> {
                     (409, "ErrorBody"),
                 ],
             },
-        ),
+        )
+        .keyed(),
     ]
 }
 

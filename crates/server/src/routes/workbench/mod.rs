@@ -17,7 +17,7 @@ mod session;
 mod tree;
 pub(crate) mod view;
 
-pub(crate) use answer::refusal;
+pub(crate) use answer::{envelope, refusal};
 pub(crate) use session::{admit_session, allowed_origin, preflight, share};
 
 use crate::route::Route;

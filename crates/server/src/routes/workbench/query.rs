@@ -113,6 +113,7 @@ pub(super) fn filter(query: &Query) -> Result<DocumentFilter, Problem> {
         from: time("startedAfter")?,
         until: time("startedBefore")?,
         text: text("q")?,
+        in_events: text("text")?,
         after,
         limit: limit(query),
     })

@@ -50,7 +50,8 @@ pub(super) fn routes() -> Vec<Route> {
                 request: Some("CancelOrder"),
                 responses: &[(200, "Cascade"), (404, "ErrorBody")],
             },
-        ),
+        )
+        .keyed(),
         Route::new(
             Method::POST,
             "/api/runs/{runId}/fork",
@@ -68,7 +69,8 @@ pub(super) fn routes() -> Vec<Route> {
                     (409, "ErrorBody"),
                 ],
             },
-        ),
+        )
+        .keyed(),
     ]
 }
 
@@ -77,7 +79,7 @@ async fn children(cx: Cx) -> Result<Reply, Problem> {
     let mut filter = query::filter(&cx.query())?;
     filter.parent = Some(id.clone());
     let page = cx.app.api().documents(&who, filter).await?;
-    let rows: Vec<Value> = page.rows.iter().map(|row| list::row(&row.index)).collect();
+    let rows: Vec<_> = page.rows.iter().map(|row| list::Row(&row.index)).collect();
     let mut answer = json!({ "runId": id, "children": rows });
     if let Some(next) = &page.next {
         answer["nextCursor"] = json!(query::write_cursor(next));
