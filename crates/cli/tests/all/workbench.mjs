@@ -215,6 +215,68 @@ const refused = await fetch(`${url}/api/runs/${child.runId}`, {
 assert.equal(refused.status, 400);
 assert.equal((await refused.json()).code, "INVALID_RUN_STATE");
 
+// Large runs. The client sends again what it takes for a broken connection: how often it asked is
+// counted, and what is too large must be heard the first time.
+const sized = (bytes) => {
+  const state = structuredClone(runtime.getState(child.runId));
+  state.run.metadata = { pad: "" };
+  const length = Buffer.byteLength(JSON.stringify(plain(state)));
+  state.run.metadata.pad = "x".repeat(bytes - length);
+  return state;
+};
+let asked = 0;
+const ask = globalThis.fetch;
+globalThis.fetch = (...args) => {
+  asked += 1;
+  return ask(...args);
+};
+const large = sized(24_990_000);
+await ours.save(large);
+assert.equal(asked, 1);
+assert.deepEqual(plain(await ours.load(child.runId)), plain(large));
+asked = 0;
+await assert.rejects(ours.save(sized(26_300_000)), /413/);
+assert.equal(asked, 1, "a refusal is heard the first time");
+// As a stream, without a length.
+const chunked = async (bytes) => {
+  const body = Buffer.from(JSON.stringify(plain(sized(bytes))));
+  const parts = async function* () {
+    for (let at = 0; at < body.length; at += 1 << 20) yield body.subarray(at, at + (1 << 20));
+  };
+  return ask(`${url}/api/runs/${child.runId}`, {
+    method: "PUT",
+    headers: { authorization: `Bearer ${key}` },
+    body: ReadableStream.from(parts()),
+    duplex: "half",
+  });
+};
+assert.equal((await chunked(24_990_000)).status, 204);
+const over = await chunked(26_300_000);
+assert.deepEqual([over.status, (await over.json()).code], [413, "BODY_TOO_LARGE"]);
+await ours.save(runtime.getState(child.runId));
+globalThis.fetch = ask;
+
+// A gate that is decided on the server reaches the browser, and its later saves keep it.
+const waiting = runtime.startRun({ workflow });
+const waits = runtime.session(waiting.runId);
+waits.beginStep("plan");
+waits.completeStep("plan");
+waits.requestGate({ stepId: "draft", gate: "PAUSE_BEFORE", reason: "well?" });
+await roundTrip(waiting.runId);
+const decided = await fetch(`${url}/v1/runs/${waiting.runId}/interrupts/draft`, {
+  method: "POST",
+  headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+  body: JSON.stringify({ resumeValue: { action: "accept" } }),
+});
+assert.equal(decided.status, 200);
+waits.annotate({ text: "meanwhile" });
+await ours.save(runtime.getState(waiting.runId));
+const knowing = new wb.WorkbenchRuntime();
+knowing.importState(await ours.load(waiting.runId));
+assert.equal(knowing.session(waiting.runId).beginStep("draft").ok, true);
+await ours.save(knowing.getState(waiting.runId));
+await ours.delete(waiting.runId);
+
 // The MCP tools over the repository.
 const server = mcp.createWorkbenchMcpServer({ runRepository: ours });
 const client = new Client({ name: "test", version: "1" });

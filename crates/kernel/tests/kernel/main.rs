@@ -21,6 +21,7 @@ mod children;
 mod cuts;
 mod dags;
 mod data;
+mod documents;
 mod failure;
 mod forks;
 mod gates;

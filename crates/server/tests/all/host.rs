@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kernel::audit::Actor;
+use kernel::document::Audited;
 use kernel::ids::TenantId;
 use runtime::access::{ApiKeys, AuthOptions, Authenticator, NewKey, Scopes};
 use runtime::api::Api;
@@ -32,6 +33,10 @@ pub(crate) struct Models {
     pub(crate) providers: Providers,
     pub(crate) outbound: Outbound,
     pub(crate) test_provider: bool,
+    /// Which JWTs are good.
+    pub(crate) auth: AuthOptions,
+    /// What audit trails hear of documents.
+    pub(crate) audited: Audited,
 }
 
 /// A server that answers, and what stands behind it.
@@ -106,11 +111,12 @@ impl Host {
             registered.expect("a definition");
         }
         let key = create_key(&engine, "acme", None, Scopes::Everything).await;
-        let gate = Gate::Bearer(Arc::new(Authenticator::new(store, AuthOptions::default())));
+        let gate = Gate::Bearer(Arc::new(Authenticator::new(store, models.auth)));
         let app = App::new(
             Api::new(engine.clone())
                 .with_webhooks(Webhooks::new(reach))
-                .with_test_provider(models.test_provider),
+                .with_test_provider(models.test_provider)
+                .with_document_audit(models.audited),
             gate,
             limits,
         );

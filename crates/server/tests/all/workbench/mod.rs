@@ -1,5 +1,6 @@
 //! The workbench face over TCP: what is saved, what is refused, and the walls between tenants.
 
+mod across;
 mod described;
 mod extensions;
 mod limits;

@@ -1,8 +1,20 @@
 //! Sessions of browsers: a cookie, and where a write comes from.
 
-use super::{Caller, ID, code, document};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use kernel::digest::Digest;
+use runtime::access::AuthOptions;
+use runtime::outbound::Outbound;
+use runtime::webhooks::Reach;
+use serde_json::{Value, json};
+use server::Limits;
+
+use super::{Caller, ID, code, document, noted};
 use crate::client::Request;
-use crate::host::Host;
+use crate::host::{Host, Models};
 
 /// No token: three parts that no issuer signed.
 const TOKEN: &str = "eyJhbGciOiJIUzI1NiJ9.e30.c2ln";
@@ -39,4 +51,166 @@ async fn a_cookie_counts_as_the_credential_it_holds_and_writes_need_an_origin() 
         .key(&host.key)
         .header("origin", "http://evil.example");
     assert_eq!(caller.send(request.json(&document(ID))).await.status, 204);
+}
+
+/// What a service for sign-in and this server share.
+const SECRET: &[u8; 32] = b"a secret of these tests, 32 long";
+/// The page that sessions are made for, served from elsewhere.
+const PAGE: &str = "https://app.example.org";
+
+/// A session as a service for sign-in makes it: no audience, no scopes.
+fn session(more: &Value) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let mut claims = json!({
+        "iss": "https://sign-in.example", "azp": PAGE, "sub": "user_1",
+        "exp": now.as_secs() + 300,
+    });
+    for (name, value) in more.as_object().unwrap() {
+        claims[name] = value.clone();
+    }
+    let b64 = |text: &[u8]| URL_SAFE_NO_PAD.encode(text);
+    let head = b64(br#"{"alg":"HS256","typ":"JWT"}"#);
+    let message = format!("{head}.{}", b64(claims.to_string().as_bytes()));
+    // HMAC of RFC 2104.
+    let padded = |pad: u8| {
+        let mut block = [pad; 64];
+        block
+            .iter_mut()
+            .zip(SECRET)
+            .for_each(|(byte, key)| *byte ^= key);
+        block
+    };
+    let inner = Digest::of(&[&padded(0x36)[..], message.as_bytes()].concat());
+    let signature = Digest::of(&[&padded(0x5c)[..], &inner.0].concat());
+    format!("{message}.{}", b64(&signature.0))
+}
+
+/// A server that takes such sessions, and lets that page use them.
+async fn host() -> Host {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("secret"), SECRET).unwrap();
+    let text = "[jwt]\nissuer='https://sign-in.example'\nalgorithm='HS256'\nsecret='file:secret'\n\
+                authorized_parties=['https://app.example.org']\n\
+                grant=['runs:read','runs:create','runs:cancel']\n\
+                [jwt.claims]\ntenant=['org_id','user:{sub}']\n";
+    let auth = AuthOptions::parse(text, Path::new(folder.path()), Outbound::default());
+    let models = Models {
+        auth: auth.unwrap_or_else(|why| panic!("{why}")),
+        ..Models::default()
+    };
+    let limits = Limits {
+        origins: vec![PAGE.to_owned()],
+        ..Limits::default()
+    };
+    Host::with_models(limits, Reach::Public, models).await
+}
+
+#[tokio::test]
+async fn a_signed_session_lists_reads_saves_and_deletes_its_tenants_runs() {
+    let host = host().await;
+    let path = format!("/api/runs/{ID}");
+    let (alone, member) = (session(&json!({})), session(&json!({ "org_id": "org_1" })));
+    let ask =
+        async |method: &str, path: &str, token: &str, origin: Option<&str>, body: Option<Value>| {
+            let mut request =
+                Request::new(method, path).header("cookie", &format!("__session={token}"));
+            if let Some(origin) = origin {
+                request = request.header("origin", origin);
+            }
+            if let Some(body) = &body {
+                request = request.json(body);
+            }
+            request.send(host.address).await
+        };
+    for (token, note) in [(&alone, "alone"), (&member, "member")] {
+        let body = noted(document(ID), note);
+        let saved = ask("PUT", &path, token, Some(PAGE), Some(body.clone())).await;
+        assert_eq!(saved.status, 204);
+        // A page of this server's own needs no leave.
+        let own = ask(
+            "PUT",
+            &path,
+            token,
+            Some("http://localhost"),
+            Some(body.clone()),
+        )
+        .await;
+        assert_eq!(own.status, 204);
+        // Reading changes nothing: it needs no origin.
+        assert_eq!(ask("GET", &path, token, None, None).await.json(), body);
+        let listed = ask("GET", "/api/runs", token, None, None).await.json();
+        assert_eq!(listed.as_array().unwrap().len(), 1);
+        for origin in [None, Some("https://evil.example"), Some("null")] {
+            for (method, body) in [("PUT", Some(body.clone())), ("DELETE", None)] {
+                let refused = ask(method, &path, token, origin, body).await;
+                assert_eq!(code(&refused, 403), "ORIGIN_NOT_ALLOWED");
+            }
+        }
+    }
+    // Whoever signs in for an organisation is another tenant than the same person alone.
+    assert_eq!(
+        ask("DELETE", &path, &member, Some(PAGE), None).await.status,
+        204
+    );
+    assert_eq!(ask("GET", &path, &member, None, None).await.status, 404);
+    assert_eq!(ask("GET", &path, &alone, None, None).await.status, 200);
+    // Not decided by a session without the scope, nor opened by one that is not good here.
+    let decision = json!({ "stepId": "two", "gate": "PAUSE_AFTER", "decision": "approved" });
+    let gates = format!("{path}/gates");
+    let refused = ask("POST", &gates, &alone, Some(PAGE), Some(decision)).await;
+    assert_eq!(refused.status, 403);
+    for bad in [
+        session(&json!({ "azp": "https://evil.example" })),
+        session(&json!({ "exp": 1 })),
+        format!("{alone}x"),
+    ] {
+        assert_eq!(ask("GET", &path, &bad, None, None).await.status, 401);
+    }
+}
+
+#[tokio::test]
+async fn pages_of_origins_that_are_allowed_may_read_answers_and_no_others() {
+    let host = host().await;
+    let path = format!("/api/runs/{ID}");
+    let preflight = async |origin: &str| {
+        let request = Request::new("OPTIONS", &path).header("origin", origin);
+        let request = request.header("access-control-request-method", "PUT");
+        request.send(host.address).await
+    };
+    let allowed = preflight(PAGE).await;
+    assert_eq!(allowed.status, 204);
+    assert_eq!(allowed.header("access-control-allow-origin"), Some(PAGE));
+    assert_eq!(
+        allowed.header("access-control-allow-credentials"),
+        Some("true")
+    );
+    assert!(
+        allowed
+            .header("access-control-allow-methods")
+            .unwrap()
+            .contains("PUT")
+    );
+    let headers = allowed.header("access-control-allow-headers").unwrap();
+    assert!(headers.contains("authorization") && headers.contains("content-type"));
+    let refused = preflight("https://evil.example").await;
+    assert_eq!(
+        (
+            refused.status,
+            refused.header("access-control-allow-origin")
+        ),
+        (405, None)
+    );
+    // Refusals can be read, too; by nobody else, and at no other face.
+    for (path, origin, told) in [
+        (path.as_str(), PAGE, Some(PAGE)),
+        (path.as_str(), "https://evil.example", None),
+        ("/v1/runs", PAGE, None),
+    ] {
+        let answer = Request::new("GET", path).header("origin", origin);
+        let answer = answer.send(host.address).await;
+        assert_eq!(
+            (answer.status, answer.header("access-control-allow-origin")),
+            (401, told)
+        );
+    }
 }
