@@ -84,11 +84,11 @@ impl Cache {
 
     /// A document that is known, where nobody is just changing it. Makes no place for one that is
     /// not.
-    pub(super) fn peek(&self, owner: &Owner, id: &str) -> Option<Arc<Document>> {
+    pub(super) fn peek(&self, owner: &Owner, id: &str) -> Option<Held> {
         let key = (owner.tenant.to_string(), Document::key(owner, id));
         let slots = self.slots.lock();
         let known = slots.by_key.get(&key)?.slot.try_lock().ok()?;
-        known.as_ref().map(|held| held.document.clone())
+        known.clone()
     }
 
     /// Notes how large a document is, and forgets those not used for longest where they are too
@@ -137,13 +137,6 @@ impl Api {
         drop(slot);
         self.documents.weigh(owner, id, held.as_ref());
         Ok(held)
-    }
-
-    /// What is known of a document, whether or not it is still as it was.
-    pub(super) async fn glance(&self, owner: &Owner, id: &str) -> Option<Held> {
-        let slot = self.documents.slot(owner, id);
-        let known = slot.lock().await;
-        known.clone()
     }
 
     /// Brings what is known up to date.

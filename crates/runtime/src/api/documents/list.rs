@@ -175,9 +175,9 @@ impl Api {
         // What is known may be behind the row by a moment, as the row is behind the log.
         let id = row.index.summary["id"].as_str().unwrap_or_default();
         let known = self.documents.peek(owner, id);
-        let known = known.filter(|known| known.header().stream == row.stream);
+        let known = known.filter(|known| known.document.header().stream == row.stream);
         let document = match known {
-            Some(document) => document,
+            Some(known) => known.document,
             None => match self.door().document(&row.stream).await {
                 Ok(document) => Arc::new(document),
                 // Deleted since it was listed.

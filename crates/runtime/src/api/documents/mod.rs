@@ -20,7 +20,7 @@ pub use save::{DocumentSave, Outcome};
 
 use std::sync::Arc;
 
-use kernel::document::{Body, DocumentCommand, DocumentRejection, GateDecision};
+use kernel::document::{Body, Document, DocumentCommand, DocumentRejection, GateDecision};
 use kernel::ids::StreamId;
 use kernel::stream::Owner;
 use store::{ReadFrom, StoreError};
@@ -76,11 +76,31 @@ impl Api {
         &self,
         who: &Principal,
         run: &StreamId,
-    ) -> Result<Arc<kernel::document::Document>, ApiError> {
-        if let Some(held) = self
-            .held(&permit(who, Action::ReadRun)?, run.as_str())
-            .await?
-        {
+    ) -> Result<Arc<Document>, ApiError> {
+        self.document_for(who, Action::ReadRun, run).await
+    }
+
+    /// A run's document, as [`Api::document_view`] finds it, for a caller who wants to decide one
+    /// of its gates.
+    ///
+    /// # Errors
+    /// As [`Api::document_view`].
+    pub async fn document_asking(
+        &self,
+        who: &Principal,
+        run: &StreamId,
+    ) -> Result<Arc<Document>, ApiError> {
+        self.document_for(who, Action::AnswerRun, run).await
+    }
+
+    async fn document_for(
+        &self,
+        who: &Principal,
+        action: Action,
+        run: &StreamId,
+    ) -> Result<Arc<Document>, ApiError> {
+        let own = permit(who, action)?;
+        if let Some(held) = self.held(&own, run.as_str()).await? {
             return Ok(held.document);
         }
         let end = ReadFrom::Seq(u64::MAX);
@@ -89,12 +109,8 @@ impl Api {
             Err(StoreError::Missing) => return Err(ApiError::NotFound(Thing::Run)),
             Err(error) => return Err(error.into()),
         };
-        authorise(
-            who,
-            Action::ReadRun,
-            &Resource::run(&loaded.header.owner, run),
-        )
-        .map_err(|denied| ApiError::denied(denied, Thing::Run))?;
+        authorise(who, action, &Resource::run(&loaded.header.owner, run))
+            .map_err(|denied| ApiError::denied(denied, Thing::Run))?;
         // By the id its client knows it by, under which it may be known here already.
         let id = loaded.index.summary["id"].as_str().unwrap_or_default();
         match self.held(&loaded.header.owner, id).await? {
@@ -116,8 +132,7 @@ impl Api {
         note: Option<String>,
         request_id: Option<&str>,
     ) -> Result<Outcome, DocumentError> {
-        permit(who, Action::AnswerRun)?;
-        let document = self.document_view(who, run).await?;
+        let document = self.document_asking(who, run).await?;
         let asked = document.view().questions(step).next();
         let (gate, _) = asked.ok_or(ApiError::NotFound(Thing::Interrupt))?;
         let gate = gate.to_owned();

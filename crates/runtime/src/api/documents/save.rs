@@ -49,13 +49,9 @@ impl Api {
     ///
     /// # Errors
     /// A missing scope.
-    pub async fn document_sent(
-        &self,
-        who: &Principal,
-        id: &str,
-    ) -> Result<Option<Sent>, DocumentError> {
+    pub fn document_sent(&self, who: &Principal, id: &str) -> Result<Option<Sent>, DocumentError> {
         let owner = permit(who, Action::SaveDocument)?;
-        let held = self.glance(&owner, id).await;
+        let held = self.documents.peek(&owner, id);
         Ok(held.and_then(|held| held.sent))
     }
 

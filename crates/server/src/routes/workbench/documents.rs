@@ -226,7 +226,7 @@ async fn put(mut cx: Cx) -> Result<Reply, Problem> {
     let bytes = body::read(&mut cx).await?;
     let expected = expected(&cx)?;
     // What was sent before is most of it.
-    let known = cx.app.api().document_sent(&who, &id).await?;
+    let known = cx.app.api().document_sent(&who, &id)?;
     let parse = {
         let id = id.clone();
         move |bytes: Vec<u8>| document::parse(bytes, &id, known.as_ref())

@@ -59,7 +59,7 @@ pub(crate) async fn answer(mut cx: Cx, run: StreamId) -> Result<Reply, Problem> 
     let who = cx.who()?;
     let api = cx.app.api().clone();
     // Whose run it is comes before what the body says.
-    api.document_view(&who, &run).await?;
+    api.document_asking(&who, &run).await?;
     let step = cx.param("nodeId").to_owned();
     let mut body = cx.object().await?;
     let value = body.remove("resumeValue").filter(|_| body.is_empty());
