@@ -53,7 +53,7 @@ fn models(text: &str, address: SocketAddr) -> Models {
     Models {
         providers: Providers::parse(&text, Path::new("/")).unwrap(),
         outbound: runtime::outbound::Outbound::new(address.to_string().parse().unwrap()),
-        test_provider: false,
+        ..Models::default()
     }
 }
 
