@@ -51,14 +51,20 @@ const ALLOWED: &[Allowed] = &[
         dev: &[],
     },
     Allowed {
-        name: "server",
+        name: "provenance",
         normal: &["runtime", "faces", "store", "kernel"],
+        dev: &[],
+    },
+    Allowed {
+        name: "server",
+        normal: &["provenance", "runtime", "faces", "store", "kernel"],
         dev: &["store-sqlite"],
     },
     Allowed {
         name: "cli",
         normal: &[
             "server",
+            "provenance",
             "runtime",
             "faces",
             "store",

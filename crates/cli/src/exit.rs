@@ -19,6 +19,8 @@ pub(crate) enum Exit {
     Found,
     /// A session waits for somebody.
     Paused,
+    /// Evidence is not what was written.
+    Damaged,
     /// Wrong usage or input, or the system could not do it.
     Refused,
     /// A signal ended it; what was running is parked.
@@ -31,6 +33,7 @@ impl From<Exit> for ExitCode {
             Exit::Done => 0,
             Exit::Found => 1,
             Exit::Paused => 3,
+            Exit::Damaged => 4,
             Exit::Refused => 2,
             Exit::Interrupted => 130,
         })

@@ -3,6 +3,7 @@
 //! - [`openwop`]: JSON of the OpenWOP protocol, one folder per major version.
 //! - [`graph`]: a workflow, or a run of it, as a picture.
 //! - [`player`]: workflow templates and the files of their sessions.
+//! - [`provenance`]: execution snapshots: what they say, how they are compared and kept.
 //! - [`workbench`]: documents of browser apps, saved over the LLM Workbench REST API.
 //! - [`transcript`]: an event as one line for a terminal.
 //!
@@ -14,6 +15,7 @@ pub mod coordinator;
 pub mod graph;
 pub mod openwop;
 pub mod player;
+pub mod provenance;
 mod record;
 pub mod transcript;
 pub mod workbench;

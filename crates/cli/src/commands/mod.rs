@@ -12,6 +12,7 @@ mod resume;
 mod run;
 pub(crate) mod runs;
 mod serve;
+mod snapshot;
 mod telemetry;
 mod verify;
 mod webhooks;
@@ -77,6 +78,9 @@ pub(crate) enum Command {
     /// Import, export and verify run bundles of the LLM Workbench
     #[command(subcommand)]
     Workbench(workbench::Command),
+    /// Capture, compare and keep evidence of executions
+    #[command(subcommand)]
+    Snapshot(snapshot::Command),
     /// Check every log, state and index of the store
     Verify(verify::Args),
     /// Check the surroundings: store, disk, leftovers
@@ -95,6 +99,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
             | Command::Webhooks(_)
             | Command::Audit(_)
             | Command::Workbench(_)
+            | Command::Snapshot(_)
             | Command::Completions(_)
     );
     if let (Some(remote), false) = (&session.remote, is_for_stores) {
@@ -116,6 +121,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
         Command::Runtime(_) => Err(Failure::new("`runtime` takes no options before it")
             .hint("write `runwright runtime COMMAND …`")),
         Command::Workbench(command) => workbench::dispatch(command, session).await,
+        Command::Snapshot(command) => snapshot::dispatch(command, session).await,
         Command::Verify(args) => verify::run(args, session).await,
         Command::Doctor(args) => doctor::run(args, session).await,
         Command::Completions(args) => completions::run(args, session),

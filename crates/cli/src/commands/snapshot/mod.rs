@@ -1,0 +1,83 @@
+//! `runwright snapshot`: evidence of executions: captured, compared, kept.
+
+mod capture;
+mod from_run;
+mod list;
+mod pin;
+mod prune;
+mod show;
+mod verify;
+
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use provenance::{Folder, FolderError, Kept, Unresolved};
+
+use crate::exit::{Exit, Failure};
+use crate::session::Session;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Capture a run; prints the path of the snapshot
+    Capture(Box<capture::Args>),
+    /// List snapshots, latest first
+    List(list::Args),
+    /// Show a snapshot
+    Show(show::Args),
+    /// Check a snapshot: its shape, its hashes, its contents
+    Verify(verify::Args),
+    /// Keep a snapshot beyond its time, or no longer
+    Pin(pin::Args),
+    /// Show which snapshots are past their time, or let them go
+    Prune(prune::Args),
+}
+
+/// Does what was asked.
+pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
+    match command {
+        Command::Capture(args) => capture::run(*args, session).await,
+        Command::List(args) => list::run(&args, session),
+        Command::Show(args) => show::run(&args, session),
+        Command::Verify(args) => verify::run(&args, session),
+        Command::Pin(args) => pin::run(&args, session),
+        Command::Prune(args) => prune::run(&args, session),
+    }
+}
+
+/// Where snapshots are kept.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Rooted {
+    /// The folder that has `.aiwg/provenance` [default: the project folder]
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+}
+
+impl Rooted {
+    /// The folder that paths in snapshots start from.
+    pub(crate) fn root<'a>(&'a self, session: &'a Session) -> &'a Path {
+        self.root.as_deref().unwrap_or(&session.place.project)
+    }
+
+    /// The folder of snapshots.
+    pub(crate) fn folder(&self, session: &Session) -> Folder {
+        Folder::of_project(self.root(session))
+    }
+}
+
+/// A snapshot by what was typed.
+pub(crate) fn find(folder: &Folder, typed: &str) -> Result<Kept, Failure> {
+    let path = folder.resolve(typed).map_err(|error| match error {
+        Unresolved::Folder(error) => failed(error),
+        other => Failure::new(other.to_string())
+            .hint("`runwright snapshot list` shows them; four characters of an id are enough"),
+    })?;
+    folder.read(&path).map_err(failed)
+}
+
+/// What an error of the folder means here.
+pub(crate) fn failed(error: FolderError) -> Failure {
+    match error {
+        FolderError::Io { path, error } => Failure::file(&path, &error),
+        other => Failure::new(other.to_string()),
+    }
+}

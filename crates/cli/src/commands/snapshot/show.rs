@@ -1,0 +1,144 @@
+//! `runwright snapshot show`.
+
+use faces::provenance::document::Snapshot;
+
+use super::list::matched;
+use super::{Rooted, failed, find};
+use crate::data::Data;
+use crate::exit::{Exit, Failure};
+use crate::session::{Form, Session};
+use crate::{style, talk, text};
+
+/// Characters of a text that are shown.
+const SHOWN: usize = 2_000;
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The snapshot: its id, the beginning of it, its name, `latest`, or a path
+    #[arg(value_name = "SNAPSHOT")]
+    snapshot: String,
+
+    #[command(flatten)]
+    rooted: Rooted,
+}
+
+/// Shows a snapshot: as it stands in its file with `--json`.
+pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
+    let folder = args.rooted.folder(session);
+    let kept = find(&folder, &args.snapshot)?;
+    for odd in &kept.document.warnings {
+        let path = text::one_line(&odd.path, 120);
+        talk::say(format!("{} {path}: {}", style::warn("odd:"), odd.message));
+    }
+    let mut data = Data::new();
+    match session.form {
+        Form::Json => data.json(&kept.document.raw)?,
+        Form::Text => {
+            let snapshot = &kept.document.snapshot;
+            for (name, value) in facts(snapshot) {
+                data.line(format!("{}{value}", style::dim(format!("{name:<13}"))))?;
+            }
+            let attempts = folder.attempts(&kept.path).map_err(failed)?;
+            let calls = folder.calls(&kept.path).map_err(failed)?.len();
+            let lines = [
+                ("recorded", calls, "call"),
+                ("attempts", attempts.len(), "replay"),
+            ];
+            for (name, count, noun) in lines.into_iter().filter(|(_, count, _)| *count > 0) {
+                let count = text::count(count, noun);
+                data.line(format!("{}{count}", style::dim(format!("{name:<13}"))))?;
+            }
+            if folder.is_pinned(&kept.path) {
+                data.line(format!("{}yes", style::dim(format!("{:<13}", "pinned"))))?;
+            }
+            for artifact in snapshot.outputs.artifacts_created.iter().flatten() {
+                let operation = artifact
+                    .operation
+                    .map_or("", |operation| operation.as_str());
+                let path = text::one_line(artifact.path.as_deref().unwrap_or("?"), 160);
+                data.line(format!("  {operation:<9} {path}"))?;
+            }
+            let outputs = &snapshot.outputs;
+            for (title, shown) in [
+                ("prompt", &snapshot.inputs.user_prompt),
+                ("response", &outputs.response),
+            ] {
+                if let Some(shown) = shown {
+                    let whole = text::plain(shown);
+                    let cut: String = whole.chars().take(SHOWN).collect();
+                    let more = if cut.len() < whole.len() { " …" } else { "" };
+                    data.line(format!("\n{}\n{cut}{more}", style::strong(title)))?;
+                }
+            }
+        }
+    }
+    data.done()?;
+    Ok(Exit::Done)
+}
+
+fn facts(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
+    let line = |shown: &str| text::one_line(shown, 160);
+    let config = &snapshot.config;
+    let provider = config.model.provider.as_ref();
+    let provider = provider.map_or(String::new(), |provider| format!(" ({})", line(provider)));
+    let mut facts = vec![
+        ("snapshot", line(&snapshot.snapshot_id)),
+        ("workflow", line(&snapshot.workflow_id)),
+        ("captured", line(&snapshot.captured_at)),
+        ("model", format!("{}{provider}", line(&config.model.id))),
+        ("mode", config.execution_mode.as_str().to_owned()),
+    ];
+    let numbers = [
+        (
+            "temperature",
+            config.temperature.map(|number| number.to_string()),
+        ),
+        ("seed", config.seed.map(|number| number.to_string())),
+        (
+            "max_tokens",
+            config.max_tokens.map(|number| number.to_string()),
+        ),
+    ];
+    facts.extend(
+        numbers
+            .into_iter()
+            .filter_map(|(name, number)| Some((name, number?))),
+    );
+    if let Some(extensions) = &snapshot.extensions {
+        let texts = [
+            ("name", &extensions.name),
+            ("run", &extensions.run_id),
+            ("run status", &extensions.run_status),
+        ];
+        facts.extend(
+            texts
+                .into_iter()
+                .filter_map(|(name, text)| Some((name, line(text.as_ref()?)))),
+        );
+    }
+    if let Some(metrics) = &snapshot.metrics {
+        let counts = [
+            ("tokens in", metrics.tokens_input),
+            ("tokens out", metrics.tokens_output),
+            ("tool calls", metrics.tool_calls_count),
+            ("turns", metrics.iterations),
+        ];
+        facts.extend(metrics.duration_ms.map(|ms| ("took", text::ms(ms))));
+        facts.extend(
+            counts
+                .into_iter()
+                .filter_map(|(name, count)| Some((name, count?.to_string()))),
+        );
+    }
+    let replays = snapshot.replays();
+    let times = match replays.replay_count {
+        0 => String::new(),
+        count => format!(
+            ", {}",
+            text::count(usize::try_from(count).unwrap_or(usize::MAX), "replay")
+        ),
+    };
+    facts.push(("match", format!("{}{times}", matched(replays.match_status))));
+    facts
+}

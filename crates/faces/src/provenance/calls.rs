@@ -1,0 +1,166 @@
+//! What lies beside a snapshot, a value to a line: `STEM.calls.jsonl` has the calls that crossed
+//! the boundary of the execution, `STEM.replays.jsonl` every attempt to replay it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::document::{MatchStatus, ReplayStatus};
+
+/// One recorded call. Its bodies lie in the blobs of the folder, by these hashes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// Its place among all calls, by start, from 0.
+    pub seq: u64,
+    /// What was called.
+    pub kind: CallKind,
+    /// The tool; of a model, the route it was asked on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The hash of the redacted input; of a tool, the `input_hash` of the snapshot.
+    pub key_hash: String,
+    /// The hash of the redacted result, or error; none where it was interrupted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_hash: Option<String>,
+    /// The `seq` of the call it was made within.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<u64>,
+    /// When it began, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<String>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
+    /// What it does outside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect_class: Option<EffectClass>,
+    /// Whether its result is an error.
+    #[serde(default)]
+    pub is_error: bool,
+    /// More.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+impl Call {
+    /// By what a replay finds it: kind, name and input. Calls with equal keys are told apart by
+    /// their order among each other.
+    pub fn key(&self) -> (CallKind, Option<&str>, &str) {
+        (self.kind, self.name.as_deref(), &self.key_hash)
+    }
+}
+
+/// What was called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallKind {
+    /// A model.
+    Model,
+    /// A tool.
+    Tool,
+    /// The clock.
+    Clock,
+    /// A source of random numbers.
+    Random,
+    /// A file that was read.
+    FileRead,
+}
+
+impl CallKind {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Tool => "tool",
+            Self::Clock => "clock",
+            Self::Random => "random",
+            Self::FileRead => "file_read",
+        }
+    }
+}
+
+/// What a call does outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectClass {
+    /// Nothing.
+    Read,
+    /// It writes in the working folder.
+    WriteLocal,
+    /// It reaches out.
+    External,
+    /// Nobody knows: taken as [`External`](Self::External).
+    Unknown,
+}
+
+/// One attempt to replay a snapshot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Its number, from 1; the folder gives it.
+    #[serde(default)]
+    pub attempt: u64,
+    /// When it ended, RFC 3339.
+    pub at: String,
+    /// `verify`, `env`, `model` or `rerun`.
+    pub kind: String,
+    /// By which strategy it was judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<String>,
+    /// What it came to; none where it was given up before there was anything to compare.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<MatchStatus>,
+    /// Whether that passes the strategy.
+    #[serde(default)]
+    pub pass: bool,
+    /// Scores and who gave them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scores: Option<Value>,
+    /// The first place where it went another way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub divergence: Option<Value>,
+    /// The snapshot of the new execution.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_id: Option<String>,
+    /// More.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+impl Attempt {
+    /// Whether it counts: it came to its end.
+    pub fn is_complete(&self) -> bool {
+        self.status
+            .is_some_and(|status| status != MatchStatus::NotReplayed)
+    }
+
+    /// Whether it failed: its strategy was not passed, nothing matched, or it went another way.
+    pub fn has_failed(&self) -> bool {
+        let no_match = self.status == Some(MatchStatus::NoMatch);
+        self.is_complete() && (!self.pass || no_match || self.divergence.is_some())
+    }
+}
+
+impl ReplayStatus {
+    /// The status after one more attempt. An attempt that did not come to its end changes nothing.
+    pub fn after(&self, attempt: &Attempt) -> Self {
+        let Some(match_status) = attempt.status.filter(|_| attempt.is_complete()) else {
+            return self.clone();
+        };
+        Self {
+            replayed: true,
+            replay_count: attempt.attempt.max(self.replay_count + 1),
+            last_replay: Some(attempt.at.clone()),
+            match_status,
+            other: self.other.clone(),
+        }
+    }
+
+    /// Whether its members agree: replayed, a count, a time and a status, or none of these.
+    pub fn is_consistent(&self) -> bool {
+        let said = [
+            self.replay_count > 0,
+            self.last_replay.is_some(),
+            self.match_status != MatchStatus::NotReplayed,
+        ];
+        said.into_iter().all(|said| said == self.replayed)
+    }
+}

@@ -1,0 +1,548 @@
+//! The members of a snapshot, in the order they are written in.
+//!
+//! Hashes and times are texts here, because files of others have placeholders in their place; see
+//! [`hash::digest`](super::hash::digest) and [`Snapshot::captured`]. Members that are not known
+//! are kept and written again.
+
+use std::collections::BTreeMap;
+
+use kernel::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The version of the schema that is written.
+pub const VERSION: &str = "1.0";
+/// What stands for the model where none was asked.
+pub const NO_MODEL: &str = "none";
+
+/// An execution snapshot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// A UUID; files of others may have any text.
+    pub snapshot_id: String,
+    /// What was carried out. Free text.
+    pub workflow_id: String,
+    /// The version of the schema.
+    #[serde(default = "version")]
+    pub version: String,
+    /// When the execution ended, RFC 3339.
+    pub captured_at: String,
+    /// With which settings.
+    pub config: Config,
+    /// By which agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Agent>,
+    /// From what.
+    pub inputs: Inputs,
+    /// What came of it.
+    pub outputs: Outputs,
+    /// What it took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<Metrics>,
+    /// How replays of it ended. The only member that may change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay_status: Option<ReplayStatus>,
+    /// What the schema has no word for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extensions: Option<Extensions>,
+    /// Members that are not known.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+fn version() -> String {
+    VERSION.to_owned()
+}
+
+impl Snapshot {
+    /// A snapshot with what it must have.
+    pub fn new(id: String, workflow_id: String, ended: Timestamp, config: Config) -> Self {
+        Self {
+            snapshot_id: id,
+            workflow_id,
+            version: version(),
+            captured_at: ended.to_string(),
+            config,
+            agent: None,
+            inputs: Inputs::default(),
+            outputs: Outputs::default(),
+            metrics: None,
+            replay_status: Some(ReplayStatus::default()),
+            extensions: None,
+            other: Map::new(),
+        }
+    }
+
+    /// When the execution ended.
+    pub fn captured(&self) -> Option<Timestamp> {
+        Timestamp::parse(&self.captured_at)
+    }
+
+    /// The extensions, made where there are none.
+    pub fn extend(&mut self) -> &mut Extensions {
+        self.extensions.get_or_insert_default()
+    }
+
+    /// How replays ended, also where nothing is said of them.
+    pub fn replays(&self) -> ReplayStatus {
+        self.replay_status.clone().unwrap_or_default()
+    }
+
+    /// Ids of other snapshots that this one needs kept: its parent and its baseline.
+    pub fn needs(&self) -> impl Iterator<Item = &str> {
+        let extensions = self.extensions.iter();
+        extensions.flat_map(|extensions| {
+            let parent = extensions.parent.iter();
+            let parent = parent.map(|parent| parent.snapshot_id.as_str());
+            parent.chain(extensions.baseline.as_deref())
+        })
+    }
+
+    /// Every hash in it that may be the address of a blob.
+    pub fn hashes(&self) -> impl Iterator<Item = &str> {
+        let (inputs, outputs) = (&self.inputs, &self.outputs);
+        let texts = [
+            &self.config.system_prompt_hash,
+            &inputs.user_prompt_hash,
+            &outputs.response_hash,
+        ];
+        let texts = texts.into_iter().flatten();
+        let files = inputs.context_files.iter().flatten();
+        let files = files.filter_map(|file| file.hash.as_ref());
+        let artifacts = outputs.artifacts_created.iter().flatten();
+        let artifacts = artifacts.filter_map(|artifact| artifact.hash.as_ref());
+        let calls = outputs.tool_calls.iter().flatten();
+        let calls = calls.flat_map(|call| call.input_hash.iter().chain(&call.output_hash));
+        let hashes = texts.chain(files).chain(artifacts).chain(calls);
+        hashes.map(String::as_str)
+    }
+}
+
+/// With which settings: what was sent, after defaults.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// The model.
+    pub model: Model,
+    /// How strict the execution was to be.
+    pub execution_mode: Mode,
+    /// From 0 to 2; absent where none was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// The seed that was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<i64>,
+    /// The most tokens an answer might have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<i64>,
+    /// Nucleus sampling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// Where answers end, in the order sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_sequences: Option<Vec<String>>,
+    /// The hash of the whole system prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_prompt_hash: Option<String>,
+    /// Members that are not known.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+impl Config {
+    /// Settings of which nothing is known but model and mode.
+    pub fn new(model: Model, execution_mode: Mode) -> Self {
+        Self {
+            model,
+            execution_mode,
+            temperature: None,
+            seed: None,
+            max_tokens: None,
+            top_p: None,
+            stop_sequences: None,
+            system_prompt_hash: None,
+            other: Map::new(),
+        }
+    }
+}
+
+/// A model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Model {
+    /// The id asked for.
+    pub id: String,
+    /// Who serves it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// The id it answered with, or the provider's fingerprint. Never made up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Members that are not known.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+impl Model {
+    /// A model of which the id is known.
+    pub fn named(id: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            ..Self::default()
+        }
+    }
+}
+
+/// How strict an execution was to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Temperature 0, a seed, every call recorded with its body.
+    Strict,
+    /// A seed is set.
+    Seeded,
+    /// What is captured lies on disk.
+    Logged,
+    /// Nothing is asked of it.
+    Default,
+}
+
+impl Mode {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Seeded => "seeded",
+            Self::Logged => "logged",
+            Self::Default => "default",
+        }
+    }
+}
+
+/// The agent that did it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Agent {
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The version of its definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The tools it had; a set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
+    /// The rules it was under; a set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules_active: Option<Vec<String>>,
+    /// Members that are not known.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// What an execution was made from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Inputs {
+    /// The request, redacted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_prompt: Option<String>,
+    /// The hash of the request as it stands here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_prompt_hash: Option<String>,
+    /// Files that were read, hashed when they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_files: Option<Vec<ContextFile>>,
+    /// Variables and facts that matter, from an allow-list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<BTreeMap<String, String>>,
+    /// Members that are not known.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// A file that was read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ContextFile {
+    /// Its path below the root, with `/`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The hash of its bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+    /// Its length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// Members that are not known.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// What came of an execution.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Outputs {
+    /// The last text of the assistant, redacted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<String>,
+    /// The hash of that text: the one field every comparison needs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_hash: Option<String>,
+    /// Files that were created, modified or deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifacts_created: Option<Vec<Artifact>>,
+    /// Calls of tools, in the order they began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<Vec<ToolCall>>,
+    /// Members that are not known.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// A file that changed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Artifact {
+    /// Its path below the root, with `/`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The hash of its bytes; of a deleted one, of its last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+    /// What became of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<Operation>,
+    /// Members that are not known.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// What became of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Operation {
+    /// It was not there before.
+    Created,
+    /// It was there with other bytes.
+    Modified,
+    /// It is there no more.
+    Deleted,
+}
+
+impl Operation {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Modified => "modified",
+            Self::Deleted => "deleted",
+        }
+    }
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The hash of its input as canonical JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_hash: Option<String>,
+    /// The hash of its output, or of its error; none where it was interrupted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_hash: Option<String>,
+    /// When it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timestamp: Option<String>,
+    /// Members that are not known.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// What an execution took. Never part of a verdict.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Metrics {
+    /// Milliseconds from start to end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// Tokens in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_input: Option<u64>,
+    /// Tokens out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_output: Option<u64>,
+    /// How many tools were called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_calls_count: Option<u64>,
+    /// How often a model was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iterations: Option<u64>,
+    /// Members that are not known.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// How replays ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReplayStatus {
+    /// Whether there was one.
+    #[serde(default)]
+    pub replayed: bool,
+    /// How many came to their end.
+    #[serde(default)]
+    pub replay_count: u64,
+    /// When the latest ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_replay: Option<String>,
+    /// What the latest came to.
+    #[serde(default = "not_replayed")]
+    pub match_status: MatchStatus,
+    /// Members that are not known.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+fn not_replayed() -> MatchStatus {
+    MatchStatus::NotReplayed
+}
+
+impl Default for ReplayStatus {
+    fn default() -> Self {
+        Self {
+            replayed: false,
+            replay_count: 0,
+            last_replay: None,
+            match_status: not_replayed(),
+            other: Map::new(),
+        }
+    }
+}
+
+/// What a comparison came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MatchStatus {
+    /// Everything that was compared is identical.
+    ExactMatch,
+    /// The response is equivalent, and so is everything else.
+    SemanticMatch,
+    /// Something agrees.
+    PartialMatch,
+    /// Nothing does.
+    NoMatch,
+    /// There was no replay.
+    NotReplayed,
+}
+
+impl MatchStatus {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ExactMatch => "exact_match",
+            Self::SemanticMatch => "semantic_match",
+            Self::PartialMatch => "partial_match",
+            Self::NoMatch => "no_match",
+            Self::NotReplayed => "not_replayed",
+        }
+    }
+}
+
+/// What the schema has no word for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Extensions {
+    /// When the execution began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    /// `succeeded`, `failed` or `cancelled`; of a run that goes on, its status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_status: Option<String>,
+    /// The run it was made of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// The snapshot it goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+    /// The snapshot it is measured by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<String>,
+    /// What was taken out before anything was hashed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redaction: Option<RedactionCount>,
+    /// What became of each setting: `sent`, `unsupported`, `ignored_by_provider`, `unknown`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode_enforcement: Option<Value>,
+    /// Whether texts and bodies are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<Content>,
+    /// Where the working folder stood.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git: Option<Git>,
+    /// The hash of the environment as canonical JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment_hash: Option<String>,
+    /// Never pruned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<bool>,
+    /// A name to find it by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Words to find it by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags: Option<Vec<String>>,
+    /// What a seed was called that was no number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed_label: Option<String>,
+    /// What a mode was called in a file of others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode_label: Option<String>,
+    /// The hash of everything but `replay_status` and itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub integrity: Option<String>,
+    /// More.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// The snapshot that another goes on from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Parent {
+    /// Its id.
+    pub snapshot_id: String,
+    /// After which of its calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork_step: Option<u64>,
+}
+
+/// What was taken out before anything was hashed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RedactionCount {
+    /// `on`, or `off` where somebody asked for that.
+    pub policy: String,
+    /// The version of the rules.
+    pub version: u32,
+    /// How many places.
+    pub count: u64,
+    /// How many of each kind.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kinds: BTreeMap<String, u64>,
+}
+
+/// Whether texts and bodies are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Content {
+    /// They are.
+    Full,
+    /// Their hashes alone: what is left can be verified, but neither replayed nor compared by
+    /// meaning.
+    HashesOnly,
+}
+
+/// Where a working folder stood.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Git {
+    /// The commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// The branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// Whether anything was not committed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dirty: Option<bool>,
+}

@@ -1,0 +1,120 @@
+//! From what was compared to the word a comparison ends with, and whether that passes.
+
+use serde::{Deserialize, Serialize};
+
+use super::document::{MatchStatus, Mode};
+
+/// How far one field of two snapshots agrees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// It is missing on a side and takes no part.
+    Unavailable,
+    /// It differs.
+    Different,
+    /// The same shape with other values.
+    SameShape,
+    /// Other bytes that come to the same.
+    Equivalent,
+    /// The same bytes.
+    Identical,
+}
+
+/// A compared field beside the response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// How far it agrees.
+    pub level: Level,
+    /// Whether it is an empty list on both sides: identical, but evidence of nothing.
+    pub is_empty: bool,
+}
+
+/// Everything the ladder looks at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Compared<'a> {
+    /// How far the responses agree.
+    pub response: Level,
+    /// The part of the responses' units that match, from 0 to 1.
+    pub matching_units: f64,
+    /// The other fields.
+    pub fields: &'a [Field],
+}
+
+impl Compared<'_> {
+    /// The fields that take part.
+    fn others(&self) -> impl Iterator<Item = &Field> {
+        let fields = self.fields.iter();
+        fields.filter(|field| field.level != Level::Unavailable)
+    }
+
+    /// The first rule that holds. `None`: without a response on both sides there is nothing to
+    /// say.
+    pub fn status(&self) -> Option<MatchStatus> {
+        if self.response == Level::Unavailable {
+            return None;
+        }
+        let others = |least: Level| self.others().all(|field| field.level >= least);
+        if self.response == Level::Identical && others(Level::Identical) {
+            return Some(MatchStatus::ExactMatch);
+        }
+        if self.response >= Level::Equivalent && others(Level::Equivalent) {
+            return Some(MatchStatus::SemanticMatch);
+        }
+        let mut evidence = self.others().filter(|field| !field.is_empty);
+        let agrees = self.response >= Level::SameShape
+            || evidence.any(|field| field.level >= Level::SameShape)
+            || self.matching_units >= 0.5;
+        match agrees {
+            true => Some(MatchStatus::PartialMatch),
+            false => Some(MatchStatus::NoMatch),
+        }
+    }
+
+    /// Whether this passes a strategy.
+    pub fn passes(&self, strategy: Strategy) -> bool {
+        let status = self.status();
+        match strategy {
+            Strategy::Exact => status == Some(MatchStatus::ExactMatch),
+            Strategy::Semantic => matches!(
+                status,
+                Some(MatchStatus::ExactMatch | MatchStatus::SemanticMatch)
+            ),
+            Strategy::Structural => {
+                self.response >= Level::SameShape
+                    && self.others().all(|field| field.level >= Level::SameShape)
+            }
+        }
+    }
+}
+
+/// What must hold for a comparison to pass. The status does not depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Strategy {
+    /// The same bytes.
+    Exact,
+    /// The same meaning.
+    Semantic,
+    /// The same shape.
+    Structural,
+}
+
+impl Strategy {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Semantic => "semantic",
+            Self::Structural => "structural",
+        }
+    }
+
+    /// What is meant where nobody says: by the mode, and by whether the response has a structure.
+    pub fn default_for(mode: Mode, is_structured: bool) -> Self {
+        match (mode, is_structured) {
+            (Mode::Strict, _) => Self::Exact,
+            (_, true) => Self::Structural,
+            (_, false) => Self::Semantic,
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Execution snapshots: portable evidence of one execution, as a file.
+//!
+//! A snapshot has the shape of the schema in [`schema`]: what was asked, with which settings, what
+//! came of it, and how replays of it ended. Additions stand under `extensions` only. Its core
+//! never changes once it is written: [`seal`] puts a hash over it, and only `replay_status` is
+//! outside of that hash.
+//!
+//! - [`document`], [`read`], [`seal`]: the types, the tolerant reader, and the hash over them.
+//! - [`capture`]: the snapshot of a run, as a fold of its events.
+//! - [`calls`]: what lies beside a snapshot: recorded calls, attempts to replay.
+//! - [`hash`], [`naming`], [`retention`]: how texts and values are hashed, what a file is called,
+//!   when it may go.
+//! - [`ladder`]: from what was compared to one of the words a comparison ends with.
+//!
+//! Files, blobs, models and networks are the crate `provenance`'s.
+
+pub mod calls;
+pub mod capture;
+pub mod document;
+pub mod hash;
+pub mod ladder;
+pub mod naming;
+pub mod read;
+pub mod retention;
+pub mod schema;
+pub mod seal;
+
+#[cfg(test)]
+mod tests;

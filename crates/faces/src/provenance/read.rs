@@ -1,0 +1,220 @@
+//! Reads snapshots, those of others too: what can be understood is, and what is odd is told.
+
+use kernel::digest::Digest;
+use kernel::json::{self, Limits};
+use kernel::limits::{MAX_JSON_DEPTH, MAX_SNAPSHOT_BYTES};
+use kernel::time::Timestamp;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::document::Snapshot;
+use super::hash;
+
+/// A snapshot as it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    /// What it says.
+    pub snapshot: Snapshot,
+    /// The same as it stands in the file: integrity is a matter of these members.
+    pub raw: Value,
+    /// What is odd about it.
+    pub warnings: Vec<Warning>,
+}
+
+/// Something odd that did not keep a snapshot from being read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Warning {
+    /// Where, as a JSON pointer.
+    pub path: String,
+    /// Stable, for programs.
+    pub code: &'static str,
+    /// For a person.
+    pub message: String,
+}
+
+/// Why something is no snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct NoSnapshot {
+    /// Stable, for programs: `not_json`, `not_a_snapshot`, `unknown_version`.
+    pub code: &'static str,
+    /// For a person.
+    pub message: String,
+}
+
+fn refuse<T>(code: &'static str, message: impl Into<String>) -> Result<T, NoSnapshot> {
+    let message = message.into();
+    Err(NoSnapshot { code, message })
+}
+
+/// Reads the bytes of a file.
+///
+/// # Errors
+/// When they are no JSON, a key stands there twice, or what they say is no snapshot of a version
+/// that is known.
+pub fn read(bytes: &[u8]) -> Result<Document, NoSnapshot> {
+    let limits = Limits {
+        max_bytes: MAX_SNAPSHOT_BYTES,
+        max_depth: MAX_JSON_DEPTH,
+    };
+    match json::parse(bytes, limits) {
+        Ok(value) => document(value),
+        Err(problems) => refuse("not_json", problems.to_string()),
+    }
+}
+
+/// Reads a value.
+///
+/// # Errors
+/// When it is no snapshot of a version that is known.
+pub fn document(raw: Value) -> Result<Document, NoSnapshot> {
+    let Value::Object(members) = &raw else {
+        return refuse("not_a_snapshot", "a snapshot is an object");
+    };
+    let version = members.get("version");
+    let major = version.map(|version| version.as_str().and_then(|text| text.split('.').next()));
+    if major.is_some_and(|major| major != Some("1")) {
+        return refuse(
+            "unknown_version",
+            "the snapshot is of another major version than 1",
+        );
+    }
+    let mut warnings = Vec::new();
+    let understood = Value::Object(understand(members.clone(), &mut warnings));
+    let snapshot: Snapshot = match serde_json::from_value(understood) {
+        Ok(snapshot) => snapshot,
+        Err(error) => return refuse("not_a_snapshot", format!("this is no snapshot: {error}")),
+    };
+    if snapshot.snapshot_id.is_empty() {
+        return refuse("not_a_snapshot", "the snapshot_id is empty");
+    }
+    if snapshot.captured().is_none() {
+        return refuse("not_a_snapshot", "captured_at is not a time of RFC 3339");
+    }
+    look_at(&snapshot, &mut warnings);
+    Ok(Document {
+        snapshot,
+        raw,
+        warnings,
+    })
+}
+
+/// Puts words of ours in the place of those of related formats.
+fn understand(mut root: Map<String, Value>, warnings: &mut Vec<Warning>) -> Map<String, Value> {
+    let mut labels = Vec::new();
+    if let Some(Value::Object(config)) = root.get_mut("config") {
+        let mode = config.get("execution_mode").and_then(Value::as_str);
+        let known = match mode {
+            Some("standard") => Some("default"),
+            Some("audit") => Some("strict"),
+            Some("cached") => Some("logged"),
+            _ => None,
+        };
+        if let (Some(mode), Some(known)) = (mode.map(str::to_owned), known) {
+            let message = format!("the mode {mode} is taken as {known}");
+            warnings.push(warning("/config/execution_mode", "mode_alias", message));
+            config.insert("execution_mode".into(), known.into());
+            labels.push(("mode_label", mode));
+        }
+        if let Some(Value::String(label)) = config.get("seed") {
+            let label = label.clone();
+            let number = label.parse().unwrap_or_else(|_| seed_of(&label));
+            let message = format!("the seed is a text; taken as the number {number}");
+            warnings.push(warning("/config/seed", "seed_label", message));
+            config.insert("seed".into(), number.into());
+            labels.push(("seed_label", label));
+        }
+    }
+    if !labels.is_empty() {
+        let extensions = root.entry("extensions").or_insert_with(|| json!({}));
+        if let Value::Object(extensions) = extensions {
+            extensions.extend(
+                labels
+                    .into_iter()
+                    .map(|(name, label)| (name.into(), label.into())),
+            );
+        }
+    }
+    root
+}
+
+/// The number that stands for a seed that is a text: the first eight bytes of its SHA-256, as far
+/// as a double holds them.
+pub fn seed_of(label: &str) -> i64 {
+    let Digest(bytes) = Digest::of(label.as_bytes());
+    let first = bytes[..8]
+        .iter()
+        .fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte));
+    i64::try_from(first & ((1 << 53) - 1)).unwrap_or_default()
+}
+
+fn warning(path: impl Into<String>, code: &'static str, message: impl Into<String>) -> Warning {
+    Warning {
+        path: path.into(),
+        code,
+        message: message.into(),
+    }
+}
+
+/// What is odd about a snapshot that was understood.
+fn look_at(snapshot: &Snapshot, warnings: &mut Vec<Warning>) {
+    if !is_uuid(&snapshot.snapshot_id) {
+        let message = "the snapshot_id is not a UUID";
+        warnings.push(warning("/snapshot_id", "id_not_uuid", message));
+    }
+    let mut hash = |path: String, hash: &Option<String>| {
+        if hash
+            .as_deref()
+            .is_some_and(|hash| hash::digest(hash).is_none())
+        {
+            let message = "this is no SHA-256 hash, perhaps a placeholder";
+            warnings.push(warning(path, "hash_malformed", message));
+        }
+    };
+    let (inputs, outputs) = (&snapshot.inputs, &snapshot.outputs);
+    hash(
+        "/config/system_prompt_hash".into(),
+        &snapshot.config.system_prompt_hash,
+    );
+    hash("/inputs/user_prompt_hash".into(), &inputs.user_prompt_hash);
+    for (index, file) in inputs.context_files.iter().flatten().enumerate() {
+        hash(format!("/inputs/context_files/{index}/hash"), &file.hash);
+    }
+    hash("/outputs/response_hash".into(), &outputs.response_hash);
+    for (index, artifact) in outputs.artifacts_created.iter().flatten().enumerate() {
+        hash(
+            format!("/outputs/artifacts_created/{index}/hash"),
+            &artifact.hash,
+        );
+    }
+    for (index, call) in outputs.tool_calls.iter().flatten().enumerate() {
+        hash(
+            format!("/outputs/tool_calls/{index}/input_hash"),
+            &call.input_hash,
+        );
+        hash(
+            format!("/outputs/tool_calls/{index}/output_hash"),
+            &call.output_hash,
+        );
+    }
+    let last = snapshot
+        .replay_status
+        .as_ref()
+        .and_then(|status| status.last_replay.as_deref());
+    if last.is_some_and(|last| Timestamp::parse(last).is_none()) {
+        let message = "last_replay is not a time of RFC 3339";
+        warnings.push(warning(
+            "/replay_status/last_replay",
+            "time_malformed",
+            message,
+        ));
+    }
+}
+
+/// Whether a text is a UUID: 32 hex digits, grouped.
+pub fn is_uuid(text: &str) -> bool {
+    let groups = text.split('-').map(str::len);
+    text.bytes()
+        .all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+        && groups.eq([8, 4, 4, 4, 12])
+}

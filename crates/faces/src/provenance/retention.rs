@@ -1,0 +1,92 @@
+//! When a snapshot may go: 90 days after it was captured; 180 days after a replay of it failed.
+
+use kernel::time::Timestamp;
+
+use super::calls::Attempt;
+use super::document::{MatchStatus, ReplayStatus};
+
+/// Milliseconds of a day.
+const DAY_MS: u64 = 24 * 3_600_000;
+/// Days a snapshot is kept.
+pub const KEPT_DAYS: u64 = 90;
+/// Days it is kept after a replay that failed.
+pub const KEPT_DAYS_AFTER_FAILURE: u64 = 180;
+
+/// What holds of a snapshot at some moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Somebody wants it kept.
+    Pinned,
+    /// Another snapshot needs it.
+    Needed,
+    /// The clock is behind the time of its capture: kept, and worth a look.
+    ClockBehind,
+    /// Kept up to and including a moment.
+    Until(Timestamp),
+    /// It may go since a moment.
+    Expired(Timestamp),
+}
+
+/// What retention looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// When it was captured.
+    pub captured: Timestamp,
+    /// What its file says of replays.
+    pub replays: &'a ReplayStatus,
+    /// The latest attempt that came to its end, where its record is there.
+    pub latest: Option<&'a Attempt>,
+    /// Somebody wants it kept.
+    pub is_pinned: bool,
+    /// Another snapshot needs it.
+    pub is_needed: bool,
+}
+
+impl Facts<'_> {
+    /// What holds now.
+    pub fn verdict(&self, now: Timestamp) -> Verdict {
+        if self.is_pinned {
+            return Verdict::Pinned;
+        }
+        if self.is_needed {
+            return Verdict::Needed;
+        }
+        if now < self.captured {
+            return Verdict::ClockBehind;
+        }
+        let until = self.until();
+        match now > until {
+            true => Verdict::Expired(until),
+            false => Verdict::Until(until),
+        }
+    }
+
+    /// The last moment it is kept, as far as time decides.
+    pub fn until(&self) -> Timestamp {
+        let until = self.captured.plus_ms(KEPT_DAYS * DAY_MS);
+        let last = self.replays.last_replay.as_deref();
+        match last.and_then(Timestamp::parse) {
+            Some(last) if self.has_failed() => {
+                until.max(last.plus_ms(KEPT_DAYS_AFTER_FAILURE * DAY_MS))
+            }
+            _ => until,
+        }
+    }
+
+    /// Whether the latest replay failed. Where no record says by which strategy it was judged, a
+    /// partial match counts as failed: the evidence is rather kept too long.
+    fn has_failed(&self) -> bool {
+        let status = self.replays.match_status;
+        if status == MatchStatus::NoMatch {
+            return true;
+        }
+        let last = self.replays.last_replay.as_deref();
+        match self
+            .latest
+            .filter(|latest| Some(latest.at.as_str()) == last)
+        {
+            Some(latest) => latest.has_failed(),
+            None => status == MatchStatus::PartialMatch,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Bytes under their hash: written once, verified whenever they are read.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use faces::provenance::hash;
+use kernel::digest::{Digest, Hasher};
+
+use super::files;
+use super::write::Writer;
+use super::{Folder, FolderError};
+
+impl Folder {
+    /// Where the bytes of a digest lie, if they are kept.
+    pub(super) fn blob_path(&self, digest: &Digest) -> PathBuf {
+        let hex = digest.to_string();
+        self.blobs().join(&hex[..2]).join(&hex[2..])
+    }
+
+    /// Whether the bytes of a hash are kept.
+    pub fn has_blob(&self, hash: &str) -> bool {
+        hash::digest(hash).is_some_and(|digest| self.blob_path(&digest).is_file())
+    }
+
+    /// The bytes of a hash.
+    ///
+    /// # Errors
+    /// [`FolderError::NoBlob`] when they are not kept, [`FolderError::Damaged`] when what is kept
+    /// has another hash.
+    pub fn blob(&self, hash: &str) -> Result<Vec<u8>, FolderError> {
+        let missing = || FolderError::NoBlob {
+            hash: hash.to_owned(),
+        };
+        let digest = hash::digest(hash).ok_or_else(missing)?;
+        let path = self.blob_path(&digest);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(missing()),
+            Err(error) => return Err(FolderError::io(&path)(error)),
+        };
+        match Digest::of(&bytes) == digest {
+            true => Ok(bytes),
+            false => Err(FolderError::Damaged {
+                path,
+                why: "the content is not what its name says".to_owned(),
+            }),
+        }
+    }
+}
+
+impl Writer {
+    /// Keeps some bytes, which must be redacted; gives their hash.
+    ///
+    /// # Errors
+    /// When the disk does not take them.
+    pub fn put_blob(&self, bytes: &[u8]) -> Result<String, FolderError> {
+        let digest = Digest::of(bytes);
+        let path = self.folder.blob_path(&digest);
+        if let Some(folder) = path.parent().filter(|_| !path.is_file()) {
+            files::make_folder(folder)?;
+            files::create(&path, bytes)?;
+        }
+        Ok(hash::written(&digest))
+    }
+}
+
+/// The hash of a file's bytes, read in pieces, and how many there are. Of a link: of the text it
+/// is; it is not followed.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn hash_file(path: &Path) -> io::Result<(String, u64)> {
+    if fs::symlink_metadata(path)?.is_symlink() {
+        let target = fs::read_link(path)?;
+        let bytes = target.as_os_str().as_bytes();
+        return Ok((hash::hash_bytes(bytes), bytes.len() as u64));
+    }
+    let mut file = File::open(path)?;
+    let (mut hasher, mut length) = (Hasher::default(), 0);
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok((hash::written(&hasher.finish()), length)),
+            read => {
+                hasher.update(&piece[..read]);
+                length += read as u64;
+            }
+        }
+    }
+}

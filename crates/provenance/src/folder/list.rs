@@ -1,0 +1,311 @@
+//! Finding snapshots: the list, its index, and names for one of them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use faces::provenance::document::{MatchStatus, Mode, Snapshot};
+use kernel::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::files::{self, UNFINISHED};
+use super::{CALLS, Folder, FolderError, PIN, REPLAYS};
+
+/// Characters of the beginning of an id that name a snapshot.
+const MIN_PREFIX: usize = 4;
+/// The version of the index; another one is not read.
+const INDEX_VERSION: u32 = 1;
+
+/// What lists say of a snapshot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its file within the folder.
+    pub file: String,
+    /// Its id.
+    pub snapshot_id: String,
+    /// The name it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What was carried out.
+    pub workflow_id: String,
+    /// When the execution ended.
+    pub captured_at: Timestamp,
+    /// How strict it was to be.
+    pub execution_mode: Mode,
+    /// The model.
+    pub model: String,
+    /// The run it was made of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// What the latest replay came to.
+    pub match_status: MatchStatus,
+    /// How many replays came to their end.
+    pub replay_count: u64,
+    /// Somebody wants it kept.
+    pub is_pinned: bool,
+    /// Snapshots it needs kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
+}
+
+/// Something in the folder that is no snapshot and should be one, or part of one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Broken {
+    /// Its file within the folder.
+    pub file: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// What a folder holds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Listing {
+    /// The snapshots, the latest first.
+    pub entries: Vec<Entry>,
+    /// What was passed over.
+    pub broken: Vec<Broken>,
+}
+
+/// Why a name stands for no snapshot.
+#[derive(Debug, thiserror::Error)]
+pub enum Unresolved {
+    /// Nothing is called so.
+    #[error("there is no snapshot {0}")]
+    Missing(String),
+    /// Several ids begin so, or several snapshots have the name.
+    #[error("{name} may be any of {}", among.join(", "))]
+    Ambiguous {
+        /// What was asked for.
+        name: String,
+        /// Their ids.
+        among: Vec<String>,
+    },
+    /// The folder cannot be read.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+}
+
+/// What the index keeps: entries by file, with what tells that the file is still the same.
+#[derive(Default, Serialize, Deserialize)]
+struct Index {
+    version: u32,
+    files: BTreeMap<String, Indexed>,
+}
+
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+struct Indexed {
+    size: u64,
+    inode: u64,
+    modified: (i64, i64),
+    entry: Entry,
+}
+
+impl Entry {
+    /// What a list says of a snapshot.
+    pub fn of(file: String, snapshot: &Snapshot, is_pinned: bool) -> Self {
+        let extensions = snapshot.extensions.as_ref();
+        let replays = snapshot.replays();
+        Self {
+            file,
+            snapshot_id: snapshot.snapshot_id.clone(),
+            name: extensions.and_then(|more| more.name.clone()),
+            workflow_id: snapshot.workflow_id.clone(),
+            captured_at: snapshot.captured().unwrap_or_default(),
+            execution_mode: snapshot.config.execution_mode,
+            model: snapshot.config.model.id.clone(),
+            run_id: extensions.and_then(|more| more.run_id.clone()),
+            match_status: replays.match_status,
+            replay_count: replays.replay_count,
+            is_pinned: is_pinned || extensions.and_then(|more| more.pinned) == Some(true),
+            needs: snapshot.needs().map(str::to_owned).collect(),
+        }
+    }
+}
+
+impl Folder {
+    /// What the folder holds. A folder that is not there holds nothing.
+    ///
+    /// # Errors
+    /// When the folder cannot be read. A file that cannot is told of in the listing.
+    pub fn list(&self) -> Result<Listing, FolderError> {
+        let folder = self.snapshots();
+        if !folder.is_dir() {
+            return Ok(Listing::default());
+        }
+        let known = self.index();
+        let mut index = Index {
+            version: INDEX_VERSION,
+            files: BTreeMap::new(),
+        };
+        let mut listing = Listing::default();
+        let mut names = Vec::new();
+        for file in fs::read_dir(&folder).map_err(FolderError::io(&folder))? {
+            let file = file.map_err(FolderError::io(&folder))?;
+            names.push(file.file_name().to_string_lossy().into_owned());
+        }
+        names.sort();
+        for name in &names {
+            let path = folder.join(name);
+            match kind(name) {
+                Kind::Snapshot => match self.entry(name, &path, &known) {
+                    Ok(Some(indexed)) => {
+                        listing.entries.push(indexed.entry.clone());
+                        index.files.insert(name.clone(), indexed);
+                    }
+                    // Pruned a moment ago.
+                    Ok(None) => {}
+                    Err(why) => listing.broken.push(Broken {
+                        file: name.clone(),
+                        why,
+                    }),
+                },
+                Kind::Beside(stem) if names.binary_search(&format!("{stem}.json")).is_err() => {
+                    listing.broken.push(Broken {
+                        file: name.clone(),
+                        why: "the snapshot it belongs to is not there".to_owned(),
+                    });
+                }
+                Kind::Beside(_) | Kind::Other => {}
+                Kind::Unfinished => listing.broken.push(Broken {
+                    file: name.clone(),
+                    why: "it was not written to its end".to_owned(),
+                }),
+            }
+        }
+        if index.files != known.files {
+            self.keep_index(&index);
+        }
+        let latest = |entry: &Entry| (entry.captured_at, entry.file.clone());
+        listing
+            .entries
+            .sort_by_key(|entry| std::cmp::Reverse(latest(entry)));
+        Ok(listing)
+    }
+
+    fn entry(&self, name: &str, path: &Path, known: &Index) -> Result<Option<Indexed>, String> {
+        let Ok(facts) = fs::metadata(path) else {
+            return Ok(None);
+        };
+        let is_pinned = self.is_pinned(path);
+        let mut indexed = Indexed {
+            size: facts.size(),
+            inode: facts.ino(),
+            modified: (facts.mtime(), facts.mtime_nsec()),
+            entry: match known.files.get(name) {
+                Some(known) => known.entry.clone(),
+                None => Entry::of(name.to_owned(), &self.snapshot(path)?, is_pinned),
+            },
+        };
+        if let Some(known) = known.files.get(name) {
+            let is_same = (known.size, known.inode, known.modified)
+                == (indexed.size, indexed.inode, indexed.modified);
+            if !is_same || known.entry.is_pinned != is_pinned {
+                indexed.entry = Entry::of(name.to_owned(), &self.snapshot(path)?, is_pinned);
+            }
+        }
+        Ok(Some(indexed))
+    }
+
+    fn snapshot(&self, path: &Path) -> Result<Snapshot, String> {
+        match self.read(path) {
+            Ok(kept) => Ok(kept.document.snapshot),
+            Err(FolderError::NoSnapshot { why, .. }) => Err(why.message),
+            Err(FolderError::Damaged { why, .. }) => Err(why),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn index_path(&self) -> PathBuf {
+        self.base.join("index.json")
+    }
+
+    /// The index, or an empty one: it is made again by what reads it.
+    fn index(&self) -> Index {
+        let bytes = fs::read(self.index_path()).unwrap_or_default();
+        let index: Index = serde_json::from_slice(&bytes).unwrap_or_default();
+        match index.version {
+            INDEX_VERSION => index,
+            _ => Index::default(),
+        }
+    }
+
+    fn keep_index(&self, index: &Index) {
+        // Without it the next list takes longer, and that is all.
+        if let Ok(bytes) = serde_json::to_vec(index) {
+            let _ = files::replace(&self.index_path(), &bytes);
+        }
+    }
+
+    /// The file that is meant by an id, the beginning of one (four characters at least), a name,
+    /// `latest`, or a path.
+    ///
+    /// # Errors
+    /// When none is, or several may be.
+    pub fn resolve(&self, name: &str) -> Result<PathBuf, Unresolved> {
+        let path = Path::new(name);
+        if (name.contains('/') || name.ends_with(".json")) && path.is_file() {
+            return Ok(path.to_owned());
+        }
+        let listing = self.list()?;
+        let entries = &listing.entries;
+        let path = |entry: &Entry| self.snapshots().join(&entry.file);
+        if name == "latest" {
+            let latest = entries.first().map(path);
+            return latest.ok_or_else(|| Unresolved::Missing(name.to_owned()));
+        }
+        let is_id = |entry: &&Entry| entry.snapshot_id == name;
+        let is_file =
+            |entry: &&Entry| entry.file == name || entry.file.strip_suffix(".json") == Some(name);
+        let is_name = |entry: &&Entry| entry.name.as_deref() == Some(name);
+        let begins = |entry: &&Entry| {
+            name.chars().count() >= MIN_PREFIX && entry.snapshot_id.starts_with(name)
+        };
+        let tries: [&dyn Fn(&&Entry) -> bool; 4] = [&is_id, &is_file, &is_name, &begins];
+        for is_meant in tries {
+            let found: Vec<&Entry> = entries.iter().filter(|entry| is_meant(entry)).collect();
+            match &*found {
+                [] => {}
+                [one] => return Ok(path(one)),
+                several => {
+                    let among = several.iter().map(|entry| entry.snapshot_id.clone());
+                    return Err(Unresolved::Ambiguous {
+                        name: name.to_owned(),
+                        among: among.collect(),
+                    });
+                }
+            }
+        }
+        Err(Unresolved::Missing(name.to_owned()))
+    }
+}
+
+/// What a file of the folder is by its name.
+pub(super) enum Kind<'a> {
+    Snapshot,
+    /// Of the snapshot with this stem.
+    Beside(&'a str),
+    Unfinished,
+    Other,
+}
+
+pub(super) fn kind(name: &str) -> Kind<'_> {
+    if name.starts_with(UNFINISHED) {
+        return Kind::Unfinished;
+    }
+    if name.starts_with('.') {
+        return Kind::Other;
+    }
+    for ending in [CALLS, REPLAYS, PIN] {
+        if let Some(stem) = name
+            .strip_suffix(ending)
+            .and_then(|stem| stem.strip_suffix('.'))
+        {
+            return Kind::Beside(stem);
+        }
+    }
+    match name.ends_with(".json") {
+        true => Kind::Snapshot,
+        false => Kind::Other,
+    }
+}

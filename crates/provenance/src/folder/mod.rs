@@ -1,0 +1,221 @@
+//! The folder that snapshots are kept in.
+//!
+//! ```text
+//! .aiwg/provenance/
+//!   snapshots/STEM.json            a snapshot
+//!   snapshots/STEM.calls.jsonl     the calls of its execution
+//!   snapshots/STEM.replays.jsonl   attempts to replay it
+//!   snapshots/STEM.pin             somebody wants it kept
+//!   blobs/sha256/ab/REST           bytes, by their hash
+//!   index.json                     what `list` knows already; may be deleted at any moment
+//! ```
+//!
+//! A file takes its name when it is whole and on disk. Whatever else is found is passed over and
+//! told of. Who writes holds the folder together with other writers; who prunes holds it alone.
+
+mod blobs;
+mod files;
+mod list;
+mod prune;
+mod replays;
+mod write;
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use faces::provenance::calls::{Attempt, Call};
+use faces::provenance::read::{self, Document, NoSnapshot};
+use kernel::limits::{MAX_CALL_BYTES, MAX_SNAPSHOT_BYTES};
+use serde::de::DeserializeOwned;
+
+pub use blobs::hash_file;
+pub use list::{Broken, Entry, Listing, Unresolved};
+pub use prune::{Fate, Plan, Pruned};
+pub use write::Writer;
+
+/// Where a project keeps what shows how its results came about.
+const PROJECT_FOLDER: &str = ".aiwg/provenance";
+const CALLS: &str = "calls.jsonl";
+const REPLAYS: &str = "replays.jsonl";
+const PIN: &str = "pin";
+
+/// A folder of snapshots. It need not exist yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    base: PathBuf,
+}
+
+/// A snapshot and where it lies.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// Its file.
+    pub path: PathBuf,
+    /// What stands in it.
+    pub document: Document,
+}
+
+/// Why something could not be done in the folder.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// The system could not do it.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// What it says.
+        error: io::Error,
+    },
+    /// A file is no snapshot.
+    #[error("{}: {why}", path.display())]
+    NoSnapshot {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        why: NoSnapshot,
+    },
+    /// A file beside a snapshot, or a blob, is not what was written.
+    #[error("{}: {why}", path.display())]
+    Damaged {
+        /// Which.
+        path: PathBuf,
+        /// In which way.
+        why: String,
+    },
+    /// No blob has this hash.
+    #[error("the content {hash} is not kept here")]
+    NoBlob {
+        /// The hash.
+        hash: String,
+    },
+    /// A capture is going on, or somebody prunes.
+    #[error("another process is writing to {}; try again when it is done", path.display())]
+    Busy {
+        /// The folder.
+        path: PathBuf,
+    },
+}
+
+impl FolderError {
+    /// An error of the system, for `map_err`.
+    fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |error| Self::Io { path, error }
+    }
+}
+
+impl Folder {
+    /// The folder of a project.
+    pub fn of_project(root: &Path) -> Self {
+        Self::at(root.join(PROJECT_FOLDER))
+    }
+
+    /// A folder by itself: `snapshots` and `blobs` lie in it.
+    pub fn at(base: PathBuf) -> Self {
+        Self { base }
+    }
+
+    /// Where snapshots lie.
+    pub fn snapshots(&self) -> PathBuf {
+        self.base.join("snapshots")
+    }
+
+    /// Where blobs lie.
+    pub fn blobs(&self) -> PathBuf {
+        self.base.join("blobs").join("sha256")
+    }
+
+    /// Reads a snapshot, here or anywhere.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is no snapshot.
+    pub fn read(&self, path: &Path) -> Result<Kept, FolderError> {
+        let bytes = bounded(path, MAX_SNAPSHOT_BYTES as u64)?;
+        match read::read(&bytes) {
+            Ok(document) => Ok(Kept {
+                path: path.to_owned(),
+                document,
+            }),
+            Err(why) => Err(FolderError::NoSnapshot {
+                path: path.to_owned(),
+                why,
+            }),
+        }
+    }
+
+    /// The calls that were recorded beside a snapshot, in order; none where it has no such file.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or a line of it is no call.
+    pub fn calls(&self, snapshot: &Path) -> Result<Vec<Call>, FolderError> {
+        lines(&beside(snapshot, CALLS), Tail::MustBeWhole)
+    }
+
+    /// Every attempt to replay a snapshot, in order. A last line that was cut off is left out.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or another line of it is no attempt.
+    pub fn attempts(&self, snapshot: &Path) -> Result<Vec<Attempt>, FolderError> {
+        lines(&beside(snapshot, REPLAYS), Tail::MayBeCut)
+    }
+
+    /// Whether somebody wants a snapshot kept.
+    pub fn is_pinned(&self, snapshot: &Path) -> bool {
+        beside(snapshot, PIN).exists()
+    }
+}
+
+/// A file beside a snapshot.
+fn beside(snapshot: &Path, ending: &str) -> PathBuf {
+    snapshot.with_extension(ending)
+}
+
+/// What may be at the end of a file of lines.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tail {
+    MustBeWhole,
+    MayBeCut,
+}
+
+fn bounded(path: &Path, limit: u64) -> Result<Vec<u8>, FolderError> {
+    let file = File::open(path).map_err(FolderError::io(path))?;
+    let mut bytes = Vec::new();
+    let read = file.take(limit + 1).read_to_end(&mut bytes);
+    read.map_err(FolderError::io(path))?;
+    match bytes.len() as u64 > limit {
+        true => Err(FolderError::Damaged {
+            path: path.to_owned(),
+            why: format!("larger than {limit} bytes"),
+        }),
+        false => Ok(bytes),
+    }
+}
+
+fn lines<T: DeserializeOwned>(path: &Path, tail: Tail) -> Result<Vec<T>, FolderError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(FolderError::io(path)(error)),
+    };
+    let mut reader = BufReader::new(file);
+    let mut values = Vec::new();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let limit = MAX_CALL_BYTES as u64 + 1;
+        let read = (&mut reader).take(limit).read_until(b'\n', &mut line);
+        if read.map_err(FolderError::io(path))? == 0 {
+            return Ok(values);
+        }
+        let is_whole = line.ends_with(b"\n");
+        match serde_json::from_slice(&line) {
+            Ok(value) if is_whole || tail == Tail::MustBeWhole => values.push(value),
+            _ if !is_whole && tail == Tail::MayBeCut => return Ok(values),
+            _ => {
+                let why = format!("line {} is not what belongs there", values.len() + 1);
+                let path = path.to_owned();
+                return Err(FolderError::Damaged { path, why });
+            }
+        }
+    }
+}

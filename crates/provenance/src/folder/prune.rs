@@ -1,0 +1,227 @@
+//! What may go, and letting it go.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use faces::provenance::hash::digest;
+use faces::provenance::retention::{Facts, Verdict};
+use kernel::digest::Digest;
+use kernel::time::Timestamp;
+use serde::Serialize;
+
+use super::files::{self, Hold};
+use super::list::{Kind, kind};
+use super::{Broken, CALLS, Entry, Folder, FolderError, PIN, REPLAYS, beside};
+
+/// What becomes of a snapshot.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fate {
+    /// The snapshot.
+    #[serde(flatten)]
+    pub entry: Entry,
+    /// `pinned`, `needed`, `clock_behind`, `kept` or `expired`.
+    pub verdict: &'static str,
+    /// The last moment it is kept, where time decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+}
+
+impl Fate {
+    /// Whether it may go.
+    pub fn is_expired(&self) -> bool {
+        self.verdict == "expired"
+    }
+}
+
+/// What may go at some moment.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    /// What becomes of each snapshot.
+    pub fates: Vec<Fate>,
+    /// What is passed over.
+    pub broken: Vec<Broken>,
+}
+
+/// What went.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Pruned {
+    /// Ids of snapshots.
+    pub snapshots: Vec<String>,
+    /// Blobs that nothing needs any more.
+    pub blobs: u64,
+    /// Files that were left behind by something that was cut off.
+    pub leftovers: u64,
+    /// Whether blobs were looked through; not while a file here cannot be read, which may need
+    /// any of them.
+    pub has_swept: bool,
+}
+
+impl Folder {
+    /// What may go now.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn plan(&self, now: Timestamp) -> Result<Plan, FolderError> {
+        let listing = self.list()?;
+        let needed: BTreeSet<&str> = listing
+            .entries
+            .iter()
+            .flat_map(|entry| entry.needs.iter().map(String::as_str))
+            .collect();
+        let mut fates = Vec::new();
+        for entry in &listing.entries {
+            let path = self.snapshots().join(&entry.file);
+            let Ok(kept) = self.read(&path) else { continue };
+            let replays = kept.document.snapshot.replays();
+            // A record that cannot be read leaves the status to decide.
+            let attempts = self.attempts(&path).unwrap_or_default();
+            let facts = Facts {
+                captured: entry.captured_at,
+                replays: &replays,
+                latest: attempts.iter().rfind(|attempt| attempt.is_complete()),
+                is_pinned: entry.is_pinned,
+                is_needed: needed.contains(entry.snapshot_id.as_str()),
+            };
+            let (verdict, until) = match facts.verdict(now) {
+                Verdict::Pinned => ("pinned", None),
+                Verdict::Needed => ("needed", None),
+                Verdict::ClockBehind => ("clock_behind", Some(facts.until())),
+                Verdict::Until(until) => ("kept", Some(until)),
+                Verdict::Expired(until) => ("expired", Some(until)),
+            };
+            fates.push(Fate {
+                entry: entry.clone(),
+                verdict,
+                until: until.map(|until| until.to_string()),
+            });
+        }
+        Ok(Plan {
+            fates,
+            broken: listing.broken,
+        })
+    }
+
+    /// Lets go of what may go now, then of what only that needed. Cut off at any moment, it
+    /// leaves snapshots whole or gone, and the next time does the rest.
+    ///
+    /// # Errors
+    /// [`FolderError::Busy`] while anybody writes; otherwise when the disk refuses.
+    pub fn prune(&self, now: Timestamp) -> Result<Pruned, FolderError> {
+        let mut pruned = Pruned::default();
+        if !self.snapshots().is_dir() {
+            return Ok(pruned);
+        }
+        let _hold = self.hold(Hold::Alone)?;
+        let folder = self.snapshots();
+        for fate in self.plan(now)?.fates {
+            if fate.is_expired() {
+                let path = folder.join(&fate.entry.file);
+                // The snapshot first: without it the rest is a leftover.
+                files::remove(&path)?;
+                for ending in [CALLS, REPLAYS, PIN] {
+                    files::remove(&beside(&path, ending))?;
+                }
+                pruned.snapshots.push(fate.entry.snapshot_id);
+            }
+        }
+        pruned.leftovers = self.clear_leftovers(&folder)?;
+        let used = self.used_blobs()?;
+        pruned.has_swept = used.is_some();
+        if let Some(used) = used {
+            pruned.blobs = self.sweep(&used)?;
+        }
+        let synced = files::sync_folder(&folder);
+        synced.map_err(FolderError::io(&folder))?;
+        Ok(pruned)
+    }
+
+    /// Removes what was cut off: nobody else writes now.
+    fn clear_leftovers(&self, folder: &Path) -> Result<u64, FolderError> {
+        let mut count = 0;
+        for name in names(folder)? {
+            let is_leftover = match kind(&name) {
+                Kind::Unfinished => true,
+                Kind::Beside(stem) => !folder.join(format!("{stem}.json")).exists(),
+                Kind::Snapshot | Kind::Other => false,
+            };
+            if is_leftover && files::remove(&folder.join(&name))? {
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    /// The digests that snapshots and their calls name. `None` while one of them cannot be read.
+    fn used_blobs(&self) -> Result<Option<BTreeSet<Digest>>, FolderError> {
+        let folder = self.snapshots();
+        let mut used = BTreeSet::new();
+        for name in names(&folder)? {
+            if !matches!(kind(&name), Kind::Snapshot) {
+                continue;
+            }
+            let path = folder.join(&name);
+            let (Ok(kept), Ok(calls)) = (self.read(&path), self.calls(&path)) else {
+                return Ok(None);
+            };
+            used.extend(kept.document.snapshot.hashes().filter_map(digest));
+            // Extensions name contents in ways of their own: any hash in them counts.
+            let more = kept.document.raw.get("extensions");
+            let more = more.into_iter().flat_map(texts_of);
+            used.extend(more.filter_map(digest));
+            for call in calls {
+                let hashes = [Some(&call.key_hash), call.result_hash.as_ref()];
+                used.extend(hashes.into_iter().flatten().filter_map(|hash| digest(hash)));
+                let more = call.other.values().flat_map(texts_of);
+                used.extend(more.filter_map(digest));
+            }
+        }
+        Ok(Some(used))
+    }
+
+    fn sweep(&self, used: &BTreeSet<Digest>) -> Result<u64, FolderError> {
+        let blobs = self.blobs();
+        let mut count = 0;
+        if !blobs.is_dir() {
+            return Ok(count);
+        }
+        for first in names(&blobs)? {
+            let folder: PathBuf = blobs.join(&first);
+            if !folder.is_dir() {
+                continue;
+            }
+            for rest in names(&folder)? {
+                let is_used = digest(&format!("{first}{rest}"));
+                let is_used = is_used.is_some_and(|digest| used.contains(&digest));
+                if !is_used && files::remove(&folder.join(&rest))? {
+                    count += 1;
+                }
+            }
+        }
+        Ok(count)
+    }
+}
+
+fn names(folder: &Path) -> Result<Vec<String>, FolderError> {
+    let mut names = Vec::new();
+    for file in fs::read_dir(folder).map_err(FolderError::io(folder))? {
+        let file = file.map_err(FolderError::io(folder))?;
+        names.push(file.file_name().to_string_lossy().into_owned());
+    }
+    Ok(names)
+}
+
+/// Every text in a value.
+fn texts_of(value: &serde_json::Value) -> Vec<&str> {
+    let mut texts = Vec::new();
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        match value {
+            serde_json::Value::String(text) => texts.push(text.as_str()),
+            serde_json::Value::Array(items) => open.extend(items),
+            serde_json::Value::Object(members) => open.extend(members.values()),
+            _ => {}
+        }
+    }
+    texts
+}

@@ -1,0 +1,111 @@
+//! Writing snapshots, and what somebody says about keeping them.
+
+use std::fs::File;
+use std::path::Path;
+
+use faces::provenance::calls::Call;
+use faces::provenance::document::Snapshot;
+use faces::provenance::naming;
+use faces::provenance::read;
+use serde::Serialize;
+
+use super::files::{self, Hold};
+use super::{CALLS, Folder, FolderError, Kept, PIN, beside};
+
+/// Tries at a name that is free. Snapshots of one workflow in one millisecond are few.
+const MAX_NAMES: usize = 10_000;
+
+/// Whoever puts blobs and a snapshot into a folder. While there is one, nothing is swept.
+#[derive(Debug)]
+pub struct Writer {
+    pub(super) folder: Folder,
+    /// Held, for as long as it is open.
+    _hold: File,
+}
+
+impl Folder {
+    /// Begins to write; the folder is made where there is none.
+    ///
+    /// # Errors
+    /// When the folder cannot be made, or somebody prunes it right now.
+    pub fn writer(&self) -> Result<Writer, FolderError> {
+        Ok(Writer {
+            _hold: self.hold(Hold::Shared)?,
+            folder: self.clone(),
+        })
+    }
+
+    /// Says that somebody wants a snapshot kept, or nobody does any more. Its file stays as it is.
+    ///
+    /// # Errors
+    /// When the folder cannot be written to, or somebody prunes it right now.
+    pub fn pin(&self, snapshot: &Path, is_wanted: bool) -> Result<(), FolderError> {
+        let _hold = self.hold(Hold::Shared)?;
+        let path = beside(snapshot, PIN);
+        match is_wanted {
+            true => files::create(&path, b"").map(|_| ()),
+            false => files::remove(&path).map(|_| ()),
+        }
+    }
+}
+
+impl Writer {
+    /// The folder it writes to.
+    pub fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// Writes a sealed snapshot and the calls of its execution, under a name that is free. It is
+    /// there, whole and durable, once this returned; before, nothing of it is a snapshot.
+    ///
+    /// # Errors
+    /// When the disk does not take it, or what is written is no snapshot.
+    pub fn write(&self, snapshot: &Snapshot, calls: &[Call]) -> Result<Kept, FolderError> {
+        let folder = self.folder.snapshots();
+        let captured = snapshot.captured().unwrap_or_default();
+        let stem = naming::stem(&snapshot.workflow_id, captured);
+        let damaged = |why: String| FolderError::Damaged {
+            path: folder.clone(),
+            why,
+        };
+        let text = pretty(snapshot).map_err(|error| damaged(error.to_string()))?;
+        let document = match read::read(&text) {
+            Ok(document) => document,
+            Err(why) => return Err(FolderError::NoSnapshot { path: folder, why }),
+        };
+        let mut lines = Vec::new();
+        for call in calls {
+            serde_json::to_writer(&mut lines, call).map_err(|error| damaged(error.to_string()))?;
+            lines.push(b'\n');
+        }
+        for number in 1..=MAX_NAMES {
+            let name = match number {
+                1 => format!("{stem}.json"),
+                number => format!("{stem}-{number}.json"),
+            };
+            let path = folder.join(name);
+            if path.exists() {
+                continue;
+            }
+            // The snapshot last: whoever sees it sees its calls.
+            let with_calls = !calls.is_empty();
+            if with_calls && !files::create(&beside(&path, CALLS), &lines)? {
+                continue;
+            }
+            if files::create(&path, &text)? {
+                return Ok(Kept { path, document });
+            }
+            if with_calls {
+                files::remove(&beside(&path, CALLS))?;
+            }
+        }
+        Err(damaged("no name is free for the snapshot".to_owned()))
+    }
+}
+
+/// As files are written: indented by two, with a line break at the end.
+pub(super) fn pretty(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+    let mut text = serde_json::to_vec_pretty(value)?;
+    text.push(b'\n');
+    Ok(text)
+}

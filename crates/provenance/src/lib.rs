@@ -1,0 +1,44 @@
+//! What execution snapshots need of the outside; what they say is `faces::provenance`.
+//!
+//! A capture, in short:
+//!
+//! ```no_run
+//! use faces::provenance::document::{Config, Mode, Model, Snapshot};
+//! use faces::provenance::seal::seal;
+//! use provenance::{Folder, Redaction, new_id};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let folder = Folder::of_project(std::path::Path::new("."));
+//! let writer = folder.writer()?; // Held until the snapshot is written: nothing is swept meanwhile.
+//! let redaction = Redaction::of_environment(std::env::vars());
+//! let output = writer.put_blob(&redaction.bytes(b"what a tool said"))?;
+//! let config = Config::new(Model::named("none"), Mode::Default);
+//! let ended = kernel::time::Timestamp(1_770_000_000_000);
+//! let mut draft = Snapshot::new(new_id(), "tidy".into(), ended, config);
+//! draft.outputs.response = Some("done".into());
+//! let snapshot = seal(draft, &mut |value| redaction.value(value))?;
+//! let kept = writer.write(&snapshot, &[])?; // Calls go in the slice.
+//! println!("{} has {output}", kept.path.display());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Found again with [`Folder::resolve`] (an id, the beginning of one, a name, `latest`, a path),
+//! read with [`Folder::read`], [`Folder::calls`] and [`Folder::blob`]; what a replay came to is
+//! kept with [`Folder::record_replay`].
+
+mod folder;
+mod redaction;
+mod verify;
+
+pub use folder::{
+    Broken, Entry, Fate, Folder, FolderError, Kept, Listing, Plan, Pruned, Unresolved, Writer,
+    hash_file,
+};
+pub use redaction::{Redaction, is_secret_name};
+pub use verify::{Strictness, Verified};
+
+/// A new id for a snapshot: a UUID that sorts by time.
+pub fn new_id() -> String {
+    uuid::Uuid::now_v7().to_string()
+}

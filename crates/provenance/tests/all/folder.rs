@@ -1,0 +1,337 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use faces::provenance::document::MatchStatus;
+use faces::provenance::hash::hash_text;
+use faces::provenance::seal::integrity;
+use provenance::{FolderError, Strictness, Unresolved, hash_file};
+
+use crate::support::*;
+
+const DAY: &str = "2026-03-01T00:00:00.000Z";
+
+fn files(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder).unwrap();
+    let names = names.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_is_written_is_read_again_and_valid() {
+    let (_root, folder) = folder();
+    let writer = folder.writer().unwrap();
+    let (key, result) = (
+        writer.put_blob(b"{}").unwrap(),
+        writer.put_blob(b"\"ok\"").unwrap(),
+    );
+    let calls = [call(0, &key, &result)];
+    let kept = write(&folder, draft("yard", DAY), &calls);
+    assert!(kept.path.ends_with("yard-2026-03-01T00-00-00-000Z.json"));
+    let again = folder.read(&kept.path).unwrap();
+    assert_eq!(again.document, kept.document);
+    assert_eq!(folder.calls(&kept.path).unwrap(), calls);
+    assert_eq!(folder.blob(&result).unwrap(), b"\"ok\"");
+    let verified = folder.verify(&again, Strictness::Strict).unwrap();
+    assert!(
+        verified.is_valid && verified.findings.is_empty(),
+        "{verified:?}"
+    );
+    assert_eq!(verified.contents, 2);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(
+        (mode(&kept.path), mode(&folder.snapshots())),
+        (0o600, 0o700)
+    );
+    // Exactly these: nothing unfinished is left behind.
+    assert_eq!(files(&folder.snapshots()).len(), 2);
+}
+
+#[test]
+fn nothing_is_ever_written_over() {
+    let (_root, folder) = folder();
+    let names: Vec<String> = (0..3)
+        .map(|_| write(&folder, draft("yard", DAY), &[]).path)
+        .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    let stem = "yard-2026-03-01T00-00-00-000Z";
+    assert_eq!(
+        names,
+        [
+            format!("{stem}.json"),
+            format!("{stem}-2.json"),
+            format!("{stem}-3.json")
+        ]
+    );
+}
+
+#[test]
+fn writers_that_race_lose_nothing() {
+    let (_root, folder) = folder();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..5 {
+                    write(&folder, draft("yard", DAY), &[call(0, "a", "b")]);
+                }
+            });
+        }
+    });
+    let listing = folder.list().unwrap();
+    assert_eq!((listing.entries.len(), listing.broken), (40, vec![]));
+}
+
+#[test]
+fn what_was_cut_off_is_passed_over_and_told_of() {
+    let (_root, folder) = folder();
+    let kept = write(&folder, draft("yard", DAY), &[]);
+    let whole = fs::read(&kept.path).unwrap();
+    let at = folder.snapshots();
+    fs::write(at.join("half.json"), &whole[..whole.len() / 2]).unwrap();
+    fs::write(at.join(".unfinished-1"), b"{").unwrap();
+    fs::write(at.join("gone.calls.jsonl"), b"").unwrap();
+    let listing = folder.list().unwrap();
+    assert_eq!(listing.entries.len(), 1);
+    let broken: Vec<&str> = listing.broken.iter().map(|broken| &*broken.file).collect();
+    assert_eq!(broken, [".unfinished-1", "gone.calls.jsonl", "half.json"]);
+    // The next that prunes clears what nobody will finish, and keeps contents while it cannot
+    // tell who needs them.
+    let blob = folder.writer().unwrap().put_blob(b"x").unwrap();
+    let pruned = folder.prune(at_day(1)).unwrap();
+    assert_eq!((pruned.leftovers, pruned.has_swept), (2, false));
+    assert!(folder.has_blob(&blob));
+    fs::remove_file(at.join("half.json")).unwrap();
+    let pruned = folder.prune(at_day(1)).unwrap();
+    assert_eq!((pruned.blobs, pruned.has_swept), (1, true));
+}
+
+fn at_day(day: u64) -> kernel::time::Timestamp {
+    at(DAY).plus_ms(day * 24 * 3_600_000)
+}
+
+#[test]
+fn the_index_may_be_gone_old_or_wrong() {
+    let (root, folder) = folder();
+    write(&folder, draft("yard", DAY), &[]);
+    let before = folder.list().unwrap();
+    let index = root.path().join(".aiwg/provenance/index.json");
+    assert!(index.is_file());
+    for rubbish in [
+        &b"{"[..],
+        b"{\"version\":1,\"files\":{}}",
+        b"{\"version\":99,\"files\":{}}",
+    ] {
+        fs::write(&index, rubbish).unwrap();
+        assert_eq!(folder.list().unwrap(), before);
+    }
+    fs::remove_file(&index).unwrap();
+    assert_eq!(folder.list().unwrap(), before);
+    // A file that changed behind its back is read again.
+    let file = folder.snapshots().join(&before.entries[0].file);
+    folder
+        .record_replay(&file, attempt(DAY, Some(MatchStatus::NoMatch), false))
+        .unwrap();
+    assert_eq!(
+        folder.list().unwrap().entries[0].match_status,
+        MatchStatus::NoMatch
+    );
+}
+
+#[test]
+fn a_snapshot_is_found_by_id_beginning_name_and_latest() {
+    let (_root, folder) = folder();
+    let mut named = draft("yard", DAY);
+    named.snapshot_id = "0190a7c1-0000-7000-8000-00000000000a".into();
+    named.extend().name = Some("before the rain".into());
+    let first = write(&folder, named, &[]).path;
+    let mut other = draft("yard", "2026-03-02T00:00:00.000Z");
+    other.snapshot_id = "0190a7c2-0000-7000-8000-00000000000b".into();
+    let second = write(&folder, other, &[]).path;
+    let found = |name: &str| folder.resolve(name).ok();
+    assert_eq!(
+        found("0190a7c1-0000-7000-8000-00000000000a"),
+        Some(first.clone())
+    );
+    assert_eq!(found("0190a7c1"), Some(first.clone()));
+    assert_eq!(found("before the rain"), Some(first.clone()));
+    assert_eq!(found("latest"), Some(second));
+    assert_eq!(found(first.to_str().unwrap()), Some(first));
+    assert!(
+        matches!(folder.resolve("0190a7c"), Err(Unresolved::Ambiguous { among, .. }) if among.len() == 2)
+    );
+    for missing in ["019", "none", "../x.json"] {
+        assert!(
+            matches!(folder.resolve(missing), Err(Unresolved::Missing(_))),
+            "{missing}"
+        );
+    }
+}
+
+#[test]
+fn contents_are_verified_whenever_they_are_read() {
+    let (_root, folder) = folder();
+    let writer = folder.writer().unwrap();
+    let hash = writer.put_blob(b"as it was").unwrap();
+    let calls = [
+        call(0, &hash, &hash),
+        call(1, &hash, &hash_text("never kept")),
+    ];
+    let kept = write(&folder, draft("yard", DAY), &calls);
+    let codes = || {
+        let verified = folder.verify(&kept, Strictness::Lenient).unwrap();
+        let codes = verified.findings.iter().map(|finding| finding.code);
+        codes.collect::<Vec<_>>()
+    };
+    assert_eq!(codes(), ["content_missing"]);
+    let hex = hash.strip_prefix("sha256:").unwrap();
+    let path = folder.blobs().join(&hex[..2]).join(&hex[2..]);
+    fs::write(&path, b"as it was not").unwrap();
+    assert!(matches!(
+        folder.blob(&hash),
+        Err(FolderError::Damaged { .. })
+    ));
+    let mut found = codes();
+    found.sort_unstable();
+    assert_eq!(found, ["content_damaged", "content_missing"]);
+}
+
+#[test]
+fn replays_are_counted_and_change_nothing_else() {
+    let (_root, folder) = folder();
+    let kept = write(&folder, draft("yard", DAY), &[]);
+    let core = integrity(&kept.document.raw);
+    let first = folder.record_replay(
+        &kept.path,
+        attempt(DAY, Some(MatchStatus::ExactMatch), true),
+    );
+    assert_eq!(first.unwrap().replay_count, 1);
+    // One that was given up is on record and counts for nothing.
+    let given_up = folder
+        .record_replay(&kept.path, attempt(DAY, None, false))
+        .unwrap();
+    assert_eq!(
+        (given_up.replay_count, given_up.match_status),
+        (1, MatchStatus::ExactMatch)
+    );
+    // The record was durable, the status not: the next attempt makes up for it.
+    let record = kept.path.with_extension("replays.jsonl");
+    let mut lines = fs::read_to_string(&record).unwrap();
+    lines.push_str(
+        &lines
+            .lines()
+            .next()
+            .unwrap()
+            .replace("\"attempt\":1", "\"attempt\":2"),
+    );
+    lines.push_str("\n{\"attempt\":3,\"at\":\"cut of");
+    fs::write(&record, lines).unwrap();
+    let last = folder.record_replay(&kept.path, attempt(DAY, Some(MatchStatus::NoMatch), false));
+    let last = last.unwrap();
+    assert_eq!(
+        (last.replay_count, last.match_status),
+        (3, MatchStatus::NoMatch)
+    );
+    let again = folder.read(&kept.path).unwrap();
+    assert_eq!(integrity(&again.document.raw), core);
+    assert!(folder.verify(&again, Strictness::Strict).unwrap().is_valid);
+    assert_eq!(folder.attempts(&kept.path).unwrap().len(), 4);
+}
+
+#[test]
+fn a_file_of_others_stays_as_it_is_when_it_is_replayed() {
+    let (root, folder) = folder();
+    let text = r#"{"snapshot_id":"snap-9","workflow_id":"w","captured_at":"2026-03-01T00:00:00Z",
+        "config":{"model":{"id":"m"},"execution_mode":"audit","seed":"strict-seed"},
+        "inputs":{},"outputs":{"response":"r","response_hash":"x..."},"mood":"fine"}"#;
+    let path = root.path().join("theirs.json");
+    fs::write(&path, text).unwrap();
+    let before = folder.read(&path).unwrap().document.raw;
+    folder
+        .record_replay(&path, attempt(DAY, Some(MatchStatus::ExactMatch), true))
+        .unwrap();
+    let mut after = folder.read(&path).unwrap().document.raw;
+    let status = after
+        .as_object_mut()
+        .unwrap()
+        .remove("replay_status")
+        .unwrap();
+    assert_eq!((after, status["replay_count"].as_u64()), (before, Some(1)));
+}
+
+#[test]
+fn what_is_past_its_time_goes_with_what_only_it_needed() {
+    let (_root, folder) = folder();
+    let writer = folder.writer().unwrap();
+    let [shared, own] = [&b"shared"[..], b"own"].map(|bytes| writer.put_blob(bytes).unwrap());
+    drop(writer);
+    let old = write(&folder, draft("old", DAY), &[call(0, &shared, &own)]);
+    let pinned = write(&folder, draft("pinned", DAY), &[call(0, &shared, &shared)]);
+    folder.pin(&pinned.path, true).unwrap();
+    let parent = write(&folder, draft("parent", DAY), &[]);
+    let mut child = draft("child", "2026-05-01T00:00:00.000Z");
+    child.extend().parent = Some(faces::provenance::document::Parent {
+        snapshot_id: parent.document.snapshot.snapshot_id.clone(),
+        fork_step: Some(1),
+    });
+    write(&folder, child, &[]);
+    let now = at_day(90);
+    assert_eq!(folder.prune(now).unwrap().snapshots, Vec::<String>::new());
+    let now = now.plus_ms(1);
+    let plan = folder.plan(now).unwrap();
+    let verdicts = plan
+        .fates
+        .iter()
+        .map(|fate| (&*fate.entry.workflow_id, fate.verdict));
+    let mut verdicts: Vec<_> = verdicts.collect();
+    verdicts.sort_unstable();
+    assert_eq!(
+        verdicts,
+        [
+            ("child", "kept"),
+            ("old", "expired"),
+            ("parent", "needed"),
+            ("pinned", "pinned")
+        ]
+    );
+    assert!(old.path.exists(), "a plan touches nothing");
+    let pruned = folder.prune(now).unwrap();
+    assert_eq!(pruned.snapshots, [old.document.snapshot.snapshot_id]);
+    assert_eq!((pruned.blobs, pruned.has_swept), (1, true));
+    assert!(folder.has_blob(&shared) && !folder.has_blob(&own));
+    assert!(!old.path.exists() && !old.path.with_extension("calls.jsonl").exists());
+    folder.pin(&pinned.path, false).unwrap();
+    assert_eq!(folder.prune(now).unwrap().snapshots.len(), 1);
+}
+
+#[test]
+fn nothing_is_swept_while_somebody_writes() {
+    let (_root, folder) = folder();
+    let writer = folder.writer().unwrap();
+    let blob = writer.put_blob(b"not named by anything yet").unwrap();
+    assert!(matches!(
+        folder.prune(at(DAY)),
+        Err(FolderError::Busy { .. })
+    ));
+    assert!(folder.has_blob(&blob));
+    drop(writer);
+    assert_eq!(folder.prune(at(DAY)).unwrap().blobs, 1);
+}
+
+#[test]
+fn a_link_is_hashed_as_the_text_it_is() {
+    let (root, _) = folder();
+    let link = root.path().join("link");
+    std::os::unix::fs::symlink("/nowhere/at all", &link).unwrap();
+    assert_eq!(
+        hash_file(&link).unwrap(),
+        (hash_text("/nowhere/at all"), 15)
+    );
+    let file = root.path().join("file");
+    fs::write(&file, "x".repeat(100_000)).unwrap();
+    assert_eq!(
+        hash_file(&file).unwrap(),
+        (hash_text(&"x".repeat(100_000)), 100_000)
+    );
+}
