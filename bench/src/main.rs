@@ -10,6 +10,7 @@
 mod appends;
 mod at_rest;
 mod child;
+mod evidence;
 mod exec;
 mod host;
 mod http;
@@ -54,6 +55,7 @@ const BENCHMARKS: &[Benchmark] = &[
     template::BENCHMARK,
     workbench::BENCHMARK,
     exec::BENCHMARK,
+    evidence::BENCHMARK,
 ];
 
 /// Measures Runwright on this machine.

@@ -19,6 +19,8 @@ pub(crate) enum Exit {
     Found,
     /// A session waits for somebody.
     Paused,
+    /// Two executions cannot be compared, or went different ways.
+    Incomparable,
     /// Evidence is not what was written.
     Damaged,
     /// Wrong usage or input, or the system could not do it.
@@ -32,7 +34,7 @@ impl From<Exit> for ExitCode {
         Self::from(match exit {
             Exit::Done => 0,
             Exit::Found => 1,
-            Exit::Paused => 3,
+            Exit::Paused | Exit::Incomparable => 3,
             Exit::Damaged => 4,
             Exit::Refused => 2,
             Exit::Interrupted => 130,

@@ -27,14 +27,18 @@
 //! read with [`Folder::read`], [`Folder::calls`] and [`Folder::blob`]; what a replay came to is
 //! kept with [`Folder::record_replay`].
 
+mod endpoint;
 mod folder;
+mod minilm;
 mod redaction;
 mod verify;
 
+pub use endpoint::{Endpoint, EndpointError};
 pub use folder::{
-    Broken, Entry, Fate, Folder, FolderError, Kept, Listing, Plan, Pruned, Unresolved, Writer,
-    hash_file,
+    Broken, Entry, Fate, Folder, FolderError, Imported, Kept, Listing, Plan, Pruned, Unresolved,
+    Writer, hash_file,
 };
+pub use minilm::{MiniLm, ModelError};
 pub use redaction::{Redaction, is_secret_name};
 pub use verify::{Strictness, Verified};
 

@@ -1,8 +1,9 @@
 //! The application: what every handler has at hand, and the router.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::extract::{RawPathParams, Request};
@@ -47,6 +48,7 @@ struct Inner {
     discovery: Bytes,
     openapi: Bytes,
     workbench_openapi: Bytes,
+    snapshots: OnceLock<PathBuf>,
 }
 
 impl App {
@@ -64,6 +66,7 @@ impl App {
                 .into(),
             openapi: openapi::openwop(&routes::all()).to_string().into(),
             workbench_openapi: routes::workbench::openapi::document().to_string().into(),
+            snapshots: OnceLock::new(),
             streams: Arc::new(Semaphore::new(limits.streams)),
             metrics: Metrics::default(),
             rates: Rates::of(&limits),
@@ -73,6 +76,17 @@ impl App {
             gate,
             limits,
         }))
+    }
+
+    /// The same application, keeping snapshots of runs below a folder.
+    pub fn with_snapshots(self, folder: PathBuf) -> Self {
+        self.0.snapshots.get_or_init(|| folder);
+        self
+    }
+
+    /// The folder below which snapshots of runs are kept, if they are.
+    pub(crate) fn snapshots(&self) -> Option<&PathBuf> {
+        self.0.snapshots.get()
     }
 
     /// The command API.

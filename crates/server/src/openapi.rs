@@ -1,6 +1,7 @@
 //! The OpenAPI document, made of the table of routes.
 
 mod lineage;
+mod snapshots;
 mod steering;
 
 use runtime::access::Action;
@@ -267,7 +268,11 @@ fn schemas() -> Value {
                             "warnings": { "type": "array", "items": object } },
         },
     });
-    for more in [steering::schemas(), lineage::schemas()] {
+    for more in [
+        steering::schemas(),
+        lineage::schemas(),
+        snapshots::schemas(),
+    ] {
         if let (Value::Object(all), Value::Object(more)) = (&mut schemas, more) {
             all.extend(more);
         }

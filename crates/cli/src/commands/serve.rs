@@ -171,7 +171,8 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             true => Audited::Saves,
             false => Audited::Decisions,
         });
-    let app = App::new(api, gate, limits);
+    let snapshots = session.place.data.join("snapshots");
+    let app = App::new(api, gate, limits).with_snapshots(snapshots);
     let listening = listen(&addresses, &app, &args.listen).await?;
     let address = listening
         .address()

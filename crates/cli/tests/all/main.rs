@@ -26,6 +26,7 @@ mod remote;
 mod replays;
 mod running;
 mod serving;
+mod snapshots;
 mod steering;
 mod subscribers;
 mod support;

@@ -233,6 +233,10 @@ impl RunCapture {
         extensions.started_at = Some(started.to_string());
         extensions.run_status = Some(status.to_owned());
         extensions.run_id = Some(stream.as_str().to_owned());
+        if let Some(workspace) = &run.header.owner.workspace {
+            let workspace = workspace.as_str().into();
+            extensions.other.insert("workspace".into(), workspace);
+        }
         if self.models.len() > 1 {
             let models = self.models.into_iter();
             let models = models.map(|((provider, id), (answers, input, output))| {

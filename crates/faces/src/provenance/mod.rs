@@ -10,13 +10,16 @@
 //! - [`calls`]: what lies beside a snapshot: recorded calls, attempts to replay.
 //! - [`hash`], [`naming`], [`retention`]: how texts and values are hashed, what a file is called,
 //!   when it may go.
+//! - [`compare`]: two of them side by side; [`export`]: one in the words of others.
 //! - [`ladder`]: from what was compared to one of the words a comparison ends with.
 //!
 //! Files, blobs, models and networks are the crate `provenance`'s.
 
 pub mod calls;
 pub mod capture;
+pub mod compare;
 pub mod document;
+pub mod export;
 pub mod hash;
 pub mod ladder;
 pub mod naming;

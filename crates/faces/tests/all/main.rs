@@ -1,6 +1,7 @@
 //! Tests of the faces: samples and logs in, JSON and text out, compared with snapshots and
 //! with the published schemas of each protocol.
 
+mod capture;
 mod contract;
 mod event;
 mod pictures;

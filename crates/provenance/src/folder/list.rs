@@ -38,6 +38,9 @@ pub struct Entry {
     /// The run it was made of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
+    /// The workspace of that run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
     /// What the latest replay came to.
     pub match_status: MatchStatus,
     /// How many replays came to their end.
@@ -115,6 +118,10 @@ impl Entry {
             execution_mode: snapshot.config.execution_mode,
             model: snapshot.config.model.id.clone(),
             run_id: extensions.and_then(|more| more.run_id.clone()),
+            workspace: extensions.and_then(|more| {
+                let workspace = more.other.get("workspace")?.as_str()?;
+                Some(workspace.to_owned())
+            }),
             match_status: replays.match_status,
             replay_count: replays.replay_count,
             is_pinned: is_pinned || extensions.and_then(|more| more.pinned) == Some(true),

@@ -15,6 +15,7 @@
 
 mod blobs;
 mod files;
+mod import;
 mod list;
 mod prune;
 mod replays;
@@ -30,6 +31,7 @@ use kernel::limits::{MAX_CALL_BYTES, MAX_SNAPSHOT_BYTES};
 use serde::de::DeserializeOwned;
 
 pub use blobs::hash_file;
+pub use import::Imported;
 pub use list::{Broken, Entry, Listing, Unresolved};
 pub use prune::{Fate, Plan, Pruned};
 pub use write::Writer;
@@ -113,6 +115,15 @@ impl Folder {
     /// A folder by itself: `snapshots` and `blobs` lie in it.
     pub fn at(base: PathBuf) -> Self {
         Self { base }
+    }
+
+    /// The folder that a snapshot lies in, by its path.
+    pub fn holding(snapshot: &Path) -> Option<Self> {
+        let snapshots = snapshot.parent()?;
+        let base = snapshots
+            .file_name()
+            .is_some_and(|name| name == "snapshots");
+        base.then(|| Self::at(snapshots.parent().unwrap_or(Path::new("")).to_owned()))
     }
 
     /// Where snapshots lie.

@@ -7,11 +7,10 @@ use std::path::Path;
 
 use faces::provenance::calls::Attempt;
 use faces::provenance::document::ReplayStatus;
-use faces::provenance::hash::canonical_json;
 use serde_json::Value;
 
 use super::files::{self, Hold, lock_file};
-use super::write::pretty;
+use super::import::as_it_stands;
 use super::{Folder, FolderError, REPLAYS, beside};
 
 impl Folder {
@@ -49,21 +48,13 @@ impl Folder {
             path: snapshot.to_owned(),
             why: error.to_string(),
         };
-        let mut typed = kept.document.snapshot.clone();
-        typed.replay_status = Some(status.clone());
-        let before = serde_json::to_value(&kept.document.snapshot).map_err(no_json)?;
-        let text = match canonical_json(&before) == canonical_json(&kept.document.raw) {
-            true => pretty(&typed),
-            // Something in a file of others was read in a sense of ours: it stays as it was.
-            false => {
-                let mut raw = kept.document.raw;
-                if let Value::Object(members) = &mut raw {
-                    let value = serde_json::to_value(&status).map_err(no_json)?;
-                    members.insert("replay_status".to_owned(), value);
-                }
-                pretty(&raw)
-            }
-        };
+        let mut document = kept.document;
+        document.snapshot.replay_status = Some(status.clone());
+        if let Value::Object(members) = &mut document.raw {
+            let value = serde_json::to_value(&status).map_err(no_json)?;
+            members.insert("replay_status".to_owned(), value);
+        }
+        let text = as_it_stands(&document);
         files::replace(snapshot, &text.map_err(no_json)?)?;
         Ok(status)
     }

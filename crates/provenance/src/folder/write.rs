@@ -1,7 +1,7 @@
 //! Writing snapshots, and what somebody says about keeping them.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use faces::provenance::calls::Call;
 use faces::provenance::document::Snapshot;
@@ -10,7 +10,7 @@ use faces::provenance::read;
 use serde::Serialize;
 
 use super::files::{self, Hold};
-use super::{CALLS, Folder, FolderError, Kept, PIN, beside};
+use super::{CALLS, Folder, FolderError, Kept, PIN, REPLAYS, beside};
 
 /// Tries at a name that is free. Snapshots of one workflow in one millisecond are few.
 const MAX_NAMES: usize = 10_000;
@@ -78,6 +78,22 @@ impl Writer {
             serde_json::to_writer(&mut lines, call).map_err(|error| damaged(error.to_string()))?;
             lines.push(b'\n');
         }
+        let beside = Beside {
+            calls: lines,
+            replays: Vec::new(),
+        };
+        let path = self.place(&stem, &text, &beside)?;
+        Ok(Kept { path, document })
+    }
+
+    /// Puts a snapshot under a name that is free, and what lies beside it.
+    pub(super) fn place(
+        &self,
+        stem: &str,
+        text: &[u8],
+        with: &Beside,
+    ) -> Result<PathBuf, FolderError> {
+        let folder = self.folder.snapshots();
         for number in 1..=MAX_NAMES {
             let name = match number {
                 1 => format!("{stem}.json"),
@@ -87,20 +103,35 @@ impl Writer {
             if path.exists() {
                 continue;
             }
-            // The snapshot last: whoever sees it sees its calls.
-            let with_calls = !calls.is_empty();
-            if with_calls && !files::create(&beside(&path, CALLS), &lines)? {
-                continue;
+            // The snapshot last: whoever sees it sees what belongs to it.
+            let mut placed = Vec::new();
+            let mut is_free = true;
+            for (ending, bytes) in [(CALLS, &with.calls), (REPLAYS, &with.replays)] {
+                if is_free && !bytes.is_empty() {
+                    let at = beside(&path, ending);
+                    is_free = files::create(&at, bytes)?;
+                    placed.extend(is_free.then_some(at));
+                }
             }
-            if files::create(&path, &text)? {
-                return Ok(Kept { path, document });
+            if is_free && files::create(&path, text)? {
+                return Ok(path);
             }
-            if with_calls {
-                files::remove(&beside(&path, CALLS))?;
+            for at in placed {
+                files::remove(&at)?;
             }
         }
-        Err(damaged("no name is free for the snapshot".to_owned()))
+        Err(FolderError::Damaged {
+            path: folder,
+            why: "no name is free for the snapshot".to_owned(),
+        })
     }
+}
+
+/// Files that come with a snapshot; empty ones are not written.
+#[derive(Default)]
+pub(super) struct Beside {
+    pub calls: Vec<u8>,
+    pub replays: Vec<u8>,
 }
 
 /// As files are written: indented by two, with a line break at the end.

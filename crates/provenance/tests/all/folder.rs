@@ -335,3 +335,32 @@ fn a_link_is_hashed_as_the_text_it_is() {
         (hash_text(&"x".repeat(100_000)), 100_000)
     );
 }
+
+#[test]
+fn a_snapshot_of_elsewhere_comes_with_what_it_needs() {
+    let (_one, from) = folder();
+    let (_other, to) = folder();
+    let writer = from.writer().unwrap();
+    let hash = writer.put_blob(b"{}").unwrap();
+    let kept = write(&from, draft("yard", DAY), &[call(0, &hash, &hash)]);
+    from.record_replay(
+        &kept.path,
+        attempt(DAY, Some(MatchStatus::ExactMatch), true),
+    )
+    .unwrap();
+    let kept = from.read(&kept.path).unwrap();
+    let import = |kept| to.writer().unwrap().import(kept, &from);
+    let provenance::Imported::New(path) = import(&kept).unwrap() else {
+        panic!("it was not here");
+    };
+    let here = to.read(&path).unwrap();
+    assert_eq!(here.document, kept.document);
+    assert!(to.verify(&here, Strictness::Strict).unwrap().is_valid);
+    assert_eq!(to.attempts(&path).unwrap().len(), 1);
+    assert_eq!(import(&kept).unwrap(), provenance::Imported::Known(path));
+    // Another one under the same id is not taken for it.
+    let mut other = draft("shed", DAY);
+    other.snapshot_id = kept.document.snapshot.snapshot_id.clone();
+    let other = write(&from, other, &[]);
+    assert!(matches!(import(&other), Err(FolderError::Damaged { .. })));
+}

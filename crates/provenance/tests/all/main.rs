@@ -1,4 +1,6 @@
-//! What the folder of snapshots keeps, whatever happens to it.
+//! What the folder of snapshots keeps, whatever happens to it, and who reads meaning.
 
+mod endpoint;
 mod folder;
+mod minilm;
 mod support;

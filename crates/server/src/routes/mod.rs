@@ -11,6 +11,7 @@ mod health;
 mod host;
 mod interrupts;
 mod runs;
+mod snapshots;
 mod steering;
 mod webhooks;
 pub(crate) mod workbench;
@@ -35,6 +36,7 @@ pub fn all() -> Vec<Route> {
         artifacts::routes(),
         annotations::routes(),
         bundle::routes(),
+        snapshots::routes(),
         workbench::routes(),
     ]
     .into_iter()

@@ -82,6 +82,12 @@ fn call(route: &Route, run: &str, token: &str) -> (Request, u16) {
         ("POST", "/v1/runs/{runId}/annotations") => {
             (path, Some(json!({ "signal": { "kind": "flag" } })), 404)
         }
+        ("POST", "/v1/snapshots") => (path, Some(json!({ "runId": run })), 404),
+        // What they have themselves.
+        ("GET", "/v1/snapshots") => (path, None, 200),
+        ("GET", path) if path.starts_with("/v1/snapshots/{snapshotId}") => {
+            (path.replace("{snapshotId}", "none"), None, 404)
+        }
         ("GET", "/api/openapi.json" | "/api/health") => (path, None, 200),
         ("GET", "/api/runs" | "/api/gates" | "/api/costs") => (path, None, 200),
         ("GET", "/api/runs/{runId}/children") => (workbench_path(route), None, 200),

@@ -119,7 +119,8 @@ impl Host {
                 .with_document_audit(models.audited),
             gate,
             limits,
-        );
+        )
+        .with_snapshots(folder.path().join("snapshots"));
         let listening = Listening::at(([127, 0, 0, 1], 0).into(), app.clone());
         let listening = listening.await.unwrap();
         let address = listening.address().unwrap();

@@ -27,6 +27,7 @@ mod races;
 mod reading;
 mod receiver;
 mod schemas;
+mod snapshots;
 mod steering;
 mod streams;
 mod telemetry;

@@ -1,7 +1,10 @@
 //! `runwright snapshot`: evidence of executions: captured, compared, kept.
 
 mod capture;
+mod compare;
+mod export;
 mod from_run;
+mod import;
 mod list;
 mod pin;
 mod prune;
@@ -26,10 +29,16 @@ pub(crate) enum Command {
     Show(show::Args),
     /// Check a snapshot: its shape, its hashes, its contents
     Verify(verify::Args),
+    /// Compare two snapshots: how far they agree, and where they begin to differ
+    Compare(Box<compare::Args>),
     /// Keep a snapshot beyond its time, or no longer
     Pin(pin::Args),
     /// Show which snapshots are past their time, or let them go
     Prune(prune::Args),
+    /// Print a snapshot as PROV-JSON or OpenLineage
+    Export(export::Args),
+    /// Take in a snapshot from elsewhere
+    Import(import::Args),
 }
 
 /// Does what was asked.
@@ -39,8 +48,11 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
         Command::List(args) => list::run(&args, session),
         Command::Show(args) => show::run(&args, session),
         Command::Verify(args) => verify::run(&args, session),
+        Command::Compare(args) => compare::run(*args, session).await,
         Command::Pin(args) => pin::run(&args, session),
         Command::Prune(args) => prune::run(&args, session),
+        Command::Export(args) => export::run(&args, session),
+        Command::Import(args) => import::run(&args, session),
     }
 }
 

@@ -1,0 +1,410 @@
+//! `runwright snapshot compare`.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use faces::provenance::calls::Call;
+use faces::provenance::compare::{
+    Comparison, DEFAULT_SIMILARITY, Fields, Line, Options, Part, Scorer, Side, Vectors, compare,
+    html, side_by_side, texts_to_score,
+};
+use faces::provenance::ladder::{Level, Strategy};
+use provenance::{Endpoint, Folder, Kept, MiniLm};
+use runtime::outbound::{Allowed, Outbound};
+use serde_json::Value;
+use url::Url;
+
+use super::list::matched;
+use super::{Rooted, failed, find};
+use crate::data::Data;
+use crate::exit::{Exit, Failure};
+use crate::session::{Form, Session};
+use crate::{style, talk, text};
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Without a model two texts agree when they are the same after normalising; \
+with one they are compared sentence by sentence, and the pair that is least alike decides. 0.95 \
+asks for nearly the same words; 0.80 is of use for prose.
+
+Exits with 0 if the comparison passes, 1 if it does not, 3 if there is nothing to compare."
+)]
+pub(crate) struct Args {
+    /// The snapshot to measure by: its id, the beginning of it, its name, `latest`, or a path
+    #[arg(value_name = "SNAPSHOT")]
+    a: String,
+
+    /// The other one
+    #[arg(value_name = "OTHER")]
+    b: String,
+
+    #[command(flatten)]
+    how: How,
+
+    /// Write the comparison as a page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    #[command(flatten)]
+    rooted: Rooted,
+}
+
+/// How to compare.
+#[derive(clap::Args, Debug)]
+pub(crate) struct How {
+    /// What must hold [default: exact for the mode strict; structural for data and code; else
+    /// semantic]
+    #[arg(long, value_name = "STRATEGY")]
+    pub(crate) strategy: Option<Word>,
+
+    /// How similar two sentences are at least, from 0 to 1
+    #[arg(long, value_name = "X", default_value_t = DEFAULT_SIMILARITY, value_parser = similarity)]
+    pub(crate) similarity: f32,
+
+    /// Fields that count beside the response: artifacts, tool_calls, or none
+    #[arg(
+        long,
+        value_name = "FIELDS",
+        value_delimiter = ',',
+        default_value = "artifacts,tool_calls"
+    )]
+    pub(crate) fields: Vec<FieldWord>,
+
+    /// A sentence-transformers folder, to read meaning with
+    #[arg(long, value_name = "DIR", conflicts_with = "embeddings_url")]
+    pub(crate) model_dir: Option<PathBuf>,
+
+    /// An OpenAI-compatible endpoint, to read meaning with; texts are sent there
+    #[arg(long, value_name = "URL", requires = "embeddings_model")]
+    pub(crate) embeddings_url: Option<Url>,
+
+    /// The model of the endpoint
+    #[arg(long, value_name = "MODEL", requires = "embeddings_url")]
+    pub(crate) embeddings_model: Option<String>,
+
+    /// The variable that has the key of the endpoint
+    #[arg(long, value_name = "NAME", requires = "embeddings_url")]
+    pub(crate) embeddings_key_env: Option<String>,
+}
+
+/// A strategy as typed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Word {
+    /// The same bytes
+    Exact,
+    /// The same meaning
+    Semantic,
+    /// The same shape with other values
+    Structural,
+}
+
+/// A field as typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum FieldWord {
+    /// Files that were created, modified or deleted
+    Artifacts,
+    /// Calls of tools
+    ToolCalls,
+    /// The response alone
+    None,
+}
+
+fn similarity(typed: &str) -> Result<f32, &'static str> {
+    let number = typed.parse::<f32>().ok();
+    let number = number.filter(|number| (0.0..=1.0).contains(number));
+    number.ok_or("write a number from 0 to 1")
+}
+
+/// A snapshot with what lies beside it.
+pub(crate) struct Whole {
+    pub(crate) kept: Kept,
+    calls: Vec<Call>,
+    folder: Folder,
+}
+
+impl Whole {
+    /// Reads what lies beside a snapshot.
+    pub(crate) fn of(kept: Kept, folder: &Folder) -> Result<Self, Failure> {
+        let folder = Folder::holding(&kept.path).unwrap_or_else(|| folder.clone());
+        let calls = folder.calls(&kept.path).map_err(failed)?;
+        Ok(Self {
+            kept,
+            calls,
+            folder,
+        })
+    }
+
+    fn response(&self) -> String {
+        let outputs = &self.kept.document.snapshot.outputs;
+        let hashed = || {
+            let bytes = self.folder.blob(outputs.response_hash.as_deref()?).ok()?;
+            String::from_utf8(bytes).ok()
+        };
+        outputs.response.clone().or_else(hashed).unwrap_or_default()
+    }
+}
+
+/// Compares two snapshots as asked.
+pub(crate) async fn compared(a: &Whole, b: &Whole, how: &How) -> Result<Comparison, Failure> {
+    let contents_a = |hash: &str| a.folder.blob(hash).ok();
+    let contents_b = |hash: &str| b.folder.blob(hash).ok();
+    let one = Side {
+        snapshot: &a.kept.document.snapshot,
+        calls: &a.calls,
+        contents: &contents_a,
+    };
+    let other = Side {
+        snapshot: &b.kept.document.snapshot,
+        calls: &b.calls,
+        contents: &contents_b,
+    };
+    let part = |field| match how.fields.contains(&field) {
+        true => Part::Taken,
+        false => Part::Left,
+    };
+    let mut options = Options {
+        strategy: how.strategy.map(|word| match word {
+            Word::Exact => Strategy::Exact,
+            Word::Semantic => Strategy::Semantic,
+            Word::Structural => Strategy::Structural,
+        }),
+        fields: Fields {
+            artifacts: part(FieldWord::Artifacts),
+            tool_calls: part(FieldWord::ToolCalls),
+        },
+        similarity: how.similarity,
+        scorer: None,
+    };
+    let scored = match (&how.model_dir, &how.embeddings_url) {
+        (None, None) => None,
+        (Some(folder), _) => {
+            let model = MiniLm::open(folder).map_err(|error| Failure::new(error.to_string()))?;
+            let texts = texts_to_score(&one, &other).into_iter();
+            let vectors: Vectors = texts
+                .map(|text| (text.clone(), model.embed(&text)))
+                .collect();
+            Some((model.id().to_owned(), vectors))
+        }
+        (None, Some(url)) => {
+            let endpoint = endpoint(url, how)?;
+            let texts = texts_to_score(&one, &other);
+            if !texts.is_empty() {
+                talk::say(format!("text is sent to {}", endpoint.host()));
+            }
+            let vectors = endpoint.embed(&texts).await;
+            let vectors = vectors.map_err(|error| Failure::new(error.to_string()))?;
+            Some((endpoint.id(), vectors))
+        }
+    };
+    options.scorer = scored.as_ref().map(|(id, vectors)| Scorer { id, vectors });
+    Ok(compare(&one, &other, &options))
+}
+
+fn endpoint(url: &Url, how: &How) -> Result<Endpoint, Failure> {
+    let no_address = || Failure::new("--embeddings-url is no address of an endpoint");
+    let host = url.host_str().ok_or_else(no_address)?;
+    let port = url.port_or_known_default().ok_or_else(no_address)?;
+    let place = format!("{host}:{port}");
+    // It was named on purpose: it may be at an address that is not public.
+    let allowed = Allowed::parse([place.as_str()]).map_err(|_| no_address())?;
+    let key = match &how.embeddings_key_env {
+        None => None,
+        Some(name) => Some(std::env::var(name).map_err(|_| {
+            let name = text::one_line(name, 80);
+            Failure::new(format!("the variable {name} is not set"))
+        })?),
+    };
+    let model = how.embeddings_model.clone().unwrap_or_default();
+    Ok(Endpoint::new(
+        url.clone(),
+        model,
+        key,
+        Outbound::new(allowed),
+    ))
+}
+
+/// Compares and shows.
+pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let folder = args.rooted.folder(session);
+    let a = Whole::of(find(&folder, &args.a)?, &folder)?;
+    let b = Whole::of(find(&folder, &args.b)?, &folder)?;
+    let found = compared(&a, &b, &args.how).await?;
+    let (one, other) = (a.response(), b.response());
+    if let Some(path) = &args.html {
+        let page = html::page(&found, &one, &other);
+        std::fs::write(path, page).map_err(|error| Failure::file(path, &error))?;
+    }
+    match session.form {
+        Form::Json => {
+            let mut value = serde_json::to_value(&found).unwrap_or_default();
+            if found.match_status.is_none() {
+                value["error"] = "not_comparable".into();
+            }
+            let mut data = Data::new();
+            data.json(&value)?;
+            data.done()?;
+        }
+        Form::Text => show(&found, &one, &other, args.html.as_deref())?,
+    }
+    Ok(match (found.match_status, found.pass) {
+        (None, _) => Exit::Incomparable,
+        (_, true) => Exit::Done,
+        (_, false) => Exit::Found,
+    })
+}
+
+fn show(found: &Comparison, a: &str, b: &str, page: Option<&Path>) -> Result<(), Failure> {
+    let mut data = Data::new();
+    let line = |value: &Option<Value>| match value {
+        None => style::dim("—"),
+        Some(Value::String(shown)) => text::one_line(shown, 200),
+        Some(value) => text::one_line(&value.to_string(), 200),
+    };
+    for row in &found.drift {
+        let path = text::one_line(&row.path, 80);
+        data.line(format!(
+            "{} {path}: {} → {}",
+            style::warn("drift"),
+            line(&row.a),
+            line(&row.b)
+        ))?;
+    }
+    if let Some(first) = &found.first_divergence {
+        let step = first
+            .step
+            .map_or(String::new(), |step| format!(" step {step}"));
+        let at = first
+            .line
+            .map_or(String::new(), |line| format!(" line {line}"));
+        let tool = first.tool.as_deref();
+        let tool = tool.map_or(String::new(), |tool| {
+            format!(" tool {},", text::one_line(tool, 60))
+        });
+        let path = first.path.as_deref();
+        let path = path.map_or(String::new(), |path| {
+            format!(" at {}", text::one_line(path, 120))
+        });
+        data.line(format!(
+            "{} {}{step}{at}:{tool} {}{path}",
+            style::strong("first divergence"),
+            first.field,
+            first.what
+        ))?;
+        data.line(format!("  {} {}", style::bad("-"), line(&first.a)))?;
+        data.line(format!("  {} {}", style::good("+"), line(&first.b)))?;
+    }
+    data.line(format!(
+        "{:<28} {}",
+        "outputs.response",
+        level(found.response)
+    ))?;
+    for field in &found.fields {
+        data.line(format!("{:<28} {}", field.field, level(field.level)))?;
+        for row in &field.differences {
+            data.line(format!(
+                "  {}: {}",
+                text::one_line(&row.path, 120),
+                row.what
+            ))?;
+        }
+    }
+    let meaning = &found.meaning;
+    if let (Some(min), Some(mean)) = (meaning.min, meaning.mean_f) {
+        let least = found.similarity;
+        data.line(format!(
+            "{} least alike {min:.4}, mean {mean:.4}, needed {least}",
+            text::one_line(&meaning.scorer, 80)
+        ))?;
+    }
+    if let Some(reason) = meaning.reason {
+        data.line(style::dim(reason))?;
+    }
+    for pair in &meaning.worst {
+        let why = pair
+            .contradiction
+            .map_or(String::new(), |why| format!(" {}", style::bad(why)));
+        data.line(format!("  {:.4}{why}", pair.score))?;
+        data.line(format!(
+            "    {} {}",
+            style::bad("-"),
+            text::one_line(&pair.a, 200)
+        ))?;
+        let other = pair
+            .b
+            .as_deref()
+            .map_or("—".into(), |other| text::one_line(other, 200));
+        data.line(format!("    {} {other}", style::good("+")))?;
+    }
+    if a != b {
+        beside(&mut data, a, b)?;
+    }
+    for metric in found.metrics.iter().filter(|metric| metric.a != metric.b) {
+        let (one, other) = (metric.a, metric.b);
+        data.line(style::dim(format!("{}: {one} → {other}", metric.metric)))?;
+    }
+    let status = match found.match_status {
+        Some(status) => matched(status),
+        None => style::bad("not comparable"),
+    };
+    let pass = if found.pass {
+        style::good("pass")
+    } else {
+        style::bad("fail")
+    };
+    data.line(format!(
+        "{status}, strategy {}: {pass}",
+        found.strategy.as_str()
+    ))?;
+    if let Some(page) = page {
+        talk::say(format!("{}", page.display()));
+    }
+    data.done()
+}
+
+fn level(level: Level) -> String {
+    match level {
+        Level::Identical => style::good("identical"),
+        Level::Equivalent => style::good("equivalent"),
+        Level::SameShape => style::warn("same shape"),
+        Level::Different => style::bad("different"),
+        Level::Unavailable => style::dim("unavailable"),
+    }
+}
+
+/// Columns of one side.
+const WIDE: usize = 58;
+
+/// The two responses, line beside line.
+fn beside(data: &mut Data, a: &str, b: &str) -> Result<(), Failure> {
+    let cell = |line: &str| format!("{:<WIDE$}", text::cut(&text::plain(line), WIDE));
+    for line in side_by_side(a, b) {
+        data.line(match line {
+            Line::Same(line) => format!("  {} │ {}", cell(&line), cell(&line).trim_end()),
+            Line::Changed(a, b) => {
+                let b = cell(&b);
+                format!(
+                    "{} {} │ {}",
+                    style::warn("~"),
+                    style::bad(cell(&a)),
+                    style::good(b.trim_end())
+                )
+            }
+            Line::Gone(a) => format!("{} {} │", style::bad("-"), style::bad(cell(&a))),
+            Line::New(b) => {
+                let b = cell(&b);
+                format!(
+                    "{} {} │ {}",
+                    style::good("+"),
+                    cell(""),
+                    style::good(b.trim_end())
+                )
+            }
+            Line::LeftOut(count) => {
+                style::dim(format!("  … {} the same", text::count(count, "line")))
+            }
+        })?;
+    }
+    Ok(())
+}

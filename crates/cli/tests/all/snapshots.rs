@@ -1,0 +1,270 @@
+//! Evidence of executions: captured from runs, compared, kept and let go.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+/// A run whose output is what a script says.
+fn says(lab: &Lab, id: &str, script_text: &str) {
+    let file = lab.workflow(&workflow(id, &[script("say", script_text)], &[]));
+    lab.call(&["run", &file]).with(0);
+}
+
+fn captured(lab: &Lab) -> String {
+    let ended = lab
+        .call(&["snapshot", "capture", "--run", "last", "--root", "."])
+        .with(0);
+    let path = ended.stdout.lines().last().unwrap().to_owned();
+    assert!(lab.path().join(&path).is_file(), "{path}");
+    path
+}
+
+/// Every file below a folder.
+fn files(folder: &Path) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(files(&path)),
+            false => found.push(fs::read(path).unwrap()),
+        }
+    }
+    found
+}
+
+/// A snapshot of somebody else, as JSON.
+fn foreign(id: &str, captured: &str, response: &str) -> Value {
+    json!({
+        "snapshot_id": id, "workflow_id": "theirs", "version": "1.0", "captured_at": captured,
+        "config": { "model": { "id": "m" }, "execution_mode": "default" },
+        "inputs": {}, "outputs": { "response": response },
+    })
+}
+
+#[test]
+fn a_run_is_captured_shown_verified_compared_and_exported() {
+    let lab = Lab::new();
+    says(&lab, "greet", "echo hello");
+    let first = captured(&lab);
+    assert!(
+        first.contains(".aiwg/provenance/snapshots/greet-"),
+        "{first}"
+    );
+    says(&lab, "greet", "echo hello");
+    let second = captured(&lab);
+    let list = lab.call(&["snapshot", "list", "--json"]).with(0).json();
+    assert_eq!(list["snapshots"].as_array().unwrap().len(), 2);
+    assert_eq!(list["broken"], json!([]));
+    let shown = lab
+        .call(&["snapshot", "show", &first, "--json"])
+        .with(0)
+        .json();
+    assert_eq!(shown["config"]["model"]["id"], "none");
+    assert_eq!(shown["extensions"]["run_status"], "succeeded");
+    assert_eq!(shown["replay_status"]["match_status"], "not_replayed");
+    let id = shown["snapshot_id"].as_str().unwrap();
+    lab.call(&["snapshot", "show", &id[..30]]).with_any(&[0, 2]);
+    lab.call(&["snapshot", "show", "latest"])
+        .with(0)
+        .prints("greet");
+    let verified = lab
+        .call(&["snapshot", "verify", "--strict", "--json"])
+        .with(0)
+        .json();
+    assert_eq!(
+        (
+            &verified["valid"],
+            verified["snapshots"].as_array().unwrap().len()
+        ),
+        (&json!(true), 2)
+    );
+    let same = lab
+        .call(&["snapshot", "compare", &first, &second, "--json"])
+        .with(0)
+        .json();
+    assert_eq!(
+        (&same["match_status"], &same["pass"]),
+        (&json!("exact_match"), &json!(true))
+    );
+    assert_eq!(same["first_divergence"], Value::Null);
+
+    says(&lab, "greet", "echo good day");
+    let third = captured(&lab);
+    let other = lab.call(&["snapshot", "compare", &first, &third, "--json"]);
+    let strategy = other.json()["strategy"].clone();
+    assert_eq!(strategy, "structural", "outputs of a run are data");
+    let exact = [
+        "snapshot",
+        "compare",
+        &first,
+        &third,
+        "--strategy",
+        "exact",
+        "--html",
+        "page.html",
+    ];
+    lab.call(&exact)
+        .with(1)
+        .prints("first divergence")
+        .prints("partial_match");
+    assert!(lab.read("page.html").contains("good day"));
+
+    let prov = lab.call(&["snapshot", "export", &first]).with(0).json();
+    assert!(
+        prov["activity"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .any(|key| key.contains(id))
+    );
+    let lineage = ["snapshot", "export", &first, "--format", "openlineage"];
+    assert_eq!(
+        lab.call(&lineage).with(0).json_lines()[1]["eventType"],
+        "COMPLETE"
+    );
+    let elsewhere = ["snapshot", "import", &first, "--root", "other"];
+    lab.call(&elsewhere).with(0);
+    assert!(lab.path().join("other/.aiwg/provenance/snapshots").is_dir());
+    lab.call(&["snapshot", "verify", "--strict", "--root", "other"])
+        .with(0);
+    // Capturing the same log again is the same snapshot by its id.
+    let again = lab
+        .call(&["snapshot", "capture", "--run", "last", "--json"])
+        .with(0)
+        .json();
+    let third = lab.call(&["snapshot", "show", &third, "--json"]).json();
+    assert_eq!(again["snapshot_id"], third["snapshot_id"]);
+}
+
+#[test]
+fn exit_codes_say_what_is_wrong() {
+    let lab = Lab::new();
+    says(&lab, "greet", "echo hello");
+    let path = captured(&lab);
+    lab.call(&["snapshot", "show", "nothing"])
+        .with(2)
+        .says("no snapshot");
+    lab.call(&["snapshot", "compare", &path]).with(2);
+    lab.call(&["snapshot", "compare", &path, &path, "--similarity", "2"])
+        .with(2);
+    let mut silent = foreign("s", "2026-01-01T00:00:00Z", "x");
+    silent["outputs"] = json!({});
+    lab.write("silent.json", silent.to_string());
+    let ended = lab
+        .call(&["snapshot", "compare", "./silent.json", &path, "--json"])
+        .with(3);
+    assert_eq!(ended.json()["error"], "not_comparable");
+    let text = lab.read(&path);
+    lab.write("changed.json", text.replace("\"greet\"", "\"greed\""));
+    lab.call(&["snapshot", "verify", "./changed.json"])
+        .with(4)
+        .prints("not what was sealed");
+    lab.call(&["snapshot", "import", "./changed.json"]).with(4);
+    lab.write("half.json", &text[..text.len() / 2]);
+    lab.call(&["snapshot", "verify", "./half.json"]).with(4);
+    lab.write(
+        "odd.json",
+        foreign("snap-1", "2026-01-01T00:00:00Z", "x").to_string(),
+    );
+    lab.call(&["snapshot", "verify", "./odd.json"])
+        .with(0)
+        .prints("not a UUID");
+    lab.call(&["snapshot", "verify", "--strict", "./odd.json"])
+        .with(4);
+}
+
+#[test]
+fn time_decides_what_is_kept_and_a_dry_run_touches_nothing() {
+    let lab = Lab::new();
+    let folder = lab.path().join(".aiwg/provenance/snapshots");
+    fs::create_dir_all(&folder).unwrap();
+    let now = jiff::Timestamp::now();
+    let ago = |seconds: i64| (now - jiff::SignedDuration::from_secs(seconds)).to_string();
+    let day = 86_400;
+    let replayed = |id: &str, captured: i64, last: i64, status: &str| {
+        let mut value = foreign(id, &ago(captured), "x");
+        value["replay_status"] = json!({
+            "replayed": true, "replay_count": 1, "last_replay": ago(last), "match_status": status,
+        });
+        value
+    };
+    let mut child = foreign("child", &ago(day), "x");
+    child["extensions"] = json!({ "parent": { "snapshot_id": "parent" } });
+    for value in [
+        foreign("old", &ago(90 * day + 5), "x"),
+        foreign("young", &ago(90 * day - 600), "x"),
+        foreign("pinned", &ago(400 * day), "x"),
+        foreign("parent", &ago(400 * day), "x"),
+        child,
+        replayed("failed", 200 * day, 180 * day - 600, "no_match"),
+        replayed("failed-long-ago", 300 * day, 180 * day + 5, "no_match"),
+        replayed("matched", 91 * day, day, "exact_match"),
+    ] {
+        let name = format!("{}.json", value["snapshot_id"].as_str().unwrap());
+        fs::write(folder.join(name), value.to_string()).unwrap();
+    }
+    lab.call(&["snapshot", "pin", "pinned"]).with(0);
+    let expired = |ended: &Ended| {
+        let expired = ended.json()["expired"].as_array().unwrap().clone();
+        let mut names: Vec<String> = expired
+            .iter()
+            .map(|name| name.as_str().unwrap().to_owned())
+            .collect();
+        names.sort();
+        names
+    };
+    let shown = lab.call(&["snapshot", "prune", "--json"]).with(0);
+    assert_eq!(expired(&shown), ["failed-long-ago", "matched", "old"]);
+    assert!(
+        folder.join("old.json").exists(),
+        "a dry run touches nothing"
+    );
+    let applied = lab
+        .call(&["snapshot", "prune", "--apply", "--json"])
+        .with(0);
+    assert_eq!(
+        applied.json()["pruned"]["snapshots"]
+            .as_array()
+            .unwrap()
+            .len(),
+        3
+    );
+    let left = lab.call(&["snapshot", "list", "--json"]).with(0).json();
+    let left = left["snapshots"].as_array().unwrap().iter();
+    let mut left: Vec<&str> = left
+        .map(|entry| entry["snapshot_id"].as_str().unwrap())
+        .collect();
+    left.sort_unstable();
+    assert_eq!(left, ["child", "failed", "parent", "pinned", "young"]);
+    assert_eq!(
+        expired(&lab.call(&["snapshot", "prune", "--json"]).with(0)),
+        [""; 0]
+    );
+}
+
+#[test]
+fn planted_secrets_lie_in_no_file_of_evidence() {
+    let lab = Lab::new();
+    let secret = "correct-horse-battery";
+    let script_text = "echo \"token correct-horse-battery and https://me:hunter2000@host/ and sk-abcdefghijklmnopqrstuvwx\"";
+    let file = lab.workflow(&workflow("leak", &[script("say", script_text)], &[]));
+    let mut run = lab.command(&["run", &file]);
+    run.env("MY_TOKEN", secret);
+    Ended::from(run.output().unwrap()).with(0);
+    let mut capture = lab.command(&["snapshot", "capture", "--run", "last"]);
+    capture.env("MY_TOKEN", secret);
+    Ended::from(capture.output().unwrap()).with(0);
+    let kept = files(&lab.path().join(".aiwg"));
+    assert!(!kept.is_empty());
+    for bytes in kept {
+        let text = String::from_utf8_lossy(&bytes);
+        for planted in [secret, "hunter2000", "sk-abcdefghijklmnopqrstuvwx"] {
+            assert!(!text.contains(planted), "{planted} in {text}");
+        }
+    }
+    let shown = lab.call(&["snapshot", "show", "latest", "--json"]).json();
+    assert_eq!(shown["extensions"]["redaction"]["policy"], "on");
+}

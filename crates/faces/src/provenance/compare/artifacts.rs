@@ -1,0 +1,160 @@
+//! What became of files: by path, operation and content.
+
+use std::collections::BTreeMap;
+
+use super::super::document::{Artifact, Operation};
+use super::super::hash;
+use super::super::ladder::Level;
+use super::drift::Difference;
+use super::report::FieldReport;
+use super::{Options, Side, semantic, shape};
+
+const FIELD: &str = "outputs.artifacts_created";
+
+/// One side with its list.
+type Listed<'a, 'b> = (&'a Side<'b>, &'a [Artifact]);
+
+pub(super) fn compare(a: Listed<'_, '_>, b: Listed<'_, '_>, options: &Options<'_>) -> FieldReport {
+    let (one, other) = (by_path(a.1), by_path(b.1));
+    let mut level = Level::Identical;
+    let mut differences = Vec::new();
+    let mut note = |path: &str, what: &'static str, a: Option<&Artifact>, b: Option<&Artifact>| {
+        let shown = |artifact: &Artifact| {
+            serde_json::json!({
+                "operation": artifact.operation, "hash": artifact.hash,
+            })
+        };
+        differences.push(Difference {
+            path: path.to_owned(),
+            what,
+            a: a.map(shown),
+            b: b.map(shown),
+        });
+    };
+    for (path, artifact) in &one {
+        let Some(with) = other.get(path) else {
+            level = Level::Different;
+            note(path, "is on one side only", Some(artifact), None);
+            continue;
+        };
+        if artifact.operation != with.operation {
+            level = Level::Different;
+            note(path, "another operation", Some(artifact), Some(with));
+            continue;
+        }
+        let found = content((a.0, artifact), (b.0, with), path, options);
+        if found != Level::Identical {
+            let what = match found {
+                Level::Equivalent => "other bytes that come to the same",
+                Level::SameShape => "the same shape with other values",
+                _ => "another content",
+            };
+            note(path, what, Some(artifact), Some(with));
+        }
+        level = level.min(found);
+    }
+    for (path, artifact) in &other {
+        if !one.contains_key(path) {
+            level = Level::Different;
+            note(path, "is on the other side only", None, Some(artifact));
+        }
+    }
+    FieldReport {
+        field: FIELD,
+        level,
+        is_empty: one.is_empty() && other.is_empty(),
+        differences,
+    }
+}
+
+fn by_path(artifacts: &[Artifact]) -> BTreeMap<&str, &Artifact> {
+    let paths = artifacts.iter();
+    paths
+        .map(|artifact| (artifact.path.as_deref().unwrap_or(""), artifact))
+        .collect()
+}
+
+/// Endings of files of prose.
+const PROSE: [&str; 6] = ["md", "markdown", "txt", "rst", "adoc", ""];
+
+fn ending(path: &str) -> String {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    ending.to_ascii_lowercase()
+}
+
+/// The sentences of files of prose that differ.
+pub(super) fn texts_to_score(a: &Side<'_>, b: &Side<'_>) -> Vec<String> {
+    let list = |side: &Side<'_>| {
+        side.snapshot
+            .outputs
+            .artifacts_created
+            .clone()
+            .unwrap_or_default()
+    };
+    let (one, other) = (list(a), list(b));
+    let other = by_path(&other);
+    let mut texts = Vec::new();
+    for (path, artifact) in by_path(&one) {
+        let hashes = (
+            artifact.hash.as_deref(),
+            other.get(path).and_then(|with| with.hash.as_deref()),
+        );
+        if let (Some(x), Some(y)) = hashes
+            && PROSE.contains(&ending(path).as_str())
+            && !hash::same(x, y)
+            && let (Some(x), Some(y)) = (a.text(x), b.text(y))
+        {
+            texts.extend(semantic::texts_to_embed(&x, &y));
+        }
+    }
+    texts
+}
+
+/// How far the contents of one path agree.
+fn content(
+    a: (&Side<'_>, &Artifact),
+    b: (&Side<'_>, &Artifact),
+    path: &str,
+    options: &Options<'_>,
+) -> Level {
+    let hashes = (a.1.hash.as_deref(), b.1.hash.as_deref());
+    let (Some(one), Some(other)) = hashes else {
+        return match hashes {
+            (None, None) => Level::Identical,
+            _ => Level::Different,
+        };
+    };
+    if hash::same(one, other) {
+        return Level::Identical;
+    }
+    // What was lost is lost; its last content decides nothing but identity.
+    if a.1.operation == Some(Operation::Deleted) {
+        return Level::Different;
+    }
+    let (Some(one), Some(other)) = (a.0.text(one), b.0.text(other)) else {
+        return Level::Different;
+    };
+    match ending(path).as_str() {
+        "json" | "toml" => match (shape::data(&one), shape::data(&other)) {
+            (Some(one), Some(other))
+                if hash::canonical_json(&one) == hash::canonical_json(&other) =>
+            {
+                Level::Equivalent
+            }
+            (Some(one), Some(other)) if shape::same_value(&one, &other) => Level::SameShape,
+            _ => Level::Different,
+        },
+        prose if PROSE.contains(&prose) => {
+            if semantic::compare(&one, &other, options).is_equivalent {
+                Level::Equivalent
+            } else if shape::same(&one, &other) {
+                Level::SameShape
+            } else {
+                Level::Different
+            }
+        }
+        _ if shape::same_code(&one, &other) => Level::SameShape,
+        _ => Level::Different,
+    }
+}

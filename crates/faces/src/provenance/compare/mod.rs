@@ -1,0 +1,377 @@
+//! Two snapshots side by side: how far they agree, and where they begin to differ.
+//!
+//! Each field comes to a [`Level`]; the [`ladder`](super::ladder) makes a status of the levels, and
+//! the strategy decides whether that passes. Meaning is read by whoever is asked: without a
+//! scorer two texts agree when they are the same after [normalising](normal), and nothing else
+//! is ever called semantic.
+
+mod artifacts;
+mod drift;
+mod guard;
+pub mod html;
+mod lines;
+mod normal;
+mod report;
+mod semantic;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod units;
+
+use serde_json::Value;
+
+use super::calls::Call;
+use super::document::{Snapshot, ToolCall};
+use super::hash;
+use super::ladder::{Compared, Field, Level, Strategy};
+
+pub use drift::{Difference, MetricDelta};
+pub use lines::{Line, side_by_side};
+pub use report::{Comparison, FieldReport, FirstDivergence, Meaning, WorstPair};
+pub use semantic::{Scorer, Vectors, text_similarity, texts_to_embed};
+
+/// How similar two units are at least to count as equivalent.
+pub const DEFAULT_SIMILARITY: f32 = 0.95;
+
+/// One of the two sides.
+#[derive(Clone, Copy)]
+pub struct Side<'a> {
+    /// The snapshot.
+    pub snapshot: &'a Snapshot,
+    /// The calls recorded beside it.
+    pub calls: &'a [Call],
+    /// The bytes of a hash, where they are kept.
+    pub contents: &'a dyn Fn(&str) -> Option<Vec<u8>>,
+}
+
+impl Side<'_> {
+    /// The text of the response: as it stands, or as its hash has it.
+    fn response(&self) -> Option<String> {
+        let outputs = &self.snapshot.outputs;
+        match &outputs.response {
+            Some(text) => Some(text.clone()),
+            None => self.text(outputs.response_hash.as_deref()?),
+        }
+    }
+
+    /// The hash of the response: as it is said, or computed.
+    fn response_hash(&self) -> Option<String> {
+        let outputs = &self.snapshot.outputs;
+        let said = outputs.response_hash.as_deref();
+        // A placeholder says nothing where the text itself is there.
+        match (
+            said.filter(|said| hash::digest(said).is_some()),
+            &outputs.response,
+        ) {
+            (Some(said), _) => Some(said.to_owned()),
+            (None, Some(text)) => Some(hash::hash_text(text)),
+            (None, None) => said.map(str::to_owned),
+        }
+    }
+
+    fn text(&self, hash: &str) -> Option<String> {
+        String::from_utf8((self.contents)(hash)?).ok()
+    }
+}
+
+/// Which fields take part beside the response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fields {
+    /// `outputs.artifacts_created`.
+    pub artifacts: Part,
+    /// `outputs.tool_calls`.
+    pub tool_calls: Part,
+}
+
+/// Whether a field takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// It does, where both sides have it.
+    Taken,
+    /// Nobody asks.
+    Left,
+}
+
+impl Default for Fields {
+    fn default() -> Self {
+        Self {
+            artifacts: Part::Taken,
+            tool_calls: Part::Taken,
+        }
+    }
+}
+
+/// How to compare.
+pub struct Options<'a> {
+    /// What must hold; by default what the mode and the response suggest.
+    pub strategy: Option<Strategy>,
+    /// Which fields take part.
+    pub fields: Fields,
+    /// From where on two units are similar.
+    pub similarity: f32,
+    /// Who reads meaning, if anybody does.
+    pub scorer: Option<Scorer<'a>>,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Self {
+            strategy: None,
+            fields: Fields::default(),
+            similarity: DEFAULT_SIMILARITY,
+            scorer: None,
+        }
+    }
+}
+
+/// Compares: `a` is what is measured by.
+pub fn compare(a: &Side<'_>, b: &Side<'_>, options: &Options<'_>) -> Comparison {
+    let (text_a, text_b) = (a.response(), b.response());
+    let (response, meaning) = match (a.response_hash(), b.response_hash()) {
+        (Some(one), Some(other)) if hash::same(&one, &other) => {
+            (Level::Identical, Meaning::identical())
+        }
+        (Some(_), Some(_)) => match (&text_a, &text_b) {
+            (Some(one), Some(other)) if one == other => (Level::Identical, Meaning::identical()),
+            (Some(one), Some(other)) => texts(one, other, options),
+            _ => (Level::Different, Meaning::reason("content_unavailable")),
+        },
+        _ => (Level::Unavailable, Meaning::reason("not_comparable")),
+    };
+    let outputs = (&a.snapshot.outputs, &b.snapshot.outputs);
+    let mut fields = Vec::new();
+    if options.fields.artifacts == Part::Taken {
+        let lists = (&outputs.0.artifacts_created, &outputs.1.artifacts_created);
+        let field = match lists {
+            (Some(one), Some(other)) => artifacts::compare((a, one), (b, other), options),
+            _ => FieldReport::unavailable("outputs.artifacts_created"),
+        };
+        fields.push(field);
+    }
+    if options.fields.tool_calls == Part::Taken {
+        let field = match (&outputs.0.tool_calls, &outputs.1.tool_calls) {
+            (Some(one), Some(other)) => tool_calls(one, other),
+            _ => FieldReport::unavailable("outputs.tool_calls"),
+        };
+        fields.push(field);
+    }
+    let levels = fields.iter().map(|field| Field {
+        level: field.level,
+        is_empty: field.is_empty,
+    });
+    let levels: Vec<Field> = levels.collect();
+    let compared = Compared {
+        response,
+        matching_units: meaning.matching,
+        fields: &levels,
+    };
+    let is_structured = text_a.as_deref().is_some_and(shape::is_structured);
+    let mode = a.snapshot.config.execution_mode;
+    let by_default = Strategy::default_for(mode, is_structured);
+    let strategy = options.strategy.unwrap_or(by_default);
+    Comparison {
+        a: a.snapshot.snapshot_id.clone(),
+        b: b.snapshot.snapshot_id.clone(),
+        match_status: compared.status(),
+        strategy,
+        pass: compared.passes(strategy),
+        response,
+        meaning,
+        similarity: options.similarity,
+        first_divergence: divergence(a, b, response, &fields, options.fields),
+        fields,
+        drift: drift::drift(a.snapshot, b.snapshot),
+        metrics: drift::metrics(a.snapshot, b.snapshot),
+    }
+}
+
+/// The texts that a scorer has to be asked about to compare two snapshots: sentences of the
+/// responses and of files of prose that differ.
+pub fn texts_to_score(a: &Side<'_>, b: &Side<'_>) -> Vec<String> {
+    let mut texts = std::collections::BTreeSet::new();
+    if let (Some(one), Some(other)) = (a.response(), b.response()) {
+        texts.extend(texts_to_embed(&one, &other));
+    }
+    texts.extend(artifacts::texts_to_score(a, b));
+    texts.into_iter().collect()
+}
+
+/// How far two texts agree. Data is compared as data, everything else by its meaning first.
+fn texts(a: &str, b: &str, options: &Options<'_>) -> (Level, Meaning) {
+    if let (Some(one), Some(other)) = (shape::data(a), shape::data(b)) {
+        let is_equal = hash::canonical_json(&one) == hash::canonical_json(&other);
+        return match (is_equal, shape::same_value(&one, &other)) {
+            (true, _) => (Level::Equivalent, Meaning::normalized()),
+            (false, true) => (Level::SameShape, Meaning::reason("data")),
+            (false, false) => (Level::Different, Meaning::reason("data")),
+        };
+    }
+    let meaning = semantic::compare(a, b, options);
+    let level = if meaning.is_equivalent {
+        Level::Equivalent
+    } else if shape::same(a, b) {
+        Level::SameShape
+    } else {
+        Level::Different
+    };
+    (level, meaning)
+}
+
+/// What tells two calls apart, in the order of the rules.
+fn key(call: &ToolCall) -> (Option<&str>, Option<String>, Option<String>) {
+    let plain = |hash: &Option<String>| {
+        let hash = hash.as_deref()?;
+        Some(hash::digest(hash).map_or_else(|| hash.to_owned(), |digest| digest.to_string()))
+    };
+    (
+        call.tool.as_deref(),
+        plain(&call.input_hash),
+        plain(&call.output_hash),
+    )
+}
+
+fn tool_calls(a: &[ToolCall], b: &[ToolCall]) -> FieldReport {
+    let keys = |calls: &[ToolCall]| {
+        let keys = calls.iter().map(|call| {
+            let (tool, input, output) = key(call);
+            (tool.map(str::to_owned), input, output)
+        });
+        keys.collect::<Vec<_>>()
+    };
+    let (one, other) = (keys(a), keys(b));
+    let sorted = |keys: &[_]| {
+        let mut keys: Vec<(Option<String>, Option<String>, Option<String>)> = keys.to_vec();
+        keys.sort();
+        keys
+    };
+    let names = a
+        .iter()
+        .map(|call| &call.tool)
+        .eq(b.iter().map(|call| &call.tool));
+    let level = if one == other {
+        Level::Identical
+    } else if sorted(&one) == sorted(&other) {
+        Level::Equivalent
+    } else if names {
+        Level::SameShape
+    } else {
+        Level::Different
+    };
+    FieldReport {
+        field: "outputs.tool_calls",
+        level,
+        is_empty: a.is_empty() && b.is_empty(),
+        differences: Vec::new(),
+    }
+}
+
+/// Where the executions first went different ways: at a call; if at none, where the first field
+/// differs.
+fn divergence(
+    a: &Side<'_>,
+    b: &Side<'_>,
+    response: Level,
+    fields: &[FieldReport],
+    taken: Fields,
+) -> Option<FirstDivergence> {
+    let calls = (
+        &a.snapshot.outputs.tool_calls,
+        &b.snapshot.outputs.tool_calls,
+    );
+    if let ((Some(one), Some(other)), Part::Taken) = (calls, taken.tool_calls) {
+        let step = (0..one.len().max(other.len())).find(|&at| match (one.get(at), other.get(at)) {
+            (Some(one), Some(other)) => key(one) != key(other),
+            _ => true,
+        });
+        if let Some(step) = step {
+            return Some(at_call(step, (a, one.get(step)), (b, other.get(step))));
+        }
+    }
+    let artifacts = fields
+        .iter()
+        .find(|field| field.field == "outputs.artifacts_created");
+    if let Some(first) = artifacts.and_then(|field| field.differences.first()) {
+        return Some(FirstDivergence {
+            field: "outputs.artifacts_created",
+            path: Some(first.path.clone()),
+            what: first.what.to_owned(),
+            a: first.a.clone(),
+            b: first.b.clone(),
+            ..FirstDivergence::default()
+        });
+    }
+    if matches!(response, Level::Identical | Level::Unavailable) {
+        return None;
+    }
+    let (one, other) = (
+        a.response().unwrap_or_default(),
+        b.response().unwrap_or_default(),
+    );
+    let (line, one, other) = lines::first_difference(&one, &other);
+    Some(FirstDivergence {
+        field: "outputs.response",
+        line: Some(line),
+        what: "the text differs".to_owned(),
+        a: one.map(Value::from),
+        b: other.map(Value::from),
+        ..FirstDivergence::default()
+    })
+}
+
+/// A side with one of its calls.
+type Called<'a, 'b> = (&'a Side<'b>, Option<&'a ToolCall>);
+
+fn at_call(step: usize, a: Called<'_, '_>, b: Called<'_, '_>) -> FirstDivergence {
+    let shown = |(_, call): Called<'_, '_>| {
+        let call = call?;
+        Some(serde_json::json!({
+            "tool": call.tool, "input_hash": call.input_hash, "output_hash": call.output_hash,
+        }))
+    };
+    let mut found = FirstDivergence {
+        field: "outputs.tool_calls",
+        step: Some(step),
+        tool: a.1.or(b.1).and_then(|call| call.tool.clone()),
+        a: shown(a),
+        b: shown(b),
+        ..FirstDivergence::default()
+    };
+    let (Some(one), Some(other)) = (a.1, b.1) else {
+        let missing = if a.1.is_none() {
+            "the call is added"
+        } else {
+            "the call is missing"
+        };
+        missing.clone_into(&mut found.what);
+        return found;
+    };
+    let (one_key, other_key) = (key(one), key(other));
+    let (what, hashes) = if one_key.0 != other_key.0 {
+        ("another tool", None)
+    } else if one_key.1 != other_key.1 {
+        (
+            "the input differs",
+            Some((&one.input_hash, &other.input_hash)),
+        )
+    } else {
+        (
+            "the output differs",
+            Some((&one.output_hash, &other.output_hash)),
+        )
+    };
+    what.clone_into(&mut found.what);
+    if let Some((Some(one), Some(other))) =
+        hashes.map(|(one, other)| (one.as_ref(), other.as_ref()))
+    {
+        let read = |side: &Side<'_>, hash: &str| {
+            serde_json::from_slice::<Value>(&(side.contents)(hash)?).ok()
+        };
+        if let (Some(one), Some(other)) = (read(a.0, one), read(b.0, other)) {
+            let at = drift::first_pointer(&one, &other);
+            found.a = one.pointer(&at).cloned();
+            found.b = other.pointer(&at).cloned();
+            found.path = Some(at);
+        }
+    }
+    found
+}

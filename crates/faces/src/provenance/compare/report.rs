@@ -1,0 +1,186 @@
+//! What a comparison says.
+
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::super::document::MatchStatus;
+use super::super::ladder::{Level, Strategy};
+use super::drift::{Difference, MetricDelta};
+
+/// What a comparison came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// The snapshot that is measured by.
+    pub a: String,
+    /// The other one.
+    pub b: String,
+    /// By the ladder; none where there is nothing to compare.
+    pub match_status: Option<MatchStatus>,
+    /// What must hold.
+    pub strategy: Strategy,
+    /// Whether it does.
+    pub pass: bool,
+    /// Where the executions first went different ways.
+    pub first_divergence: Option<FirstDivergence>,
+    /// How far the responses agree.
+    pub response: Level,
+    /// How their meaning was read.
+    pub meaning: Meaning,
+    /// From where on two units were taken as similar.
+    #[serde(serialize_with = "rounded")]
+    pub similarity: f32,
+    /// The other fields.
+    pub fields: Vec<FieldReport>,
+    /// What was different before anything ran: only differences.
+    pub drift: Vec<Difference>,
+    /// What it took; never part of a verdict.
+    pub metrics: Vec<MetricDelta>,
+}
+
+/// A field beside the response.
+#[derive(Clone, Debug, Serialize)]
+pub struct FieldReport {
+    /// Its path in the document.
+    pub field: &'static str,
+    /// How far it agrees.
+    pub level: Level,
+    /// Whether it is an empty list on both sides.
+    #[serde(skip)]
+    pub is_empty: bool,
+    /// In which of its entries it differs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<Difference>,
+}
+
+impl FieldReport {
+    pub(super) fn unavailable(field: &'static str) -> Self {
+        Self {
+            field,
+            level: Level::Unavailable,
+            is_empty: false,
+            differences: Vec::new(),
+        }
+    }
+}
+
+/// Where two executions first went different ways.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct FirstDivergence {
+    /// In which field.
+    pub field: &'static str,
+    /// At which call, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<usize>,
+    /// Of which tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The artifact, or the place in an input or output as a JSON pointer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// At which line of a text, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// In words.
+    pub what: String,
+    /// What stands there on the first side.
+    pub a: Option<Value>,
+    /// And on the other.
+    pub b: Option<Value>,
+}
+
+/// How the meaning of two texts was read.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Meaning {
+    /// Whether they mean the same.
+    pub is_equivalent: bool,
+    /// `identical`, `normalized`, or who scored.
+    pub scorer: String,
+    /// Why nothing could be said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'static str>,
+    /// The lowest similarity of a unit to its best partner.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "maybe_rounded"
+    )]
+    pub min: Option<f32>,
+    /// The mean of both directions' means, harmonically.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "maybe_rounded"
+    )]
+    pub mean_f: Option<f32>,
+    /// The part of all units that have an equivalent partner.
+    pub matching: f64,
+    /// The pairs that are least alike, or that contradict each other.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub worst: Vec<WorstPair>,
+    /// The part of words both have: shown, and never decides.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "maybe_rounded"
+    )]
+    pub lexical_overlap: Option<f32>,
+}
+
+impl Meaning {
+    pub(super) fn identical() -> Self {
+        Self {
+            is_equivalent: true,
+            matching: 1.0,
+            ..Self::reason_of("identical", None)
+        }
+    }
+
+    pub(super) fn normalized() -> Self {
+        Self {
+            is_equivalent: true,
+            matching: 1.0,
+            ..Self::reason_of("normalized", None)
+        }
+    }
+
+    pub(super) fn reason(reason: &'static str) -> Self {
+        Self::reason_of("normalized", Some(reason))
+    }
+
+    pub(super) fn reason_of(scorer: &str, reason: Option<&'static str>) -> Self {
+        Self {
+            is_equivalent: false,
+            scorer: scorer.to_owned(),
+            reason,
+            min: None,
+            mean_f: None,
+            matching: 0.0,
+            worst: Vec::new(),
+            lexical_overlap: None,
+        }
+    }
+}
+
+/// Two units that are each other's best partner and not equivalent.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WorstPair {
+    /// The unit of one side.
+    pub a: String,
+    /// Its best partner; none where the other side is empty.
+    pub b: Option<String>,
+    /// How similar they are.
+    #[serde(serialize_with = "rounded")]
+    pub score: f32,
+    /// Which rule says that they contradict each other, whatever the score.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contradiction: Option<&'static str>,
+}
+
+/// Four digits are shown; what decides is not rounded.
+fn rounded<S: Serializer>(number: &f32, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64((f64::from(*number) * 10_000.0).round() / 10_000.0)
+}
+
+fn maybe_rounded<S: Serializer>(number: &Option<f32>, serializer: S) -> Result<S::Ok, S::Error> {
+    match number {
+        Some(number) => rounded(number, serializer),
+        None => serializer.serialize_none(),
+    }
+}

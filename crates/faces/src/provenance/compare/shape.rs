@@ -1,0 +1,255 @@
+//! Whether two texts have the same shape with other values in it.
+
+use kernel::json::{self, Limits};
+use kernel::limits::{MAX_JSON_DEPTH, MAX_SNAPSHOT_BYTES};
+use serde_json::Value;
+
+use super::normal::normal;
+use super::units::{Kind, Unit, units};
+
+/// Whether a response has a structure to go by: it is data, or code above all.
+pub(super) fn is_structured(text: &str) -> bool {
+    if data(text).is_some() {
+        return true;
+    }
+    let units = units(&normal(text));
+    let code = units
+        .iter()
+        .filter(|unit| matches!(unit.kind, Kind::Code(_)));
+    let code: usize = code.map(|unit| unit.text.len()).sum();
+    let all: usize = units.iter().map(|unit| unit.text.len()).sum();
+    code * 2 > all
+}
+
+/// Whether two texts have the same shape. Plain prose has none.
+pub(super) fn same(a: &str, b: &str) -> bool {
+    match (data(a), data(b)) {
+        (Some(a), Some(b)) => return same_value(&a, &b),
+        (None, None) => {}
+        _ => return false,
+    }
+    let (a, b) = (units(&normal(a)), units(&normal(b)));
+    let outline = |units: &[Unit]| -> Vec<Unit> {
+        let units = units.iter().filter(|unit| unit.kind != Kind::Sentence);
+        units.cloned().collect()
+    };
+    let (a, b) = (outline(&a), outline(&b));
+    !a.is_empty() && a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| same_unit(a, b))
+}
+
+fn same_unit(a: &Unit, b: &Unit) -> bool {
+    if a.kind != b.kind {
+        return false;
+    }
+    match &a.kind {
+        Kind::Code(_) => match (data(&a.text), data(&b.text)) {
+            (Some(a), Some(b)) => same_value(&a, &b),
+            _ => same_code(&a.text, &b.text),
+        },
+        Kind::Row => a.text.matches('|').count() == b.text.matches('|').count(),
+        Kind::Heading(_) | Kind::Item(_) | Kind::Sentence => true,
+    }
+}
+
+/// A text as a value: JSON or TOML, and an object or a list.
+pub(super) fn data(text: &str) -> Option<Value> {
+    let limits = Limits {
+        max_bytes: MAX_SNAPSHOT_BYTES,
+        max_depth: MAX_JSON_DEPTH,
+    };
+    let value = match text.trim_start().starts_with(['{', '[']) {
+        true => json::parse(text.as_bytes(), limits).ok(),
+        false => None,
+    };
+    let value = value.or_else(|| toml(text))?;
+    matches!(value, Value::Object(_) | Value::Array(_)).then_some(value)
+}
+
+/// TOML, where a line of it says so: most words are no TOML, but an empty text is.
+pub(super) fn toml(text: &str) -> Option<Value> {
+    let is_one = text.lines().any(|line| {
+        let line = line.trim();
+        line.starts_with('[') && line.ends_with(']') || line.contains(" = ")
+    });
+    let table: toml::Table = is_one.then(|| toml::from_str(text).ok())??;
+    serde_json::to_value(table).ok()
+}
+
+/// Whether two values have the same shape: the same keys, kinds of numbers taken as one, lists by
+/// the shapes of what is in them and not by their length.
+pub(super) fn same_value(a: &Value, b: &Value) -> bool {
+    shape(a) == shape(b)
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Shape {
+    Null,
+    Bool,
+    Number,
+    Text,
+    List(Vec<Shape>),
+    Object(Vec<(String, Shape)>),
+}
+
+fn shape(value: &Value) -> Shape {
+    match value {
+        Value::Null => Shape::Null,
+        Value::Bool(_) => Shape::Bool,
+        Value::Number(_) => Shape::Number,
+        Value::String(_) => Shape::Text,
+        Value::Array(items) => {
+            let mut shapes: Vec<Shape> = items.iter().map(shape).collect();
+            shapes.sort();
+            shapes.dedup();
+            Shape::List(shapes)
+        }
+        Value::Object(members) => {
+            let members = members
+                .iter()
+                .map(|(name, member)| (name.clone(), shape(member)));
+            let mut members: Vec<_> = members.collect();
+            members.sort_by(|(a, _), (b, _)| a.cmp(b));
+            Shape::Object(members)
+        }
+    }
+}
+
+/// What a token of code is, whatever its language.
+#[derive(Debug, PartialEq, Eq)]
+enum Token {
+    Keyword(String),
+    Name,
+    Number,
+    Text,
+    Sign(char),
+}
+
+/// Whether two pieces of code are the same but for names, literals, comments and white space.
+pub(super) fn same_code(a: &str, b: &str) -> bool {
+    let (a, b) = (tokens(a), tokens(b));
+    !a.is_empty() && a == b
+}
+
+/// Words that shape a program in one of the usual languages.
+const KEYWORDS: [&str; 58] = [
+    "if",
+    "else",
+    "elif",
+    "for",
+    "while",
+    "loop",
+    "do",
+    "return",
+    "fn",
+    "def",
+    "func",
+    "function",
+    "class",
+    "struct",
+    "enum",
+    "trait",
+    "impl",
+    "interface",
+    "match",
+    "case",
+    "switch",
+    "break",
+    "continue",
+    "let",
+    "const",
+    "var",
+    "mut",
+    "static",
+    "pub",
+    "public",
+    "private",
+    "protected",
+    "use",
+    "import",
+    "from",
+    "export",
+    "package",
+    "mod",
+    "async",
+    "await",
+    "yield",
+    "try",
+    "catch",
+    "except",
+    "finally",
+    "throw",
+    "raise",
+    "with",
+    "lambda",
+    "new",
+    "in",
+    "not",
+    "and",
+    "or",
+    "null",
+    "None",
+    "true",
+    "false",
+];
+
+fn tokens(code: &str) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    let mut rest = code;
+    let mut at_line_start = true;
+    while let Some(c) = rest.chars().next() {
+        let skip =
+            |text: &str, end: &str, or: usize| text.find(end).map_or(or, |at| at + end.len());
+        let is_line_comment =
+            rest.starts_with("//") || c == '#' && (at_line_start || rest.starts_with("# "));
+        let length = if c == '\n' {
+            at_line_start = true;
+            rest = &rest[1..];
+            continue;
+        } else if c.is_whitespace() {
+            rest = &rest[c.len_utf8()..];
+            continue;
+        } else if is_line_comment {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if let Some(inner) = rest.strip_prefix("/*") {
+            2 + skip(inner, "*/", inner.len())
+        } else if matches!(c, '"' | '\'' | '`') && closes(rest, c).is_some() {
+            tokens.push(Token::Text);
+            closes(rest, c).unwrap_or(1)
+        } else if c.is_ascii_digit() {
+            tokens.push(Token::Number);
+            rest.find(|c: char| !c.is_alphanumeric() && !matches!(c, '.' | '_'))
+                .unwrap_or(rest.len())
+        } else if c.is_alphabetic() || c == '_' {
+            let end = rest
+                .find(|c: char| !c.is_alphanumeric() && c != '_')
+                .unwrap_or(rest.len());
+            let word = &rest[..end];
+            tokens.push(match KEYWORDS.contains(&word) {
+                true => Token::Keyword(word.to_owned()),
+                false => Token::Name,
+            });
+            end
+        } else {
+            tokens.push(Token::Sign(c));
+            c.len_utf8()
+        };
+        at_line_start = false;
+        rest = &rest[length..];
+    }
+    tokens
+}
+
+/// How long a literal is that begins here, if it ends on its line. A lifetime does not.
+fn closes(text: &str, quote: char) -> Option<usize> {
+    let mut is_escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            '\n' => return None,
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            c if c == quote => return Some(at + c.len_utf8()),
+            _ => {}
+        }
+    }
+    None
+}

@@ -1,0 +1,474 @@
+use std::collections::BTreeMap;
+
+use kernel::time::Timestamp;
+use serde_json::json;
+
+use super::super::document::{
+    Artifact, Config, MatchStatus, Mode, Model, Operation, Snapshot, ToolCall,
+};
+use super::super::hash::{hash_json, hash_text};
+use super::super::ladder::{Level, Strategy};
+use super::guard::contradiction;
+use super::normal::normal;
+use super::*;
+
+fn snapshot(response: &str) -> Snapshot {
+    let config = Config::new(Model::named("small-1"), Mode::Default);
+    let mut snapshot = Snapshot::new(
+        "id".into(),
+        "w".into(),
+        Timestamp(1_770_000_000_000),
+        config,
+    );
+    snapshot.outputs.response = Some(response.into());
+    snapshot.outputs.artifacts_created = Some(Vec::new());
+    snapshot.outputs.tool_calls = Some(Vec::new());
+    snapshot
+}
+
+fn artifact(path: &str, operation: Operation, text: &str) -> Artifact {
+    Artifact {
+        path: Some(path.into()),
+        hash: Some(hash_text(text)),
+        operation: Some(operation),
+        ..Artifact::default()
+    }
+}
+
+fn call(tool: &str, input: &Value, output: &Value) -> ToolCall {
+    ToolCall {
+        tool: Some(tool.into()),
+        input_hash: Some(hash_json(input)),
+        output_hash: Some(hash_json(output)),
+        ..ToolCall::default()
+    }
+}
+
+/// Compares two snapshots whose contents are among these texts.
+fn compared(a: &Snapshot, b: &Snapshot, texts: &[&str], options: &Options<'_>) -> Comparison {
+    let kept: BTreeMap<String, Vec<u8>> = texts
+        .iter()
+        .map(|text| (hash_text(text), text.as_bytes().to_vec()))
+        .collect();
+    let contents = |hash: &str| kept.get(hash).cloned();
+    let side = |snapshot| Side {
+        snapshot,
+        calls: &[],
+        contents: &contents,
+    };
+    compare(&side(a), &side(b), options)
+}
+
+fn plain(a: &Snapshot, b: &Snapshot) -> Comparison {
+    compared(a, b, &[], &Options::default())
+}
+
+#[test]
+fn the_same_twice_is_exact() {
+    let found = plain(&snapshot("Done."), &snapshot("Done."));
+    assert_eq!(found.match_status, Some(MatchStatus::ExactMatch));
+    assert!(found.pass && found.first_divergence.is_none());
+    assert_eq!(
+        (found.strategy, found.meaning.scorer.as_str()),
+        (Strategy::Semantic, "identical")
+    );
+    let found = plain(&snapshot(""), &snapshot(""));
+    assert_eq!(
+        found.match_status,
+        Some(MatchStatus::ExactMatch),
+        "both empty"
+    );
+}
+
+#[test]
+fn writing_the_same_otherwise_is_equivalent_without_any_scorer() {
+    let found = plain(
+        &snapshot("It is **done**.\r\n\r\n\r\nCafe\u{301}.  "),
+        &snapshot("It is done.\n\nCaf\u{e9}."),
+    );
+    assert_eq!(
+        (found.response, found.meaning.scorer.as_str()),
+        (Level::Equivalent, "normalized")
+    );
+    assert_eq!(found.match_status, Some(MatchStatus::SemanticMatch));
+    assert_eq!(normal("a_b * c"), "a_b * c");
+    assert_eq!(normal("* _item_\n__all__"), "* item\nall");
+    // Inside code nothing is emphasis.
+    assert_eq!(normal("```\n_x_ = **y\n```"), "```\n_x_ = **y\n```");
+}
+
+#[test]
+fn other_words_are_never_called_semantic_without_a_scorer() {
+    let found = plain(&snapshot("The tests pass."), &snapshot("Each test passes."));
+    assert_eq!(found.match_status, Some(MatchStatus::NoMatch));
+    assert_eq!(found.meaning.reason, Some("semantic_unavailable"));
+    assert!(!found.meaning.is_equivalent && found.meaning.lexical_overlap.is_some());
+}
+
+#[test]
+fn half_of_the_units_is_evidence() {
+    let a = snapshot("One is red. Two is blue.");
+    assert_eq!(
+        plain(&a, &snapshot("One is red. Sky!")).match_status,
+        Some(MatchStatus::PartialMatch)
+    );
+    let b = snapshot("Nothing here. One is red. Or there.");
+    assert_eq!(
+        plain(&a, &b).match_status,
+        Some(MatchStatus::NoMatch),
+        "2 of 5 units"
+    );
+}
+
+#[test]
+fn without_a_response_there_is_nothing_to_compare() {
+    let mut a = snapshot("x");
+    a.outputs.response = None;
+    let found = plain(&a, &snapshot("x"));
+    assert_eq!((found.match_status, found.pass), (None, false));
+    // Its hash is enough.
+    a.outputs.response_hash = Some(hash_text("x"));
+    assert_eq!(
+        plain(&a, &snapshot("x")).match_status,
+        Some(MatchStatus::ExactMatch)
+    );
+    let found = plain(&a, &snapshot("y"));
+    assert_eq!(found.meaning.reason, Some("content_unavailable"));
+}
+
+#[test]
+fn data_of_the_same_shape_passes_the_structural_strategy() {
+    let found = |a: &str, b: &str| {
+        let found = plain(&snapshot(a), &snapshot(b));
+        (
+            found.strategy,
+            found.pass,
+            found.match_status,
+            found.response,
+        )
+    };
+    let structural = Strategy::Structural;
+    let partial = Some(MatchStatus::PartialMatch);
+    let a = r#"{"n": 1, "list": [{"k": "x"}, {"k": "y"}], "none": null}"#;
+    let b = r#"{"list": [{"k": "z"}], "none": null, "n": 2.5}"#;
+    assert_eq!(found(a, b), (structural, true, partial, Level::SameShape));
+    for other in [
+        r#"{"n": "1", "list": [{"k": "z"}], "none": null}"#,
+        r#"{"n": 1, "list": [{"k": "z"}], "none": 0}"#,
+        r#"{"n": 1, "list": [{"k": "z", "l": 1}], "none": null}"#,
+        r#"{"n": 1, "list": [], "none": null}"#,
+        "n = 1",
+    ] {
+        assert_eq!(found(a, other).1, false, "{other}");
+    }
+    assert!(found("[a]\nx = 1\n", "[a]\nx = 7\n").1);
+}
+
+#[test]
+fn code_and_markdown_have_a_shape_and_prose_has_none() {
+    let same = |a: &str, b: &str| super::shape::same(a, b);
+    let one = "```rust\n// Sums.\nfn sum(a: u8) -> u8 { a + 1 }\n```";
+    let other = "```rust\nfn total(value: u32) -> u32 {\n    value + 20\n}\n```";
+    assert!(same(one, other) && super::shape::is_structured(one));
+    assert!(!same(
+        one,
+        "```rust\nfn total(value: u32) -> u32 { value - 20 }\n```"
+    ));
+    assert!(!same(one, &other.replace("rust", "c")));
+    assert!(same(
+        "# A\n\nText.\n\n- one\n- two",
+        "# B\n\nOther words.\n\n- x\n- y"
+    ));
+    assert!(!same("# A\n\n- one", "## A\n\n- one"));
+    assert!(!same("# A\n\n- one", "# A\n\n1. one"));
+    assert!(!same("Plain words.", "Other words."));
+}
+
+#[test]
+fn artifacts_agree_by_path_operation_and_content() {
+    use Operation::{Created, Deleted, Modified};
+    let level = |a: (&str, Operation, &str), b: (&str, Operation, &str)| {
+        let (mut one, mut other) = (snapshot("r"), snapshot("r"));
+        one.outputs.artifacts_created = Some(vec![artifact(a.0, a.1, a.2)]);
+        other.outputs.artifacts_created = Some(vec![artifact(b.0, b.1, b.2)]);
+        compared(&one, &other, &[a.2, b.2], &Options::default()).fields[0].level
+    };
+    assert_eq!(
+        level(("a.txt", Created, "x"), ("a.txt", Created, "x")),
+        Level::Identical
+    );
+    assert_eq!(
+        level(("a.txt", Created, "x"), ("a.txt", Modified, "x")),
+        Level::Different
+    );
+    assert_eq!(
+        level(("a.txt", Created, "x"), ("b.txt", Created, "x")),
+        Level::Different
+    );
+    let json = |text| ("a.json", Created, text);
+    assert_eq!(
+        level(json("{\"a\": 1}"), json("{\"a\":1.0}")),
+        Level::Equivalent
+    );
+    assert_eq!(
+        level(json("{\"a\": 1}"), json("{\"a\": 2}")),
+        Level::SameShape
+    );
+    assert_eq!(
+        level(json("{\"a\": 1}"), json("{\"b\": 1}")),
+        Level::Different
+    );
+    let code = |text| ("a.rs", Created, text);
+    assert_eq!(
+        level(code("let a = 1;"), code("let  a = 1;")),
+        Level::SameShape,
+        "code is never equivalent"
+    );
+    assert_eq!(
+        level(
+            ("a.md", Created, "It is *so*."),
+            ("a.md", Created, "It is so.")
+        ),
+        Level::Equivalent
+    );
+    assert_eq!(
+        level(("a.md", Deleted, "x"), ("a.md", Deleted, "*x*")),
+        Level::Different
+    );
+}
+
+#[test]
+fn the_first_call_that_differs_is_named() {
+    let read = call("Read", &json!({ "path": "a" }), &json!("x"));
+    let edit = |to: &str| call("Edit", &json!({ "path": "a", "to": [to] }), &json!("ok"));
+    let with = |calls: Vec<ToolCall>| {
+        let mut snapshot = snapshot("r");
+        snapshot.outputs.tool_calls = Some(calls);
+        snapshot
+    };
+    let a = with(vec![read.clone(), edit("one"), read.clone()]);
+    let texts = ["one", "two"].map(|to| json!({ "path": "a", "to": [to] }).to_string());
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let first = |b: &Snapshot| compared(&a, b, &texts, &Options::default());
+    let found = first(&with(vec![read.clone(), edit("two"), read.clone()]));
+    let divergence = found.first_divergence.unwrap();
+    assert_eq!(
+        (divergence.step, divergence.what.as_str()),
+        (Some(1), "the input differs")
+    );
+    assert_eq!(divergence.path.as_deref(), Some("/to/0"));
+    assert_eq!(
+        (divergence.a, divergence.b),
+        (Some(json!("one")), Some(json!("two")))
+    );
+    assert_eq!(found.fields[1].level, Level::SameShape);
+    let step = |calls| {
+        let found = first(&with(calls)).first_divergence.unwrap();
+        (found.step.unwrap(), found.what)
+    };
+    assert_eq!(
+        step(vec![read.clone(), edit("one")]),
+        (2, "the call is missing".into())
+    );
+    let all = vec![read.clone(), edit("one"), read.clone(), edit("two")];
+    assert_eq!(step(all), (3, "the call is added".into()));
+    assert_eq!(
+        step(vec![edit("one"), read.clone(), read.clone()]),
+        (0, "another tool".into())
+    );
+    // Another order alone is equivalent, and still goes another way.
+    let turned = first(&with(vec![edit("one"), read.clone(), read]));
+    assert_eq!(turned.fields[1].level, Level::Equivalent);
+    assert_eq!(turned.match_status, Some(MatchStatus::SemanticMatch));
+}
+
+#[test]
+fn what_differed_before_is_told_and_decides_nothing() {
+    let (mut a, mut b) = (snapshot("r"), snapshot("r"));
+    (a.config.temperature, b.config.temperature) = (Some(0.0), Some(1.0));
+    b.config.seed = Some(3);
+    let found = plain(&a, &b);
+    assert_eq!(found.match_status, Some(MatchStatus::ExactMatch));
+    let paths: Vec<&str> = found.drift.iter().map(|row| &*row.path).collect();
+    assert_eq!(paths, ["config.temperature", "config.seed"]);
+}
+
+#[test]
+fn fields_can_be_left_out_but_not_the_response() {
+    let (mut a, b) = (snapshot("r"), snapshot("r"));
+    a.outputs.artifacts_created = Some(vec![artifact("a", Operation::Created, "x")]);
+    assert_eq!(plain(&a, &b).match_status, Some(MatchStatus::PartialMatch));
+    let options = Options {
+        fields: Fields {
+            artifacts: Part::Left,
+            tool_calls: Part::Left,
+        },
+        ..Options::default()
+    };
+    assert_eq!(
+        compared(&a, &b, &[], &options).match_status,
+        Some(MatchStatus::ExactMatch)
+    );
+}
+
+#[test]
+fn one_contradicted_sentence_is_never_semantic_whatever_the_score() {
+    // A scorer to whom everything means the same.
+    let a = "The cache is cleared on every deploy. All twelve checks pass. Nothing else changed.";
+    for wrong in [
+        "The cache is not cleared on every deploy. All twelve checks pass. Nothing else changed.",
+        "The cache is kept on every deploy. All twelve checks pass. Nothing else changed.",
+        "The cache is cleared on every deploy. All eleven checks pass. Nothing else changed.",
+        "The cache is cleared on every deploy. All twelve checks fail. Nothing else changed.",
+        "The cache is cleared on every deploy. Some of the twelve checks pass. Nothing else changed.",
+    ] {
+        let texts = texts_to_embed(a, wrong);
+        let vectors: Vectors = texts
+            .into_iter()
+            .map(|text| (text, vec![1.0, 0.5]))
+            .collect();
+        let options = Options {
+            similarity: 0.8,
+            scorer: Some(Scorer {
+                id: "minilm:x",
+                vectors: &vectors,
+            }),
+            ..Options::default()
+        };
+        let found = compared(&snapshot(a), &snapshot(wrong), &[], &options);
+        assert_eq!(
+            found.match_status,
+            Some(MatchStatus::PartialMatch),
+            "{wrong}"
+        );
+        assert!(found.meaning.worst[0].contradiction.is_some(), "{wrong}");
+    }
+}
+
+#[test]
+fn the_lowest_unit_decides_and_the_threshold_itself_is_enough() {
+    let (a, b) = (
+        "Alpha grows here. Beta sleeps there.",
+        "Alpha keeps thriving around this place. Over there beta naps.",
+    );
+    let vectors: Vectors = [
+        ("Alpha grows here.", vec![1.0, 0.0]),
+        ("Alpha keeps thriving around this place.", vec![1.0, 0.0]),
+        ("Beta sleeps there.", vec![0.0, 1.0]),
+        ("Over there beta naps.", vec![0.6, 0.8]),
+    ]
+    .map(|(text, vector)| (text.to_owned(), vector))
+    .into();
+    assert_eq!(texts_to_embed(a, b).len(), 4);
+    let found = |similarity| {
+        let options = Options {
+            similarity,
+            scorer: Some(Scorer {
+                id: "s",
+                vectors: &vectors,
+            }),
+            ..Options::default()
+        };
+        compared(&snapshot(a), &snapshot(b), &[], &options)
+    };
+    let passed = found(0.8);
+    assert_eq!(passed.meaning.min, Some(0.8));
+    assert!(passed.meaning.is_equivalent && passed.pass);
+    let failed = found(0.800_1);
+    assert!(!failed.meaning.is_equivalent);
+    assert_eq!(
+        failed.meaning.worst[0].b.as_deref(),
+        Some("Over there beta naps.")
+    );
+}
+
+#[test]
+fn contradictions_are_told_from_paraphrases() {
+    for (a, b, rule) in [
+        ("The job took 3 hours.", "The job took 4 hours.", "numbers"),
+        (
+            "It retries three times.",
+            "It retries five times.",
+            "numbers",
+        ),
+        ("Send it to Alice today.", "Send it to Bob today.", "names"),
+        ("Call parse_line first.", "Call parse_file first.", "names"),
+        ("Upgrade to v1.2.3 now.", "Upgrade to v1.2.4 now.", "names"),
+        ("The door is locked.", "The door isn't locked.", "negation"),
+        ("The build passed.", "The build failed.", "opposites"),
+        ("Prices rose sharply.", "Prices fell sharply.", "opposites"),
+        (
+            "Logging must be enabled.",
+            "Logging may be enabled.",
+            "opposites",
+        ),
+        (
+            "The parser depends on the lexer.",
+            "The lexer depends on the parser.",
+            "word_order",
+        ),
+        (
+            "The cat chased the dog.",
+            "The dog chased the cat.",
+            "word_order",
+        ),
+        (
+            "The memo praises the new budget.",
+            "The memo mocks the new budget.",
+            "small_edit",
+        ),
+    ] {
+        assert_eq!(contradiction(a, b), Some(rule), "{a} / {b}");
+        assert_eq!(contradiction(b, a), Some(rule), "{b} / {a}");
+    }
+    for (a, b) in [
+        ("The build passed.", "The build succeeded."),
+        ("It retries three times.", "There are 3 retries."),
+        (
+            "The service restarts by itself when it crashes.",
+            "After a crash the service comes back on its own.",
+        ),
+        ("Password checks pass.", "Checks of the password pass."),
+        ("We removed the old cache.", "The old cache was deleted."),
+    ] {
+        assert_eq!(contradiction(a, b), None, "{a} / {b}");
+    }
+}
+
+#[test]
+fn a_page_shows_both_sides_and_nothing_runs_in_it() {
+    let found = plain(
+        &snapshot("same\n<script>alert(1)</script>"),
+        &snapshot("same\nother & more"),
+    );
+    let page = html::page(
+        &found,
+        "same\n<script>alert(1)</script>",
+        "same\nother & more",
+    );
+    assert!(
+        page.contains("&lt;script&gt;alert(1)") && !page.contains("<script"),
+        "{page}"
+    );
+    assert!(page.contains("other &amp; more") && page.contains("no_match"));
+    assert!(page.contains("line 2"));
+}
+
+#[test]
+fn lines_far_from_a_difference_are_left_out() {
+    let text = |middle: &str| {
+        let lines = (0..50).map(|at| {
+            if at == 25 {
+                middle.to_owned()
+            } else {
+                format!("line {at}")
+            }
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let lines = side_by_side(&text("here"), &text("there"));
+    assert_eq!(lines.len(), 1 + 3 + 1 + 3 + 1);
+    assert_eq!(lines[0], Line::LeftOut(22));
+    assert_eq!(lines[4], Line::Changed("here".into(), "there".into()));
+    assert_eq!(lines[8], Line::LeftOut(21));
+}

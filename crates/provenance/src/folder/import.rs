@@ -1,0 +1,73 @@
+//! Snapshots of other folders, taken in as they stand.
+
+use std::fs;
+use std::path::PathBuf;
+
+use faces::provenance::hash::canonical_json;
+use faces::provenance::naming;
+use faces::provenance::read::Document;
+use faces::provenance::seal::integrity;
+
+use super::write::{Beside, Writer, pretty};
+use super::{CALLS, Folder, FolderError, Kept, REPLAYS, beside};
+
+/// What became of a snapshot that was taken in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Imported {
+    /// It lies here now.
+    New(PathBuf),
+    /// It lay here already.
+    Known(PathBuf),
+}
+
+impl Writer {
+    /// Takes in a snapshot that was read from another folder, or from nowhere in particular, with
+    /// what lies beside it there. Its core stays what it is.
+    ///
+    /// # Errors
+    /// When the disk does not take it, or what lies beside it cannot be read.
+    pub fn import(&self, kept: &Kept, from: &Folder) -> Result<Imported, FolderError> {
+        let snapshot = &kept.document.snapshot;
+        let core = integrity(&kept.document.raw);
+        for entry in self.folder.list()?.entries {
+            if entry.snapshot_id == snapshot.snapshot_id {
+                let path = self.folder.snapshots().join(&entry.file);
+                if integrity(&self.folder.read(&path)?.document.raw) == core {
+                    return Ok(Imported::Known(path));
+                }
+                let why = "another snapshot has this id already".to_owned();
+                return Err(FolderError::Damaged { path, why });
+            }
+        }
+        let calls = from.calls(&kept.path)?;
+        let called = calls
+            .iter()
+            .flat_map(|call| [Some(call.key_hash.as_str()), call.result_hash.as_deref()]);
+        for hash in snapshot.hashes().chain(called.flatten()) {
+            if from.has_blob(hash) {
+                self.put_blob(&from.blob(hash)?)?;
+            }
+        }
+        let text = as_it_stands(&kept.document).map_err(|error| FolderError::Damaged {
+            path: kept.path.clone(),
+            why: error.to_string(),
+        })?;
+        let beside = Beside {
+            calls: fs::read(beside(&kept.path, CALLS)).unwrap_or_default(),
+            replays: fs::read(beside(&kept.path, REPLAYS)).unwrap_or_default(),
+        };
+        let captured = snapshot.captured().unwrap_or_default();
+        let stem = naming::stem(&snapshot.workflow_id, captured);
+        Ok(Imported::New(self.place(&stem, &text, &beside)?))
+    }
+}
+
+/// The text of a document: in the order of the schema, unless something in a file of others was
+/// read in a sense of ours. Then it stays as it was.
+pub(super) fn as_it_stands(document: &Document) -> serde_json::Result<Vec<u8>> {
+    let typed = serde_json::to_value(&document.snapshot)?;
+    match canonical_json(&typed) == canonical_json(&document.raw) {
+        true => pretty(&document.snapshot),
+        false => pretty(&document.raw),
+    }
+}

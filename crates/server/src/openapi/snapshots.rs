@@ -1,0 +1,61 @@
+//! What the OpenAPI document says of snapshots.
+
+use serde_json::{Value, json};
+
+/// The components of these routes.
+pub(super) fn schemas() -> Value {
+    let text = json!({ "type": "string" });
+    let document: Value =
+        serde_json::from_str(faces::provenance::schema::SCHEMA).unwrap_or_default();
+    // A component stands in a document of its own version and its own definitions.
+    let mut document = document;
+    if let Some(members) = document.as_object_mut() {
+        members.remove("$schema");
+        members.remove("$defs");
+    }
+    let texts = json!({ "type": "array", "items": text });
+    inline(&mut document, &texts);
+    json!({
+        "SnapshotCreate": {
+            "type": "object", "required": ["runId"],
+            "properties": { "runId": text, "name": text },
+            "additionalProperties": false,
+        },
+        "ExecutionSnapshot": document,
+        "SnapshotList": {
+            "type": "object", "required": ["snapshots"],
+            "properties": {
+                "snapshots": { "type": "array", "items": { "type": "object" } },
+                "next": { "type": ["string", "null"] },
+                "broken": { "type": "integer" },
+            },
+        },
+        "SnapshotVerification": {
+            "type": "object", "required": ["is_valid", "findings"],
+            "properties": {
+                "snapshot_id": text, "is_valid": { "type": "boolean" },
+                "contents": { "type": "integer" },
+                "findings": { "type": "array", "items": { "type": "object" } },
+            },
+        },
+        "SnapshotComparison": {
+            "type": "object", "required": ["match_status", "pass", "strategy"],
+            "properties": {
+                "match_status": { "type": ["string", "null"] }, "pass": { "type": "boolean" },
+                "strategy": text, "first_divergence": { "type": ["object", "null"] },
+            },
+        },
+    })
+}
+
+/// Puts a definition in the place of references to it.
+fn inline(value: &mut Value, texts: &Value) {
+    match value {
+        Value::Object(members) if members.contains_key("$ref") => *value = texts.clone(),
+        Value::Object(members) => members
+            .values_mut()
+            .for_each(|member| inline(member, texts)),
+        Value::Array(items) => items.iter_mut().for_each(|item| inline(item, texts)),
+        _ => {}
+    }
+}

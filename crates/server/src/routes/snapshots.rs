@@ -1,0 +1,359 @@
+//! Evidence of runs: captured, listed, verified, compared. A tenant's snapshots lie in a folder of
+//! its own; whoever is bound to a workspace sees those of its runs.
+
+use std::path::PathBuf;
+
+use faces::provenance::capture::{Captured, RunCapture};
+use faces::provenance::compare::{Options, Side, compare};
+use faces::provenance::seal::seal;
+use hyper::{Method, StatusCode};
+use kernel::digest::Digest;
+use provenance::{Entry, Folder, FolderError, Kept, Redaction, Strictness};
+use runtime::access::{Action, Principal};
+use serde_json::{Value, json};
+
+use crate::params::run_id;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::route::{Access, Cx, Doc, Route};
+
+/// Events read at a time.
+const PAGE: usize = 256;
+/// Snapshots of a page.
+const LISTED: u64 = 100;
+const MAX_LISTED: u64 = 1_000;
+/// Characters of a name.
+const MAX_NAME: usize = 256;
+
+/// The routes of this group.
+pub(super) fn routes() -> Vec<Route> {
+    let read = Access::May(Action::ReadRun);
+    vec![
+        Route::new(
+            Method::POST,
+            "/v1/snapshots",
+            Access::May(Action::AnnotateRun),
+            create,
+            Doc {
+                operation: "captureSnapshot",
+                summary: "Captures a run as it stands (extension); the same log gives the same snapshot",
+                parameters: &[],
+                request: Some("SnapshotCreate"),
+                responses: &[(201, "ExecutionSnapshot"), (200, "ExecutionSnapshot")],
+            },
+        )
+        .keyed(),
+        Route::new(
+            Method::GET,
+            "/v1/snapshots",
+            read,
+            list,
+            Doc {
+                operation: "listSnapshots",
+                summary: "Snapshots, latest first (extension)",
+                parameters: &[
+                    ("query", "runId", "of this run only"),
+                    ("query", "workflowId", "of this workflow only"),
+                    ("query", "limit", "how many at most"),
+                    ("query", "after", "behind the snapshot with this id"),
+                ],
+                request: None,
+                responses: &[(200, "SnapshotList")],
+            },
+        ),
+        Route::new(
+            Method::GET,
+            "/v1/snapshots/{snapshotId}",
+            read,
+            get,
+            Doc {
+                operation: "getSnapshot",
+                summary: "A snapshot as it stands in its file (extension)",
+                parameters: &[],
+                request: None,
+                responses: &[(200, "ExecutionSnapshot")],
+            },
+        ),
+        Route::new(
+            Method::GET,
+            "/v1/snapshots/{snapshotId}/verification",
+            read,
+            verify,
+            Doc {
+                operation: "verifySnapshot",
+                summary: "Whether a snapshot is what was written (extension)",
+                parameters: &[],
+                request: None,
+                responses: &[(200, "SnapshotVerification")],
+            },
+        ),
+        Route::new(
+            Method::GET,
+            "/v1/snapshots/{snapshotId}/comparison",
+            read,
+            comparison,
+            Doc {
+                operation: "compareSnapshots",
+                summary: "How far another snapshot agrees with this one (extension)",
+                parameters: &[("query", "with", "the other snapshot")],
+                request: None,
+                responses: &[(200, "SnapshotComparison")],
+            },
+        ),
+    ]
+}
+
+/// The folder of a caller's tenant.
+fn folder(cx: &Cx, who: &Principal) -> Result<Folder, Problem> {
+    let base: &PathBuf = cx.app.snapshots().ok_or_else(|| {
+        let message = "this server keeps no snapshots; it was started without a folder for them";
+        Problem::new(StatusCode::NOT_IMPLEMENTED, "snapshots_not_kept", message)
+    })?;
+    // A name of a tenant may be anything; its digest is a name of a folder.
+    let name = Digest::of(who.tenant.as_str().as_bytes()).to_string();
+    Ok(Folder::at(base.join(name)))
+}
+
+fn missing() -> Problem {
+    let message = "there is no such snapshot";
+    Problem::new(StatusCode::NOT_FOUND, "snapshot_not_found", message)
+}
+
+fn failed(error: FolderError) -> Problem {
+    match error {
+        FolderError::Busy { .. } => {
+            let message = "snapshots are being pruned; try again";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "snapshots_busy", message).retry_after(1)
+        }
+        // Paths of the server are nobody's business.
+        error => {
+            tracing::warn!(%error, "a snapshot could not be read or written");
+            Problem::internal()
+        }
+    }
+}
+
+/// Does something with files where it holds nobody up.
+async fn with_files<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(Problem::internal()))
+}
+
+/// Whether a caller may know of a snapshot of its tenant.
+fn sees(workspace: Option<&str>, entry: &Entry) -> bool {
+    workspace.is_none_or(|workspace| entry.workspace.as_deref() == Some(workspace))
+}
+
+fn find(folder: &Folder, workspace: Option<&str>, id: &str) -> Result<Kept, Problem> {
+    let listing = folder.list().map_err(failed)?;
+    let entries = listing.entries.iter();
+    let mut found = entries.filter(|entry| entry.snapshot_id == id && sees(workspace, entry));
+    let entry = found.next().ok_or_else(missing)?;
+    folder
+        .read(&folder.snapshots().join(&entry.file))
+        .map_err(failed)
+}
+
+fn shown(entry: &Entry) -> Value {
+    let mut value = serde_json::to_value(entry).unwrap_or_default();
+    value["captured_at"] = entry.captured_at.to_string().into();
+    let run = entry.run_id.as_ref().map(|run| format!("/v1/runs/{run}"));
+    let itself = format!("/v1/snapshots/{}", entry.snapshot_id);
+    value["links"] = json!({ "self": itself, "run": run });
+    value
+}
+
+async fn list(cx: Cx) -> Result<Reply, Problem> {
+    let who = cx.who()?;
+    let folder = folder(&cx, &who)?;
+    let query = cx.query();
+    let limit = query.number("limit", 1..=MAX_LISTED)?.unwrap_or(LISTED);
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let text = |name| query.get(name).map(str::to_owned);
+    let (run, workflow, after) = (text("runId"), text("workflowId"), text("after"));
+    let workspace = who.workspace.clone();
+    let listing = with_files(move || {
+        let listing = folder.list().map_err(failed)?;
+        let wanted = |entry: &&Entry| {
+            sees(workspace.as_deref(), entry)
+                && run
+                    .as_ref()
+                    .is_none_or(|run| entry.run_id.as_ref() == Some(run))
+                && workflow
+                    .as_ref()
+                    .is_none_or(|workflow| *workflow == entry.workflow_id)
+        };
+        let entries: Vec<&Entry> = listing.entries.iter().filter(wanted).collect();
+        let behind = match &after {
+            None => 0,
+            Some(after) => {
+                let at = entries.iter().position(|entry| entry.snapshot_id == *after);
+                at.map_or(entries.len(), |at| at + 1)
+            }
+        };
+        let page: Vec<Value> = entries[behind..]
+            .iter()
+            .take(limit)
+            .map(|entry| shown(entry))
+            .collect();
+        let next = (entries.len() > behind + page.len())
+            .then(|| page.last().map(|last| last["snapshot_id"].clone()))
+            .flatten();
+        Ok(json!({ "snapshots": page, "next": next, "broken": listing.broken.len() }))
+    });
+    Ok(Reply::ok(&listing.await?))
+}
+
+async fn get(cx: Cx) -> Result<Reply, Problem> {
+    let asked = Asked::of(&cx)?;
+    let kept = with_files(move || asked.find(&asked.id)).await?;
+    Ok(linked(Reply::ok(&kept.document.raw), &kept))
+}
+
+/// What an address names, before it is looked for.
+struct Asked {
+    folder: Folder,
+    workspace: Option<String>,
+    id: String,
+}
+
+impl Asked {
+    fn of(cx: &Cx) -> Result<Self, Problem> {
+        let who = cx.who()?;
+        Ok(Self {
+            folder: folder(cx, &who)?,
+            workspace: who.workspace.clone(),
+            id: cx.param("snapshotId").to_owned(),
+        })
+    }
+
+    fn find(&self, id: &str) -> Result<Kept, Problem> {
+        find(&self.folder, self.workspace.as_deref(), id)
+    }
+}
+
+/// An answer with the way back to the run.
+fn linked(reply: Reply, kept: &Kept) -> Reply {
+    let extensions = kept.document.snapshot.extensions.as_ref();
+    match extensions.and_then(|more| more.run_id.as_deref()) {
+        Some(run) => reply.with(
+            hyper::header::LINK,
+            format!("</v1/runs/{run}>; rel=\"run\""),
+        ),
+        None => reply,
+    }
+}
+
+async fn verify(cx: Cx) -> Result<Reply, Problem> {
+    let asked = Asked::of(&cx)?;
+    let verified = with_files(move || {
+        let kept = asked.find(&asked.id)?;
+        asked
+            .folder
+            .verify(&kept, Strictness::Strict)
+            .map_err(failed)
+    });
+    Ok(Reply::ok(&verified.await?))
+}
+
+async fn comparison(cx: Cx) -> Result<Reply, Problem> {
+    let asked = Asked::of(&cx)?;
+    let with = cx.query().get("with").map(str::to_owned);
+    let found = with_files(move || {
+        let a = asked.find(&asked.id)?;
+        let with =
+            with.ok_or_else(|| Problem::invalid("`with` is required: the other snapshot"))?;
+        let b = asked.find(&with)?;
+        let folder = &asked.folder;
+        let calls = |kept: &Kept| folder.calls(&kept.path).map_err(failed);
+        let (calls_a, calls_b) = (calls(&a)?, calls(&b)?);
+        let contents = |hash: &str| folder.blob(hash).ok();
+        let one = Side {
+            snapshot: &a.document.snapshot,
+            calls: &calls_a,
+            contents: &contents,
+        };
+        let other = Side {
+            snapshot: &b.document.snapshot,
+            calls: &calls_b,
+            contents: &contents,
+        };
+        Ok(compare(&one, &other, &Options::default()))
+    });
+    Ok(Reply::ok(&found.await?))
+}
+
+async fn create(mut cx: Cx) -> Result<Reply, Problem> {
+    let who = cx.who()?;
+    let folder = folder(&cx, &who)?;
+    let mut body = cx.object().await?;
+    let run = body.remove("runId");
+    let name = match body.remove("name") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(name)) if name.chars().count() <= MAX_NAME => Some(name),
+        Some(_) => {
+            return Err(Problem::invalid(
+                "`name` must be a text of 256 characters at most",
+            ));
+        }
+    };
+    if !body.is_empty() {
+        return Err(Problem::invalid("the body takes `runId` and `name` only"));
+    }
+    let run = run.as_ref().and_then(Value::as_str).and_then(run_id);
+    let run = run.ok_or_else(|| Problem::invalid("`runId` is required: the id of a run"))?;
+    let api = cx.app.api();
+    api.may_annotate(&who, &run).await?;
+    let mut log = api.follow(&who, &run, None).await?;
+    let run = api.run(&who, &run).await?;
+    let redaction = Redaction::of_environment(std::env::vars());
+    let mut capture = RunCapture::default();
+    'log: loop {
+        let page = log.page(PAGE).await?;
+        for (event, _) in &page.events {
+            if event.seq >= run.head.next_seq {
+                break 'log;
+            }
+            capture.take(event, &mut |value| redaction.value(value));
+        }
+        if page.events.is_empty() {
+            break;
+        }
+    }
+    let captured = capture.build(&run).ok_or_else(Problem::internal)?;
+    let kept = with_files(move || keep(&folder, captured, name, &redaction)).await?;
+    let (kept, is_new) = kept;
+    let status = if is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    let at = format!("/v1/snapshots/{}", kept.document.snapshot.snapshot_id);
+    let reply = Reply::json(status, &kept.document.raw).with(hyper::header::LOCATION, at);
+    Ok(linked(reply, &kept))
+}
+
+/// Writes a captured run, unless its snapshot is there.
+fn keep(
+    folder: &Folder,
+    captured: Captured,
+    name: Option<String>,
+    redaction: &Redaction,
+) -> Result<(Kept, bool), Problem> {
+    let writer = folder.writer().map_err(failed)?;
+    let mut draft = captured.snapshot;
+    if let Ok(kept) = find(folder, None, &draft.snapshot_id) {
+        return Ok((kept, false));
+    }
+    for body in &captured.bodies {
+        writer.put_blob(body.as_bytes()).map_err(failed)?;
+    }
+    draft.extend().name = name;
+    draft.extend().redaction = Some(redaction.counted());
+    let sealed = seal(draft, &mut |value| redaction.value(value));
+    let sealed = sealed.map_err(|_| Problem::internal())?;
+    let kept = writer.write(&sealed, &captured.calls).map_err(failed)?;
+    Ok((kept, true))
+}
