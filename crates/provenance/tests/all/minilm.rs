@@ -82,7 +82,7 @@ fn a_folder_that_is_no_such_model_is_refused_by_name() {
         matches!(MiniLm::open(folder.path()), Err(ModelError::Io { path, .. }) if path.ends_with("config.json"))
     );
     tiny(folder.path());
-    let refused = |name: &str, content: &[u8]| {
+    let refused = |name: &str, content: &[u8], named: &str| {
         let path = folder.path().join(name);
         let before = fs::read(&path).ok();
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -95,20 +95,24 @@ fn a_folder_that_is_no_such_model_is_refused_by_name() {
             None => fs::remove_file(&path).unwrap(),
         }
         let error = error.unwrap_or_else(|| panic!("{name} was taken"));
-        assert!(error.contains(name), "{error}");
+        assert!(error.contains(named), "{error}");
     };
-    refused("vocab.txt", b"one\ntwo\n");
-    refused(
-        "1_Pooling/config.json",
-        b"{\"pooling_mode_mean_tokens\": false}",
-    );
-    refused("config.json", b"{\"hidden_size\": 30, \"num_hidden_layers\": 1, \"num_attention_heads\": 4, \"max_position_embeddings\": 8}");
-    refused("config.json", b"{\"hidden_size\": 64, \"num_hidden_layers\": 2, \"num_attention_heads\": 2, \"max_position_embeddings\": 24}");
+    refused("vocab.txt", b"one\ntwo\n", "vocab.txt");
+    let pooling = b"{\"pooling_mode_mean_tokens\": false}";
+    refused("1_Pooling/config.json", pooling, "1_Pooling/config.json");
+    let config = |hidden: u32, heads: u32| {
+        json!({ "hidden_size": hidden, "num_hidden_layers": 2, "num_attention_heads": heads,
+                "max_position_embeddings": 24 })
+        .to_string()
+    };
+    refused("config.json", config(30, 4).as_bytes(), "config.json");
+    refused("config.json", config(64, 2).as_bytes(), "model.safetensors");
     let whole = fs::read(folder.path().join("model.safetensors")).unwrap();
-    refused("model.safetensors", &whole[..4]);
-    refused("model.safetensors", &whole[..100]);
-    refused("model.safetensors", &whole[..whole.len() - 4]);
-    refused("model.safetensors", &u64::MAX.to_le_bytes());
+    let weights = "model.safetensors";
+    for cut in [4, 100, whole.len() - 4] {
+        refused(weights, &whole[..cut], weights);
+    }
+    refused(weights, &u64::MAX.to_le_bytes(), weights);
 }
 
 /// The folder of the real model, where the kit is installed.
