@@ -140,6 +140,9 @@ fn refused(route: &Route, answer: &crate::client::Answer, status: u16) -> (Strin
 
 /// What a route needs besides the scope its table names.
 fn more_scopes(route: &Route) -> Vec<Scope> {
+    if route.path == "/v1/snapshots" && route.method == "POST" {
+        return vec![Scope::RunsRead];
+    }
     match route.path {
         "/v1/runs/{runId}:fork" | "/api/runs/{runId}/fork" => vec![Scope::RunsRead],
         _ => Vec::new(),
