@@ -11,13 +11,17 @@ use crate::document::Source;
 use crate::exit::Failure;
 
 /// Registers every `*.json` of some folders, in the order of their names. A file that cannot be
-/// registered is told of and does not stop the others; a folder that cannot be read does.
-pub(crate) async fn register(door: &Door, folders: &[PathBuf]) -> Result<(), Failure> {
-    let mut count = 0;
+/// registered is told of and does not stop the others; a folder that cannot be read does. Answers the
+/// ids of those that can run here.
+pub(crate) async fn register(door: &Door, folders: &[PathBuf]) -> Result<Vec<String>, Failure> {
+    let (mut count, mut runnable) = (0, Vec::new());
     for folder in folders {
         for file in files(folder)? {
             match register_file(door, &file).await {
-                Ok(()) => count += 1,
+                Ok(usable) => {
+                    count += 1;
+                    runnable.extend(usable);
+                }
                 Err(failure) => {
                     tracing::warn!(file = %file.display(), problem = %failure, "not registered");
                 }
@@ -27,7 +31,7 @@ pub(crate) async fn register(door: &Door, folders: &[PathBuf]) -> Result<(), Fai
     if !folders.is_empty() {
         tracing::info!(workflows = count, "registered");
     }
-    Ok(())
+    Ok(runnable)
 }
 
 fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
@@ -47,7 +51,8 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-async fn register_file(door: &Door, file: &Path) -> Result<(), Failure> {
+/// Registers a file. Answers the workflow's id, unless there is a warning about it.
+async fn register_file(door: &Door, file: &Path) -> Result<Option<String>, Failure> {
     let source = Source::File(file.to_owned());
     let document = source.read()?;
     let Registered {
@@ -57,9 +62,11 @@ async fn register_file(door: &Door, file: &Path) -> Result<(), Failure> {
         .register(&shared_tenant(), &document, &Actor::operator())
         .await
         .map_err(|error| Failure::plan(&source.name(), error))?;
+    let id = definition.workflow.to_string();
+    let usable = warnings.is_empty().then_some(id);
     for warning in warnings {
         let workflow = &definition.workflow;
         tracing::warn!(%workflow, file = %file.display(), %warning, "registered with a warning");
     }
-    Ok(())
+    Ok(usable)
 }

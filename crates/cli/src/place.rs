@@ -73,6 +73,11 @@ impl Place {
         self.data.join("keyring.json")
     }
 
+    /// The folder of secrets, unless another is named.
+    pub(crate) fn secrets(&self) -> PathBuf {
+        self.data.join("secrets")
+    }
+
     /// The folder with a folder per run, with a folder per attempt.
     pub(crate) fn attempts(&self) -> PathBuf {
         self.data.join("attempts")

@@ -3,8 +3,8 @@
 use kernel::ids::NodeId;
 use kernel::run::RunEvent;
 use kernel::run::report::{
-    EnvelopeRefused, EnvelopeRetried, EnvelopeTruncated, EnvelopesExhausted, ToolCalled,
-    ToolReturned,
+    EnvelopeCoerced, EnvelopeRecovered, EnvelopeRefused, EnvelopeRetried, EnvelopeTruncated,
+    EnvelopesExhausted, PromptComposed, ToolCalled, ToolReturned,
 };
 
 /// One table for the names and the match, so that neither can miss a kind.
@@ -75,6 +75,9 @@ kinds! {
     EnvelopeTruncated => "envelope.truncated",
     EnvelopeRetried => "envelope.retry.attempted",
     EnvelopesExhausted => "envelope.retry.exhausted",
+    EnvelopeRecovered => "envelope.recovery.applied",
+    EnvelopeCoerced => "envelope.nlToFormat.engaged",
+    PromptComposed => "prompt.composed",
     BudgetReserved => "runwright.budget.reserved",
     BudgetSettled => "runwright.budget.settled",
     ReplayDiverged => "replay.diverged",
@@ -99,6 +102,9 @@ pub(crate) fn node(event: &RunEvent) -> Option<&NodeId> {
         | E::EnvelopeTruncated(EnvelopeTruncated { node_id, .. })
         | E::EnvelopeRetried(EnvelopeRetried { node_id, .. })
         | E::EnvelopesExhausted(EnvelopesExhausted { node_id, .. })
+        | E::EnvelopeRecovered(EnvelopeRecovered { node_id, .. })
+        | E::EnvelopeCoerced(EnvelopeCoerced { node_id, .. })
+        | E::PromptComposed(PromptComposed { node_id, .. })
         | E::RunDeadLettered { node_id, .. }
         | E::NodeStarted { node_id, .. }
         | E::AttemptRestarted { node_id, .. }

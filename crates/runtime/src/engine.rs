@@ -176,6 +176,11 @@ impl Engine {
         &self.inner.ports.models
     }
 
+    /// Who secrets are kept for; nothing where none are kept.
+    pub fn secret_scopes(&self) -> &'static [crate::secrets::Scope] {
+        self.inner.ports.secrets.scopes()
+    }
+
     /// Starts the worker, the renewal of holds, the delivery of the outbox and the upkeep.
     pub fn start(&self) {
         let tasks = &self.inner.tasks;
@@ -255,7 +260,13 @@ impl Engine {
         let mut create = new.create;
         self.seal_inputs(&tenant, &plan, &mut create)?;
         // Credentials come by reference; one that comes by value does not reach the log.
-        Redactor::default().object(&mut create.inputs);
+        for given in [
+            &mut create.inputs,
+            &mut create.configurable,
+            &mut create.metadata,
+        ] {
+            Redactor::default().object(given);
+        }
         let envelope = Envelope::from(Command::Create(create));
         let mut done = self
             .inner

@@ -1,17 +1,19 @@
 //! What one run must keep out of its log: the secrets its nodes were given, and anything that
 //! has the shape of a credential.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use kernel::digest::Digest;
-use kernel::ids::TenantId;
-use kernel::run::{NodeError, Outcome, Report};
+use kernel::run::{Completion, NodeError, Outcome, Report};
+use kernel::stream::Owner;
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::nodes::Secrets;
 use crate::redact::Redactor;
+use crate::secrets::Scope;
 
 /// The redactor of a run. It learns each secret when a node is given it.
 #[derive(Clone, Default)]
@@ -26,6 +28,13 @@ impl KeptOut {
     /// Takes secrets out of everything an outcome would put into the log.
     pub(crate) fn outcome(&self, outcome: &mut Outcome) {
         let redactor = self.redactor();
+        if let Outcome::Completed(Completion { usage, .. }) | Outcome::Failed { usage, .. } =
+            outcome
+        {
+            for used in usage {
+                self.word(&mut used.model);
+            }
+        }
         match outcome {
             Outcome::Completed(completion) => {
                 redactor.object(&mut completion.outputs);
@@ -59,10 +68,24 @@ impl KeptOut {
                     self.error(error);
                 }
             }
-            Report::EnvelopeRefused(_)
-            | Report::EnvelopeTruncated(_)
-            | Report::EnvelopeRetried(_)
-            | Report::EnvelopesExhausted(_) => {}
+            // A provider says what it is called and why it refuses.
+            Report::EnvelopeRefused(of) => {
+                self.word(&mut of.model);
+                of.safety_category.iter_mut().for_each(|why| self.word(why));
+            }
+            Report::EnvelopeTruncated(of) => self.word(&mut of.model),
+            // Our own words, and hashes of what was redacted before.
+            Report::EnvelopeRetried(_)
+            | Report::EnvelopesExhausted(_)
+            | Report::EnvelopeRecovered(_)
+            | Report::EnvelopeCoerced(_)
+            | Report::PromptComposed(_) => {}
+        }
+    }
+
+    fn word(&self, word: &mut String) {
+        if let Cow::Owned(redacted) = self.redactor().text(word) {
+            *word = redacted;
         }
     }
 
@@ -106,10 +129,18 @@ struct Watched {
 
 #[async_trait]
 impl Secrets for Watched {
-    async fn resolve(&self, tenant: &TenantId, reference: &str) -> Result<String, NodeError> {
-        let value = self.secrets.resolve(tenant, reference).await?;
+    async fn resolve(&self, owner: &Owner, reference: &str) -> Result<String, NodeError> {
+        let value = self.secrets.resolve(owner, reference).await?;
         self.learn(reference, &value)?;
         Ok(value)
+    }
+
+    fn scopes(&self) -> &'static [Scope] {
+        self.secrets.scopes()
+    }
+
+    fn redacted(&self, text: &str) -> String {
+        self.kept_out.redactor().text(text).into_owned()
     }
 
     fn learn(&self, reference: &str, value: &str) -> Result<(), NodeError> {

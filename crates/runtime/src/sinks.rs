@@ -53,6 +53,8 @@ impl Output {
         let mut given = stream.push(text);
         if is_last {
             given.push_str(&stream.finish());
+            // What comes next may hold secrets that were not known when this began.
+            streams.remove(&channel);
         }
         given
     }
@@ -76,8 +78,11 @@ impl OutputSink for Output {
         channel: OutputChannel,
         text: String,
         is_last: bool,
-        meta: Option<Value>,
+        mut meta: Option<Value>,
     ) -> Result<(), HoldLost> {
+        if let Some(meta) = &mut meta {
+            self.kept_out.redactor().value(meta);
+        }
         let mut text = self.redact(channel, &text, is_last);
         // What was held back of the chunk before comes on top of this one, and what stands for a
         // secret may be longer than it: a chunk beyond the bound would be refused.

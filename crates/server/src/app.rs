@@ -54,11 +54,18 @@ struct Inner {
 impl App {
     /// An application that is starting.
     pub fn new(api: Api, gate: Gate, limits: Limits) -> Self {
+        Self::offering(api, gate, limits, &[])
+    }
+
+    /// The same with workflows that every tenant may run, by their ids.
+    pub fn offering(api: Api, gate: Gate, limits: Limits, workflows: &[String]) -> Self {
         let configured = discovery::Configured {
             models: api.engine().models(),
             key: api.audit_key(),
             test_provider: api.has_test_provider(),
             exports: api.engine().door().hints().meters().is_exported(),
+            secret_scopes: api.engine().secret_scopes(),
+            workflows,
         };
         Self(Arc::new(Inner {
             discovery: discovery::document(&limits, &gate, configured)

@@ -4,8 +4,9 @@ use kernel::ENGINE_VERSION;
 use kernel::limits::{MAX_LOOP_ITERATIONS, MAX_NODE_EXECUTIONS, MAX_WAIT_MS};
 use runtime::access::checkpoints;
 use runtime::access::signing::PublicKey;
-use runtime::models::{Mode, Provider, Providers};
-use runtime::nodes::TEST_PROVIDER;
+use runtime::models::{LAYERS, Mode, Provider, Providers};
+use runtime::nodes::{ASKS, TEST_PROVIDERS};
+use runtime::secrets::Scope;
 use runtime::telemetry;
 use runtime::webhooks::OVERLAP_MS;
 use serde_json::{Map, Value, json};
@@ -13,6 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::admission;
 use crate::auth::Gate;
 use crate::encode::ENCODINGS;
+use crate::fixtures;
 use crate::limits::Limits;
 use crate::webhooks::SIGNATURES;
 
@@ -32,6 +34,10 @@ pub(crate) struct Configured<'a> {
     pub(crate) test_provider: bool,
     /// Whether traces and metrics are sent to a collector.
     pub(crate) exports: bool,
+    /// Who secrets are kept for.
+    pub(crate) secret_scopes: &'a [Scope],
+    /// Workflows that every tenant may run, by their ids.
+    pub(crate) workflows: &'a [String],
 }
 
 /// The document. Families stand at the root; `capabilities` mirrors them for older readers.
@@ -41,7 +47,10 @@ pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>)
         key,
         test_provider,
         exports,
+        secret_scopes,
+        workflows,
     } = configured;
+    let fixtures = fixtures::claimed(workflows, test_provider, !secret_scopes.is_empty());
     let mut families = families(limits);
     let configured = [
         ("auth", auth(gate, key)),
@@ -50,6 +59,8 @@ pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>)
         ("observability", exports.then(observability)),
         ("aiProviders", Some(providers(models))),
         ("providerUsage", Some(usage(models))),
+        ("secrets", Some(secrets(secret_scopes))),
+        ("fixtures", (!fixtures.is_empty()).then(|| json!(fixtures))),
     ];
     for (family, value) in configured {
         families.extend(value.map(|value| (family.to_owned(), value)));
@@ -64,7 +75,7 @@ pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>)
 
 /// What there is for tests, where every key is a test key.
 fn testing() -> Value {
-    json!({ "mockProviders": [TEST_PROVIDER], "testKeyPrefix": "rw_" })
+    json!({ "mockProviders": TEST_PROVIDERS, "testKeyPrefix": "rw_" })
 }
 
 /// What is sent to a collector.
@@ -86,8 +97,17 @@ fn providers(models: &Providers) -> Value {
     json!({
         "supported": names(|_| true),
         "byok": names(|provider| provider.byok),
-        "policies": { "modes": modes, "scopes": ["tenant"], "errorCode": "provider_policy_denied" },
+        "policies": { "modes": modes, "scopes": LAYERS, "errorCode": "provider_policy_denied" },
     })
+}
+
+/// Who may have secrets with the host; references to them are all that runs ever hold.
+fn secrets(scopes: &[Scope]) -> Value {
+    let scopes: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+    match scopes.is_empty() {
+        true => json!({ "supported": false }),
+        false => json!({ "supported": true, "scopes": scopes, "resolution": "host-managed" }),
+    }
 }
 
 /// Every call is counted; what it cost is said where somebody has given prices.
@@ -181,6 +201,20 @@ fn families(limits: &Limits) -> Map<String, Value> {
             "signals": ["rating", "correction", "label", "flag"],
         },
         "compliance": { "defaultMode": "mask" },
+        "envelopes": {
+            "reliability": {
+                "supported": true,
+                "events": [
+                    "envelope.retry.attempted",
+                    "envelope.retry.exhausted",
+                    "envelope.refusal",
+                    "envelope.truncated",
+                    "envelope.nlToFormat.engaged",
+                    "envelope.recovery.applied",
+                ],
+                "maxRetryAttempts": ASKS,
+            },
+        },
         "subWorkflow": { "inputMapping": true },
         "webhooks": {
             "supported": true,
@@ -214,6 +248,8 @@ mod tests {
             key: None,
             test_provider: true,
             exports: true,
+            secret_scopes: &Scope::ALL,
+            workflows: &["conformance-noop".to_owned()],
         };
         let document = document(&Limits::default(), &gate, configured);
         let mirror = document["capabilities"].as_object().unwrap();

@@ -15,6 +15,7 @@ pub mod auth;
 mod body;
 mod discovery;
 mod encode;
+mod fixtures;
 pub mod idempotency;
 mod limits;
 pub mod listen;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kernel::ids::TenantId;
 use kernel::run::NodeError;
+use kernel::stream::Owner;
 use kernel::time::Timestamp;
 use runtime::keyring::FileKeyring;
 use runtime::nodes::{Ports, Registry, Secrets};
@@ -69,7 +69,7 @@ struct NoSecrets;
 
 #[async_trait]
 impl Secrets for NoSecrets {
-    async fn resolve(&self, _: &TenantId, _: &str) -> Result<String, NodeError> {
+    async fn resolve(&self, _: &Owner, _: &str) -> Result<String, NodeError> {
         Err(NodeError::new("credential_not_found", "there are none").fatal())
     }
 }

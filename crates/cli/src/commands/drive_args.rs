@@ -39,7 +39,8 @@ pub(crate) struct PortArgs {
     #[arg(long, value_name = "NAME", env = env::SECRET_ENV, hide_env = true, value_delimiter = ',')]
     secret_env: Vec<String>,
 
-    /// Let nodes use the files of this folder as secrets, file:NAME
+    /// Let nodes use the files of this folder as secrets, secret://NAME [default: secrets in the
+    /// data folder]
     #[arg(long, value_name = "DIR", env = env::SECRETS, hide_env = true)]
     secrets: Option<PathBuf>,
 
@@ -94,11 +95,10 @@ impl PortArgs {
             [] => AllowedNames::Prefix(env::SECRET_PREFIX.into()),
             names => AllowedNames::Listed(names.iter().cloned().collect()),
         };
-        let sources =
-            SecretSources::none().with_env(EnvSecrets::new(session.tenant.clone(), allowed));
-        match &self.secrets {
-            Some(folder) => sources.with_files(FileSecrets::new(folder)),
-            None => sources,
-        }
+        let folder = self.secrets.clone();
+        let folder = folder.unwrap_or_else(|| session.place.secrets());
+        SecretSources::none()
+            .with_env(EnvSecrets::new(session.tenant.clone(), allowed))
+            .with_files(FileSecrets::new(folder))
     }
 }

@@ -11,6 +11,7 @@ mod play;
 mod resume;
 mod run;
 pub(crate) mod runs;
+mod secrets;
 mod serve;
 mod snapshot;
 mod telemetry;
@@ -67,6 +68,9 @@ pub(crate) enum Command {
     /// Make and take back the keys that open a server
     #[command(subcommand)]
     Keys(keys::Command),
+    /// Keep the secrets that workflows name
+    #[command(subcommand)]
+    Secrets(secrets::Command),
     /// Tell addresses of what happens to runs
     #[command(subcommand)]
     Webhooks(webhooks::Command),
@@ -96,6 +100,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
         Command::Serve(_)
             | Command::Workflow(_)
             | Command::Keys(_)
+            | Command::Secrets(_)
             | Command::Webhooks(_)
             | Command::Audit(_)
             | Command::Workbench(_)
@@ -115,6 +120,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
         Command::Events(args) => runs::events::run(args, session).await,
         Command::Workflow(command) => workflow::dispatch(command, session).await,
         Command::Keys(command) => keys::dispatch(command, session).await,
+        Command::Secrets(command) => secrets::dispatch(command, session),
         Command::Webhooks(command) => webhooks::dispatch(command, session).await,
         Command::Audit(command) => audit::dispatch(command, session).await,
         // Reached where options of ours stand before the word.

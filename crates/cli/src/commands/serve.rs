@@ -137,7 +137,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let gate = gate(&args, &door)?;
     let _lock = lock(session, &args)?;
     talk::listen_to_server();
-    folders::register(&door, &args.workflows).await?;
+    let workflows = folders::register(&door, &args.workflows).await?;
     let options = EngineOptions {
         scope: Scope::Everything,
         max_runs: MAX_RUNS,
@@ -172,7 +172,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             false => Audited::Decisions,
         });
     let snapshots = session.place.data.join("snapshots");
-    let app = App::new(api, gate, limits).with_snapshots(snapshots);
+    let app = App::offering(api, gate, limits, &workflows).with_snapshots(snapshots);
     let listening = listen(&addresses, &app, &args.listen).await?;
     let address = listening
         .address()

@@ -2,8 +2,8 @@
 //! `documents` for bad workflows, `running` for runs that end, `reading` for what is told of
 //! them, `steering` for what is done to them, `forks` and `replays` for runs made of others, `crash` for what a
 //! kill leaves of one run, `load` for many runs under many kills, `race` for two engines at once,
-//! `output` for a process that writes much, `models` for questions to models, `tenants` for a
-//! store of several, `play` for sessions of templates, `serving` and `remote` for a server and for
+//! `output` for a process that writes much, `models` for questions to models, `tools` for what they have done, `tenants` for a
+//! store of several, `secrets` for what nobody is told, `play` for sessions of templates, `serving` and `remote` for a server and for
 //! what is asked of one.
 
 mod answering;
@@ -25,12 +25,14 @@ mod reading;
 mod remote;
 mod replays;
 mod running;
+mod secrets;
 mod serving;
 mod snapshots;
 mod steering;
 mod subscribers;
 mod support;
 mod tenants;
+mod tools;
 mod traces;
 mod usage;
 mod webhooks;

@@ -349,3 +349,29 @@ fn bundles_go_in_and_out_on_disk() {
         .with(2);
     lab.call(&["verify", "--data", "store"]).with(0);
 }
+
+#[test]
+fn definitions_of_the_protocol_are_claimed_where_they_are_at_hand() {
+    let lab = lab();
+    let claimed = |serving: &Serving| {
+        let address = serving.url.trim_start_matches("http://");
+        let mut stream = TcpStream::connect(address).unwrap();
+        let request = format!("GET /.well-known/openwop HTTP/1.0\r\nhost: {address}\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str::<Value>(body).unwrap()["fixtures"].clone()
+    };
+    let serving = Serving::of(&lab, &[]);
+    assert_eq!(claimed(&serving), Value::Null);
+    serving.stop();
+    let noop = |id: &str| workflow(id, &[node("a", "core.noop", json!({}))], &[]);
+    lab.write_flow(&noop("conformance-noop"));
+    lab.write_flow(&noop("conformance-of-another-kind"));
+    let unknown = node("a", "acme.unheard-of", json!({}));
+    lab.write_flow(&workflow("conformance-delay", &[unknown], &[]));
+    let serving = Serving::of(&lab, &[]);
+    assert_eq!(claimed(&serving), json!(["conformance-noop"]));
+    serving.stop();
+}

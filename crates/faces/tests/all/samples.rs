@@ -10,8 +10,9 @@ use kernel::run::event::{
     OutputChannel, SkipReason, Vote,
 };
 use kernel::run::report::{
-    EnvelopeFault, EnvelopeRefused, EnvelopeRetried, EnvelopeTruncated, EnvelopesExhausted,
-    ToolCalled, ToolReturned, ToolStatus, ToolTransport,
+    EnvelopeCoerced, EnvelopeFault, EnvelopeRecovered, EnvelopeRefused, EnvelopeRetried,
+    EnvelopeTruncated, EnvelopesExhausted, PromptComposed, PromptParts, RecoveryPath, ToolCalled,
+    ToolReturned, ToolStatus, ToolTransport,
 };
 use kernel::run::{Artifact, Cause, CausedBy, Driving, Event, NodeError, RunEvent, Usage};
 use kernel::stream::{
@@ -630,6 +631,29 @@ fn data_events() -> Vec<RunEvent> {
             attempt: 0,
             asked: 2,
             reason: EnvelopeFault::ParseError,
+        }),
+        RunEvent::EnvelopeRecovered(EnvelopeRecovered {
+            node_id: "draft".into(),
+            visit: 0,
+            attempt: 0,
+            path: RecoveryPath::MarkdownFence,
+        }),
+        RunEvent::EnvelopeCoerced(EnvelopeCoerced {
+            node_id: "draft".into(),
+            visit: 0,
+            attempt: 0,
+            envelope: "Letter".into(),
+            calls: 1,
+        }),
+        RunEvent::PromptComposed(PromptComposed {
+            node_id: "draft".into(),
+            visit: 0,
+            attempt: 0,
+            refs: vec!["prompt:letter".into()],
+            parts: PromptParts::SystemAndUser,
+            is_override: true,
+            hash: Digest::of(b"Dear").to_string(),
+            variable_hashes: [("name".to_owned(), Digest::of(b"Ada").to_string())].into(),
         }),
         RunEvent::BudgetReserved {
             attempt: attempt(),

@@ -199,6 +199,9 @@ impl Log<'_> {
             RunEvent::EnvelopeRefused(_)
             | RunEvent::EnvelopeTruncated(_)
             | RunEvent::EnvelopeRetried(_)
+            | RunEvent::EnvelopeRecovered(_)
+            | RunEvent::EnvelopeCoerced(_)
+            | RunEvent::PromptComposed(_)
             | RunEvent::EnvelopesExhausted(_) => self.reports(&event.body),
             RunEvent::BudgetReserved { attempt, amounts } => {
                 self.require_live(attempt);

@@ -23,13 +23,14 @@ mod repeat;
 use std::sync::Arc;
 
 use crate::ENGINE_VERSION;
+use crate::audit::Actor;
 use crate::batch::{Batch, Record};
 use crate::definition::Plan;
 use crate::ids::{Seq, StreamId};
 use crate::replay::{self, Divergence, ReplayError};
 use crate::run::cause::Start;
 use crate::run::{BadEvent, Command, Envelope, Overlay, Rejection, Run, RunEvent, decide};
-use crate::stream::{ForkMode, Origin, Policy, StreamHeader};
+use crate::stream::{ForkMode, Origin, Owner, Policy, StreamHeader};
 use crate::time::Timestamp;
 use crate::trace::TraceContext;
 use chunk::Chunk;
@@ -50,6 +51,9 @@ pub struct NewFork {
     pub policy: Option<Policy>,
     /// The span it goes on in: that of whoever asked for it, never its source's.
     pub trace: Option<TraceContext>,
+    /// Who acts in a branch, where not whoever its source belongs to: what is kept for one person
+    /// must not be used by whoever may fork their runs.
+    pub by: Option<Actor>,
 }
 
 /// Why there is no fork.
@@ -276,8 +280,17 @@ fn header(source: &StreamHeader, new: &NewFork, seq: Seq, now: Timestamp) -> Str
         (ForkMode::Branch, 0) => Some(ENGINE_VERSION),
         _ => source.engine_version,
     };
+    let owner = match (new.mode, &new.by) {
+        (ForkMode::Branch, Some(by)) => Owner {
+            principal: Some(by.principal.clone()),
+            issuer: by.issuer.clone(),
+            ..source.owner.clone()
+        },
+        _ => source.owner.clone(),
+    };
     StreamHeader {
         stream: new.stream.clone(),
+        owner,
         created_at: now,
         origin: Some(Origin {
             source: source.stream.clone(),

@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 use crate::ids::{AttemptId, InterruptId, NodeId, Seq, StreamId, WorkflowId};
 use crate::run::cause::Cause;
 use crate::run::report::{
-    EnvelopeRefused, EnvelopeRetried, EnvelopeTruncated, EnvelopesExhausted, ToolCalled,
-    ToolReturned,
+    EnvelopeCoerced, EnvelopeRecovered, EnvelopeRefused, EnvelopeRetried, EnvelopeTruncated,
+    EnvelopesExhausted, PromptComposed, ToolCalled, ToolReturned,
 };
 use crate::stream::DefinitionRef;
 use crate::time::Timestamp;
@@ -796,6 +796,15 @@ pub enum RunEvent {
     /// No answer of a model had the right shape.
     #[serde(rename = "envelope.retry.exhausted")]
     EnvelopesExhausted(EnvelopesExhausted),
+    /// An answer had its shape once what stood around it was taken away.
+    #[serde(rename = "envelope.recovery.applied")]
+    EnvelopeRecovered(EnvelopeRecovered),
+    /// A model is asked to put its words into the shape.
+    #[serde(rename = "envelope.nlToFormat.engaged")]
+    EnvelopeCoerced(EnvelopeCoerced),
+    /// A named prompt was filled in.
+    #[serde(rename = "prompt.composed")]
+    PromptComposed(PromptComposed),
     /// Part of the run's budget was set aside for an attempt.
     #[serde(rename = "runwright.budget.reserved")]
     BudgetReserved {

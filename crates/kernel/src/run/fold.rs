@@ -169,6 +169,9 @@ impl Run {
             | RunEvent::EnvelopeRefused(_)
             | RunEvent::EnvelopeTruncated(_)
             | RunEvent::EnvelopeRetried(_)
+            | RunEvent::EnvelopeRecovered(_)
+            | RunEvent::EnvelopeCoerced(_)
+            | RunEvent::PromptComposed(_)
             | RunEvent::EnvelopesExhausted(_) => {}
             RunEvent::VariableChanged { name, next, .. } => {
                 if let Some(variables) = facts.variables.as_object_mut() {

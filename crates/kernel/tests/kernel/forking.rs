@@ -34,6 +34,7 @@ impl World {
             overlay,
             policy: None,
             trace: None,
+            by: None,
         };
         // Some time after the source.
         let now = self.now.plus_ms(1_000);

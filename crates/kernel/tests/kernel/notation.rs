@@ -226,6 +226,9 @@ fn details(event: &RunEvent) -> String {
         RunEvent::EnvelopeTruncated(of) => of.node_id.to_string(),
         RunEvent::EnvelopeRetried(of) => of.node_id.to_string(),
         RunEvent::EnvelopesExhausted(of) => of.node_id.to_string(),
+        RunEvent::EnvelopeRecovered(of) => of.node_id.to_string(),
+        RunEvent::EnvelopeCoerced(of) => of.node_id.to_string(),
+        RunEvent::PromptComposed(of) => of.node_id.to_string(),
         RunEvent::LogAppended { level, message, .. } => format!("{level} {message}"),
         RunEvent::CapBreached {
             limit, observed, ..

@@ -10,8 +10,9 @@ use kernel::run::event::{
     Artifact, ChildStatus, DivergenceKind, DrainPolicy, OutputChannel, Usage,
 };
 use kernel::run::report::{
-    EnvelopeFault, EnvelopeRefused, EnvelopeRetried, EnvelopeTruncated, EnvelopesExhausted,
-    ToolCalled, ToolReturned, ToolStatus, ToolTransport,
+    EnvelopeCoerced, EnvelopeFault, EnvelopeRecovered, EnvelopeRefused, EnvelopeRetried,
+    EnvelopeTruncated, EnvelopesExhausted, PromptComposed, PromptParts, RecoveryPath, ToolCalled,
+    ToolReturned, ToolStatus, ToolTransport,
 };
 use kernel::run::{
     ChannelWrite, Command, Completion, Create, Driving, Envelope, Found, NodeError, Outcome,
@@ -46,6 +47,7 @@ pub(crate) fn all() -> Vec<Scene> {
         scene("data", DATA, Policy::default(), data),
         scene("output", "a -> b", Policy::default(), output),
         scene("calls", CALLS, Policy::default(), calls),
+        scene("prompts", CALLS, Policy::default(), prompts),
         scene("budget", "a -> b", limited(), budget),
         scene("loops", LOOPS, Policy::default(), loops),
         scene("loop-limit", LOOP_LIMIT, Policy::default(), loop_limit),
@@ -252,6 +254,68 @@ fn output(run: &mut World) {
         },
     )
     .decided();
+    run.completes("b").decided();
+}
+
+/// What else model nodes report: prompts with a name, answers that had to be found in others.
+fn prompts(run: &mut World) {
+    begin(run);
+    for report in [
+        Report::PromptComposed(PromptComposed {
+            node_id: "a".into(),
+            visit: 0,
+            attempt: 0,
+            refs: vec!["prompt:greeting".into()],
+            parts: PromptParts::UserOnly,
+            is_override: false,
+            hash: Digest::of(b"hello").to_string(),
+            variable_hashes: [("who".to_owned(), Digest::of(b"Ada").to_string())].into(),
+        }),
+        Report::PromptComposed(PromptComposed {
+            node_id: "a".into(),
+            visit: 0,
+            attempt: 0,
+            refs: vec!["prompt:greeting".into()],
+            parts: PromptParts::SystemAndUser,
+            is_override: true,
+            hash: Digest::of(b"hi").to_string(),
+            variable_hashes: BTreeMap::new(),
+        }),
+        Report::EnvelopeCoerced(EnvelopeCoerced {
+            node_id: "a".into(),
+            visit: 0,
+            attempt: 0,
+            envelope: "Letter".into(),
+            calls: 1,
+        }),
+        Report::EnvelopeRecovered(EnvelopeRecovered {
+            node_id: "a".into(),
+            visit: 0,
+            attempt: 0,
+            path: RecoveryPath::MarkdownFence,
+        }),
+        Report::EnvelopeRecovered(EnvelopeRecovered {
+            node_id: "a".into(),
+            visit: 0,
+            attempt: 0,
+            path: RecoveryPath::BraceWalker,
+        }),
+        Report::ToolCalled(ToolCalled {
+            node_id: "a".into(),
+            visit: 0,
+            attempt: 0,
+            agent_id: String::new(),
+            tool_name: "process.count".into(),
+            call_id: "c-1".into(),
+            inputs: None,
+            args_hash: Digest::of(b"{}").to_string(),
+            transport: ToolTransport::Native,
+        }),
+    ] {
+        let report = Box::new(report);
+        run.when(Command::Report { report }).decided();
+    }
+    run.completes("a").decided();
     run.completes("b").decided();
 }
 

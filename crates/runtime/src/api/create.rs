@@ -102,6 +102,7 @@ impl Api {
         options::check_test_provider(&order.configurable, self.test_provider)?;
         let policy = options::policy(&order.configurable, &mut problems);
         options::check_tags(&order.tags, &mut problems);
+        options::check_provider(&order.configurable, self.engine.models(), &mut problems);
         let named = self
             .door()
             .usable_workflow(&owner.tenant, &order.workflow)

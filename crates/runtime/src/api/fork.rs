@@ -87,7 +87,8 @@ impl Api {
         self.head(who, Action::ReadRun, source).await.map(drop)
     }
 
-    /// Forks a run as its log stands. The fork belongs to whom the source belongs to.
+    /// Forks a run as its log stands. A fork belongs to the tenant and workspace of its source; in
+    /// a branch it is the caller who acts.
     ///
     /// # Errors
     /// `NotFound` and `Erased` for the source, `Fork` where it cannot be cut, `Invalid` for an
@@ -112,6 +113,7 @@ impl Api {
         let order = ForkOrder {
             overlay,
             policy,
+            by: Some(who.actor(None)),
             keys: keyed.map(|keyed| keyed.claim(who, None, now)).collect(),
             trace: request.trace.clone(),
             ..ForkOrder::new(request.mode, request.from)

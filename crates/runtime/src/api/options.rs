@@ -15,7 +15,8 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use super::ApiError;
-use crate::nodes::TEST_PROVIDER;
+use crate::models::Providers;
+use crate::nodes::TEST_PROVIDERS;
 
 /// Compiled schemas kept; when there are more, all are compiled again.
 const KEPT: usize = 256;
@@ -101,6 +102,20 @@ pub(super) fn policy(configurable: &Map<String, Value>, problems: &mut Problems)
     policy
 }
 
+/// Whether the provider that a run's settings name is one.
+pub(super) fn check_provider(
+    configurable: &Map<String, Value>,
+    models: &Providers,
+    problems: &mut Problems,
+) {
+    if let Some(name) = configurable.get("ai.provider").and_then(Value::as_str)
+        && !models.all().any(|provider| provider.name == name)
+    {
+        let text = "there is no such provider; discovery lists those there are (aiProviders)";
+        problems.add("/configurable/ai.provider", ProblemCode::InvalidValue, text);
+    }
+}
+
 /// Whether a run may ask the test provider that its settings name, if they do.
 pub(super) fn check_test_provider(
     configurable: &Map<String, Value>,
@@ -114,7 +129,7 @@ pub(super) fn check_test_provider(
     };
     match (is_allowed, mock["id"].as_str()) {
         (false, _) => Err(ApiError::TestsOnly),
-        (true, Some(TEST_PROVIDER)) => Ok(()),
+        (true, Some(id)) if TEST_PROVIDERS.contains(&id) => Ok(()),
         (true, _) => Err(ApiError::UnknownTestProvider),
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kernel::audit::Actor;
 use kernel::batch::KeyClaim;
 use kernel::fork::{Fork, ForkError, NewFork};
 use kernel::ids::{HolderId, Seq, StreamId};
@@ -34,6 +35,8 @@ pub struct ForkOrder {
     pub policy: Option<Policy>,
     /// The span it goes on in, where whoever asked for it said so.
     pub trace: Option<TraceContext>,
+    /// Who acts in a branch, where not whoever its source belongs to.
+    pub by: Option<Actor>,
     /// Its id, where the caller must know it beforehand; else a new one is made.
     pub id: Option<StreamId>,
     /// Unique keys to claim with its last append. One without an answer gets a [`ForkAnswer`].
@@ -49,6 +52,7 @@ impl ForkOrder {
             overlay: Overlay::default(),
             policy: None,
             trace: None,
+            by: None,
             id: None,
             keys: Vec::new(),
         }
@@ -160,6 +164,7 @@ impl Door {
             overlay,
             policy: new.policy,
             trace: new.trace.map(hand_on),
+            by: new.by,
         };
         let now = self.store.now();
         let mut fork = Fork::new(source.header, plan, source.records, wanted, now)?;

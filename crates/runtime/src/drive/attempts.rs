@@ -65,7 +65,7 @@ impl Driver {
             }
             let node = run.plan.node(live.node);
             let started = Started {
-                tenant: run.header.tenant().clone(),
+                owner: run.header.owner.clone(),
                 run: run.header.stream.clone(),
                 key: live.id.key(run.header.root()),
                 trace: trace.within(attempt_span(&run.header.stream, &live.id)),
@@ -145,7 +145,7 @@ impl Driver {
             )),
             artifacts: Arc::new(Artifacts::new(
                 inner.door.store().clone(),
-                started.tenant.clone(),
+                started.owner.tenant.clone(),
                 started.key.clone(),
                 self.kept_out.clone(),
             )),

@@ -76,6 +76,18 @@ fn message(message: &Message) -> Value {
             }));
             json!({ "role": "assistant", "content": content })
         }
+        Message::Results(results) => {
+            let content: Vec<Value> = results
+                .iter()
+                .map(|result| {
+                    json!({
+                        "type": "tool_result", "tool_use_id": result.id,
+                        "content": result.text, "is_error": result.is_error,
+                    })
+                })
+                .collect();
+            json!({ "role": "user", "content": content })
+        }
     }
 }
 

@@ -41,6 +41,19 @@ pub(crate) enum Message {
         /// What it wants called.
         calls: Vec<Call>,
     },
+    /// By the tools it wanted called, one result for each call.
+    Results(Vec<CallResult>),
+}
+
+/// What became of a call, as the model is told.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CallResult {
+    /// The provider's id of the call.
+    pub id: String,
+    /// What the tool gave, or why it gave nothing.
+    pub text: String,
+    /// Whether it gave nothing.
+    pub is_error: bool,
 }
 
 /// A tool as a model sees it.

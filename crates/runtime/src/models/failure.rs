@@ -135,6 +135,12 @@ pub(super) fn of_body(body: &Value, status: Option<StatusCode>) -> NodeError {
     failed
 }
 
+/// Whether a call failed before there was a word of an answer.
+pub(crate) fn is_clean(error: &NodeError) -> bool {
+    let details = error.details.as_ref();
+    error.code == "model_unreachable" || details.is_some_and(|it| it.get("status").is_some())
+}
+
 /// The model or its provider refuses to answer.
 pub(crate) fn refused() -> NodeError {
     let text = "the model refuses to answer this; it is not asked again";

@@ -19,7 +19,7 @@ pub(crate) mod sse;
 
 pub use options::BadProviders;
 pub(crate) use options::{base_url, host_secret, is_name};
-pub use policy::Mode;
 pub(crate) use policy::matches;
+pub use policy::{LAYERS, Mode};
 pub(crate) use providers::HostSecret;
 pub use providers::{Api, Provider, Providers};

@@ -35,6 +35,10 @@ pub(super) fn body(ask: &Ask, structured: Structured) -> Value {
                     .collect();
                 messages.push(json!({ "role": "assistant", "content": text, "tool_calls": calls }));
             }
+            Message::Results(results) => messages.extend(results.iter().map(|result| {
+                // The interface has no word for one that is an error; the text says so.
+                json!({ "role": "tool", "tool_call_id": result.id, "content": result.text })
+            })),
         }
     }
     let mut body = json!({ "model": ask.model, "messages": messages, "stream": ask.stream });

@@ -17,6 +17,7 @@
 //!
 //! [[policy]]
 //! tenant = "acme"                       # everybody unless said
+//! workspace = "lab"                     # all of the tenant unless said
 //! provider = "local"                    # every one unless said
 //! mode = "restricted"                   # disabled, optional, required, restricted
 //! models = ["gemma-*"]
@@ -158,6 +159,9 @@ fn check_policy(
             "a policy is about {}, which is no provider",
             quoted(provider)
         ));
+    }
+    if policy.workspace.is_some() && policy.tenant.is_none() {
+        return bad("a policy for a workspace names its tenant, too");
     }
     if !policy.models.is_empty() && policy.mode != Mode::Restricted {
         return bad("models of a policy are for mode = \"restricted\" only");

@@ -1,7 +1,7 @@
 //! Who may use which provider and model, as whoever runs the engine settles it.
 
-use kernel::ids::TenantId;
 use kernel::run::NodeError;
+use kernel::stream::Owner;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -35,6 +35,8 @@ impl Mode {
 pub(super) struct Policy {
     /// Whom it is for; everybody unless said.
     pub tenant: Option<String>,
+    /// The part of the tenant it is for; all of it unless said.
+    pub workspace: Option<String>,
     /// Which provider it is about; every one unless said.
     pub provider: Option<String>,
     pub mode: Mode,
@@ -54,18 +56,54 @@ pub(crate) enum Credential {
     Unresolved,
 }
 
-/// The policy for a tenant and provider: the one that says most, and of those that say the same
-/// the last. The tenant weighs more than the provider.
-pub(super) fn of<'a>(
-    policies: &'a [Policy],
-    tenant: &TenantId,
-    provider: &str,
-) -> Option<&'a Policy> {
-    let fits = |named: &Option<String>, it: &str| named.as_deref().is_none_or(|name| name == it);
+impl Policy {
+    /// The layer it belongs to. A narrower one weighs more.
+    fn layer(&self) -> Layer {
+        match (&self.workspace, &self.tenant) {
+            (Some(_), _) => Layer::Workspace,
+            (None, Some(_)) => Layer::Tenant,
+            (None, None) => Layer::Host,
+        }
+    }
+
+    fn is_for(&self, owner: &Owner, provider: &str) -> bool {
+        let fits = |named: &Option<String>, it: Option<&str>| {
+            named.as_deref().is_none_or(|name| Some(name) == it)
+        };
+        fits(&self.tenant, Some(owner.tenant.as_str()))
+            && fits(&self.workspace, owner.workspace.as_deref())
+            && fits(&self.provider, Some(provider))
+    }
+}
+
+/// How far a policy reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Layer {
+    Host,
+    Tenant,
+    Workspace,
+}
+
+impl Layer {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Tenant => "tenant",
+            Self::Workspace => "workspace",
+        }
+    }
+}
+
+/// The layers policies are looked for in, by the protocol's names, the strongest first.
+pub const LAYERS: [&str; 3] = ["workspace", "tenant", "host"];
+
+/// The policy for calls of a run: that of its workspace, else of its tenant, else of the host; in
+/// each layer the one that names the provider, and of those that say the same the last.
+pub(super) fn of<'a>(policies: &'a [Policy], owner: &Owner, provider: &str) -> Option<&'a Policy> {
     policies
         .iter()
-        .filter(|policy| fits(&policy.tenant, tenant.as_str()) && fits(&policy.provider, provider))
-        .max_by_key(|policy| (policy.tenant.is_some(), policy.provider.is_some()))
+        .filter(|policy| policy.is_for(owner, provider))
+        .max_by_key(|policy| (policy.layer(), policy.provider.is_some()))
 }
 
 /// Whether a policy lets a call pass.
@@ -82,14 +120,15 @@ pub(super) fn check(
         return Ok(());
     };
     let denied = |reason: &str, advice: &str| {
-        let scope = match policy.tenant {
-            Some(_) => "tenant",
-            None => "host",
-        };
         let text = format!("the policy for provider {provider} denies this call: {advice}");
-        let details = json!({
-            "provider": provider, "model": model, "reason": reason, "scope": scope,
+        let mut details = json!({
+            "provider": provider, "model": model, "reason": reason,
+            "scope": policy.layer().as_str(),
         });
+        if policy.mode == Mode::Restricted && policy.models.is_empty() {
+            // Tells a policy that forgot its models from one that lists others.
+            details["allowed"] = json!([]);
+        }
         Err(NodeError::new("provider_policy_denied", text)
             .fatal()
             .with_details(details))
@@ -146,8 +185,16 @@ mod tests {
     }
 
     #[track_caller]
-    fn reason(policies: &[Policy], tenant: &str, provider: &str, credential: Credential) -> String {
-        let policy = of(policies, &tenant.into(), provider);
+    fn reason(policies: &[Policy], owner: &str, provider: &str, credential: Credential) -> String {
+        let (tenant, workspace) = match owner.split_once('/') {
+            Some((tenant, workspace)) => (tenant, Some(workspace.to_owned())),
+            None => (owner, None),
+        };
+        let owner = Owner {
+            workspace,
+            ..Owner::tenant(tenant)
+        };
+        let policy = of(policies, &owner, provider);
         match check(policy, provider, "m-large-1", credential) {
             Ok(()) => "ok".to_owned(),
             Err(error) => {
@@ -174,6 +221,9 @@ mod tests {
                 { tenant = "acme", provider = "b", mode = "required" },
                 { tenant = "umbrella", provider = "b", mode = "restricted" },
                 { tenant = "umbrella", provider = "c", mode = "restricted", models = ["m-*-1"] },
+                { tenant = "acme", workspace = "lab", mode = "optional" },
+                { tenant = "acme", workspace = "lab", provider = "c", mode = "disabled" },
+                { tenant = "umbrella", workspace = "lab", mode = "restricted", models = ["x"] },
             ]"#,
         );
         let none = Credential::Absent;
@@ -192,11 +242,25 @@ mod tests {
             // Without any model none is allowed.
             ("umbrella", "b", none, "model_not_allowed tenant"),
             ("umbrella", "c", none, "ok"),
+            // A workspace is stronger than its tenant, and nobody else's.
+            ("acme/lab", "a", none, "ok"),
+            ("acme/lab", "b", none, "ok"),
+            ("acme/lab", "c", none, "provider_disabled workspace"),
+            ("acme/shop", "a", none, "provider_disabled tenant"),
+            ("umbrella/lab", "c", none, "model_not_allowed workspace"),
+            ("other/lab", "a", none, "ok"),
         ] {
             let got = reason(&policies, tenant, provider, credential);
             assert_eq!(got, expected, "{tenant} {provider}");
         }
         assert_eq!(reason(&[], "acme", "a", none), "ok");
+    }
+
+    #[test]
+    fn a_restriction_without_models_says_so() {
+        let policies = policies("policy = [{ mode = \"restricted\" }]");
+        let denied = check(policies.first(), "a", "m", Credential::Absent).unwrap_err();
+        assert_eq!(denied.details.unwrap()["allowed"], json!([]));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use kernel::ids::TenantId;
 use kernel::run::NodeError;
+use kernel::stream::Owner;
 use serde::Deserialize;
 use url::Url;
 
@@ -208,18 +208,18 @@ impl Providers {
         })
     }
 
-    /// Whether a tenant may make a call.
+    /// Whether a run of this owner may make a call.
     ///
     /// # Errors
     /// `provider_policy_denied`.
     pub(crate) fn check(
         &self,
-        tenant: &TenantId,
+        owner: &Owner,
         provider: &str,
         model: &str,
         credential: Credential,
     ) -> Result<(), NodeError> {
-        let policy = policy::of(&self.policies, tenant, provider);
+        let policy = policy::of(&self.policies, owner, provider);
         policy::check(policy, provider, model, credential)
     }
 }

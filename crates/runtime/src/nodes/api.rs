@@ -10,11 +10,14 @@ use kernel::problem::Problem;
 use kernel::run::budget::Amounts;
 use kernel::run::event::OutputChannel;
 use kernel::run::{Artifact, ModelSettings, NodeError, Outcome, Report};
+use kernel::stream::Owner;
 #[cfg(feature = "testing")]
 use kernel::trace;
 use kernel::trace::TraceContext;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
+
+use crate::secrets::Scope;
 
 /// Whether an attempt whose holder was lost may run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +82,7 @@ pub trait WorkNode: Send + Sync + 'static {
 /// returned: intent before effect.
 #[derive(Clone, Debug)]
 pub struct Started {
-    pub(crate) tenant: TenantId,
+    pub(crate) owner: Owner,
     pub(crate) run: StreamId,
     pub(crate) attempt: AttemptId,
     pub(crate) key: AttemptKey,
@@ -105,10 +108,9 @@ impl Started {
             visit: 0,
             attempt: 0,
         };
-        let tenant = TenantId::new("local");
         let span = trace::attempt_span(&run, &attempt);
         Self {
-            tenant,
+            owner: Owner::tenant("local"),
             trace: TraceContext::named_after(&run).within(span),
             run,
             attempt,
@@ -129,6 +131,13 @@ impl Started {
         self
     }
 
+    /// The same start in a run of this owner.
+    #[cfg(feature = "testing")]
+    pub fn owned(mut self, owner: Owner) -> Self {
+        self.owner = owner;
+        self
+    }
+
     /// The same start after its holder was lost `restarts` times.
     #[cfg(feature = "testing")]
     pub fn restarted(mut self, restarts: u32) -> Self {
@@ -138,7 +147,12 @@ impl Started {
 
     /// The run's tenant.
     pub fn tenant(&self) -> &TenantId {
-        &self.tenant
+        &self.owner.tenant
+    }
+
+    /// Who the run belongs to, in full.
+    pub fn owner(&self) -> &Owner {
+        &self.owner
     }
 
     /// The run.
@@ -295,8 +309,18 @@ pub struct Ports {
 /// redactor every value it hands out.
 #[async_trait]
 pub trait Secrets: Send + Sync {
-    /// The value of a reference of a tenant.
-    async fn resolve(&self, tenant: &TenantId, reference: &str) -> Result<String, NodeError>;
+    /// The value of a reference in a run of this owner.
+    async fn resolve(&self, owner: &Owner, reference: &str) -> Result<String, NodeError>;
+
+    /// Who secrets are kept for; nothing where none are kept.
+    fn scopes(&self) -> &'static [Scope] {
+        &[]
+    }
+
+    /// A text without the secrets that were handed out so far, for whoever must not be told them.
+    fn redacted(&self, text: &str) -> String {
+        text.to_owned()
+    }
 
     /// Takes note of a secret that was found another way and is about to be used.
     ///

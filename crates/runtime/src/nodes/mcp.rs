@@ -14,13 +14,14 @@ use async_trait::async_trait;
 use kernel::limits::MAX_WAIT_MS;
 use kernel::problem::{Problem, ProblemCode, pointer};
 use kernel::run::budget::Amounts;
-use kernel::run::report::{ToolCalled, ToolReturned, ToolStatus, ToolTransport};
-use kernel::run::{Completion, NodeError, Outcome, Report};
+use kernel::run::report::{ToolStatus, ToolTransport};
+use kernel::run::{Completion, NodeError, Outcome};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::called::{self, Called, NotMade};
 use super::template::Template;
-use super::{HoldLost, NodeContext, NotReserved, Repeat, Started, WorkNode};
+use super::{HoldLost, NodeContext, Repeat, Started, WorkNode};
 use crate::tools::{Session, ToolAnswer, ToolServer, patience_over};
 
 const DEFAULT_TIMEOUT_MS: u64 = 60_000;
@@ -161,7 +162,7 @@ impl WorkNode for Mcp {
 
 fn spent(of: Mcp, started: &Started) -> Amounts {
     match (of, started.is_budgeted()) {
-        (Mcp::Call, true) => Amounts::from([("toolCalls".to_owned(), 1)]),
+        (Mcp::Call, true) => Amounts::from([(called::DIMENSION.to_owned(), 1)]),
         _ => Amounts::new(),
     }
 }
@@ -181,6 +182,15 @@ impl From<NodeError> for Ended {
 impl From<HoldLost> for Ended {
     fn from(_: HoldLost) -> Self {
         Self::Stopped
+    }
+}
+
+impl From<NotMade> for Ended {
+    fn from(not_made: NotMade) -> Self {
+        match not_made {
+            NotMade::HoldLost => Self::Stopped,
+            NotMade::Exhausted(error) => Self::Failed(error),
+        }
     }
 }
 
@@ -219,27 +229,27 @@ impl Mcp {
             }
             result => result,
         };
-        let took = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let took = called::since(since);
         let (status, outcome, error) = match &result {
             Ok(outputs) => (ToolStatus::Ok, Some(outputs["content"].clone()), None),
             Err(Ended::Failed(error)) => (ToolStatus::Error, None, Some(error.clone())),
             Err(Ended::Stopped) => return result,
         };
-        cx.output
-            .report(returned(&call, status, outcome, error, Some(took)))
+        call.called
+            .over(cx, status, outcome, error, Some(took))
             .await?;
         result
     }
 }
 
 /// Whether an error leaves open what the tool did.
-fn is_open(error: &NodeError) -> bool {
+pub(super) fn is_open(error: &NodeError) -> bool {
     matches!(error.code.as_str(), "mcp_timed_out" | "mcp_lost")
 }
 
-/// A call as it is reported.
+/// A call of a tool.
 struct Call {
-    of: ToolCalled,
+    called: Called,
     tool: String,
     arguments: Map<String, Value>,
 }
@@ -265,82 +275,22 @@ async fn begin(
             arguments
         }
     };
-    let attempt = started.attempt();
-    let call = Call {
-        of: ToolCalled {
-            node_id: attempt.node.clone(),
-            visit: attempt.visit,
-            attempt: attempt.attempt,
-            // The decision says whose call it is, and the log's keeper what it hashes to.
-            agent_id: String::new(),
-            tool_name: format!("{}.{}", server.name, config.tool),
-            call_id: format!("{}.{}", started.key(), started.restarts()),
-            inputs: Some(Value::Object(arguments.clone())),
-            args_hash: String::new(),
-            transport: ToolTransport::Mcp,
-        },
-        tool: config.tool.clone(),
-        arguments,
-    };
-    cx.output
-        .report(Report::ToolCalled(call.of.clone()))
-        .await?;
+    let name = format!("{}.{}", server.name, config.tool);
+    let called = Called::begin(started, cx, None, name, ToolTransport::Mcp, &arguments).await?;
     if !server.allows(&config.tool) {
         let text = format!(
             "{} may not be called; choose a tool that may",
-            call.of.tool_name
+            called.tool_name()
         );
         let error = NodeError::new("tool_not_allowed", text).fatal();
-        let report = returned(
-            &call,
-            ToolStatus::Forbidden,
-            None,
-            Some(error.clone()),
-            None,
-        );
-        cx.output.report(report).await?;
+        called.forbid(cx, error.clone()).await?;
         return Err(error.into());
     }
-    if started.is_budgeted() {
-        let one = Amounts::from([("toolCalls".to_owned(), 1)]);
-        match cx.output.reserve(one).await {
-            Ok(()) => {}
-            Err(NotReserved::HoldLost) => return Err(Ended::Stopped),
-            Err(exhausted) => {
-                let error = NodeError::new("budget_exhausted", exhausted.to_string()).fatal();
-                let report = returned(
-                    &call,
-                    ToolStatus::Forbidden,
-                    None,
-                    Some(error.clone()),
-                    None,
-                );
-                cx.output.report(report).await?;
-                return Err(error.into());
-            }
-        }
-    }
-    Ok(call)
-}
-
-fn returned(
-    call: &Call,
-    status: ToolStatus,
-    outcome: Option<Value>,
-    error: Option<NodeError>,
-    duration_ms: Option<u64>,
-) -> Report {
-    Report::ToolReturned(ToolReturned {
-        node_id: call.of.node_id.clone(),
-        visit: call.of.visit,
-        attempt: call.of.attempt,
-        agent_id: String::new(),
-        tool_name: call.of.tool_name.clone(),
-        call_id: call.of.call_id.clone(),
-        status,
-        outcome,
-        error,
-        duration_ms,
+    called.reserve(started, cx).await?;
+    Ok(Call {
+        called,
+        tool: config.tool.clone(),
+        arguments,
     })
 }
 
@@ -401,10 +351,7 @@ async fn act(
         is_error,
     } = answer;
     if is_error {
-        let said: String = text.chars().take(1_000).collect();
-        let message = "the tool says that it failed; its words are in the details";
-        return Err(NodeError::new("mcp_tool_error", message)
-            .with_details(json!({ "contentTrust": "untrusted", "text": said })));
+        return Err(said_failed(&text));
     }
     outputs.insert("content".into(), content);
     outputs.insert("text".into(), text.into());
@@ -413,6 +360,14 @@ async fn act(
     }
     outputs.insert("contentTrust".into(), "untrusted".into());
     Ok(outputs)
+}
+
+/// The error of a tool that says it failed.
+pub(super) fn said_failed(text: &str) -> NodeError {
+    let said: String = text.chars().take(1_000).collect();
+    let message = "the tool says that it failed; its words are in the details";
+    NodeError::new("mcp_tool_error", message)
+        .with_details(json!({ "contentTrust": "untrusted", "text": said }))
 }
 
 /// Fills the places of every text in a value. A text that is one place and nothing else becomes

@@ -5,6 +5,7 @@
 //! after the append of `node.started` has returned. How to add one: `docs/adding-a-node.md`.
 
 mod api;
+mod called;
 mod fail;
 mod http;
 mod identity;
@@ -15,6 +16,7 @@ mod play;
 mod process;
 mod registry;
 mod requires_missing;
+mod secret_echo;
 mod template;
 mod transform;
 
@@ -23,5 +25,8 @@ pub use play::{SESSIONS, result as play_result};
 pub use process::{Cwd, ProcessHost};
 pub use registry::Registry;
 
-/// The documented test provider that model nodes play where a run asks for it.
-pub const TEST_PROVIDER: &str = model::TEST_PROVIDER_ID;
+/// How often `core.ai.structuredOutput` asks a model unless its config says otherwise.
+pub const ASKS: u32 = model::ASKS;
+
+/// The documented test providers that model nodes play where a run asks for one.
+pub const TEST_PROVIDERS: [&str; 4] = model::TEST_PROVIDERS;

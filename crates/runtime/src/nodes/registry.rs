@@ -18,6 +18,7 @@ use super::noop::Noop;
 use super::play::Play;
 use super::process::{Process, ProcessHost};
 use super::requires_missing::RequiresMissing;
+use super::secret_echo::SecretEcho;
 use super::transform::Transform;
 use super::{Repeat, WorkNode};
 
@@ -45,9 +46,10 @@ impl Registry {
         nodes.push(Arc::new(Fail));
         nodes.extend(Play::all(&host).map(|node| Arc::new(node) as Arc<dyn WorkNode>));
         nodes.push(Arc::new(RequiresMissing));
+        nodes.push(Arc::new(SecretEcho));
+        nodes.extend(Model::all(&host).map(|node| Arc::new(node) as Arc<dyn WorkNode>));
         nodes.push(Arc::new(Process::new(host)));
         nodes.push(Arc::new(Http));
-        nodes.extend(Model::all().map(|node| Arc::new(node) as Arc<dyn WorkNode>));
         nodes.push(Arc::new(Mcp::Call));
         nodes.push(Arc::new(Mcp::List));
         nodes.push(Arc::new(Transform));

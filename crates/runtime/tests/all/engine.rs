@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kernel::ids::TenantId;
 use kernel::run::event::DrainPolicy;
 use kernel::run::{Command, Create, End, Envelope, Event, NodeError, Run, Start};
 use kernel::stream::{Owner, Policy};
@@ -45,7 +44,7 @@ const SECRET: &str = "correct-horse-battery";
 
 #[async_trait::async_trait]
 impl Secrets for OneSecret {
-    async fn resolve(&self, _: &TenantId, reference: &str) -> Result<String, NodeError> {
+    async fn resolve(&self, _: &Owner, reference: &str) -> Result<String, NodeError> {
         match reference {
             "test:token" => Ok(SECRET.to_owned()),
             _ => Err(NodeError::new(

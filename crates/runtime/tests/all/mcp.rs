@@ -14,10 +14,10 @@ use crate::recorder::*;
 use crate::support::*;
 
 const CALL: &str = "core.mcp.toolCall";
-const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/mcp_server.py");
+pub(crate) const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/mcp_server.py");
 
 /// The interpreter that has the SDK, or the skip of a test without it.
-fn python(test: &str) -> Option<String> {
+pub(crate) fn python(test: &str) -> Option<String> {
     match std::env::var("RUNWRIGHT_MCP_PYTHON") {
         Ok(python) => Some(python),
         Err(_) => {

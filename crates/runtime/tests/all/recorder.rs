@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use kernel::digest::Digest;
-use kernel::ids::TenantId;
 use kernel::run::budget::Amounts;
 use kernel::run::event::OutputChannel;
 use kernel::run::{Artifact, NodeError, Outcome, Report};
+use kernel::stream::Owner;
 use runtime::nodes::*;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -180,7 +180,7 @@ pub(crate) struct OneSecret;
 
 #[async_trait]
 impl Secrets for OneSecret {
-    async fn resolve(&self, _tenant: &TenantId, reference: &str) -> Result<String, NodeError> {
+    async fn resolve(&self, _tenant: &Owner, reference: &str) -> Result<String, NodeError> {
         match reference {
             "env:TOKEN" => Ok("planted-secret".to_owned()),
             _ => Err(NodeError::new("secret_not_found", "there is no such secret").fatal()),

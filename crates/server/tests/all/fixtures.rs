@@ -20,6 +20,17 @@ fn folder() -> Option<PathBuf> {
     folder.is_dir().then_some(folder)
 }
 
+/// Every definition, by name; `None`, with a named skip, where there are none.
+pub(crate) fn definitions(test: &str) -> Option<BTreeMap<String, Value>> {
+    let Some(folder) = folder() else {
+        testkit::skip(test, "there is no folder of OpenWOP workflows");
+        return None;
+    };
+    let parse = |text: String| serde_json::from_str(&text).expect("JSON");
+    let texts = read(&folder).into_iter();
+    Some(texts.map(|(name, text)| (name, parse(text))).collect())
+}
+
 /// A host with every definition; `None`, with a named skip, where there are none.
 async fn host(test: &str) -> Option<Host> {
     let Some(folder) = folder() else {

@@ -37,6 +37,7 @@ pub(crate) struct Models {
     pub(crate) auth: AuthOptions,
     /// What audit trails hear of documents.
     pub(crate) audited: Audited,
+    pub(crate) secrets: SecretSources,
 }
 
 /// A server that answers, and what stands behind it.
@@ -86,7 +87,7 @@ impl Host {
         let ports = Ports {
             supervisor: supervisor(&folder),
             outbound: models.outbound,
-            secrets: Arc::new(SecretSources::none()),
+            secrets: Arc::new(models.secrets),
             models: Arc::new(models.providers),
             keyring: Arc::new(FileKeyring::new(folder.path().join("keyring.json"))),
             workdir: folder.path().to_owned(),

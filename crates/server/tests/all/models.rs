@@ -11,6 +11,7 @@ use server::Limits;
 
 use crate::events::{Frame, stream};
 use crate::host::{Host, Models};
+use crate::model::{Model, Says};
 
 /// A provider that streams a text of three pieces to everybody who asks.
 fn peer() -> SocketAddr {
@@ -125,7 +126,8 @@ async fn text_is_streamed_as_messages_and_its_cost_is_shown() {
 
 #[tokio::test]
 async fn a_policy_keeps_a_tenant_from_a_provider() {
-    let policies = "[[policy]]\ntenant = \"acme\"\nmode = \"restricted\"\nmodels = [\"m-2\"]";
+    let policies = "[[policy]]\ntenant = \"acme\"\nmode = \"restricted\"\nmodels = [\"m-2\"]\n\
+                    [[policy]]\ntenant = \"acme\"\nworkspace = \"lab\"\nmode = \"disabled\"";
     // Nobody listens there: nothing must be sent.
     let host = host(models(policies, ([127, 0, 0, 1], 9).into())).await;
     let run = host.completed(&json!({ "workflowId": "hour" })).await;
@@ -143,7 +145,23 @@ async fn a_policy_keeps_a_tenant_from_a_provider() {
     let run = host.completed(&order).await;
     let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
     assert_eq!(snapshot["error"]["code"], "model_unreachable");
+    // A workspace has a policy of its own, and nobody else has.
+    let scopes = runtime::access::Scopes::Everything;
+    let lab = host.key_of("acme", Some("lab"), scopes).await;
+    let order = json!({ "workflowId": "hour" });
+    let request = crate::client::Request::new("POST", "/v1/runs").key(&lab);
+    let made = request.json(&order).send(host.address).await.json();
+    let run = made["runId"].as_str().unwrap();
+    host.engine.settled(&run.into()).await.unwrap();
+    let error = host.snapshot(run).await["error"].clone();
+    assert_eq!(error["details"]["reason"], "provider_disabled");
+    assert_eq!(error["details"]["scope"], "workspace");
+    let unknown = json!({ "workflowId": "hour", "configurable": { "ai.provider": "q" } });
+    let refused = host.post("/v1/runs", &unknown).await;
+    assert_eq!(refused.refusal(400), "validation_error");
     let discovery = host.get("/.well-known/openwop").await.json();
+    let scopes = &discovery["aiProviders"]["policies"]["scopes"];
+    assert_eq!(*scopes, json!(["workspace", "tenant", "host"]));
     let modes = &discovery["aiProviders"]["policies"]["modes"];
     assert_eq!(
         *modes,
@@ -176,7 +194,7 @@ async fn the_test_provider_is_for_test_keys() {
     let discovery = tested.get("/.well-known/openwop").await.json();
     assert_eq!(
         discovery["testing"]["mockProviders"],
-        json!(["stream-text"])
+        json!(["stream-text", "tool-calls", "error", "usage-only"])
     );
 
     let plain = host(models("", ([127, 0, 0, 1], 9).into())).await;
@@ -193,4 +211,27 @@ async fn the_test_provider_is_for_test_keys() {
         (refused.status, refused.envelope()),
         (403, "mock_provider_forbidden".to_owned())
     );
+}
+
+#[tokio::test]
+async fn a_provider_that_has_no_time_is_asked_again_when_it_says() {
+    const ANSWERS: [Says; 2] = [Says::Busy { seconds: 1 }, Says::Text("It is late.")];
+    let model = Model::saying(&ANSWERS);
+    let host = model.host().await;
+    let mut ask = crate::host::node(
+        "ask",
+        "core.ai.chatCompletion",
+        json!({ "prompt": "What time is it?" }),
+    );
+    ask["settings"] = json!({ "retry": { "maxRetries": 1, "backoffMs": 1 } });
+    host.put(&[crate::host::chain("late", &[ask])]).await;
+    let run = host.completed(&json!({ "workflowId": "late" })).await;
+    let snapshot = host.snapshot(&run).await;
+    assert_eq!(snapshot["status"], "completed", "{snapshot}");
+    let events = host.events(&run).await;
+    let retried = events.iter().find(|event| event["type"] == "node.retried");
+    let payload = &retried.unwrap()["payload"];
+    assert_eq!(payload["delayMs"], 1_000);
+    assert_eq!(payload["lastError"]["code"], "model_rate_limited");
+    assert_eq!(model.asked().len(), 2);
 }

@@ -14,10 +14,20 @@ use super::fields::{Fields, error};
 use super::gate::gate;
 use super::orchestration::orchestration;
 use super::report::report;
+use super::snapshot::MASK;
 
 /// The transports the protocol knows. A run that came in by another way (the command line) says
 /// none rather than a wrong one.
 const TRANSPORTS: [&str; 4] = ["rest", "mcp", "a2a", "ui"];
+
+/// What a run's creator settled. Which credential was meant is shown to nobody.
+pub(super) fn settings(configurable: &Map<String, Value>) -> Map<String, Value> {
+    let mut shown = configurable.clone();
+    if let Some(reference) = shown.get_mut("ai.credentialRef") {
+        *reference = MASK.into();
+    }
+    shown
+}
 
 /// What a run's owner looks like wherever it is shown. Who vouches for the principal is not
 /// shown: the object is closed.
@@ -55,7 +65,7 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             .with("owner", owner(&header.owner))
             .filled("tags", tags)
             .filled("metadata", metadata)
-            .filled("configurable", configurable),
+            .filled("configurable", settings(configurable)),
         RunEvent::RunCompleted {
             outputs,
             duration_ms,
@@ -101,7 +111,7 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             .with("fromSeq", from_sequence)
             .maybe("tags", tags.as_ref())
             .maybe("metadata", metadata.as_ref())
-            .maybe("configurable", configurable.as_ref()),
+            .maybe("configurable", configurable.as_ref().map(settings)),
         RunEvent::RunDeadLettered {
             node_id,
             reason,
@@ -398,7 +408,10 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
         | RunEvent::EnvelopeRefused(_)
         | RunEvent::EnvelopeTruncated(_)
         | RunEvent::EnvelopeRetried(_)
-        | RunEvent::EnvelopesExhausted(_) => report(event),
+        | RunEvent::EnvelopesExhausted(_)
+        | RunEvent::EnvelopeRecovered(_)
+        | RunEvent::EnvelopeCoerced(_)
+        | RunEvent::PromptComposed(_) => report(event),
         RunEvent::BudgetReserved { attempt, amounts } => Fields::new()
             .with("attempt", attempt)
             .with("amounts", amounts),

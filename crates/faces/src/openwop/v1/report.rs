@@ -1,6 +1,8 @@
 //! The payloads of what attempts report: tool calls, and answers that were not as asked for.
 
-use kernel::run::report::{EnvelopeFault, ToolStatus};
+use std::collections::BTreeMap;
+
+use kernel::run::report::{EnvelopeFault, PromptParts, ToolStatus};
 use kernel::run::{Event, RunEvent};
 
 use super::fields::{Fields, error};
@@ -62,6 +64,29 @@ pub(super) fn report(event: &Event) -> Fields {
             .text("nodeId", &of.node_id)
             .with("totalAttempts", of.asked)
             .with("finalReason", fault(of.reason)),
+        RunEvent::EnvelopeRecovered(of) => fields.text("nodeId", &of.node_id).with("path", of.path),
+        RunEvent::EnvelopeCoerced(of) => fields
+            .text("nodeId", &of.node_id)
+            .with("originalEnvelopeType", &of.envelope)
+            .with("fallbackCalls", of.calls),
+        RunEvent::PromptComposed(of) => {
+            let hashes = of.variable_hashes.iter();
+            let hashes: BTreeMap<&str, String> = hashes
+                .map(|(name, hash)| (name.as_str(), format!("sha256:{hash}")))
+                .collect();
+            fields
+                .text("nodeId", &of.node_id)
+                .with("refs", &of.refs)
+                .with(
+                    "kind",
+                    match of.parts {
+                        PromptParts::SystemAndUser => "system+user",
+                        PromptParts::UserOnly => "user-only",
+                    },
+                )
+                .with("hash", format!("sha256:{}", of.hash))
+                .filled("variableHashes", hashes)
+        }
         _ => fields,
     }
 }

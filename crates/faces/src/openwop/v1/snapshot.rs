@@ -12,14 +12,14 @@ use kernel::time::Timestamp;
 use serde_json::{Map, Value};
 
 use super::fields::{Fields, error};
-use super::payload::{failure, interrupt, owner};
+use super::payload::{failure, interrupt, owner, settings};
 
 /// The version of the contract between log and reader that OpenWOP v1 speaks of.
 const EVENT_LOG_SCHEMA_VERSION: u32 = 2;
 
 /// Stands where the definition declares a value sensitive. The log should hold no such value in
 /// the first place; this is the second wall.
-const MASK: &str = "[REDACTED]";
+pub(super) const MASK: &str = "[REDACTED]";
 
 /// Every status a run can have, as [`Run::status`] names them.
 pub const RUN_STATUSES: &[&str] = &[
@@ -71,7 +71,7 @@ pub fn snapshot(run: &Run) -> Value {
         )
         .filled("tags", &facts.tags)
         .filled("metadata", &facts.metadata)
-        .filled("configurable", &facts.configurable)
+        .filled("configurable", settings(&facts.configurable))
         .with(
             "inputs",
             masked(&facts.inputs, |name| hides(&run.plan, name)),

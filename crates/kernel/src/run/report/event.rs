@@ -1,6 +1,8 @@
 //! What attempts report while they work, as it is stored: tools called, and what became of answers
 //! a model was asked to give in a certain shape (an *envelope*).
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -40,6 +42,8 @@ pub struct ToolCalled {
 pub enum ToolTransport {
     /// The Model Context Protocol.
     Mcp,
+    /// A program of the project.
+    Native,
 }
 
 /// A tool call is over.
@@ -160,6 +164,83 @@ pub struct EnvelopesExhausted {
     pub asked: u32,
     /// What was wrong with the last answer.
     pub reason: EnvelopeFault,
+}
+
+/// An answer had its shape once what stood around it was taken away.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EnvelopeRecovered {
+    /// The node.
+    pub node_id: NodeId,
+    /// The visit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub visit: u32,
+    /// The attempt of the node.
+    pub attempt: u32,
+    /// How it was found.
+    pub path: RecoveryPath,
+}
+
+/// How an answer of a shape is found in what a model says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecoveryPath {
+    /// It stood in a fence.
+    MarkdownFence,
+    /// It was the first value in braces.
+    BraceWalker,
+}
+
+/// A model answered in plain words, and is asked to put just that into the shape.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EnvelopeCoerced {
+    /// The node.
+    pub node_id: NodeId,
+    /// The visit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub visit: u32,
+    /// The attempt of the node.
+    pub attempt: u32,
+    /// What the shape is called.
+    pub envelope: String,
+    /// How often it is asked for that.
+    pub calls: u32,
+}
+
+/// A named prompt was filled in for a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptComposed {
+    /// The node.
+    pub node_id: NodeId,
+    /// The visit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub visit: u32,
+    /// The attempt of the node.
+    pub attempt: u32,
+    /// The names of the prompts it is made of.
+    pub refs: Vec<String>,
+    /// Which parts there are.
+    pub parts: PromptParts,
+    /// Whether the run's creator gave another text for the name.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_override: bool,
+    /// SHA-256 of all of it, in hexadecimal; secrets are taken out before.
+    pub hash: String,
+    /// The same of what stands for each place in it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub variable_hashes: BTreeMap<String, String>,
+}
+
+/// Which parts a prompt has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PromptParts {
+    /// What the model is told before, and what it is asked.
+    SystemAndUser,
+    /// What it is asked.
+    UserOnly,
 }
 
 /// What is wrong with an answer that should have had a shape.

@@ -28,6 +28,12 @@ pub enum Report {
     EnvelopeRetried(EnvelopeRetried),
     /// No answer had the right shape.
     EnvelopesExhausted(EnvelopesExhausted),
+    /// An answer had its shape once what stood around it was taken away.
+    EnvelopeRecovered(EnvelopeRecovered),
+    /// A model is asked to put its words into the shape.
+    EnvelopeCoerced(EnvelopeCoerced),
+    /// A named prompt was filled in.
+    PromptComposed(PromptComposed),
 }
 
 /// The same code for each of them.
@@ -40,6 +46,9 @@ macro_rules! each {
             Self::EnvelopeTruncated($of) => $code,
             Self::EnvelopeRetried($of) => $code,
             Self::EnvelopesExhausted($of) => $code,
+            Self::EnvelopeRecovered($of) => $code,
+            Self::EnvelopeCoerced($of) => $code,
+            Self::PromptComposed($of) => $code,
         }
     };
 }
@@ -83,6 +92,9 @@ impl Report {
             }),
             Self::EnvelopeRetried(of) => RunEvent::EnvelopeRetried(of),
             Self::EnvelopesExhausted(of) => RunEvent::EnvelopesExhausted(of),
+            Self::EnvelopeRecovered(of) => RunEvent::EnvelopeRecovered(of),
+            Self::EnvelopeCoerced(of) => RunEvent::EnvelopeCoerced(of),
+            Self::PromptComposed(of) => RunEvent::PromptComposed(of),
         }
     }
 
@@ -95,6 +107,9 @@ impl Report {
             RunEvent::EnvelopeTruncated(of) => Self::EnvelopeTruncated(of),
             RunEvent::EnvelopeRetried(of) => Self::EnvelopeRetried(of),
             RunEvent::EnvelopesExhausted(of) => Self::EnvelopesExhausted(of),
+            RunEvent::EnvelopeRecovered(of) => Self::EnvelopeRecovered(of),
+            RunEvent::EnvelopeCoerced(of) => Self::EnvelopeCoerced(of),
+            RunEvent::PromptComposed(of) => Self::PromptComposed(of),
             _ => return None,
         })
     }

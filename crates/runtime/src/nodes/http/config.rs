@@ -279,7 +279,7 @@ impl Config {
                 SecretHeader::Reference(reference) => ("", reference),
                 SecretHeader::Prefixed { prefix, secret } => (prefix.as_str(), secret),
             };
-            let secret = ports.secrets.resolve(started.tenant(), reference).await?;
+            let secret = ports.secrets.resolve(started.owner(), reference).await?;
             let mut value = header_value(&format!("{prefix}{secret}"))?;
             value.set_sensitive(true);
             origin_headers.insert(header_name(name).map_err(invalid)?, value);

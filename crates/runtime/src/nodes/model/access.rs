@@ -58,12 +58,12 @@ pub(super) async fn access(
     let own = own.or_else(|| settings.credential_ref());
     let (found, state) = match own {
         None => (None, Credential::Absent),
-        Some(reference) => match cx.ports.secrets.resolve(started.tenant(), reference).await {
+        Some(reference) => match cx.ports.secrets.resolve(started.owner(), reference).await {
             Ok(secret) => (Some(Ok(secret)), Credential::Found),
             Err(error) => (Some(Err(error)), Credential::Unresolved),
         },
     };
-    models.check(started.tenant(), &provider.name, &model, state)?;
+    models.check(started.owner(), &provider.name, &model, state)?;
     let credential = match found {
         Some(_) if !provider.byok => {
             let text = format!(
@@ -94,6 +94,8 @@ fn unresolved(error: NodeError) -> NodeError {
     let code = match error.code.as_str() {
         "secret_not_found" => "credential_not_found",
         "secret_not_allowed" => "credential_forbidden",
+        "secret_scope_unsupported" => "credential_scope_unsupported",
+        "secret_unavailable" => "credential_unavailable",
         _ => return error,
     };
     NodeError {

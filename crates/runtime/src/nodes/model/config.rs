@@ -8,14 +8,20 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::mcp::Mcp;
+use super::super::process::Process;
 use super::super::template::Template;
 use super::super::{Repeat, WorkNode as _};
+use super::tools::{ProcessTool, narrows};
 use crate::models::Api;
 use crate::models::base_url;
 use crate::models::call::Patience;
 
 pub(super) const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 pub(super) const DEFAULT_IDLE_TIMEOUT_MS: u64 = 120_000;
+pub(super) const DEFAULT_TOOL_ROUNDS: u32 = 8;
+pub(super) const DEFAULT_TOOL_TIMEOUT_MS: u64 = 60_000;
+/// How often a model is asked for an answer of a shape, where it may be repaired.
+pub(super) const DEFAULT_ASKS: u32 = 2;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -48,6 +54,24 @@ pub(super) struct Config {
     idle_timeout_ms: u64,
     repeat: Option<RepeatWord>,
     mcp: Option<Value>,
+    /// Servers whose tools the model may call.
+    #[serde(default)]
+    pub mcp_servers: Vec<String>,
+    /// Programs the model may call.
+    #[serde(default)]
+    pub tools: Vec<ProcessTool>,
+    allowed_tools: Option<Vec<String>>,
+    #[serde(default = "tool_rounds")]
+    pub max_tool_rounds: u32,
+    #[serde(default = "tool_timeout")]
+    tool_timeout_ms: u64,
+    pub max_asks: Option<u32>,
+    /// Taken for workflows of others and not used: `maxAsks` says it.
+    #[serde(rename = "retryOnInvalidJson")]
+    _retry_on_invalid_json: Option<u32>,
+    /// Whether plain words are put into the shape at last. The type of the node says it.
+    #[serde(skip)]
+    pub coerces: bool,
 }
 
 /// Something said, in a config or in an input.
@@ -84,6 +108,14 @@ enum RepeatWord {
     Once,
 }
 
+fn tool_rounds() -> u32 {
+    DEFAULT_TOOL_ROUNDS
+}
+
+fn tool_timeout() -> u64 {
+    DEFAULT_TOOL_TIMEOUT_MS
+}
+
 fn yes() -> bool {
     true
 }
@@ -97,7 +129,7 @@ fn idle_timeout() -> u64 {
 }
 
 /// What a schema cannot see.
-pub(super) fn check(config: &Value) -> Vec<Problem> {
+pub(super) fn check(config: &Value, process: &Process) -> Vec<Problem> {
     let config: Config = match serde_json::from_value(config.clone()) {
         Ok(config) => config,
         Err(error) => {
@@ -147,6 +179,29 @@ pub(super) fn check(config: &Value) -> Vec<Problem> {
     {
         refuse("/outputSchema", "this is not a JSON Schema");
     }
+    for (at, tool) in config.tools.iter().enumerate() {
+        let path = |rest: &str| format!("/tools/{at}{rest}");
+        if config.tools[..at]
+            .iter()
+            .any(|other| other.name == tool.name)
+        {
+            refuse(&path("/name"), "another tool has this name");
+        }
+        if jsonschema::draft202012::new(&tool.parameters).is_err() {
+            refuse(&path("/parameters"), "this is not a JSON Schema");
+        }
+    }
+    for (at, tool) in config.tools.iter().enumerate() {
+        problems.extend(
+            process
+                .check(&tool.process)
+                .into_iter()
+                .map(|problem| Problem {
+                    path: format!("/tools/{at}/process{}", problem.path),
+                    ..problem
+                }),
+        );
+    }
     if let Some(call) = &config.mcp {
         for problem in Mcp::Call.check(call) {
             problems.push(Problem {
@@ -163,10 +218,35 @@ impl Config {
         serde_json::from_value(config.clone()).map_err(|error| invalid(error.to_string()))
     }
 
+    /// Whether an attempt whose engine was lost is made again. Tools may have effects.
     pub(super) fn repeat(&self) -> Repeat {
         match self.repeat {
             Some(RepeatWord::Once) => Repeat::Once,
-            Some(RepeatWord::Repeatable) | None => Repeat::Repeatable,
+            Some(RepeatWord::Repeatable) => Repeat::Repeatable,
+            None if self.has_tools() => Repeat::Once,
+            None => Repeat::Repeatable,
+        }
+    }
+
+    fn has_tools(&self) -> bool {
+        !self.mcp_servers.is_empty() || !self.tools.is_empty()
+    }
+
+    /// Whether the model may be told of a tool, by its name behind that of its server.
+    pub(super) fn allows_tool(&self, full: &str) -> bool {
+        let patterns = self.allowed_tools.as_ref();
+        patterns.is_none_or(|patterns| narrows(patterns, full))
+    }
+
+    pub(super) fn tool_patience(&self) -> Duration {
+        Duration::from_millis(self.tool_timeout_ms)
+    }
+
+    /// How often the model is asked for an answer of a shape at most.
+    pub(super) fn asks(&self) -> u32 {
+        match self.repair {
+            false => 1,
+            true => self.max_asks.unwrap_or(DEFAULT_ASKS),
         }
     }
 

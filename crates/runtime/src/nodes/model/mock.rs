@@ -1,19 +1,23 @@
-//! The documented test provider (OpenWOP v1, `mockProvider` of a run's `configurable`): `stream-text`
-//! streams the tokens it is given. Who may ask for it is decided where runs are created.
+//! The documented test providers (OpenWOP v1, `mockProvider` of a run's `configurable`):
+//! `stream-text` streams the tokens it is given, `tool-calls` asks for the tools it is given,
+//! `error` fails as it is told, `usage-only` says nothing and counts. Who may ask for one is
+//! decided where runs are created.
 
 use std::time::Duration;
 
 use kernel::run::event::OutputChannel;
 use kernel::run::{Completion, NodeError, Usage};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::super::{HoldLost, NodeContext};
 use super::speak::Silenced;
 
-/// The one test provider there is.
-pub(crate) const STREAM_TEXT: &str = "stream-text";
-const MODEL: &str = "mock-stream-text-v1";
+/// Every test provider there is.
+pub(crate) const PROVIDERS: [&str; 4] = ["stream-text", "tool-calls", "error", "usage-only"];
+/// Milliseconds a test provider waits at most.
+const MAX_DELAY_MS: u64 = 5_000;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -22,9 +26,41 @@ struct StreamText {
     delay_ms_per_token: u64,
     finish_reason: String,
     usage: Option<Tokens>,
+    model: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ToolCalls {
+    tool_calls: Vec<ToolCall>,
+    delay_ms_per_token: u64,
 }
 
 #[derive(Deserialize)]
+struct ToolCall {
+    id: String,
+    name: String,
+    /// JSON as a text, or the value itself.
+    #[serde(default)]
+    arguments: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Failing {
+    code: String,
+    message: String,
+    retryable: bool,
+    fail_after_ms: u64,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct UsageOnly {
+    usage: Tokens,
+}
+
+#[derive(Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Tokens {
     prompt_tokens: u64,
@@ -39,6 +75,42 @@ impl Default for StreamText {
             delay_ms_per_token: 0,
             finish_reason: "stop".to_owned(),
             usage: None,
+            model: "mock-stream-text-v1".to_owned(),
+        }
+    }
+}
+
+impl Default for Failing {
+    fn default() -> Self {
+        Self {
+            code: "mock_provider_error".to_owned(),
+            message: "the test provider fails, as it was told".to_owned(),
+            retryable: false,
+            fail_after_ms: 0,
+        }
+    }
+}
+
+impl Tokens {
+    fn shown(&self) -> Value {
+        let sum = self.prompt_tokens.saturating_add(self.completion_tokens);
+        json!({
+            "promptTokens": self.prompt_tokens,
+            "completionTokens": self.completion_tokens,
+            "totalTokens": self.total_tokens.unwrap_or(sum),
+        })
+    }
+
+    fn used(&self, model: &str) -> Usage {
+        Usage {
+            provider: "mock".to_owned(),
+            model: model.to_owned(),
+            input_tokens: self.prompt_tokens,
+            output_tokens: self.completion_tokens,
+            cost_estimate_usd: None,
+            duration_ms: None,
+            cache_read_tokens: None,
+            cache_write_tokens: None,
         }
     }
 }
@@ -48,35 +120,51 @@ pub(super) fn asked_for(settings: &Map<String, Value>) -> Option<&Value> {
     settings.get("mockProvider").filter(|mock| !mock.is_null())
 }
 
-/// Plays a test provider: as many chunks as tokens, the last one with the end.
+/// Plays a test provider.
 pub(super) async fn play(mock: &Value, cx: &NodeContext) -> Result<Completion, Silenced> {
-    if mock["id"] != STREAM_TEXT {
-        let text = "there is no such test provider; this engine has stream-text";
-        return Err(NodeError::new("unsupported_mock_provider", text)
-            .fatal()
-            .into());
+    let config = &mock["config"];
+    match mock["id"].as_str() {
+        Some("stream-text") => stream_text(read(config)?, cx).await,
+        Some("tool-calls") => tool_calls(read(config)?, cx).await,
+        Some("error") => fail(read(config)?).await,
+        Some("usage-only") => usage_only(read(config)?, cx).await,
+        _ => {
+            let text = format!(
+                "there is no such test provider; there are {}",
+                PROVIDERS.join(", ")
+            );
+            Err(NodeError::new("unsupported_mock_provider", text)
+                .fatal()
+                .into())
+        }
     }
-    let config = match &mock["config"] {
-        Value::Null => StreamText::default(),
+}
+
+fn read<T: DeserializeOwned + Default>(config: &Value) -> Result<T, NodeError> {
+    match config {
+        Value::Null => Ok(T::default()),
         config => serde_json::from_value(config.clone()).map_err(|error| {
             super::config::invalid(format!("the config of mockProvider: {error}"))
-        })?,
-    };
-    let delay = Duration::from_millis(config.delay_ms_per_token.min(5_000));
-    let mut meta = json!({ "finishReason": config.finish_reason, "model": MODEL });
+        }),
+    }
+}
+
+async fn wait(ms: u64) {
+    let delay = Duration::from_millis(ms.min(MAX_DELAY_MS));
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
+    }
+}
+
+/// As many chunks as tokens, the last one with the end.
+async fn stream_text(config: StreamText, cx: &NodeContext) -> Result<Completion, Silenced> {
+    let mut meta = json!({ "finishReason": config.finish_reason, "model": config.model });
     if let Some(usage) = &config.usage {
-        let sum = usage.prompt_tokens.saturating_add(usage.completion_tokens);
-        meta["usage"] = json!({
-            "promptTokens": usage.prompt_tokens,
-            "completionTokens": usage.completion_tokens,
-            "totalTokens": usage.total_tokens.unwrap_or(sum),
-        });
+        meta["usage"] = usage.shown();
     }
     let mut left = config.tokens.len();
     for token in &config.tokens {
-        if !delay.is_zero() {
-            tokio::time::sleep(delay).await;
-        }
+        wait(config.delay_ms_per_token).await;
         left -= 1;
         let is_last = left == 0;
         say(cx, token, is_last, is_last.then(|| meta.clone())).await?;
@@ -84,26 +172,71 @@ pub(super) async fn play(mock: &Value, cx: &NodeContext) -> Result<Completion, S
     if config.tokens.is_empty() {
         say(cx, "", true, Some(meta)).await?;
     }
+    let content = config.tokens.concat();
+    let usage = config.usage.map(|tokens| tokens.used(&config.model));
+    Ok(completion(
+        content,
+        &config.finish_reason,
+        &config.model,
+        usage,
+    ))
+}
+
+/// A chunk for each call. Nothing is called: what is tested is what clients make of them.
+async fn tool_calls(config: ToolCalls, cx: &NodeContext) -> Result<Completion, Silenced> {
+    let model = "mock-tool-calls-v1";
+    let mut calls = Vec::new();
+    let mut left = config.tool_calls.len();
+    for call in config.tool_calls {
+        wait(config.delay_ms_per_token).await;
+        left -= 1;
+        let arguments = match call.arguments {
+            Value::Null => "{}".to_owned(),
+            Value::String(text) => text,
+            value => value.to_string(),
+        };
+        let call = json!({ "id": call.id, "name": call.name, "arguments": arguments });
+        let mut meta = json!({ "model": model, "toolCalls": [&call] });
+        if left == 0 {
+            meta["finishReason"] = "tool_calls".into();
+        }
+        say(cx, "", left == 0, Some(meta)).await?;
+        calls.push(call);
+    }
+    let mut completion = completion(String::new(), "tool_calls", model, None);
+    completion.outputs.insert("toolCalls".into(), calls.into());
+    Ok(completion)
+}
+
+async fn fail(config: Failing) -> Result<Completion, Silenced> {
+    wait(config.fail_after_ms).await;
+    let error = NodeError::new(&config.code, config.message);
+    Err(match config.retryable {
+        true => error,
+        false => error.fatal(),
+    }
+    .into())
+}
+
+async fn usage_only(config: UsageOnly, cx: &NodeContext) -> Result<Completion, Silenced> {
+    let model = "mock-usage-only-v1";
+    let meta = json!({ "finishReason": "stop", "model": model, "usage": config.usage.shown() });
+    say(cx, "", true, Some(meta)).await?;
+    let usage = Some(config.usage.used(model));
+    Ok(completion(String::new(), "stop", model, usage))
+}
+
+fn completion(content: String, finish: &str, model: &str, usage: Option<Usage>) -> Completion {
     let mut outputs = Map::new();
-    outputs.insert("content".into(), config.tokens.concat().into());
-    outputs.insert("finishReason".into(), config.finish_reason.into());
+    outputs.insert("content".into(), content.into());
+    outputs.insert("finishReason".into(), finish.into());
     outputs.insert("provider".into(), "mock".into());
-    outputs.insert("model".into(), MODEL.into());
-    let usage = config.usage.map(|tokens| Usage {
-        provider: "mock".to_owned(),
-        model: MODEL.to_owned(),
-        input_tokens: tokens.prompt_tokens,
-        output_tokens: tokens.completion_tokens,
-        cost_estimate_usd: None,
-        duration_ms: None,
-        cache_read_tokens: None,
-        cache_write_tokens: None,
-    });
-    Ok(Completion {
+    outputs.insert("model".into(), model.into());
+    Completion {
         outputs,
         usage: usage.into_iter().collect(),
         ..Completion::default()
-    })
+    }
 }
 
 async fn say(

@@ -10,50 +10,82 @@
 //! provider's configuration. The answer is streamed into the log as it comes. Asking a model has no
 //! effect outside, so an attempt whose engine was lost asks again, unless the config says `once`.
 //!
-//! With `mcp` in its config the node calls that tool itself, as `core.mcp.toolCall` does.
+//! With `mcpServers` or `tools` in its config the model may have tools called before it answers, at
+//! most `maxToolRounds` times in a row; each call is in the log. With `mcp` in its config the node calls that tool itself, as `core.mcp.toolCall` does.
 
 mod access;
+mod answered;
 mod config;
+mod judge;
 mod mock;
 mod prompt;
 mod schema;
 mod shape;
 mod speak;
+mod tools;
 mod turn;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use kernel::problem::Problem;
-use kernel::run::Outcome;
-use serde_json::Value;
+use kernel::run::{NodeError, Outcome};
+use serde_json::{Value, json};
 
 use super::mcp::Mcp;
+use super::process::{Process, ProcessHost};
 use super::{NodeContext, Repeat, Started, WorkNode};
 use config::Config;
-pub(crate) use mock::STREAM_TEXT as TEST_PROVIDER_ID;
+pub(crate) use mock::PROVIDERS as TEST_PROVIDERS;
 
 /// Asks a model, under the type id it is given.
 pub(super) struct Model {
     type_id: &'static str,
     summary: &'static str,
+    /// How often it asks for an answer of a shape where its config does not say.
+    asks: Option<u32>,
+    /// Runs programs that models call.
+    process: Arc<Process>,
 }
 
 impl Model {
-    /// The node under every type id it has.
-    pub(super) fn all() -> [Self; 2] {
+    /// The node under every type id it has, with programs under the rules of a host.
+    pub(super) fn all(host: &ProcessHost) -> [Self; 3] {
+        let process = Arc::new(Process::new(host.clone()));
         [
             Self {
                 type_id: "core.ai.chatCompletion",
                 summary: "Asks a model and gives its answer, as text or as JSON of a given shape.",
+                asks: None,
+                process: process.clone(),
             },
             Self {
                 type_id: "core.ai.callPrompt",
                 summary: "Asks a model by a prompt that the run's creator may replace.",
+                asks: None,
+                process: process.clone(),
+            },
+            Self {
+                type_id: STRUCTURED,
+                summary: "Asks a model for JSON of a given shape, up to three times.",
+                asks: Some(ASKS),
+                process,
             },
         ]
     }
+
+    fn config(&self, config: &Value) -> Result<Config, NodeError> {
+        let mut config = Config::of(config)?;
+        config.max_asks = config.max_asks.or(self.asks);
+        config.coerces = self.type_id == STRUCTURED && config.repair;
+        Ok(config)
+    }
 }
+
+/// How often a model is asked for an answer of a shape by the type that is for such answers.
+pub(crate) const ASKS: u32 = 3;
+/// The type whose answers always have a shape.
+const STRUCTURED: &str = "core.ai.structuredOutput";
 
 #[async_trait]
 impl WorkNode for Model {
@@ -68,16 +100,22 @@ impl WorkNode for Model {
     fn repeat(&self, config: &Value) -> Repeat {
         match config.get("mcp").filter(|call| !call.is_null()) {
             Some(call) => Mcp::Call.repeat(call),
-            None => Config::of(config).map_or(Repeat::Once, |config| config.repeat()),
+            None => self
+                .config(config)
+                .map_or(Repeat::Once, |config| config.repeat()),
         }
     }
 
     fn config_schema(&self) -> Value {
-        schema::schema()
+        let mut schema = schema::schema(&self.process);
+        if self.type_id == STRUCTURED {
+            schema["required"] = json!(["outputSchema"]);
+        }
+        schema
     }
 
     fn check(&self, config: &Value) -> Vec<Problem> {
-        config::check(config)
+        config::check(config, &self.process)
     }
 
     fn leaves_results(&self) -> bool {
@@ -89,11 +127,9 @@ impl WorkNode for Model {
             let config = Arc::new(call.clone());
             return Mcp::Call.run(Started { config, ..started }, cx).await;
         }
-        tokio::select! {
-            biased;
-            // What was sent is dropped with its connection, by which the provider learns of it.
-            () = cx.stop.cancelled() => Outcome::Stopped,
-            outcome = turn::run(&started, &cx) => outcome,
+        match self.config(started.config()) {
+            Ok(config) => turn::run(&config, &started, &cx, &self.process).await,
+            Err(error) => Outcome::failed(error),
         }
     }
 }

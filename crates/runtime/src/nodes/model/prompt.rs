@@ -14,6 +14,26 @@ pub(super) struct Prompt {
     pub messages: Vec<Message>,
 }
 
+impl Prompt {
+    /// All of it, as it is hashed: what is said before, and what was said, part after part.
+    pub(super) fn text(&self) -> String {
+        let said = self.messages.iter().filter_map(|message| match message {
+            Message::User(text) | Message::Assistant { text, .. } => Some(text.as_str()),
+            Message::Results(_) => None,
+        });
+        let parts: Vec<&str> = self.system.as_deref().into_iter().chain(said).collect();
+        parts.join("\n\n")
+    }
+}
+
+/// A prompt's name as the protocol refers to it, where it can be one (OpenWOP v1, prompts).
+pub(super) fn of_prompt(id: &str) -> Option<String> {
+    let is_first = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let fits = |c: char| is_first(c) || matches!(c, '.' | '_' | '-');
+    let can_be = id.len() <= 128 && id.starts_with(is_first) && id.chars().all(fits);
+    can_be.then(|| format!("prompt:{id}"))
+}
+
 /// Puts a prompt together. Inputs win over the config, except that what the run's creator gave for
 /// the node's `promptId` stands in the place of the config's prompt.
 pub(super) fn prompt(
@@ -126,6 +146,14 @@ mod tests {
             { "role": "system", "content": "and u" }, { "role": "user", "content": "m" },
         ] });
         check(config(), over(), messages, Some("s\n\nand u"), &["m"]);
+    }
+
+    #[test]
+    fn a_name_that_can_be_referred_to_is() {
+        assert_eq!(of_prompt("a.b-1").as_deref(), Some("prompt:a.b-1"));
+        for id in ["", "A", ".a", "a b", &"x".repeat(129)] {
+            assert_eq!(of_prompt(id), None, "{id}");
+        }
     }
 
     #[test]

@@ -5,7 +5,11 @@ use serde_json::{Value, json};
 
 use super::super::WorkNode as _;
 use super::super::mcp::Mcp;
-use super::config::{DEFAULT_IDLE_TIMEOUT_MS, DEFAULT_TIMEOUT_MS};
+use super::super::process::Process;
+use super::config::{
+    DEFAULT_ASKS, DEFAULT_IDLE_TIMEOUT_MS, DEFAULT_TIMEOUT_MS, DEFAULT_TOOL_ROUNDS,
+    DEFAULT_TOOL_TIMEOUT_MS,
+};
 
 /// The config of a tool call in the place of a question.
 fn mcp() -> Value {
@@ -15,7 +19,37 @@ fn mcp() -> Value {
     schema
 }
 
-pub(super) fn schema() -> Value {
+/// Rounds of calls at most.
+const MAX_TOOL_ROUNDS: u32 = 64;
+
+/// A program that the model may call.
+fn tool(process: &Process) -> Value {
+    let mut program = process.config_schema();
+    program["description"] =
+        "The program, as the config of a runwright.process; the arguments are its inputs.".into();
+    json!({
+        "type": "object",
+        "properties": {
+            "name": {
+                "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$",
+                "description": "What the model calls it by.",
+            },
+            "description": {
+                "type": "string", "maxLength": 4096,
+                "description": "What the model is told it is for.",
+            },
+            "parameters": {
+                "type": "object",
+                "description": "JSON Schema of its arguments, an object.",
+            },
+            "process": program,
+        },
+        "required": ["name", "parameters", "process"],
+        "additionalProperties": false,
+    })
+}
+
+pub(super) fn schema(process: &Process) -> Value {
     json!({
         "type": "object",
         "properties": {
@@ -115,7 +149,42 @@ pub(super) fn schema() -> Value {
                 "enum": ["keep", "fail"], "default": "keep",
                 "description": "What becomes of a text that was cut off at maxTokens.",
             },
+            "maxAsks": {
+                "type": "integer", "minimum": 1, "maximum": 16, "default": DEFAULT_ASKS,
+                "description": "How often the model is asked for an answer that fits \
+                                outputSchema.",
+            },
+            "retryOnInvalidJson": {
+                "type": "integer", "minimum": 0,
+                "description": "Taken and not used; `maxAsks` says how often the model is asked.",
+            },
             "mcp": mcp(),
+            "mcpServers": {
+                "type": "array", "maxItems": 16, "uniqueItems": true,
+                "items": { "type": "string", "minLength": 1, "maxLength": 64 },
+                "description": "Servers of the engine's configuration whose tools the model may \
+                                call.",
+            },
+            "tools": {
+                "type": "array", "maxItems": 64, "items": tool(process),
+                "description": "Programs the model may call.",
+            },
+            "allowedTools": {
+                "type": "array", "maxItems": 128,
+                "items": { "type": "string", "minLength": 1, "maxLength": 256 },
+                "description": "Those tools of servers that the model is told of, as SERVER.TOOL; \
+                                * stands for anything. All, unless said.",
+            },
+            "maxToolRounds": {
+                "type": "integer", "minimum": 1, "maximum": MAX_TOOL_ROUNDS,
+                "default": DEFAULT_TOOL_ROUNDS,
+                "description": "How often in a row the model may have tools called.",
+            },
+            "toolTimeoutMs": {
+                "type": "integer", "minimum": 1, "maximum": MAX_WAIT_MS,
+                "default": DEFAULT_TOOL_TIMEOUT_MS,
+                "description": "How long a server may take for a call, in milliseconds.",
+            },
             "timeoutMs": {
                 "type": "integer", "minimum": 1, "maximum": MAX_WAIT_MS,
                 "default": DEFAULT_TIMEOUT_MS,
@@ -129,7 +198,8 @@ pub(super) fn schema() -> Value {
             "repeat": {
                 "enum": ["repeatable", "once"],
                 "description": "Whether an attempt whose engine was lost asks again; once where \
-                                asking twice is too dear.",
+                                asking twice is too dear. Where the model may call tools it is \
+                                once, unless said.",
             },
         },
         "additionalProperties": false,

@@ -2,7 +2,7 @@
 
 use jsonschema::Validator;
 use kernel::run::NodeError;
-use kernel::run::report::EnvelopeFault;
+use kernel::run::report::{EnvelopeFault, RecoveryPath};
 use serde_json::Value;
 
 /// Faults that are named to the model.
@@ -12,6 +12,14 @@ const MAX_FAULTS: usize = 8;
 pub(super) struct Shape {
     pub schema: Value,
     validator: Validator,
+}
+
+/// An answer that has it.
+#[derive(Debug, PartialEq)]
+pub(super) struct Found {
+    pub value: Value,
+    /// How it was found, where it did not stand alone.
+    pub path: Option<RecoveryPath>,
 }
 
 /// An answer that does not have it.
@@ -40,17 +48,27 @@ impl Shape {
         )
     }
 
-    /// Reads an answer. A fence around it is no part of it.
-    pub(super) fn read(&self, text: &str) -> Result<Value, Misshapen> {
-        let text = unfenced(text.trim());
-        let value: Value = serde_json::from_str(text).map_err(|error| Misshapen {
-            fault: EnvelopeFault::ParseError,
-            what: format!(
-                "it is no JSON (line {}, column {})",
-                error.line(),
-                error.column()
-            ),
-        })?;
+    /// What the shape is called.
+    pub(super) fn name(&self) -> String {
+        let named = ["title", "$id"].into_iter();
+        let mut named = named.filter_map(|key| self.schema[key].as_str());
+        named.next().unwrap_or("answer").chars().take(256).collect()
+    }
+
+    /// Reads an answer. What stands around it is no part of it.
+    pub(super) fn read(&self, text: &str) -> Result<Found, Misshapen> {
+        let text = text.trim();
+        let (value, path) = match serde_json::from_str(text) {
+            Ok(value) => (value, None),
+            Err(error) => recovered(text).ok_or_else(|| Misshapen {
+                fault: EnvelopeFault::ParseError,
+                what: format!(
+                    "it is no JSON (line {}, column {})",
+                    error.line(),
+                    error.column()
+                ),
+            })?,
+        };
         let faults: Vec<String> = self
             .validator
             .iter_errors(&value)
@@ -62,7 +80,7 @@ impl Shape {
             })
             .collect();
         match faults.is_empty() {
-            true => Ok(value),
+            true => Ok(Found { value, path }),
             false => Err(Misshapen {
                 fault: EnvelopeFault::SchemaViolation,
                 what: faults.join(", "),
@@ -80,15 +98,41 @@ pub(super) fn repair(misshapen: &Misshapen) -> String {
     )
 }
 
-fn unfenced(text: &str) -> &str {
-    let Some(inside) = text.strip_prefix("```").and_then(|t| t.strip_suffix("```")) else {
-        return text;
-    };
+/// What the model is told when it answered in plain words.
+pub(super) fn coerce(shape: &Shape, text: &str) -> String {
+    format!(
+        "{} Put into it what this says, and add nothing:\n{text}",
+        shape.in_words()
+    )
+}
+
+/// Whether an answer is plain words rather than JSON that went wrong.
+pub(super) fn is_prose(text: &str) -> bool {
+    !text.trim_start().starts_with(['{', '[', '"', '`'])
+}
+
+/// A value in the midst of words: in a fence, or the first one in braces.
+fn recovered(text: &str) -> Option<(Value, Option<RecoveryPath>)> {
+    if let Some(inside) = fenced(text)
+        && let Ok(value) = serde_json::from_str(inside)
+    {
+        return Some((value, Some(RecoveryPath::MarkdownFence)));
+    }
+    let from = text.find('{')?;
+    let mut values = serde_json::Deserializer::from_str(&text[from..]).into_iter::<Value>();
+    let value = values.next()?.ok()?;
+    Some((value, Some(RecoveryPath::BraceWalker)))
+}
+
+/// What stands in the first fence.
+fn fenced(text: &str) -> Option<&str> {
+    let (_, inside) = text.split_once("```")?;
+    let (inside, _) = inside.split_once("```")?;
     match inside.split_once('\n') {
         Some((language, inside)) if language.chars().all(|c| c.is_ascii_alphanumeric()) => {
-            inside.trim()
+            Some(inside.trim())
         }
-        _ => inside.trim(),
+        _ => Some(inside.trim()),
     }
 }
 
@@ -98,24 +142,51 @@ mod tests {
     use serde_json::json;
 
     #[track_caller]
-    fn check(text: &str, expected: Result<Value, EnvelopeFault>) {
+    fn check(text: &str, expected: Result<Option<RecoveryPath>, EnvelopeFault>) {
         let schema = json!({ "type": "object", "required": ["n"],
             "properties": { "n": { "type": "integer" } } });
         let read = Shape::of(&schema).unwrap().read(text);
-        if let Err(misshapen) = &read {
-            assert!(!misshapen.what.contains("planted"), "{misshapen:?}");
+        match &read {
+            Ok(found) => assert_eq!(found.value["n"], 1, "{found:?}"),
+            Err(misshapen) => assert!(!misshapen.what.contains("planted"), "{misshapen:?}"),
         }
-        assert_eq!(read.map_err(|misshapen| misshapen.fault), expected);
+        let read = read.map(|found| found.path);
+        assert_eq!(
+            read.map_err(|misshapen| misshapen.fault),
+            expected,
+            "{text}"
+        );
     }
 
     #[test]
     fn answers_are_judged_without_being_quoted() {
-        check("{\"n\": 1}", Ok(json!({ "n": 1 })));
-        check(" ```json\n{\"n\": 1}\n``` ", Ok(json!({ "n": 1 })));
-        check("```{\"n\": 1}```", Ok(json!({ "n": 1 })));
+        let (fence, braces) = (RecoveryPath::MarkdownFence, RecoveryPath::BraceWalker);
+        check("{\"n\": 1}", Ok(None));
+        check(" ```json\n{\"n\": 1}\n``` ", Ok(Some(fence)));
+        check("```{\"n\": 1}```", Ok(Some(fence)));
+        check("Here:\n```\n{\"n\": 1}\n```\nDone.", Ok(Some(fence)));
+        check(
+            "It is {\"n\": 1, \"of\": \"}\"}, I think.",
+            Ok(Some(braces)),
+        );
         check("{\"n\": \"planted\"}", Err(EnvelopeFault::SchemaViolation));
-        check("{\"planted\": 1}", Err(EnvelopeFault::SchemaViolation));
+        check("So: {\"planted\": 1}", Err(EnvelopeFault::SchemaViolation));
         check("planted", Err(EnvelopeFault::ParseError));
         check("{\"n\": 1", Err(EnvelopeFault::ParseError));
+    }
+
+    #[test]
+    fn words_are_told_from_json_that_went_wrong() {
+        assert!(is_prose(" The answer is 7."));
+        for text in ["{\"n\": 1", "[1,", "```json\n{", "\"a\""] {
+            assert!(!is_prose(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_shape_has_a_name() {
+        let name = |schema: Value| Shape::of(&schema).unwrap().name();
+        assert_eq!(name(json!({ "title": "Letter", "$id": "x:y" })), "Letter");
+        assert_eq!(name(json!({})), "answer");
     }
 }

@@ -18,13 +18,13 @@ const WAITING_BYTES: usize = 256 << 10;
 pub(super) enum Silenced {
     /// The call failed.
     Failed(NodeError),
-    /// Another process has the run.
-    HoldLost,
+    /// The run wants no more of it, or another process has the run.
+    Stopped,
 }
 
 impl From<HoldLost> for Silenced {
     fn from(_: HoldLost) -> Self {
-        Self::HoldLost
+        Self::Stopped
     }
 }
 

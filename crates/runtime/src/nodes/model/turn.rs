@@ -1,54 +1,80 @@
-//! One attempt: asks, reads, judges, and asks once more where that may help.
+//! One attempt: asks, reads, has tools called, judges, and asks once more where that may help.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use kernel::run::budget::Amounts;
-use kernel::run::report::{
-    EnvelopeRefused, EnvelopeRetried, EnvelopeTruncated, EnvelopesExhausted,
-};
-use kernel::run::{Completion, NodeError, Outcome, Report, Usage};
-use serde_json::{Map, Value, json};
+use kernel::run::{Completion, NodeError, Outcome, Usage};
 
+use super::super::called;
+use super::super::process::Process;
 use super::super::{NodeContext, NotReserved, Started};
 use super::access::{Access, access};
-use super::config::{Config, Truncation};
+use super::answered::{Judged, for_good, meta, outputs, usage};
+use super::config::Config;
+use super::judge::NextAsk;
 use super::mock;
 use super::prompt::{Prompt, prompt};
-use super::shape::{Shape, repair};
+use super::shape::Shape;
 use super::speak::{Silenced, conclude, speak};
-use crate::models::ask::{Answer, Ask, Finish, Message, Tokens};
+use super::tools::Toolbox;
+use crate::models::ask::{Answer, Ask, Finish, Message};
 use crate::models::{call, failure};
 
+/// What an answer that was cut off is taken to have had room for, where nobody says.
+const FALLBACK_TOKENS: u64 = 1_024;
+/// How often a provider that has no time is waited for in the middle of an attempt.
+const MAX_WAITS: u32 = 3;
+/// How long at most each time, in milliseconds.
+const MAX_WAIT_BETWEEN_MS: u64 = 60_000;
+
 /// Runs an attempt to its end.
-pub(super) async fn run(started: &Started, cx: &NodeContext) -> Outcome {
+pub(super) async fn run(
+    config: &Config,
+    started: &Started,
+    cx: &NodeContext,
+    process: &Process,
+) -> Outcome {
     if let Some(mock) = mock::asked_for(started.settings()) {
-        return match mock::play(mock, cx).await {
+        let played = tokio::select! {
+            biased;
+            () = cx.stop.cancelled() => Err(Silenced::Stopped),
+            played = mock::play(mock, cx) => played,
+        };
+        return match played {
             Ok(completion) => Outcome::Completed(completion),
             Err(silenced) => ended(silenced, Vec::new(), BTreeMap::new()),
         };
     }
     let mut turn = Turn {
+        config,
         started,
         cx,
+        process,
         usage: Vec::new(),
         calls: 0,
+        tools: Toolbox::default(),
+        is_coerced: false,
     };
-    match turn.play().await {
-        Ok(mut completion) => {
-            completion.spent = turn.spent();
-            completion.usage = turn.usage;
-            Outcome::Completed(completion)
+    let played = turn.play().await;
+    turn.tools.close().await;
+    let spent = turn.spent();
+    match played {
+        Ok(completion) => Outcome::Completed(Completion {
+            spent,
+            usage: turn.usage,
+            ..completion
+        }),
+        Err(Silenced::Failed(error)) if turn.tools.is_spent() => {
+            ended(for_good(error).into(), turn.usage, spent)
         }
-        Err(silenced) => {
-            let spent = turn.spent();
-            ended(silenced, turn.usage, spent)
-        }
+        Err(silenced) => ended(silenced, turn.usage, spent),
     }
 }
 
 fn ended(silenced: Silenced, usage: Vec<Usage>, spent: Amounts) -> Outcome {
     match silenced {
-        Silenced::HoldLost => Outcome::Stopped,
+        Silenced::Stopped => Outcome::Stopped,
         Silenced::Failed(error) => Outcome::Failed {
             error,
             artifacts: Vec::new(),
@@ -58,33 +84,54 @@ fn ended(silenced: Silenced, usage: Vec<Usage>, spent: Amounts) -> Outcome {
     }
 }
 
-struct Turn<'a> {
-    started: &'a Started,
-    cx: &'a NodeContext,
+pub(super) struct Turn<'a> {
+    pub(super) config: &'a Config,
+    pub(super) started: &'a Started,
+    pub(super) cx: &'a NodeContext,
+    process: &'a Process,
     /// What every call used.
     usage: Vec<Usage>,
-    /// Calls that were made.
+    /// Calls of the model that were made.
     calls: u32,
+    tools: Toolbox,
+    /// It was asked to put its words into shape.
+    pub(super) is_coerced: bool,
 }
 
 impl Turn<'_> {
     async fn play(&mut self) -> Result<Completion, Silenced> {
-        let config = Config::of(self.started.config())?;
+        let (config, cx) = (self.config, self.cx);
         let settings = self.started.model_settings();
-        let Prompt { system, messages } = prompt(&config, settings, self.started.inputs())?;
+        let prompt = prompt(config, settings, self.started.inputs())?;
         let shape = config.output_schema.as_ref().map(Shape::of).transpose()?;
-        let access = access(&config, self.started, self.cx).await?;
-        let mut ask = self.ask(&config, &access, system, messages, shape.as_ref());
-        let mut asked = 1;
+        let access = access(config, self.started, cx).await?;
+        self.tools.fill(config, self.started, cx).await?;
+        self.composed(&prompt).await?;
+        let Prompt { system, messages } = prompt;
+        let mut ask = self.ask(&access, system, messages, shape.as_ref());
+        let (mut asked, mut rounds) = (1, 0);
         loop {
-            let (answer, last) = self.call(&config, &access, &ask).await?;
-            let misshapen = match self
-                .judge(&config, &access, &answer, shape.as_ref())
-                .await?
-            {
+            let (answer, last) = self.call_until_answered(&access, &ask).await?;
+            if answer.finish == Finish::ToolCalls && !ask.tools.is_empty() {
+                self.say(&access, &answer, last, false).await?;
+                rounds += 1;
+                if rounds > config.max_tool_rounds {
+                    return Err(too_many_rounds(config.max_tool_rounds).into());
+                }
+                let answers = self
+                    .tools
+                    .answer(&answer.calls, self.started, cx, self.process);
+                let results = answers.await?;
+                let (text, calls) = (answer.text, answer.calls);
+                ask.messages.push(Message::Assistant { text, calls });
+                ask.messages.push(Message::Results(results));
+                continue;
+            }
+            let judged = self.judge(&access, &answer, shape.as_ref()).await?;
+            let wanting = match judged {
                 Judged::Good(json) => {
                     let outputs = outputs(&answer, &access, &self.usage, json);
-                    self.say(&config, &access, &answer, last, true).await?;
+                    self.say(&access, &answer, last, true).await?;
                     return Ok(Completion {
                         outputs,
                         ..Completion::default()
@@ -92,52 +139,35 @@ impl Turn<'_> {
                 }
                 Judged::Misshapen(misshapen) => misshapen,
             };
-            self.say(&config, &access, &answer, last, false).await?;
-            if asked > 1 || !config.repair {
-                self.report(|node_id, visit, attempt| {
-                    Report::EnvelopesExhausted(EnvelopesExhausted {
-                        node_id,
-                        visit,
-                        attempt,
-                        asked,
-                        reason: misshapen.fault,
-                    })
-                })
-                .await?;
-                let text = format!(
-                    "the model's answer does not fit outputSchema: {}",
-                    misshapen.what
-                );
-                return Err(NodeError::new("envelope_invalid", text).into());
-            }
+            self.say(&access, &answer, last, false).await?;
             asked += 1;
-            self.report(|node_id, visit, attempt| {
-                Report::EnvelopeRetried(EnvelopeRetried {
-                    node_id,
-                    visit,
-                    attempt,
-                    asked,
-                    reason: misshapen.fault,
-                    previous_error: Some(misshapen.what.clone()),
-                })
-            })
-            .await?;
-            ask.messages.push(Message::Assistant {
-                text: answer.text,
-                calls: Vec::new(),
-            });
-            ask.messages.push(Message::User(repair(&misshapen)));
+            let next = self.next_ask(&wanting, &answer, asked, shape.as_ref());
+            match next.await? {
+                // It was on its way to the right shape and had no room.
+                NextAsk::WithMoreRoom => {
+                    let had = ask.max_tokens.or(answer.tokens.map(|tokens| tokens.output));
+                    let had = had.unwrap_or(FALLBACK_TOKENS);
+                    ask.max_tokens = Some(had.saturating_mul(2));
+                }
+                NextAsk::WithWords(words) => {
+                    ask.messages.push(Message::Assistant {
+                        text: answer.text,
+                        calls: Vec::new(),
+                    });
+                    ask.messages.push(Message::User(words));
+                }
+            }
         }
     }
 
     fn ask(
         &self,
-        config: &Config,
         access: &Access,
         system: Option<String>,
         messages: Vec<Message>,
         shape: Option<&Shape>,
     ) -> Ask {
+        let config = self.config;
         let settings = self.started.model_settings();
         let system = match shape.filter(|_| access.provider.asks_in_words()) {
             Some(shape) => {
@@ -156,19 +186,49 @@ impl Turn<'_> {
             max_tokens: config.max_tokens.or_else(|| settings.max_tokens()),
             stop: config.stop.clone(),
             shape: shape.map(|shape| shape.schema.clone()),
-            tools: Vec::new(),
+            tools: self.tools.offers(),
             stream: config.streams(),
+        }
+    }
+
+    /// A call. Once tools were called the attempt cannot begin again, so that a provider which has
+    /// no time is asked again here, when it says.
+    async fn call_until_answered(
+        &mut self,
+        access: &Access,
+        ask: &Ask,
+    ) -> Result<(Answer, String), Silenced> {
+        let mut waited = 0;
+        loop {
+            let error = match self.call(access, ask).await {
+                Err(Silenced::Failed(error)) if self.tools.is_spent() => error,
+                other => return other,
+            };
+            if error.retryable == Some(false) || waited == MAX_WAITS || !failure::is_clean(&error) {
+                return Err(error.into());
+            }
+            waited += 1;
+            let named = error
+                .details
+                .as_ref()
+                .and_then(|d| d.get("retryAfterMs")?.as_u64());
+            let delay = named.unwrap_or(1_000 << waited);
+            if delay > MAX_WAIT_BETWEEN_MS {
+                return Err(error.into());
+            }
+            let text = format!("{}; it is asked again in {delay} ms", error.message);
+            self.cx.output.log("warn", text).await?;
+            tokio::select! {
+                biased;
+                () = self.cx.stop.cancelled() => return Err(Silenced::Stopped),
+                () = tokio::time::sleep(Duration::from_millis(delay)) => {}
+            }
         }
     }
 
     /// One call, whose answer goes into the log as it comes. Gives back the answer and the part of
     /// it that is not in the log yet.
-    async fn call(
-        &mut self,
-        config: &Config,
-        access: &Access,
-        ask: &Ask,
-    ) -> Result<(Answer, String), Silenced> {
+    async fn call(&mut self, access: &Access, ask: &Ask) -> Result<(Answer, String), Silenced> {
         self.reserve("tokens", ask.max_tokens.unwrap_or(1)).await?;
         // The same for the same call of an attempt that is started again.
         let key = match self.calls {
@@ -177,13 +237,32 @@ impl Turn<'_> {
         };
         self.calls += 1;
         let since = tokio::time::Instant::now();
+        let (answer, last) = tokio::select! {
+            biased;
+            // What was sent is dropped with its connection, by which the provider learns of it.
+            () = self.cx.stop.cancelled() => return Err(Silenced::Stopped),
+            answered = self.answer_of(access, ask, &key) => answered?,
+        };
+        if let Some(tokens) = answer.tokens {
+            let took = called::since(since);
+            self.usage.push(usage(&answer, access, &tokens, took));
+        }
+        Ok((answer, last))
+    }
+
+    async fn answer_of(
+        &self,
+        access: &Access,
+        ask: &Ask,
+        key: &str,
+    ) -> Result<(Answer, String), Silenced> {
         let mut calling = call::call(
             &self.cx.ports.outbound,
             &access.provider,
             access.credential.as_deref(),
             ask,
-            &key,
-            config.patience(),
+            key,
+            self.config.patience(),
         )
         .await?;
         let last = match ask.stream {
@@ -193,104 +272,23 @@ impl Turn<'_> {
                 String::new()
             }
         };
-        let answer = calling.answer()?;
-        if let Some(tokens) = answer.tokens {
-            let took = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
-            self.usage.push(usage(&answer, access, &tokens, took));
-        }
-        Ok((answer, last))
-    }
-
-    /// Whether an answer is what was asked for.
-    async fn judge(
-        &self,
-        config: &Config,
-        access: &Access,
-        answer: &Answer,
-        shape: Option<&Shape>,
-    ) -> Result<Judged, Silenced> {
-        let named = |answer: &Answer| {
-            let model = answer.model.clone();
-            model.unwrap_or_else(|| access.model.clone())
-        };
-        match answer.finish {
-            Finish::Overflow => Err(failure::overflow().into()),
-            Finish::Refused => {
-                self.report(|node_id, visit, attempt| {
-                    Report::EnvelopeRefused(EnvelopeRefused {
-                        node_id,
-                        visit,
-                        attempt,
-                        provider: access.provider.name.clone(),
-                        model: named(answer),
-                        safety_category: answer.category.clone(),
-                    })
-                })
-                .await?;
-                Err(failure::refused().into())
-            }
-            Finish::Length if shape.is_some() || config.truncation == Truncation::Fail => {
-                self.report(|node_id, visit, attempt| {
-                    Report::EnvelopeTruncated(EnvelopeTruncated {
-                        node_id,
-                        visit,
-                        attempt,
-                        provider: access.provider.name.clone(),
-                        model: named(answer),
-                        output_token_count: answer.tokens.map(|tokens| tokens.output),
-                    })
-                })
-                .await?;
-                let text = "the model's answer was cut off before it was whole; raise maxTokens";
-                Err(NodeError::new("envelope_truncation_unrecoverable", text)
-                    .fatal()
-                    .into())
-            }
-            Finish::ToolCalls => Err(failure::bad_answer("it calls tools it was not given").into()),
-            Finish::Stop | Finish::Length => {
-                Ok(match shape.map(|shape| shape.read(&answer.text)) {
-                    None => Judged::Good(None),
-                    Some(Ok(json)) => Judged::Good(Some(json)),
-                    Some(Err(misshapen)) => Judged::Misshapen(misshapen),
-                })
-            }
-        }
+        Ok((calling.answer()?, last))
     }
 
     /// Puts the rest of an answer into the log, with what there is to say about all of it.
     async fn say(
         &self,
-        config: &Config,
         access: &Access,
         answer: &Answer,
         last: String,
         is_last: bool,
     ) -> Result<(), Silenced> {
-        if !config.streams() {
+        if !self.config.streams() {
             return Ok(());
         }
-        let model = answer.model.as_deref().unwrap_or(&access.model);
-        let mut meta = json!({
-            "finishReason": answer.finish.as_str(), "model": model,
-            "provider": access.provider.name,
-        });
-        if let Some(tokens) = &answer.tokens {
-            meta["usage"] = json!({
-                "promptTokens": tokens.input, "completionTokens": tokens.output,
-                "totalTokens": tokens.total(),
-            });
-        }
+        let meta = meta(answer, access);
         conclude(&*self.cx.output, last, is_last, meta).await?;
         Ok(())
-    }
-
-    async fn report(
-        &self,
-        make: impl FnOnce(kernel::ids::NodeId, u32, u32) -> Report,
-    ) -> Result<(), Silenced> {
-        let attempt = self.started.attempt();
-        let report = make(attempt.node.clone(), attempt.visit, attempt.attempt);
-        Ok(self.cx.output.report(report).await?)
     }
 
     /// Sets part of the run's budget aside, where it has one.
@@ -301,7 +299,7 @@ impl Turn<'_> {
         let amounts = Amounts::from([(dimension.to_owned(), amount)]);
         match self.cx.output.reserve(amounts).await {
             Ok(()) => Ok(()),
-            Err(NotReserved::HoldLost) => Err(Silenced::HoldLost),
+            Err(NotReserved::HoldLost) => Err(Silenced::Stopped),
             Err(error @ NotReserved::Exhausted { .. }) => {
                 Err(NodeError::new("budget_exhausted", error.to_string())
                     .fatal()
@@ -321,63 +319,21 @@ impl Turn<'_> {
             let usd = usage.cost_estimate_usd.unwrap_or(0.0);
             (usd * 1e6).ceil() as u64
         });
-        Amounts::from([
+        let mut spent = Amounts::from([
             ("tokens".to_owned(), tokens),
             ("costMicroUsd".to_owned(), micro_usd),
-        ])
+        ]);
+        if self.tools.made() > 0 {
+            spent.insert(called::DIMENSION.to_owned(), self.tools.made());
+        }
+        spent
     }
 }
 
-/// What an answer is worth.
-enum Judged {
-    /// It is what was asked for; as JSON where that was asked for.
-    Good(Option<Value>),
-    /// It does not have its shape.
-    Misshapen(super::shape::Misshapen),
-}
-
-fn usage(answer: &Answer, access: &Access, tokens: &Tokens, took: u64) -> Usage {
-    let model = answer.model.as_deref().unwrap_or(&access.model);
-    Usage {
-        provider: access.provider.name.clone(),
-        model: model.to_owned(),
-        input_tokens: tokens.input,
-        output_tokens: tokens.output,
-        cost_estimate_usd: access.provider.cost([&access.model, model], tokens),
-        duration_ms: Some(took),
-        cache_read_tokens: tokens.cache_read,
-        cache_write_tokens: tokens.cache_write,
-    }
-}
-
-fn outputs(
-    answer: &Answer,
-    access: &Access,
-    usage: &[Usage],
-    json: Option<Value>,
-) -> Map<String, Value> {
-    let mut outputs = Map::new();
-    outputs.insert("content".into(), answer.text.clone().into());
-    if let Some(json) = json {
-        outputs.insert("json".into(), json);
-    }
-    outputs.insert("finishReason".into(), answer.finish.as_str().into());
-    let model = answer.model.as_deref().unwrap_or(&access.model);
-    outputs.insert("model".into(), model.into());
-    outputs.insert("provider".into(), access.provider.name.clone().into());
-    if !usage.is_empty() {
-        let sum = |of: fn(&Usage) -> u64| usage.iter().map(of).fold(0, u64::saturating_add);
-        let (input, output) = (
-            sum(|usage| usage.input_tokens),
-            sum(|usage| usage.output_tokens),
-        );
-        outputs.insert(
-            "usage".into(),
-            json!({
-                "inputTokens": input, "outputTokens": output,
-                "totalTokens": input.saturating_add(output),
-            }),
-        );
-    }
-    outputs
+fn too_many_rounds(rounds: u32) -> NodeError {
+    let text = format!(
+        "the model wants tools called after {rounds} rounds of calls; raise maxToolRounds or ask \
+         for less"
+    );
+    NodeError::new("tool_rounds_exceeded", text).fatal()
 }

@@ -252,7 +252,7 @@ impl Config {
             env.insert(name.clone(), value);
         }
         for (name, reference) in &self.secret_env {
-            let value = ports.secrets.resolve(started.tenant(), reference).await?;
+            let value = ports.secrets.resolve(started.owner(), reference).await?;
             env.insert(
                 name.clone(),
                 without_nul(value, || format!("secret variable {name}"))?,

@@ -1,0 +1,190 @@
+//! `runwright secrets`: what lies in the folder of secrets, by whom it may be used.
+
+use std::io::Read as _;
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use kernel::ids::TenantId;
+use kernel::problem::quoted;
+use kernel::stream::Owner;
+use runtime::secrets::{FileSecrets, Scope, StoredSecret};
+use serde_json::json;
+
+use super::keys::tenant;
+use crate::data::{Data, Table};
+use crate::env;
+use crate::exit::{Exit, Failure};
+use crate::session::{Form, Session};
+use crate::talk;
+
+/// Bytes of standard input that are read for a secret.
+const MAX_INPUT: u64 = 1 << 20;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Keep a secret, read from standard input; a line break at its end is no part of it
+    #[command(
+        after_help = "A secret is for everybody of the tenant, or for one workspace, or for the runs \
+of one principal. A workflow names it secret://NAME and gets the narrowest there is for its run, or \
+secret://SCOPE/NAME where SCOPE is user, workspace or tenant. A run never holds more than the name."
+    )]
+    Put(NamedArgs),
+    /// List the secrets that runs of somebody could use; never their values
+    List(Whose),
+    /// Take a secret away
+    Remove(NamedArgs),
+}
+
+/// Whose secrets, as typed.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Whose {
+    /// The folder of secrets, as of `serve` [default: secrets in the data folder]
+    #[arg(long, value_name = "DIR", env = env::SECRETS, hide_env = true)]
+    secrets: Option<PathBuf>,
+
+    /// The tenant
+    #[arg(long, value_name = "TENANT", default_value = "local", value_parser = tenant)]
+    tenant: TenantId,
+
+    /// A workspace of the tenant
+    #[arg(long, value_name = "WORKSPACE")]
+    workspace: Option<String>,
+
+    /// A principal of the tenant: whoever keys or JWTs stand for
+    #[arg(long, value_name = "PRINCIPAL")]
+    principal: Option<String>,
+
+    /// The issuer of the JWTs that stand for the principal
+    #[arg(long, value_name = "URL", requires = "principal")]
+    issuer: Option<String>,
+}
+
+/// A secret, as typed.
+#[derive(clap::Args, Debug)]
+pub(crate) struct NamedArgs {
+    /// Its name: letters, digits, - _ .
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    #[command(flatten)]
+    whose: Whose,
+}
+
+impl Whose {
+    fn files(&self, session: &Session) -> FileSecrets {
+        let folder = self.secrets.clone();
+        FileSecrets::new(folder.unwrap_or_else(|| session.place.secrets()))
+    }
+
+    fn owner(&self) -> Owner {
+        Owner {
+            tenant: self.tenant.clone(),
+            workspace: self.workspace.clone(),
+            principal: self.principal.clone(),
+            issuer: self.issuer.clone(),
+        }
+    }
+
+    /// Who a secret is for.
+    fn scope(&self) -> Result<Scope, Failure> {
+        match (&self.workspace, &self.principal) {
+            (Some(_), Some(_)) => Err(Failure::new(
+                "a secret is for a workspace or for a principal, not for both",
+            )
+            .hint("leave one of --workspace and --principal out")),
+            (Some(_), None) => Ok(Scope::Workspace),
+            (None, Some(_)) => Ok(Scope::User),
+            (None, None) => Ok(Scope::Tenant),
+        }
+    }
+}
+
+impl NamedArgs {
+    fn secret(&self) -> Result<StoredSecret, Failure> {
+        Ok(StoredSecret {
+            scope: self.whose.scope()?,
+            name: self.name.clone(),
+        })
+    }
+}
+
+/// Does what was asked.
+pub(crate) fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
+    match command {
+        Command::Put(args) => put(&args, session),
+        Command::List(whose) => list(&whose, session),
+        Command::Remove(args) => remove(&args, session),
+    }
+}
+
+fn put(args: &NamedArgs, session: &Session) -> Result<Exit, Failure> {
+    let secret = args.secret()?;
+    let mut value = String::new();
+    let read = std::io::stdin()
+        .lock()
+        .take(MAX_INPUT)
+        .read_to_string(&mut value);
+    read.map_err(|error| Failure::new(format!("standard input cannot be read: {error}")))?;
+    let value = value.strip_suffix('\n').unwrap_or(&value);
+    let value = value.strip_suffix('\r').unwrap_or(value);
+    if value.is_empty() {
+        return Err(Failure::new("there is nothing to keep on standard input")
+            .hint("write `runwright secrets put NAME … < FILE`"));
+    }
+    let kept = args
+        .whose
+        .files(session)
+        .put(&args.whose.owner(), &secret, value);
+    kept.map_err(|error| unusable(&args.name, &error))?;
+    talk::say(format!("{} is kept", described(&secret)));
+    Ok(Exit::Done)
+}
+
+fn remove(args: &NamedArgs, session: &Session) -> Result<Exit, Failure> {
+    let secret = args.secret()?;
+    let removed = args
+        .whose
+        .files(session)
+        .remove(&args.whose.owner(), &secret);
+    match removed.map_err(|error| unusable(&args.name, &error))? {
+        true => talk::say(format!("{} is gone", described(&secret))),
+        false => talk::say(format!("there was no {}", described(&secret))),
+    }
+    Ok(Exit::Done)
+}
+
+fn list(whose: &Whose, session: &Session) -> Result<Exit, Failure> {
+    let found = whose.files(session).list(&whose.owner());
+    let found = found
+        .map_err(|error| Failure::new(format!("the folder of secrets cannot be read: {error}")))?;
+    let mut data = Data::new();
+    if session.form == Form::Json {
+        for StoredSecret { scope, name } in &found {
+            data.json_line(&json!({ "name": name, "scope": scope.as_str() }))?;
+        }
+        data.done()?;
+        return Ok(Exit::Done);
+    }
+    if found.is_empty() {
+        talk::say("there is no secret; `runwright secrets put` keeps one");
+        return Ok(Exit::Done);
+    }
+    let mut table = Table::new(["SCOPE", "NAME"]);
+    for StoredSecret { scope, name } in found {
+        table.row([scope.as_str().to_owned(), name]);
+    }
+    table.lines().try_for_each(|line| data.line(line))?;
+    data.done()?;
+    Ok(Exit::Done)
+}
+
+fn described(secret: &StoredSecret) -> String {
+    format!("secret://{}/{}", secret.scope.as_str(), secret.name)
+}
+
+fn unusable(name: &str, error: &std::io::Error) -> Failure {
+    Failure::new(format!(
+        "the secret {} cannot be kept or removed: {error}",
+        quoted(name)
+    ))
+}

@@ -1,0 +1,217 @@
+//! What a turn makes of an answer, and what it says about that in the log.
+
+use kernel::digest::Digest;
+use kernel::run::report::{
+    EnvelopeCoerced, EnvelopeFault, EnvelopeRecovered, EnvelopeRefused, EnvelopeRetried,
+    EnvelopeTruncated, EnvelopesExhausted, PromptComposed, PromptParts,
+};
+use kernel::run::{NodeError, Report};
+
+use super::super::template::as_text;
+use super::access::Access;
+use super::answered::Judged;
+use super::config::Truncation;
+use super::prompt::{Prompt, of_prompt};
+use super::shape::{Found, Misshapen, Shape, coerce, is_prose, repair};
+use super::speak::Silenced;
+use super::turn::Turn;
+use crate::models::ask::{Answer, Finish};
+use crate::models::failure;
+
+/// How a model is asked once more.
+pub(super) enum NextAsk {
+    /// The same, with more room for the answer.
+    WithMoreRoom,
+    /// By this.
+    WithWords(String),
+}
+
+impl Turn<'_> {
+    /// How the model is asked once more, where it may be, and says so.
+    pub(super) async fn next_ask(
+        &mut self,
+        wanting: &Misshapen,
+        answer: &Answer,
+        asked: u32,
+        shape: Option<&Shape>,
+    ) -> Result<NextAsk, Silenced> {
+        if asked <= self.config.asks() {
+            self.report(|node_id, visit, attempt| {
+                Report::EnvelopeRetried(EnvelopeRetried {
+                    node_id,
+                    visit,
+                    attempt,
+                    asked,
+                    reason: wanting.fault,
+                    previous_error: Some(wanting.what.clone()),
+                })
+            })
+            .await?;
+            return Ok(match wanting.fault {
+                EnvelopeFault::Truncation => NextAsk::WithMoreRoom,
+                _ => NextAsk::WithWords(repair(wanting)),
+            });
+        }
+        // Words that say it all the same: the last thing that is asked is to put them into shape.
+        if let Some(shape) = shape.filter(|_| self.config.coerces && !self.is_coerced)
+            && wanting.fault == EnvelopeFault::ParseError
+            && is_prose(&answer.text)
+        {
+            self.is_coerced = true;
+            self.report(|node_id, visit, attempt| {
+                Report::EnvelopeCoerced(EnvelopeCoerced {
+                    node_id,
+                    visit,
+                    attempt,
+                    envelope: shape.name(),
+                    calls: 1,
+                })
+            })
+            .await?;
+            return Ok(NextAsk::WithWords(coerce(shape, &answer.text)));
+        }
+        self.report(|node_id, visit, attempt| {
+            Report::EnvelopesExhausted(EnvelopesExhausted {
+                node_id,
+                visit,
+                attempt,
+                asked: asked - 1,
+                reason: wanting.fault,
+            })
+        })
+        .await?;
+        Err(match wanting.fault {
+            EnvelopeFault::Truncation => cut_off(),
+            _ => {
+                let what = &wanting.what;
+                let text = format!("the model's answer does not fit outputSchema: {what}");
+                NodeError::new("envelope_invalid", text)
+            }
+        }
+        .into())
+    }
+
+    /// Whether an answer is what was asked for.
+    pub(super) async fn judge(
+        &self,
+        access: &Access,
+        answer: &Answer,
+        shape: Option<&Shape>,
+    ) -> Result<Judged, Silenced> {
+        let named = |answer: &Answer| {
+            let model = answer.model.clone();
+            model.unwrap_or_else(|| access.model.clone())
+        };
+        match answer.finish {
+            Finish::Overflow => Err(failure::overflow().into()),
+            Finish::Refused => {
+                self.report(|node_id, visit, attempt| {
+                    Report::EnvelopeRefused(EnvelopeRefused {
+                        node_id,
+                        visit,
+                        attempt,
+                        provider: access.provider.name.clone(),
+                        model: named(answer),
+                        safety_category: answer.category.clone(),
+                    })
+                })
+                .await?;
+                Err(failure::refused().into())
+            }
+            // A call that was cut off in its arguments is no call.
+            Finish::Length
+                if shape.is_some()
+                    || !answer.calls.is_empty()
+                    || self.config.truncation == Truncation::Fail =>
+            {
+                self.report(|node_id, visit, attempt| {
+                    Report::EnvelopeTruncated(EnvelopeTruncated {
+                        node_id,
+                        visit,
+                        attempt,
+                        provider: access.provider.name.clone(),
+                        model: named(answer),
+                        output_token_count: answer.tokens.map(|tokens| tokens.output),
+                    })
+                })
+                .await?;
+                match shape {
+                    Some(_) => Ok(Judged::Misshapen(Misshapen {
+                        fault: EnvelopeFault::Truncation,
+                        what: "it was cut off".to_owned(),
+                    })),
+                    None => Err(cut_off().into()),
+                }
+            }
+            Finish::ToolCalls => Err(failure::bad_answer("it calls tools it was not given").into()),
+            Finish::Stop | Finish::Length => {
+                Ok(match shape.map(|shape| shape.read(&answer.text)) {
+                    None => Judged::Good(None),
+                    Some(Ok(Found { value, path })) => {
+                        if let Some(path) = path {
+                            self.report(|node_id, visit, attempt| {
+                                Report::EnvelopeRecovered(EnvelopeRecovered {
+                                    node_id,
+                                    visit,
+                                    attempt,
+                                    path,
+                                })
+                            })
+                            .await?;
+                        }
+                        Judged::Good(Some(value))
+                    }
+                    Some(Err(misshapen)) => Judged::Misshapen(misshapen),
+                })
+            }
+        }
+    }
+
+    /// Says which named prompt the model is asked by, and what it came to.
+    pub(super) async fn composed(&self, of: &Prompt) -> Result<(), Silenced> {
+        let Some(id) = &self.config.prompt_id else {
+            return Ok(());
+        };
+        // What a secret stands in is hashed without it: else a guess could be checked.
+        let secrets = &self.cx.ports.secrets;
+        let hash = |text: &str| Digest::of(secrets.redacted(text).as_bytes()).to_string();
+        let inputs = self.started.inputs().iter();
+        let (refs, hashes) = (
+            of_prompt(id).into_iter().collect(),
+            inputs
+                .map(|(name, value)| (name.clone(), hash(&as_text(value))))
+                .collect(),
+        );
+        let settings = self.started.model_settings();
+        self.report(|node_id, visit, attempt| {
+            Report::PromptComposed(PromptComposed {
+                node_id,
+                visit,
+                attempt,
+                refs,
+                parts: match of.system {
+                    Some(_) => PromptParts::SystemAndUser,
+                    None => PromptParts::UserOnly,
+                },
+                is_override: settings.prompt_override(id).is_some(),
+                hash: hash(&of.text()),
+                variable_hashes: hashes,
+            })
+        })
+        .await
+    }
+
+    async fn report(
+        &self,
+        make: impl FnOnce(kernel::ids::NodeId, u32, u32) -> Report,
+    ) -> Result<(), Silenced> {
+        let attempt = self.started.attempt();
+        let report = make(attempt.node.clone(), attempt.visit, attempt.attempt);
+        Ok(self.cx.output.report(report).await?)
+    }
+}
+
+fn cut_off() -> NodeError {
+    let text = "the model's answer was cut off before it was whole; raise maxTokens";
+    NodeError::new("envelope_truncation_unrecoverable", text).fatal()
+}

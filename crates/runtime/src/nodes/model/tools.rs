@@ -1,0 +1,325 @@
+//! The tools a model may call while it answers: those of servers of tools, and programs of the
+//! project.
+//!
+//! A call is in the log before it is made, and its result before the model is told. What a tool
+//! gives comes from outside: the model is told so by marks around it, which the tool cannot close.
+
+mod offer;
+mod untrusted;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kernel::ids::AttemptKey;
+use kernel::run::report::{ToolStatus, ToolTransport};
+use kernel::run::{NodeError, Outcome};
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use offer::{Offer, Via, name_them};
+pub(super) use offer::{ProcessTool, narrows};
+
+use super::super::called::{self, Called, NotMade};
+use super::super::mcp::{is_open, said_failed};
+use super::super::process::Process;
+use super::super::{NodeContext, Repeat, Started, WorkNode as _};
+use super::config::Config;
+use super::speak::Silenced;
+use crate::models::ask::{Call, CallResult, Tool};
+use crate::tools::{Session, patience_over};
+use untrusted::marked;
+
+/// Tools a model is told of at most.
+const MAX_TOOLS: usize = 128;
+
+/// The tools of an attempt, with the sessions they are reached by. To be closed.
+#[derive(Default)]
+pub(super) struct Toolbox {
+    offers: Vec<Offer>,
+    sessions: BTreeMap<String, Session>,
+    patience: Duration,
+    repeat: Option<Repeat>,
+    /// Calls that were said.
+    said: u32,
+    /// Calls that were made.
+    made: u64,
+}
+
+/// What a call came to.
+struct Done {
+    /// What the log keeps of it.
+    kept: Value,
+    /// What the model is told.
+    told: String,
+}
+
+/// Why a call came to nothing.
+enum Undone {
+    /// The model is told, and may do something else.
+    Told(NodeError),
+    /// The attempt is over.
+    Over(NodeError),
+    Stopped,
+}
+
+impl Toolbox {
+    /// Reaches the servers that a config names and asks them for their tools.
+    pub(super) async fn fill(
+        &mut self,
+        config: &Config,
+        started: &Started,
+        cx: &NodeContext,
+    ) -> Result<(), Silenced> {
+        self.patience = config.tool_patience();
+        self.repeat = Some(config.repeat());
+        let servers = cx.ports.models.tools();
+        for name in &config.mcp_servers {
+            let server = servers.named(started.tenant(), Some(name))?;
+            let deadline = Instant::now() + self.patience;
+            let opened = Session::open(server, &cx.ports, started, self.patience);
+            let session = until(cx, deadline, &server.name, opened).await?;
+            let listed = until(cx, deadline, &server.name, session.tools()).await;
+            self.sessions.insert(server.name.clone(), session);
+            for tool in listed? {
+                let full = format!("{}.{}", server.name, tool.name);
+                if server.allows(&tool.name) && config.allows_tool(&full) {
+                    self.offers.push(Offer::of_server(&server.name, full, tool));
+                }
+            }
+        }
+        let programs = config.tools.iter().map(Offer::of_process);
+        self.offers.extend(programs);
+        if self.offers.len() > MAX_TOOLS {
+            let text = format!("a model is told of at most {MAX_TOOLS} tools; narrow allowedTools");
+            return Err(NodeError::new("too_many_tools", text).fatal().into());
+        }
+        name_them(&mut self.offers);
+        Ok(())
+    }
+
+    /// The tools as the model sees them.
+    pub(super) fn offers(&self) -> Vec<Tool> {
+        self.offers
+            .iter()
+            .map(|offer| offer.shown.clone())
+            .collect()
+    }
+
+    /// Calls that were made, as a budget counts them.
+    pub(super) fn made(&self) -> u64 {
+        self.made
+    }
+
+    /// Whether the attempt must not be made again as a whole: something may have had its effect.
+    pub(super) fn is_spent(&self) -> bool {
+        self.made > 0 && self.repeat == Some(Repeat::Once)
+    }
+
+    /// Makes the calls of an answer, one after another.
+    pub(super) async fn answer(
+        &mut self,
+        calls: &[Call],
+        started: &Started,
+        cx: &NodeContext,
+        process: &Process,
+    ) -> Result<Vec<CallResult>, Silenced> {
+        let mut results = Vec::new();
+        for call in calls {
+            let (text, is_error) = match self.one(call, started, cx, process).await {
+                Ok(text) => (text, false),
+                Err(Undone::Told(error)) => (told(&error), true),
+                Err(Undone::Over(error)) => return Err(error.into()),
+                Err(Undone::Stopped) => return Err(Silenced::Stopped),
+            };
+            // Who asks the model gets nothing of what the run keeps to itself, in either case.
+            let text = cx.ports.secrets.redacted(&text);
+            let id = call.id.clone();
+            results.push(CallResult { id, text, is_error });
+        }
+        Ok(results)
+    }
+
+    /// Ends every session, and the processes of servers; returns when they are gone.
+    pub(super) async fn close(&mut self) {
+        for session in std::mem::take(&mut self.sessions).into_values() {
+            session.close().await;
+        }
+    }
+
+    async fn one(
+        &mut self,
+        call: &Call,
+        started: &Started,
+        cx: &NodeContext,
+        process: &Process,
+    ) -> Result<String, Undone> {
+        let offer = self
+            .offers
+            .iter()
+            .find(|offer| offer.shown.name == call.name);
+        let (name, transport) = match offer {
+            Some(offer) => (offer.full.clone(), offer.transport()),
+            None => (named_anyway(&call.name), ToolTransport::Mcp),
+        };
+        let arguments = match call.arguments.trim() {
+            "" => Some(Map::new()),
+            text => serde_json::from_str(text).ok(),
+        };
+        let said = arguments.clone().unwrap_or_default();
+        self.said += 1;
+        let called = Called::begin(started, cx, Some(self.said), name, transport, &said);
+        let called = called.await.map_err(|_| Undone::Stopped)?;
+        let Some(offer) = offer else {
+            let text = "there is no such tool; call one of those you were told of";
+            let error = NodeError::new("tool_not_allowed", text);
+            return Err(forbidden(&called, cx, error).await);
+        };
+        let fits = arguments.ok_or_else(|| "they are no JSON object".to_owned());
+        let arguments = match fits.and_then(|arguments| offer.check(arguments)) {
+            Ok(arguments) => arguments,
+            Err(what) => {
+                let text = format!("the arguments do not fit the tool: {what}");
+                let error = NodeError::new("tool_arguments_invalid", text);
+                return Err(forbidden(&called, cx, error).await);
+            }
+        };
+        match called.reserve(started, cx).await {
+            Ok(()) => {}
+            Err(NotMade::HoldLost) => return Err(Undone::Stopped),
+            Err(NotMade::Exhausted(error)) => return Err(Undone::Over(error)),
+        }
+        self.made += 1;
+        let since = Instant::now();
+        let done = match &offer.via {
+            Via::Server { server, tool } => self.ask(server, tool, arguments, cx).await,
+            Via::Process(config) => {
+                let nth = self.said;
+                run(process, config.clone(), arguments, started, cx, nth).await
+            }
+        };
+        let took = Some(called::since(since));
+        let (status, outcome, error) = match &done {
+            Ok(done) => (ToolStatus::Ok, Some(done.kept.clone()), None),
+            Err(Undone::Told(error) | Undone::Over(error)) => {
+                (ToolStatus::Error, None, Some(error.clone()))
+            }
+            Err(Undone::Stopped) => return Err(Undone::Stopped),
+        };
+        let over = called.over(cx, status, outcome, error, took).await;
+        over.map_err(|_| Undone::Stopped)?;
+        Ok(marked(called.tool_name(), &done?.told))
+    }
+
+    /// Calls a tool of a server.
+    async fn ask(
+        &self,
+        server: &str,
+        tool: &str,
+        arguments: Map<String, Value>,
+        cx: &NodeContext,
+    ) -> Result<Done, Undone> {
+        let Some(session) = self.sessions.get(server) else {
+            let text = format!("the server of tools {server} was lost");
+            return Err(Undone::Over(NodeError::new("mcp_lost", text)));
+        };
+        let deadline = Instant::now() + self.patience;
+        let answer = until(cx, deadline, server, session.call(tool, arguments)).await;
+        let answer = answer.map_err(|silenced| match silenced {
+            Silenced::Failed(error) if is_open(&error) => Undone::Over(error),
+            Silenced::Failed(error) => Undone::Told(error),
+            Silenced::Stopped => Undone::Stopped,
+        })?;
+        if answer.is_error {
+            return Err(Undone::Told(said_failed(&answer.text)));
+        }
+        let told = match (answer.text.is_empty(), &answer.structured) {
+            (false, _) => answer.text,
+            (true, Some(structured)) => structured.to_string(),
+            (true, None) => answer.content.to_string(),
+        };
+        let kept = answer.content;
+        Ok(Done { kept, told })
+    }
+}
+
+/// Runs a program as a tool: the arguments are its inputs.
+async fn run(
+    process: &Process,
+    config: Value,
+    arguments: Map<String, Value>,
+    started: &Started,
+    cx: &NodeContext,
+    nth: u32,
+) -> Result<Done, Undone> {
+    // A model that is asked again may call other tools: no result of an earlier life is this one's.
+    let key = format!("{}.tool.{}.{nth}", started.key(), started.restarts());
+    let started = Started {
+        config: std::sync::Arc::new(config),
+        inputs: arguments,
+        key: AttemptKey::new(key),
+        ..started.clone()
+    };
+    match process.run(started, cx.clone()).await {
+        Outcome::Completed(completion) => {
+            let said = completion.outputs.get("stdout").and_then(Value::as_str);
+            let told = said.unwrap_or_default().to_owned();
+            let kept = Value::Object(completion.outputs);
+            Ok(Done { kept, told })
+        }
+        Outcome::Failed { error, .. } => Err(Undone::Told(error)),
+        Outcome::Stopped => Err(Undone::Stopped),
+        // No process waits for somebody.
+        Outcome::Waits { .. } => Err(Undone::Stopped),
+    }
+}
+
+/// Waits for a server, unless the run stops or it takes too long.
+async fn until<T>(
+    cx: &NodeContext,
+    deadline: Instant,
+    server: &str,
+    what: impl Future<Output = Result<T, NodeError>>,
+) -> Result<T, Silenced> {
+    tokio::select! {
+        biased;
+        () = cx.stop.cancelled() => Err(Silenced::Stopped),
+        done = tokio::time::timeout_at(deadline, what) => match done {
+            Ok(done) => Ok(done?),
+            Err(_) => Err(patience_over(server).into()),
+        },
+    }
+}
+
+async fn forbidden(called: &Called, cx: &NodeContext, error: NodeError) -> Undone {
+    match called.forbid(cx, error.clone()).await {
+        Ok(()) => Undone::Told(error),
+        Err(_) => Undone::Stopped,
+    }
+}
+
+/// What a model is told of an error. Words of the tool's own are marked as such.
+fn told(error: &NodeError) -> String {
+    let said = error.details.as_ref().and_then(|details| {
+        let said = details
+            .get("text")
+            .or_else(|| details.get("serverMessage"))?;
+        said.as_str()
+    });
+    let said = said.map(|said| format!("\n{}", marked("its own words", said)));
+    format!(
+        "error {}: {}{}",
+        error.code,
+        error.message,
+        said.unwrap_or_default()
+    )
+}
+
+/// The name of a tool that there is not, as far as it can be shown.
+fn named_anyway(name: &str) -> String {
+    let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let name: String = name.chars().filter(plain).take(64).collect();
+    match name.is_empty() {
+        true => "unknown".to_owned(),
+        false => name,
+    }
+}

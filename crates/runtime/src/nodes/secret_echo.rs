@@ -1,0 +1,68 @@
+//! `conformance.secret.echo`: shows that a secret is resolved, without showing it.
+
+use async_trait::async_trait;
+use kernel::digest::Digest;
+use kernel::run::{Completion, NodeError, Outcome};
+use serde_json::{Map, Value, json};
+
+use super::{NodeContext, Repeat, Started, WorkNode};
+
+/// Resolves the secret that `secretId` names and gives its SHA-256 and its length in bytes, as
+/// outputs and as a variable of the node's name (OpenWOP v1, `openwop-smoke-byok-roundtrip`).
+/// Whoever may read the run can tell a guess from the secret by the digest, so it is for secrets
+/// that nobody can guess.
+pub(super) struct SecretEcho;
+
+#[async_trait]
+impl WorkNode for SecretEcho {
+    fn type_id(&self) -> &'static str {
+        "conformance.secret.echo"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Resolves a secret and gives its digest and length, never itself."
+    }
+
+    fn repeat(&self, _config: &Value) -> Repeat {
+        Repeat::Repeatable
+    }
+
+    fn config_schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "secretId": {
+                    "type": "string", "minLength": 1, "maxLength": 256,
+                    "description": "The reference of the secret.",
+                },
+            },
+            "required": ["secretId"],
+            "additionalProperties": false,
+        })
+    }
+
+    async fn run(&self, started: Started, cx: NodeContext) -> Outcome {
+        match echo(&started, &cx).await {
+            Ok(outputs) => {
+                let node = started.attempt().node.to_string();
+                let shown = Value::Object(outputs.clone());
+                Outcome::Completed(Completion {
+                    outputs,
+                    variables: Map::from_iter([(node, shown)]),
+                    ..Completion::default()
+                })
+            }
+            Err(error) => Outcome::failed(error),
+        }
+    }
+}
+
+async fn echo(started: &Started, cx: &NodeContext) -> Result<Map<String, Value>, NodeError> {
+    let reference = started.config()["secretId"].as_str().unwrap_or_default();
+    let secret = cx.ports.secrets.resolve(started.owner(), reference).await?;
+    let digest = Digest::of(secret.as_bytes()).to_string();
+    Ok(Map::from_iter([
+        ("secretSha256".to_owned(), digest.into()),
+        ("secretLength".to_owned(), secret.len().into()),
+    ]))
+}

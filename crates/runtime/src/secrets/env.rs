@@ -1,0 +1,92 @@
+//! Secrets of the engine's environment: `env:NAME`.
+
+use std::collections::BTreeSet;
+
+use kernel::ids::TenantId;
+use kernel::problem::quoted;
+use kernel::run::NodeError;
+use kernel::stream::Owner;
+
+/// Which variables of the environment are secrets that may be given out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AllowedNames {
+    /// Those whose name begins with this.
+    Prefix(String),
+    /// These.
+    Listed(BTreeSet<String>),
+}
+
+impl AllowedNames {
+    fn has(&self, name: &str) -> bool {
+        match self {
+            Self::Prefix(prefix) => !prefix.is_empty() && name.starts_with(prefix.as_str()),
+            Self::Listed(names) => names.contains(name),
+        }
+    }
+}
+
+/// Secrets of the engine's environment, for one tenant: `env:NAME`.
+#[derive(Clone, Debug)]
+pub struct EnvSecrets {
+    tenant: TenantId,
+    allowed: AllowedNames,
+}
+
+impl EnvSecrets {
+    /// The variables a tenant may use.
+    pub fn new(tenant: TenantId, allowed: AllowedNames) -> Self {
+        Self { tenant, allowed }
+    }
+
+    pub(super) fn resolve(&self, owner: &Owner, name: &str) -> Result<String, NodeError> {
+        let shown = || quoted(&format!("env:{name}"));
+        if owner.tenant != self.tenant || !self.allowed.has(name) {
+            let how = match owner.tenant == self.tenant {
+                true => "allow its name where the engine is started: `--secret-env NAME`",
+                // The environment is the host's own.
+                false => "use `secret://NAME`, a file of the folder that `--secrets DIR` names",
+            };
+            let text = format!("{} may not be used as a secret; {how}", shown());
+            return Err(NodeError::new("secret_not_allowed", text).fatal());
+        }
+        std::env::var(name).map_err(|error| {
+            let text = match error {
+                std::env::VarError::NotPresent => "is not set",
+                std::env::VarError::NotUnicode(_) => "is not UTF-8",
+            };
+            let text = format!("the variable of {} {text} for the engine", shown());
+            NodeError::new("secret_not_found", text).fatal()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(result: Result<String, NodeError>) -> String {
+        result.expect_err("it is refused").code
+    }
+
+    #[test]
+    fn the_environment_gives_out_what_is_allowed_and_no_more() {
+        // PATH is the one variable every test has.
+        let (local, other) = (Owner::tenant("local"), Owner::tenant("other"));
+        let listed =
+            AllowedNames::Listed(BTreeSet::from(["PATH".to_owned(), "NOT_SET_X".to_owned()]));
+        let env = EnvSecrets::new("local".into(), listed);
+        assert_eq!(env.resolve(&local, "PATH").ok(), std::env::var("PATH").ok());
+        assert_eq!(code(env.resolve(&local, "HOME")), "secret_not_allowed");
+        assert_eq!(code(env.resolve(&other, "PATH")), "secret_not_allowed");
+        assert_eq!(code(env.resolve(&local, "NOT_SET_X")), "secret_not_found");
+        let refused = env.resolve(&local, "HOME").unwrap_err();
+        assert!(
+            refused.message.contains("`--secret-env NAME`"),
+            "{refused:?}"
+        );
+        let refused = env.resolve(&other, "PATH").unwrap_err();
+        assert!(refused.message.contains("`--secrets DIR`"), "{refused:?}");
+        let nothing = EnvSecrets::new("local".into(), AllowedNames::Prefix(String::new()));
+        assert_eq!(code(nothing.resolve(&local, "PATH")), "secret_not_allowed");
+    }
+}

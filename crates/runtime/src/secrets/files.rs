@@ -1,0 +1,315 @@
+//! Secrets in a folder of files, one file each.
+//!
+//! ```text
+//! DIR/TENANT/NAME                         everybody of the tenant
+//! DIR/TENANT/.workspaces/WORKSPACE/NAME   everybody in the workspace
+//! DIR/TENANT/.users/PRINCIPAL/NAME        runs of this principal
+//! ```
+//!
+//! A workspace or principal whose name is no plain file name, and every principal that an issuer
+//! vouches for, lies under `~` and a digest: `runwright secrets` says which.
+
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use kernel::digest::Digest;
+use kernel::problem::quoted;
+use kernel::run::NodeError;
+use kernel::stream::Owner;
+
+use super::reference::{Scope, is_plain};
+
+/// Bytes of a secret file at most.
+const MAX_FILE_BYTES: u64 = 64 << 10;
+
+/// Secrets in files, for every tenant that has a folder of its name. A file's content is the
+/// secret, without a line break at its end.
+#[derive(Clone, Debug)]
+pub struct FileSecrets {
+    folder: PathBuf,
+}
+
+/// A secret that lies in the folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredSecret {
+    /// Who it is for.
+    pub scope: Scope,
+    /// What it is called.
+    pub name: String,
+}
+
+impl FileSecrets {
+    /// The folder that holds a folder per tenant.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self {
+            folder: folder.into(),
+        }
+    }
+
+    /// Where the secrets of a scope lie. `None` where the owner has no such scope.
+    fn place(&self, owner: &Owner, scope: Scope) -> Option<PathBuf> {
+        let tenant = owner.tenant.as_str();
+        let tenant = is_plain(tenant).then(|| self.folder.join(tenant))?;
+        match scope {
+            Scope::Tenant => Some(tenant),
+            Scope::Workspace => {
+                let workspace = owner.workspace.as_deref()?;
+                Some(tenant.join(".workspaces").join(folder_of(None, workspace)))
+            }
+            Scope::User => {
+                let principal = owner.principal.as_deref()?;
+                let folder = folder_of(owner.issuer.as_deref(), principal);
+                Some(tenant.join(".users").join(folder))
+            }
+        }
+    }
+
+    /// The narrowest secret of a name, or that of a scope.
+    pub(super) async fn resolve(
+        &self,
+        owner: &Owner,
+        scope: Option<Scope>,
+        name: &str,
+    ) -> Result<String, NodeError> {
+        let all = match &scope {
+            Some(scope) => std::slice::from_ref(scope),
+            None => &Scope::ALL,
+        };
+        for scope in all {
+            let Some(place) = self.place(owner, *scope) else {
+                continue;
+            };
+            match read(&place.join(name)).await {
+                Ok(secret) => return Ok(secret),
+                // A file instead of a folder on the way is as good as none.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+                Err(error) => return Err(unreadable(name, &error)),
+            }
+        }
+        let whose = scope.map_or("user, workspace or tenant", Scope::as_str);
+        let text = format!(
+            "there is no secret {} of the run's {whose}; put it into the folder of secrets",
+            quoted(name)
+        );
+        Err(NodeError::new("secret_not_found", text).fatal())
+    }
+
+    /// Keeps a secret. Whoever reads it meanwhile has the old one or the new one.
+    ///
+    /// # Errors
+    /// When the name is none, the owner has no such scope, or the file cannot be written.
+    pub fn put(&self, owner: &Owner, secret: &StoredSecret, value: &str) -> std::io::Result<()> {
+        let file = self.file(owner, secret)?;
+        if value.len() as u64 > MAX_FILE_BYTES {
+            return Err(invalid("it is longer than any secret"));
+        }
+        let folder = file.parent().unwrap_or(&self.folder);
+        create_private(folder)?;
+        let mut new = tempfile::NamedTempFile::new_in(folder)?;
+        new.write_all(value.as_bytes())?;
+        new.as_file().sync_all()?;
+        new.persist(&file)?;
+        Ok(())
+    }
+
+    /// Takes a secret away. Answers whether there was one.
+    ///
+    /// # Errors
+    /// As [`FileSecrets::put`].
+    pub fn remove(&self, owner: &Owner, secret: &StoredSecret) -> std::io::Result<bool> {
+        match std::fs::remove_file(self.file(owner, secret)?) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The secrets an owner's runs can use, by scope and name, without their values.
+    ///
+    /// # Errors
+    /// When a folder cannot be read.
+    pub fn list(&self, owner: &Owner) -> std::io::Result<Vec<StoredSecret>> {
+        let mut found = Vec::new();
+        for scope in Scope::ALL {
+            let Some(place) = self.place(owner, scope) else {
+                continue;
+            };
+            let entries = match std::fs::read_dir(&place) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            let mut names = Vec::new();
+            for entry in entries {
+                let entry = entry?;
+                let name = entry.file_name().into_string().unwrap_or_default();
+                if is_plain(&name) && entry.path().is_file() {
+                    names.push(name);
+                }
+            }
+            names.sort_unstable();
+            found.extend(names.into_iter().map(|name| StoredSecret { scope, name }));
+        }
+        Ok(found)
+    }
+
+    fn file(&self, owner: &Owner, secret: &StoredSecret) -> std::io::Result<PathBuf> {
+        if !is_plain(&secret.name) {
+            return Err(invalid("a secret's name has letters, digits, - _ ."));
+        }
+        let place = self.place(owner, secret.scope);
+        let place = place.ok_or_else(|| invalid("nobody is named whose secret it is"))?;
+        Ok(place.join(&secret.name))
+    }
+}
+
+/// The folder of a workspace or principal. A digest begins with what no plain name begins with.
+fn folder_of(issuer: Option<&str>, name: &str) -> String {
+    match issuer {
+        None if is_plain(name) => name.to_owned(),
+        issuer => {
+            let text = format!("{}\0{name}", issuer.unwrap_or_default());
+            format!("~{}", Digest::of(text.as_bytes()))
+        }
+    }
+}
+
+#[cfg(unix)]
+fn create_private(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(folder)
+}
+
+#[cfg(not(unix))]
+fn create_private(folder: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)
+}
+
+fn invalid(text: &str) -> std::io::Error {
+    std::io::Error::new(ErrorKind::InvalidData, text)
+}
+
+async fn read(path: &Path) -> std::io::Result<String> {
+    let metadata = tokio::fs::metadata(path).await?;
+    if !metadata.is_file() {
+        return Err(invalid("it is no file"));
+    }
+    if metadata.len() > MAX_FILE_BYTES {
+        return Err(invalid("it is longer than any secret"));
+    }
+    let mut text =
+        String::from_utf8(tokio::fs::read(path).await?).map_err(|_| invalid("it is not UTF-8"))?;
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    Ok(text)
+}
+
+fn unreadable(name: &str, error: &std::io::Error) -> NodeError {
+    let text = format!("the secret {} cannot be read: {error}", quoted(name));
+    match error.kind() {
+        // What lies there is no secret; it does not become one by itself.
+        ErrorKind::InvalidData => NodeError::new("secret_not_found", text).fatal(),
+        _ => NodeError::new("secret_unavailable", text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(workspace: Option<&str>, principal: Option<&str>, issuer: Option<&str>) -> Owner {
+        Owner {
+            workspace: workspace.map(str::to_owned),
+            principal: principal.map(str::to_owned),
+            issuer: issuer.map(str::to_owned),
+            ..Owner::tenant("acme")
+        }
+    }
+
+    fn secret(scope: Scope) -> StoredSecret {
+        StoredSecret {
+            scope,
+            name: "k".to_owned(),
+        }
+    }
+
+    async fn found(files: &FileSecrets, owner: &Owner, scope: Option<Scope>) -> String {
+        match files.resolve(owner, scope, "k").await {
+            Ok(secret) => secret,
+            Err(error) => error.code,
+        }
+    }
+
+    #[tokio::test]
+    async fn the_narrowest_secret_counts_and_is_nobody_elses() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = FileSecrets::new(folder.path());
+        let ada = owner(Some("w"), Some("ada"), None);
+        for (scope, value) in [
+            (Scope::Tenant, "of acme"),
+            (Scope::Workspace, "of w"),
+            (Scope::User, "of ada"),
+        ] {
+            files.put(&ada, &secret(scope), value).unwrap();
+        }
+        let stored: Vec<Scope> = files.list(&ada).unwrap().iter().map(|s| s.scope).collect();
+        assert_eq!(stored, Scope::ALL);
+        for (who, expected) in [
+            (ada.clone(), "of ada"),
+            (owner(Some("w"), Some("bob"), None), "of w"),
+            (owner(None, Some("bob"), None), "of acme"),
+            // Whom an issuer calls ada is somebody else.
+            (
+                owner(Some("v"), Some("ada"), Some("https://idp")),
+                "of acme",
+            ),
+            (Owner::tenant("other"), "secret_not_found"),
+            (Owner::tenant(".."), "secret_not_found"),
+            (owner(Some("../.users/ada"), None, None), "of acme"),
+        ] {
+            assert_eq!(found(&files, &who, None).await, expected, "{who:?}");
+        }
+        let bob = owner(None, Some("bob"), None);
+        assert_eq!(
+            found(&files, &bob, Some(Scope::User)).await,
+            "secret_not_found"
+        );
+        assert_eq!(found(&files, &ada, Some(Scope::Tenant)).await, "of acme");
+        assert!(files.remove(&ada, &secret(Scope::User)).unwrap());
+        assert!(!files.remove(&ada, &secret(Scope::User)).unwrap());
+        assert_eq!(found(&files, &ada, None).await, "of w");
+    }
+
+    #[tokio::test]
+    async fn people_of_an_issuer_have_secrets_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = FileSecrets::new(folder.path());
+        let ada = owner(None, Some("auth0|ada"), Some("https://idp"));
+        files.put(&ada, &secret(Scope::User), "hers").unwrap();
+        assert_eq!(found(&files, &ada, None).await, "hers");
+        let other = owner(None, Some("auth0|ada"), Some("https://other"));
+        assert_eq!(found(&files, &other, None).await, "secret_not_found");
+        let nobody = owner(None, None, None);
+        assert!(files.put(&nobody, &secret(Scope::User), "x").is_err());
+    }
+
+    #[tokio::test]
+    async fn a_file_is_read_without_its_last_line_break() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = FileSecrets::new(folder.path());
+        let acme = Owner::tenant("acme");
+        std::fs::create_dir(folder.path().join("acme")).unwrap();
+        std::fs::write(folder.path().join("acme/k"), "s3cret\r\n").unwrap();
+        assert_eq!(found(&files, &acme, None).await, "s3cret");
+        std::fs::write(folder.path().join("acme/k"), [0xff]).unwrap();
+        assert_eq!(found(&files, &acme, None).await, "secret_not_found");
+        let long = "x".repeat(MAX_FILE_BYTES as usize + 1);
+        assert!(files.put(&acme, &secret(Scope::Tenant), &long).is_err());
+    }
+}

@@ -1,0 +1,126 @@
+//! What a workflow writes for a secret.
+
+use kernel::problem::quoted;
+use kernel::run::NodeError;
+
+/// Who a stored secret is for (OpenWOP v1, `secrets.scopes`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The principal a run belongs to.
+    User,
+    /// Everybody in its workspace.
+    Workspace,
+    /// Everybody of its tenant.
+    Tenant,
+}
+
+impl Scope {
+    /// Every scope, in the order in which a secret is looked for: the narrowest first.
+    pub const ALL: [Self; 3] = [Self::User, Self::Workspace, Self::Tenant];
+
+    /// The protocol's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Workspace => "workspace",
+            Self::Tenant => "tenant",
+        }
+    }
+}
+
+/// A reference, read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reference<'a> {
+    /// A variable of the engine's environment.
+    Env(&'a str),
+    /// A stored secret: in one scope, or in the narrowest that has it.
+    Stored { scope: Option<Scope>, name: &'a str },
+}
+
+impl<'a> Reference<'a> {
+    /// Reads a reference. What it looks like is said in errors, for it is no secret; one that
+    /// might be a secret itself is not.
+    pub(super) fn parse(text: &'a str) -> Result<Self, NodeError> {
+        let (scope, name) = if let Some(name) = text.strip_prefix("env:") {
+            return Ok(Self::Env(name));
+        } else if let Some(name) = text.strip_prefix("file:") {
+            (Some(Scope::Tenant), name)
+        } else if let Some(path) = text.strip_prefix("secret://") {
+            match path.split_once('/') {
+                Some((scope, name)) => (Some(scope_of(scope)?), name),
+                None => (None, path),
+            }
+        } else {
+            (None, text)
+        };
+        match is_plain(name) {
+            true => Ok(Self::Stored { scope, name }),
+            false => {
+                let text = "this is no reference of a secret; write secret://NAME, \
+                            secret://SCOPE/NAME, file:NAME or env:NAME, where a NAME has letters, \
+                            digits, - _ .";
+                Err(NodeError::new("secret_not_found", text).fatal())
+            }
+        }
+    }
+}
+
+fn scope_of(word: &str) -> Result<Scope, NodeError> {
+    let known = Scope::ALL.into_iter().find(|scope| scope.as_str() == word);
+    known.ok_or_else(|| {
+        let text = format!(
+            "there is no scope {} of secrets; there are user, workspace and tenant",
+            quoted(word)
+        );
+        NodeError::new("secret_scope_unsupported", text).fatal()
+    })
+}
+
+/// Whether a text can be the name of a file and nothing else.
+pub(super) fn is_plain(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    !text.is_empty() && text.len() <= 200 && !text.starts_with('.') && text.chars().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: Result<Reference<'_>, &str>) {
+        let read = Reference::parse(text).map_err(|error| error.code);
+        assert_eq!(read, expected.map_err(str::to_owned), "{text}");
+    }
+
+    fn stored(scope: Option<Scope>, name: &str) -> Result<Reference<'_>, &str> {
+        Ok(Reference::Stored { scope, name })
+    }
+
+    #[test]
+    fn every_form_is_read() {
+        check("env:A", Ok(Reference::Env("A")));
+        check("file:a.b", stored(Some(Scope::Tenant), "a.b"));
+        check("openai-key", stored(None, "openai-key"));
+        check("secret://openai-key", stored(None, "openai-key"));
+        check("secret://user/k", stored(Some(Scope::User), "k"));
+        check("secret://workspace/k", stored(Some(Scope::Workspace), "k"));
+        check("secret://run/k", Err("secret_scope_unsupported"));
+    }
+
+    #[test]
+    fn what_leads_elsewhere_is_no_reference() {
+        for text in [
+            "",
+            "file:",
+            "file:../a",
+            "secret://",
+            "secret://user/",
+            "secret://user/a/b",
+            "secret://user/.hidden",
+            "a b",
+            "vault:a",
+        ] {
+            check(text, Err("secret_not_found"));
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The protocol's own workflow definitions that behave here as they are described. They are no
+//! part of this server; discovery lists those that somebody has put at hand.
+
+/// Each of them is run by a test (`fixtures.rs`, `protocol_gates.rs`) where it is at hand.
+const KNOWN: [&str; 43] = [
+    "conformance-agent-identity",
+    "conformance-approval",
+    "conformance-cancellable",
+    "conformance-cap-breach",
+    "conformance-capability-missing",
+    "conformance-channel-ttl",
+    "conformance-clarification",
+    "conformance-configurable-schema",
+    "conformance-delay",
+    "conformance-dispatch-cross-worker-handoff",
+    "conformance-dispatch-cross-worker-handoff-child-a",
+    "conformance-dispatch-cross-worker-handoff-child-b",
+    "conformance-dispatch-deterministic-fail-child",
+    "conformance-dispatch-input-mapping",
+    "conformance-dispatch-input-mapping-child",
+    "conformance-dispatch-input-mapping-no-default",
+    "conformance-dispatch-loop",
+    "conformance-dispatch-output-mapping",
+    "conformance-dispatch-output-mapping-child",
+    "conformance-dispatch-per-worker-override",
+    "conformance-failure",
+    "conformance-idempotent",
+    "conformance-identity",
+    "conformance-interrupt-auth-required",
+    "conformance-interrupt-external-event",
+    "conformance-interrupt-parent-child-cancel",
+    "conformance-interrupt-parent-child-cancel-child",
+    "conformance-interrupt-quorum",
+    "conformance-message-reducer",
+    "conformance-multi-agent-confidence-escalation",
+    "conformance-multi-agent-handoff",
+    "conformance-multi-agent-handoff-child",
+    "conformance-multi-node",
+    "conformance-noop",
+    "conformance-orchestrator-dispatch",
+    "conformance-orchestrator-low-confidence",
+    "conformance-orchestrator-terminate",
+    "conformance-run-duration-breach",
+    "conformance-subworkflow-child",
+    "conformance-subworkflow-input-mapping",
+    "conformance-subworkflow-input-mapping-child",
+    "conformance-subworkflow-input-mapping-no-default",
+    "conformance-subworkflow-parent",
+];
+/// Played by the test provider alone.
+const STREAM: &str = "conformance-stream-text";
+/// Needs a secret that whoever runs the server has put there.
+const SECRET: &str = "openwop-smoke-byok-roundtrip";
+
+/// Those of the workflows at hand that may be claimed.
+pub(crate) fn claimed(at_hand: &[String], has_test_provider: bool, has_secrets: bool) -> Vec<&str> {
+    let may_be = |id: &str| match id {
+        STREAM => has_test_provider,
+        SECRET => has_secrets,
+        id => KNOWN.contains(&id),
+    };
+    let ids = at_hand.iter().map(String::as_str);
+    let mut claimed: Vec<&str> = ids.filter(|id| may_be(id)).collect();
+    claimed.sort_unstable();
+    claimed.dedup();
+    claimed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_at_hand_and_works_is_claimed() {
+        let at_hand = [
+            STREAM,
+            "conformance-noop",
+            SECRET,
+            "greets",
+            "conformance-noop",
+        ];
+        let at_hand = at_hand.map(str::to_owned);
+        assert_eq!(claimed(&at_hand, false, false), ["conformance-noop"]);
+        assert_eq!(
+            claimed(&at_hand, true, true),
+            ["conformance-noop", STREAM, SECRET]
+        );
+        assert!(claimed(&[], true, true).is_empty());
+    }
+}

@@ -1,0 +1,204 @@
+//! Answers of a given shape, by a model behind HTTP that gives what it is told to: asked for again,
+//! found in words, refused, cut off. The protocol's own definitions, where they are at hand, too.
+
+use serde_json::{Value, json};
+
+use crate::fixtures;
+use crate::host::{Host, chain, node};
+use crate::model::{Model, Says};
+
+/// What a run of a workflow comes to: its snapshot and what it says about envelopes.
+async fn ran(host: &Host, workflow: &str) -> (Value, Vec<Value>) {
+    let run = host.completed(&json!({ "workflowId": workflow })).await;
+    crate::schemas::check_log(host, &run).await;
+    let mut events = host.events(&run).await;
+    events.retain(|event| event["type"].as_str().unwrap().starts_with("envelope."));
+    (host.snapshot(&run).await, events)
+}
+
+fn said(events: &[Value]) -> Vec<String> {
+    let said = events.iter().map(|event| {
+        let payload = &event["payload"];
+        let about = ["attempt", "finalReason", "path", "originalEnvelopeType"]
+            .iter()
+            .find_map(|name| payload.get(*name))
+            .map(|value| format!(" {}", value.to_string().trim_matches('"')));
+        let kind = event["type"].as_str().unwrap();
+        format!("{kind}{}", about.unwrap_or_default())
+    });
+    said.collect()
+}
+
+/// A workflow of our own of one question with a shape.
+fn shaped() -> Value {
+    let config = json!({
+        "provider": "mock", "prompt": "Is it so?", "maxTokens": 50,
+        "outputSchema": { "title": "Verdict", "type": "object", "required": ["valid"],
+            "properties": { "valid": { "type": "boolean" } } },
+    });
+    chain(
+        "verdict",
+        &[node("ask", "core.ai.structuredOutput", config)],
+    )
+}
+
+const GOOD: Says = Says::Text("{\"valid\": true}");
+const WORDS: Says = Says::Text("I do think that it is so.");
+
+/// Every way an answer may go, with what the log says of it and how the run ends.
+const WAYS: [(&[Says], &[&str], &str); 7] = [
+    (
+        &[Says::Text("```json\n{\"valid\": true}\n```")],
+        &["envelope.recovery.applied markdown-fence"],
+        "completed",
+    ),
+    (
+        &[Says::Text("{\"valid\": 1}"), GOOD],
+        &["envelope.retry.attempted 2"],
+        "completed",
+    ),
+    (
+        &[Says::Text("{\"valid\": \"planted words\"}")],
+        &[
+            "envelope.retry.attempted 2",
+            "envelope.retry.attempted 3",
+            "envelope.retry.exhausted schema-violation",
+        ],
+        "envelope_invalid",
+    ),
+    (
+        &[Says::Cut("{\"va"), GOOD],
+        &["envelope.truncated", "envelope.retry.attempted 2"],
+        "completed",
+    ),
+    (
+        &[Says::Cut("{\"va")],
+        &[
+            "envelope.truncated",
+            "envelope.retry.attempted 2",
+            "envelope.truncated",
+            "envelope.retry.attempted 3",
+            "envelope.truncated",
+            "envelope.retry.exhausted truncation",
+        ],
+        "envelope_truncation_unrecoverable",
+    ),
+    (
+        &[WORDS, WORDS, WORDS, GOOD],
+        &[
+            "envelope.retry.attempted 2",
+            "envelope.retry.attempted 3",
+            "envelope.nlToFormat.engaged Verdict",
+        ],
+        "completed",
+    ),
+    (&[Says::Refuses], &["envelope.refusal"], "envelope_refusal"),
+];
+
+#[tokio::test]
+async fn every_way_an_answer_may_go_is_told() {
+    for (answers, told, end) in WAYS {
+        let model = Model::saying(answers);
+        let host = model.host().await;
+        host.put(&[shaped()]).await;
+        let (snapshot, events) = ran(&host, "verdict").await;
+        assert_eq!(said(&events), told);
+        let ended = match snapshot["error"]["code"].as_str() {
+            Some(code) => code,
+            None => snapshot["status"].as_str().unwrap(),
+        };
+        assert_eq!(ended, end, "{snapshot}");
+        // What a model said is not repeated in what is said about it.
+        let about = format!("{} {events:?}", snapshot["error"]);
+        assert!(!about.contains("planted words"), "{about}");
+        let asked = model.asked();
+        match end {
+            "envelope_truncation_unrecoverable" => {
+                let room: Vec<_> = asked.iter().map(|asked| &asked["max_tokens"]).collect();
+                assert_eq!(room, [50, 100, 200], "asked so often and no more");
+            }
+            "envelope_refusal" => assert_eq!(asked.len(), 1, "a refusal is one"),
+            _ => {}
+        }
+        let discovery = host.get("/.well-known/openwop").await.json();
+        let claimed = &discovery["envelopes"]["reliability"];
+        assert_eq!(claimed["maxRetryAttempts"], 3);
+        for event in &events {
+            let listed = claimed["events"].as_array().unwrap();
+            assert!(listed.contains(&event["type"]), "{event} in {claimed}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_protocols_own_definitions_go_these_ways() {
+    let test = "the_protocols_own_definitions_go_these_ways";
+    let Some(definitions) = fixtures::definitions(test) else {
+        return;
+    };
+    const RESULT: Says = Says::Text("{\"result\": \"ok\"}");
+    const FENCED: Says = Says::Text("```json\n{\"result\": \"ok\"}\n```");
+    let cases: [(&str, &'static [Says], &str, &str); 8] = [
+        (
+            "recovery-applied",
+            &[FENCED],
+            "envelope.recovery.applied",
+            "",
+        ),
+        (
+            "refusal",
+            &[Says::Refuses],
+            "envelope.refusal",
+            "envelope_refusal",
+        ),
+        (
+            "retry-attempted",
+            &[Says::Text("{"), GOOD],
+            "envelope.retry.attempted",
+            "",
+        ),
+        (
+            "retry-exhausted",
+            &[Says::Text("{")],
+            "envelope.retry.exhausted",
+            "envelope_invalid",
+        ),
+        (
+            "truncated",
+            &[Says::Cut("{"), GOOD],
+            "envelope.truncated",
+            "",
+        ),
+        (
+            "truncation-cap-exhaustion",
+            &[Says::Cut("{")],
+            "envelope.retry.exhausted",
+            "envelope_truncation_unrecoverable",
+        ),
+        (
+            "nl-to-format-engaged",
+            &[WORDS, WORDS, WORDS, RESULT],
+            "envelope.nlToFormat.engaged",
+            "",
+        ),
+        ("", &[GOOD], "", ""),
+    ];
+    for (name, answers, event, code) in cases {
+        let id = match name {
+            "" => "conformance-phase4-nondet-tool".to_owned(),
+            name => format!("conformance-envelope-{name}"),
+        };
+        let model = Model::saying(answers);
+        let host = model.host().await;
+        host.put(&[definitions[&id].clone()]).await;
+        let (snapshot, events) = ran(&host, &id).await;
+        let found = events.iter().filter(|found| found["type"] == event);
+        assert_eq!(
+            found.count(),
+            usize::from(!event.is_empty()),
+            "{id}: {events:?}"
+        );
+        let ended = snapshot["error"]["code"].as_str().unwrap_or_default();
+        assert_eq!(ended, code, "{id}: {snapshot}");
+    }
+}
