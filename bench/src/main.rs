@@ -16,6 +16,7 @@ mod host;
 mod http;
 mod machine;
 mod observed;
+mod provenance;
 mod raw_log;
 mod report;
 mod series;
@@ -56,6 +57,7 @@ const BENCHMARKS: &[Benchmark] = &[
     workbench::BENCHMARK,
     exec::BENCHMARK,
     evidence::BENCHMARK,
+    provenance::BENCHMARK,
 ];
 
 /// Measures Runwright on this machine.

@@ -56,6 +56,11 @@ const ALLOWED: &[Allowed] = &[
         dev: &[],
     },
     Allowed {
+        name: "capture",
+        normal: &["provenance", "runtime", "faces", "store", "kernel"],
+        dev: &[],
+    },
+    Allowed {
         name: "server",
         normal: &["provenance", "runtime", "faces", "store", "kernel"],
         dev: &["store-sqlite"],
@@ -64,6 +69,7 @@ const ALLOWED: &[Allowed] = &[
         name: "cli",
         normal: &[
             "server",
+            "capture",
             "provenance",
             "runtime",
             "faces",
@@ -101,6 +107,8 @@ const ALLOWED: &[Allowed] = &[
             "sim",
             "faces",
             "server",
+            "capture",
+            "provenance",
         ],
         dev: &[],
     },

@@ -23,6 +23,8 @@ pub(crate) enum Exit {
     Incomparable,
     /// Evidence is not what was written.
     Damaged,
+    /// As the tool ended that was run.
+    Code(u8),
     /// Wrong usage or input, or the system could not do it.
     Refused,
     /// A signal ended it; what was running is parked.
@@ -35,6 +37,7 @@ impl From<Exit> for ExitCode {
             Exit::Done => 0,
             Exit::Found => 1,
             Exit::Paused | Exit::Incomparable => 3,
+            Exit::Code(code) => code,
             Exit::Damaged => 4,
             Exit::Refused => 2,
             Exit::Interrupted => 130,

@@ -30,6 +30,7 @@ mod text;
 
 use std::process::ExitCode;
 
+use capture::leash::{LEASH_COMMAND, leash_main};
 use clap::Parser;
 use clap::error::ErrorKind;
 use runtime::supervisor::{EXEC_COMMAND, exec_main};
@@ -48,6 +49,10 @@ fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
     if args.next().is_some_and(|first| first == EXEC_COMMAND) {
         return exec_main(args);
+    }
+    let mut args = std::env::args_os().skip(1);
+    if args.next().is_some_and(|first| first == LEASH_COMMAND) {
+        return leash_main(args);
     }
     // A process per command, so nothing of ours is started that the command does not need.
     if let Some(args) = coordinator::taken(std::env::args_os()) {

@@ -3,11 +3,13 @@
 //! them, `steering` for what is done to them, `forks` and `replays` for runs made of others, `crash` for what a
 //! kill leaves of one run, `load` for many runs under many kills, `race` for two engines at once,
 //! `output` for a process that writes much, `models` for questions to models, `tools` for what they have done, `tenants` for a
-//! store of several, `secrets` for what nobody is told, `play` for sessions of templates, `serving` and `remote` for a server and for
+//! store of several, `secrets` for what nobody is told, `play` for sessions of templates, `snapshots` and
+//! `captures` for evidence of runs and of commands, `serving` and `remote` for a server and for
 //! what is asked of one.
 
 mod answering;
 mod audit;
+mod captures;
 mod coordinator;
 mod crash;
 mod demo;

@@ -10,7 +10,7 @@ use crate::forks::content;
 use crate::support::*;
 
 /// The interpreter that has a model, or the skip of a test without it.
-fn python(test: &str) -> Option<OsString> {
+pub(crate) fn python(test: &str) -> Option<OsString> {
     let python = std::env::var_os("RUNWRIGHT_MODEL_PYTHON");
     if python.is_none() {
         let reason = "there is no Python with a model; `cargo xtask ci` makes one";
@@ -20,14 +20,14 @@ fn python(test: &str) -> Option<OsString> {
 }
 
 /// A server of a small model.
-struct Model {
+pub(crate) struct Model {
     child: Child,
     /// Host and port.
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Model {
-    fn start(lab: &Lab, python: &OsString) -> Self {
+    pub(crate) fn start(lab: &Lab, python: &OsString) -> Self {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/model.py");
         let mut child = Command::new(python)
             .arg(script)

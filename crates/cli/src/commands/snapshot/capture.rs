@@ -1,16 +1,33 @@
 //! `runwright snapshot capture`.
 
-use super::{Rooted, from_run};
+use super::command::CommandArgs;
+use super::{Rooted, command, from_run};
 use crate::exit::{Exit, Failure};
 use crate::lookup::RunName;
 use crate::session::Session;
 
 /// What can be typed.
 #[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Of a run, or of a command: what stands behind `--` is run, its calls of models go \
+through a recording proxy that it finds by OPENAI_BASE_URL and ANTHROPIC_BASE_URL, and what becomes of \
+the folder is written down. Tools can be replayed where they are run with `runwright snapshot tool`.
+
+  runwright snapshot capture --run last
+  runwright snapshot capture --workflow tidy --context README.md -- ./agent.py
+  runwright snapshot capture --mode strict --temperature 0 --seed 7 --max-tokens 512 -- ./agent.py
+
+Exits as the run or the command ended: 0 well, 1 not, 2 nothing was captured, 130 a signal came."
+)]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
-    #[arg(long, value_name = "RUN")]
-    run: RunName,
+    #[arg(
+        long,
+        value_name = "RUN",
+        conflicts_with = "argv",
+        required_unless_present = "argv"
+    )]
+    run: Option<RunName>,
 
     /// A name to find the snapshot by
     #[arg(long, value_name = "NAME")]
@@ -18,9 +35,19 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     rooted: Rooted,
+
+    #[command(flatten)]
+    command: CommandArgs,
+
+    /// The command and its arguments
+    #[arg(last = true, value_name = "CMD")]
+    argv: Vec<String>,
 }
 
 /// Captures what was asked for.
 pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    from_run::capture(&args.run, args.name, &args.rooted, session).await
+    match &args.run {
+        Some(run) => from_run::capture(run, args.name, &args.rooted, session).await,
+        None => command::capture(args.command, args.argv, args.name, &args.rooted, session).await,
+    }
 }

@@ -1,9 +1,11 @@
 //! The snapshot of a run of the store.
 
-use faces::provenance::capture::RunCapture;
+use faces::provenance::capture::{Captured, RunCapture};
 use faces::provenance::seal::seal;
+use kernel::ids::StreamId;
 use kernel::run::Event;
 use provenance::Redaction;
+use runtime::door::Door;
 use serde_json::json;
 use store::{ReadFrom, StoreError};
 
@@ -25,26 +27,8 @@ pub(super) async fn capture(
 ) -> Result<Exit, Failure> {
     let door = session.read()?;
     let id = lookup::find(&door, run).await?;
-    let run = door.load(&id).await?;
     let redaction = Redaction::of_environment(std::env::vars());
-    let mut capture = RunCapture::default();
-    let mut next = 0;
-    while next < run.head.next_seq {
-        let left = usize::try_from(run.head.next_seq - next).unwrap_or(usize::MAX);
-        let page = door.store().load(&id, ReadFrom::Seq(next), PAGE.min(left));
-        let page = page.await?;
-        for record in &page.records {
-            let event: Event = serde_json::from_slice(&record.content)
-                .map_err(|_| StoreError::Corrupt(format!("an event of run {id} cannot be read")))?;
-            capture.take(&event, &mut |value| redaction.value(value));
-            next += 1;
-        }
-        if page.records.is_empty() {
-            break;
-        }
-    }
-    let captured = capture.build(&run);
-    let mut captured = captured.ok_or_else(|| Failure::new("nothing has happened in this run"))?;
+    let mut captured = read(&door, &id, &redaction).await?;
     captured.snapshot.extend().name = name;
     let folder = rooted.folder(session);
     let writer = folder.writer().map_err(failed)?;
@@ -68,4 +52,31 @@ pub(super) async fn capture(
     }
     data.done()?;
     Ok(Exit::Done)
+}
+
+/// What is to be written of a run.
+pub(super) async fn read(
+    door: &Door,
+    id: &StreamId,
+    redaction: &Redaction,
+) -> Result<Captured, Failure> {
+    let run = door.load(id).await?;
+    let mut capture = RunCapture::default();
+    let mut next = 0;
+    while next < run.head.next_seq {
+        let left = usize::try_from(run.head.next_seq - next).unwrap_or(usize::MAX);
+        let page = door.store().load(id, ReadFrom::Seq(next), PAGE.min(left));
+        let page = page.await?;
+        for record in &page.records {
+            let event: Event = serde_json::from_slice(&record.content)
+                .map_err(|_| StoreError::Corrupt(format!("an event of run {id} cannot be read")))?;
+            capture.take(&event, &mut |value| redaction.value(value));
+            next += 1;
+        }
+        if page.records.is_empty() {
+            break;
+        }
+    }
+    let captured = capture.build(&run);
+    captured.ok_or_else(|| Failure::new("nothing has happened in this run"))
 }

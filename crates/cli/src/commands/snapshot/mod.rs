@@ -1,14 +1,23 @@
 //! `runwright snapshot`: evidence of executions: captured, compared, kept.
 
+mod again;
 mod capture;
+mod command;
 mod compare;
 mod export;
+mod fork;
 mod from_run;
 mod import;
+mod kind;
 mod list;
+mod mcp;
+mod of_run;
 mod pin;
 mod prune;
+mod replay;
 mod show;
+mod tool;
+mod validate;
 mod verify;
 
 use std::path::{Path, PathBuf};
@@ -21,7 +30,7 @@ use crate::session::Session;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Capture a run; prints the path of the snapshot
+    /// Capture a run, or a command; prints the path of the snapshot last
     Capture(Box<capture::Args>),
     /// List snapshots, latest first
     List(list::Args),
@@ -31,6 +40,16 @@ pub(crate) enum Command {
     Verify(verify::Args),
     /// Compare two snapshots: how far they agree, and where they begin to differ
     Compare(Box<compare::Args>),
+    /// Do it again, from the recording or for real, and say whether it comes to the same
+    Replay(Box<replay::Args>),
+    /// Go on from a step of it for real, as another snapshot
+    Fork(fork::Args),
+    /// Do it several times for real and say how often it comes to the same
+    Validate(validate::Args),
+    /// Run a tool of a captured command, so that it is recorded
+    Tool(tool::Args),
+    /// Stand before a server of tools of a captured command, so that its calls are recorded
+    Mcp(mcp::Args),
     /// Keep a snapshot beyond its time, or no longer
     Pin(pin::Args),
     /// Show which snapshots are past their time, or let them go
@@ -49,6 +68,11 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
         Command::Show(args) => show::run(&args, session),
         Command::Verify(args) => verify::run(&args, session),
         Command::Compare(args) => compare::run(*args, session).await,
+        Command::Replay(args) => replay::run(*args, session).await,
+        Command::Fork(args) => fork::run(args, session).await,
+        Command::Validate(args) => validate::run(args, session).await,
+        Command::Tool(args) => tool::run(args).await,
+        Command::Mcp(args) => mcp::run(args).await,
         Command::Pin(args) => pin::run(&args, session),
         Command::Prune(args) => prune::run(&args, session),
         Command::Export(args) => export::run(&args, session),

@@ -1,0 +1,323 @@
+//! One call as it is kept.
+
+use std::io;
+
+use faces::provenance::calls as file;
+use faces::provenance::hash;
+use kernel::digest::Digest;
+use kernel::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+/// What was called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A model, over HTTP.
+    Model,
+    /// A tool.
+    Tool,
+    /// What a server of tools is asked beside its tools: who it is, what it has.
+    Protocol,
+}
+
+impl Kind {
+    /// The name in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Tool => "tool",
+            Self::Protocol => "protocol",
+        }
+    }
+}
+
+/// What a tool does to the world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectClass {
+    /// Nothing.
+    Read,
+    /// It writes below the working folder.
+    WriteLocal,
+    /// It reaches further.
+    External,
+    /// Nobody said. Taken as external.
+    #[default]
+    Unknown,
+}
+
+impl EffectClass {
+    /// The name in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::WriteLocal => "write_local",
+            Self::External => "external",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// What became of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// It is only there afterwards.
+    Created,
+    /// It is there before and afterwards, with other content.
+    Modified,
+    /// It is only there before.
+    Deleted,
+}
+
+impl Operation {
+    /// The name in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Modified => "modified",
+            Self::Deleted => "deleted",
+        }
+    }
+}
+
+/// A change of one path of the working folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Relative, with `/`.
+    pub path: String,
+    /// What became of it.
+    pub operation: Operation,
+    /// Of its content now, or of the last before it was deleted.
+    #[serde(with = "written")]
+    pub hash: Digest,
+    /// Of its content before, where it was modified.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "written::optional"
+    )]
+    pub before: Option<Digest>,
+    /// Bytes of its content now; of the last where it was deleted.
+    pub size: u64,
+    /// Its permission bits now; before, where it was deleted.
+    pub mode: u32,
+    /// Whether it is a symbolic link; its content is then its target.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub link: bool,
+    /// Whether the content was too large to be kept.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_kept: bool,
+}
+
+/// A call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Counted from 1 in the order in which calls began.
+    pub seq: u64,
+    /// What was called.
+    pub kind: Kind,
+    /// Which: the tool's name, the route of the model's server.
+    pub name: String,
+    /// Where the cleaned input lies; with the name it is what a replay matches by.
+    pub input: Digest,
+    /// Where the cleaned output lies; none for a call that was cut short.
+    pub output: Option<Digest>,
+    /// When it began.
+    pub started: Timestamp,
+    /// When it ended.
+    pub ended: Option<Timestamp>,
+    /// Whether it failed.
+    pub is_error: bool,
+    /// What it does to the world, for tools.
+    pub effect_class: Option<EffectClass>,
+    /// The model's name for a call that it asked for.
+    pub call_id: Option<String>,
+    /// The call of the model that asked for it.
+    pub parent: Option<u64>,
+    /// Whether it was only seen in the model's traffic, so that it cannot be served again.
+    pub observed: bool,
+    /// What it changed in the working folder.
+    pub effects: Vec<Change>,
+}
+
+/// Where calls and contents are kept. Everything given to it is clean.
+pub trait Keep: Send + Sync + 'static {
+    /// Keeps bytes under their digest.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    fn put(&self, bytes: &[u8]) -> io::Result<Digest>;
+
+    /// Gives bytes back, none where they are not kept.
+    ///
+    /// # Errors
+    /// When they cannot be read, or are not what they were.
+    fn get(&self, digest: Digest) -> io::Result<Option<Vec<u8>>>;
+
+    /// Keeps a call that has ended, or was cut short.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn call(&self, call: &Call) -> io::Result<()>;
+}
+
+/// Digests as snapshots write them.
+mod written {
+    use faces::provenance::hash;
+    use kernel::digest::Digest;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(digest: &Digest, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&hash::written(digest))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Digest, D::Error> {
+        let text = String::deserialize(from)?;
+        hash::digest(&text).ok_or_else(|| D::Error::custom("this is no hash"))
+    }
+
+    pub(super) mod optional {
+        use super::{Deserialize, Deserializer, Digest, Serializer, hash};
+
+        pub(in super::super) fn serialize<S: Serializer>(
+            digest: &Option<Digest>,
+            to: S,
+        ) -> Result<S::Ok, S::Error> {
+            match digest {
+                Some(digest) => super::serialize(digest, to),
+                None => to.serialize_none(),
+            }
+        }
+
+        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+            from: D,
+        ) -> Result<Option<Digest>, D::Error> {
+            let text = Option::<String>::deserialize(from)?;
+            Ok(text.as_deref().and_then(hash::digest))
+        }
+    }
+}
+
+/// The class as it stands in files, both ways.
+const CLASSES: [(EffectClass, file::EffectClass); 4] = [
+    (EffectClass::Read, file::EffectClass::Read),
+    (EffectClass::WriteLocal, file::EffectClass::WriteLocal),
+    (EffectClass::External, file::EffectClass::External),
+    (EffectClass::Unknown, file::EffectClass::Unknown),
+];
+
+impl Call {
+    /// As it stands beside a snapshot, where calls are counted from 0.
+    pub fn to_file(&self) -> file::Call {
+        let mut other = Map::new();
+        let mut say = |name: &str, value: Value| {
+            other.insert(name.to_owned(), value);
+        };
+        if self.kind == Kind::Protocol {
+            say("protocol", json!(true));
+        }
+        if let Some(id) = &self.call_id {
+            say("call_id", json!(id));
+        }
+        if self.observed {
+            say("observed", json!(true));
+        }
+        if !self.effects.is_empty() {
+            say("effects", json!(self.effects));
+        }
+        let class = self.effect_class;
+        file::Call {
+            seq: self.seq - 1,
+            kind: match self.kind {
+                Kind::Model => file::CallKind::Model,
+                Kind::Tool | Kind::Protocol => file::CallKind::Tool,
+            },
+            name: Some(self.name.clone()),
+            key_hash: hash::written(&self.input),
+            result_hash: self.output.as_ref().map(hash::written),
+            parent: self.parent.map(|parent| parent - 1),
+            started: Some(self.started.to_string()),
+            ended: self.ended.map(|ended| ended.to_string()),
+            effect_class: class.and_then(|class| {
+                let found = CLASSES.iter().find(|(ours, _)| *ours == class);
+                found.map(|(_, theirs)| *theirs)
+            }),
+            is_error: self.is_error,
+            other,
+        }
+    }
+
+    /// Of what stands beside a snapshot; none where that cannot be served, whatever it is.
+    pub fn of_file(call: &file::Call) -> Option<Self> {
+        let is_protocol = call.other.get("protocol") == Some(&json!(true));
+        let kind = match call.kind {
+            file::CallKind::Model => Kind::Model,
+            file::CallKind::Tool if is_protocol => Kind::Protocol,
+            file::CallKind::Tool => Kind::Tool,
+            _ => return None,
+        };
+        let time = |text: &Option<String>| text.as_deref().and_then(Timestamp::parse);
+        let effects = call.other.get("effects").cloned();
+        let effects = effects.map(serde_json::from_value).transpose().ok()?;
+        Some(Self {
+            seq: call.seq + 1,
+            kind,
+            name: call.name.clone()?,
+            input: hash::digest(&call.key_hash)?,
+            output: call.result_hash.as_deref().and_then(hash::digest),
+            started: time(&call.started)?,
+            ended: time(&call.ended),
+            is_error: call.is_error,
+            effect_class: call.effect_class.and_then(|class| {
+                let found = CLASSES.iter().find(|(_, theirs)| *theirs == class);
+                found.map(|(ours, _)| *ours)
+            }),
+            call_id: call
+                .other
+                .get("call_id")
+                .and_then(Value::as_str)
+                .map(str::to_owned),
+            parent: call.parent.map(|parent| parent + 1),
+            observed: call.other.get("observed") == Some(&json!(true)),
+            effects: effects.unwrap_or_default(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_comes_back_from_its_file() {
+        let call = Call {
+            seq: 3,
+            kind: Kind::Protocol,
+            name: "mcp/tools/list".into(),
+            input: Digest::of(b"in"),
+            output: Some(Digest::of(b"out")),
+            started: Timestamp(1_770_000_000_000),
+            ended: Some(Timestamp(1_770_000_000_007)),
+            is_error: true,
+            effect_class: Some(EffectClass::WriteLocal),
+            call_id: Some("c1".into()),
+            parent: Some(1),
+            observed: true,
+            effects: vec![Change {
+                path: "a".into(),
+                operation: Operation::Modified,
+                hash: Digest::of(b"new"),
+                before: Some(Digest::of(b"old")),
+                size: 3,
+                mode: 0o644,
+                link: false,
+                not_kept: false,
+            }],
+        };
+        let line = serde_json::to_string(&call.to_file()).unwrap();
+        assert!(line.contains("\"hash\":\"sha256:"), "{line}");
+        let read = serde_json::from_str(&line).unwrap();
+        assert_eq!(Call::of_file(&read), Some(call));
+    }
+}

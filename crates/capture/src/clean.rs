@@ -1,0 +1,250 @@
+//! What is taken out of everything before it is hashed or written: secrets, and the folder that
+//! only this machine has.
+//!
+//! A recording is matched in the form that was written, so both sides of a replay pass through
+//! here (digest of what is redacted, never of a raw secret). Cleaning what is clean changes
+//! nothing: a program that was served a redacted answer sends it back as it came.
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use faces::provenance::document::RedactionCount;
+use parking_lot::RwLock;
+use provenance::Redaction;
+use serde_json::{Value, json};
+
+/// Stands for the working folder in what is kept.
+pub const ROOT: &str = "[RUNWRIGHT:ROOT]";
+/// Cleans; cheap to clone. What it learns, every clone knows.
+#[derive(Clone)]
+pub struct Cleaner(Arc<Inner>);
+
+struct Inner {
+    roots: Vec<String>,
+    redaction: RwLock<Redaction>,
+}
+
+impl Cleaner {
+    /// Takes out what a redaction does, and the working folder by every name it is given, of which
+    /// the first is the one that is put back.
+    pub fn new(redaction: Redaction, roots: &[&Path]) -> Self {
+        let mut texts: Vec<String> = Vec::new();
+        for root in roots {
+            let text = root.to_string_lossy().trim_end_matches('/').to_owned();
+            // A name as short as `/` or `/w` stands in texts that do not mean it.
+            if text.len() >= 4 && !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        Self(Arc::new(Inner {
+            roots: texts,
+            redaction: RwLock::new(redaction),
+        }))
+    }
+
+    /// Learns one secret by the name it is told by. Short ones would be found everywhere and are
+    /// not looked for.
+    pub fn learn(&self, name: &str, value: &str) {
+        self.0.redaction.write().know(name, value.trim());
+    }
+
+    /// A text without secrets, with the working folder by its placeholder.
+    pub fn text(&self, text: &str) -> String {
+        self.0.redaction.read().text(&self.placed(text))
+    }
+
+    /// The same for every text of a value; a secret-named field loses its text whole.
+    pub fn value(&self, value: &mut Value) {
+        if !self.0.roots.is_empty() {
+            self.place(value);
+        }
+        self.0.redaction.read().value(value);
+    }
+
+    fn placed<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let mut placed = Cow::Borrowed(text);
+        for root in &self.0.roots {
+            if placed.contains(root.as_str()) {
+                placed = Cow::Owned(replace_path(&placed, root, ROOT));
+            }
+        }
+        placed
+    }
+
+    fn place(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Cow::Owned(placed) = self.placed(text) {
+                    *text = placed;
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.place(item)),
+            Value::Object(fields) => {
+                if fields
+                    .keys()
+                    .any(|name| matches!(self.placed(name), Cow::Owned(_)))
+                {
+                    let old = std::mem::take(fields).into_iter();
+                    let placed = old.map(|(name, field)| (self.placed(&name).into_owned(), field));
+                    *fields = placed.collect();
+                }
+                fields.values_mut().for_each(|field| self.place(field));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// The same for the content of a file, of whatever kind.
+    pub fn bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
+        match std::str::from_utf8(&bytes) {
+            Ok(text) => self.text(text).into_bytes(),
+            Err(_) => self.0.redaction.read().bytes(&bytes),
+        }
+    }
+
+    /// The output of a program as JSON: text where it is text.
+    pub fn output(&self, bytes: &[u8]) -> Value {
+        output_of(&self.bytes(bytes.to_vec()))
+    }
+
+    /// A kept text as this machine means it: with the working folder's own name.
+    pub fn restore(&self, text: &str) -> String {
+        match self.0.roots.first() {
+            Some(root) => text.replace(ROOT, root),
+            None => text.to_owned(),
+        }
+    }
+
+    /// The same for every text of a value.
+    pub fn restore_value(&self, value: &mut Value) {
+        match value {
+            Value::String(text) if text.contains(ROOT) => *text = self.restore(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.restore_value(item)),
+            Value::Object(fields) => fields
+                .values_mut()
+                .for_each(|field| self.restore_value(field)),
+            _ => {}
+        }
+    }
+
+    /// The bytes that [`output`](Self::output) stands for, restored.
+    pub fn restore_output(&self, output: &Value) -> Vec<u8> {
+        match output {
+            Value::String(text) => self.restore(text).into_bytes(),
+            other => bytes_of(other),
+        }
+    }
+
+    /// The content of a kept file as it is written again.
+    pub fn restore_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
+        match String::from_utf8(bytes) {
+            Ok(text) => self.restore(&text).into_bytes(),
+            Err(error) => error.into_bytes(),
+        }
+    }
+
+    /// What was taken out, as a snapshot says it.
+    pub fn counted(&self) -> RedactionCount {
+        self.0.redaction.read().counted()
+    }
+}
+
+/// Bytes as JSON: a text where they are one, and as they are.
+pub fn output_of(bytes: &[u8]) -> Value {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Value::String(text.to_owned()),
+        Err(_) => json!({ "base64": STANDARD.encode(bytes) }),
+    }
+}
+
+/// The bytes that a kept output stands for.
+pub fn bytes_of(output: &Value) -> Vec<u8> {
+    match output {
+        Value::String(text) => text.clone().into_bytes(),
+        other => other["base64"]
+            .as_str()
+            .and_then(|text| STANDARD.decode(text).ok())
+            .unwrap_or_default(),
+    }
+}
+
+/// Replaces a path where it ends, not where it is the beginning of a longer name.
+fn replace_path(text: &str, path: &str, with: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(found) = text[at..].find(path) {
+        let (from, to) = (at + found, at + found + path.len());
+        let mut after = text[to..].bytes();
+        let goes_on = match after.next() {
+            Some(byte) if byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-' => true,
+            Some(b'.') => after
+                .next()
+                .is_some_and(|byte| byte.is_ascii_alphanumeric()),
+            _ => false,
+        };
+        out.push_str(&text[at..from]);
+        out.push_str(if goes_on { path } else { with });
+        at = to;
+    }
+    out.push_str(&text[at..]);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cleaner() -> Cleaner {
+        let variables = [("SHOP_TOKEN".to_owned(), "correct-horse-9".to_owned())];
+        let redaction = Redaction::of_environment(variables);
+        Cleaner::new(redaction, &[Path::new("/srv/shop"), Path::new("/w")])
+    }
+
+    #[test]
+    fn secrets_and_the_working_folder_go_and_what_is_clean_stays() {
+        let cases = [
+            ("say correct-horse-9!", "say [REDACTED:SHOP_TOKEN]!"),
+            ("open /srv/shop/a.txt", "open [RUNWRIGHT:ROOT]/a.txt"),
+            (
+                "/srv/shopping and /srv/shop.",
+                "/srv/shopping and [RUNWRIGHT:ROOT].",
+            ),
+            ("/srv/shop.bak /w/x", "/srv/shop.bak /w/x"),
+        ];
+        let cleaner = cleaner();
+        for (text, expected) in cases {
+            let clean = cleaner.text(text);
+            assert_eq!(clean, expected);
+            assert_eq!(cleaner.text(&clean), clean, "clean stays clean");
+        }
+        assert_eq!(cleaner.restore("in [RUNWRIGHT:ROOT]/a"), "in /srv/shop/a");
+        cleaner.learn("header", "battery-staple");
+        assert_eq!(cleaner.text("a battery-staple b"), "a [REDACTED:header] b");
+    }
+
+    #[test]
+    fn values_are_cleaned_and_restored() {
+        let cleaner = cleaner();
+        let mut value = json!({ "a": ["correct-horse-9", "/srv/shop/b"], "/srv/shop": 1 });
+        cleaner.value(&mut value);
+        let place = "[RUNWRIGHT:ROOT]";
+        let expected = json!({ "a": ["[REDACTED:SHOP_TOKEN]", format!("{place}/b")], place: 1 });
+        assert_eq!(value, expected);
+        cleaner.restore_value(&mut value);
+        assert_eq!(value["a"][1], "/srv/shop/b");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_come_back() {
+        let cleaner = cleaner();
+        let bytes = [0xff, 0xfe, b'a'];
+        let output = cleaner.output(&bytes);
+        assert_eq!(cleaner.restore_output(&output), bytes);
+        let with = [&bytes[..], b"correct-horse-9"].concat();
+        let clean = cleaner.restore_output(&cleaner.output(&with));
+        assert!(!clean.windows(5).any(|part| part == b"horse"));
+    }
+}

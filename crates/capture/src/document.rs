@@ -1,0 +1,322 @@
+//! The snapshot of an execution that is over.
+
+use std::collections::BTreeMap;
+
+use faces::provenance::document::{
+    Agent, Artifact, Config, Content, ContextFile, Git, Mode, Model, NO_MODEL, Operation, Snapshot,
+    ToolCall,
+};
+use faces::provenance::hash::{hash_json, hash_text, written};
+use serde_json::{Map, Value, json};
+
+use crate::call::{self, Call, Change, Kind};
+use crate::clean::{Cleaner, ROOT};
+use crate::folder_keep::Contents;
+use crate::knobs::{self, Knobs};
+use crate::run::Outcome;
+
+/// What is told of an execution beside what it did.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// What was carried out.
+    pub workflow: String,
+    /// A name to find the snapshot by.
+    pub name: Option<String>,
+    /// How strict it was.
+    pub mode: knobs::Mode,
+    /// The settings that were asked for.
+    pub knobs: Knobs,
+    /// What was asked of it.
+    pub prompt: Option<String>,
+    /// What told it who it is.
+    pub system_prompt: Option<String>,
+    /// Files that were declared: path, digest, size.
+    pub context: Vec<ContextFile>,
+    /// The agent's name and version.
+    pub agent: Option<(String, Option<String>)>,
+    /// The tools it had.
+    pub tools: Vec<String>,
+    /// The rules it was under.
+    pub rules: Vec<String>,
+    /// The variables that are written down.
+    pub environment: BTreeMap<String, String>,
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// Where it ran, below the root.
+    pub cwd: String,
+    /// What it read.
+    pub stdin: Vec<u8>,
+    /// What is watched although it would not be, and what is not: patterns.
+    pub patterns: (Vec<String>, Vec<String>),
+    /// The home folder, which is not written down.
+    pub home: Option<String>,
+}
+
+/// The member of `extensions` that says what was run.
+pub const PROCESS: &str = "process";
+/// The member of `extensions` that says what a replay needs to begin where the execution began.
+pub const WORKSPACE: &str = "workspace";
+
+/// An argument as it is written down: the working folder by its placeholder, the home folder as `~`.
+pub fn written_argument(argument: &str, home: Option<&str>, cleaner: &Cleaner) -> String {
+    let text = cleaner.text(argument);
+    match home
+        .filter(|home| home.len() > 1)
+        .and_then(|home| text.strip_prefix(home))
+    {
+        Some(rest) if rest.starts_with('/') => format!("~{rest}"),
+        _ => text,
+    }
+}
+
+/// The argument that was written down so.
+pub fn meant_argument(text: &str, home: Option<&str>, cleaner: &Cleaner) -> String {
+    match (text.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => format!("{home}/{rest}"),
+        _ => cleaner.restore(text),
+    }
+}
+
+/// The snapshot of an execution, with its calls as they stand beside it. Not sealed yet.
+pub fn draft(
+    id: String,
+    about: &About,
+    outcome: &Outcome,
+    cleaner: &Cleaner,
+    contents: Contents,
+) -> Snapshot {
+    let traffic = &outcome.recorded.traffic;
+    let mut snapshot = Snapshot::new(
+        id,
+        about.workflow.clone(),
+        outcome.ended,
+        config(about, outcome),
+    );
+    if about.agent.is_some() || !about.tools.is_empty() || !about.rules.is_empty() {
+        let (name, version) = about.agent.clone().unzip();
+        let set = |items: &[String]| (!items.is_empty()).then(|| items.to_vec());
+        snapshot.agent = Some(Agent {
+            name,
+            version: version.flatten(),
+            tools: set(&about.tools),
+            rules_active: set(&about.rules),
+            other: Map::new(),
+        });
+    }
+    let inputs = &mut snapshot.inputs;
+    inputs.user_prompt = about.prompt.clone().or_else(|| traffic.prompt.clone());
+    inputs.context_files = Some(about.context.clone());
+    inputs.environment = Some(surroundings(about, outcome));
+    let outputs = &mut snapshot.outputs;
+    let (response, source) = response(outcome);
+    outputs.response = Some(response);
+    outputs.artifacts_created = Some(outcome.changes.iter().map(artifact).collect());
+    let calls = outcome.recorded.calls.iter();
+    let tools: Vec<ToolCall> = calls
+        .filter(|call| call.kind == Kind::Tool)
+        .map(tool_call)
+        .collect();
+    let metrics = snapshot.metrics.get_or_insert_default();
+    metrics.duration_ms = Some(outcome.ended.ms_since(outcome.started));
+    metrics.tokens_input = traffic.tokens.map(|(input, _)| input);
+    metrics.tokens_output = traffic.tokens.map(|(_, output)| output);
+    metrics.tool_calls_count = Some(tools.len() as u64);
+    metrics.iterations = Some(traffic.turns);
+    snapshot.outputs.tool_calls = Some(tools);
+
+    let asked = about.prompt.as_ref().map_or_else(
+        || traffic.prompt.as_ref().map(|_| "traffic"),
+        |_| Some("declared"),
+    );
+    let process = process(about, outcome, cleaner);
+    let more = snapshot.extend();
+    more.started_at = Some(outcome.started.to_string());
+    more.run_status = Some(outcome.status.as_str().to_owned());
+    more.name.clone_from(&about.name);
+    more.mode_enforcement
+        .clone_from(&outcome.recorded.enforcement);
+    more.redaction = Some(cleaner.counted());
+    more.content = Some(match contents {
+        Contents::Full => Content::Full,
+        Contents::Hashes => Content::HashesOnly,
+    });
+    if outcome.git.commit.is_some() || outcome.git.branch.is_some() {
+        more.git = Some(Git {
+            commit: outcome.git.commit.clone(),
+            branch: outcome.git.branch.clone(),
+            dirty: outcome.git.dirty,
+        });
+    }
+    let other = &mut more.other;
+    let mut say = |name: &str, value: Value| {
+        other.insert(name.to_owned(), value);
+    };
+    say(PROCESS, process);
+    say("response_source", json!(source));
+    if let Some(asked) = asked {
+        say("prompt_source", json!(asked));
+    }
+    if !outcome.changes.is_empty() {
+        say(WORKSPACE, json!(outcome.changes));
+    }
+    if !outcome.unreadable.is_empty() {
+        say("unreadable", json!(outcome.unreadable));
+    }
+    if traffic.models.len() > 1 {
+        say("models", json!(traffic.models));
+    }
+    if !about.patterns.0.is_empty() || !about.patterns.1.is_empty() {
+        say(
+            "watched",
+            json!({ "include": about.patterns.0, "exclude": about.patterns.1 }),
+        );
+    }
+    if let Some(divergence) = &outcome.recorded.divergence {
+        say("divergence", json!(divergence));
+    }
+    snapshot
+}
+
+/// The last text of a model; what was written to standard output where no model was asked.
+fn response(outcome: &Outcome) -> (String, &'static str) {
+    match (&outcome.recorded.traffic.text, &outcome.stdout) {
+        (Some(text), _) => (text.clone(), "model"),
+        (None, Value::String(text)) => (text.clone(), "stdout"),
+        (None, bytes) => (bytes.to_string(), "stdout"),
+    }
+}
+
+fn config(about: &About, outcome: &Outcome) -> Config {
+    let traffic = &outcome.recorded.traffic;
+    let knobs = &about.knobs;
+    let asked = traffic.model.clone().or_else(|| knobs.model.clone());
+    let mut model = Model::named(asked.unwrap_or_else(|| NO_MODEL.to_owned()));
+    model.provider = traffic.provider.map(str::to_owned);
+    model.version.clone_from(&traffic.served_model);
+    let mode = match about.mode {
+        knobs::Mode::Strict => Mode::Strict,
+        knobs::Mode::Seeded => Mode::Seeded,
+        knobs::Mode::Logged => Mode::Logged,
+        knobs::Mode::Default => Mode::Default,
+    };
+    let mut config = Config::new(model, mode);
+    let was_asked = traffic.turns > 0;
+    let sent = |knob: &str| traffic.sent.get(knob);
+    // Of a command that asked no model, what it would have been given.
+    let declared = |value: Option<f64>| value.filter(|_| !was_asked);
+    let whole = |value: Option<u64>| value.filter(|_| !was_asked).map(u64::cast_signed);
+    config.temperature = sent("temperature")
+        .and_then(Value::as_f64)
+        .or(declared(knobs.temperature));
+    config.seed = sent("seed").and_then(Value::as_i64).or(whole(knobs.seed));
+    config.max_tokens = sent("max_tokens")
+        .and_then(Value::as_i64)
+        .or(whole(knobs.max_tokens));
+    config.top_p = sent("top_p")
+        .and_then(Value::as_f64)
+        .or(declared(knobs.top_p));
+    let stop = sent("stop").or_else(|| sent("stop_sequences"));
+    config.stop_sequences = match stop {
+        Some(Value::String(text)) => Some(vec![text.clone()]),
+        Some(list) => serde_json::from_value(list.clone()).ok(),
+        None => None,
+    };
+    config.system_prompt_hash = match &traffic.system {
+        Some(Value::String(text)) => Some(hash_text(text)),
+        Some(blocks) => Some(hash_json(blocks)),
+        None => about.system_prompt.as_deref().map(hash_text),
+    };
+    config
+}
+
+fn surroundings(about: &About, outcome: &Outcome) -> BTreeMap<String, String> {
+    let mut all = about.environment.clone();
+    let mut say = |name: &str, value: String| {
+        all.insert(name.to_owned(), value);
+    };
+    say("os", std::env::consts::OS.to_owned());
+    say("arch", std::env::consts::ARCH.to_owned());
+    say("tool.version", env!("CARGO_PKG_VERSION").to_owned());
+    if let Some(commit) = &outcome.git.commit {
+        say("git.commit", commit.clone());
+    }
+    if let Some(dirty) = outcome.git.dirty {
+        say("git.dirty", dirty.to_string());
+    }
+    let provider = outcome.recorded.traffic.provider;
+    let host = outcome
+        .hosts
+        .iter()
+        .find(|(name, _)| Some(*name) == provider);
+    if let Some((_, host)) = host {
+        say("model.endpoint", host.clone());
+    }
+    all
+}
+
+fn process(about: &About, outcome: &Outcome, cleaner: &Cleaner) -> Value {
+    let home = about.home.as_deref();
+    let argv = about
+        .argv
+        .iter()
+        .map(|argument| written_argument(argument, home, cleaner));
+    let mut process = json!({
+        "argv": argv.collect::<Vec<_>>(),
+        "cwd": if about.cwd.is_empty() { ROOT.to_owned() } else { format!("{ROOT}/{}", about.cwd) },
+        "exit_code": outcome.exit_code,
+        "stdout_hash": hash_json(&outcome.stdout),
+        "stderr_hash": hash_json(&outcome.stderr),
+    });
+    if let Some(signal) = outcome.signal {
+        process["signal"] = json!(signal);
+    }
+    if !about.stdin.is_empty() {
+        process["stdin_hash"] = json!(hash_json(&cleaner.output(&about.stdin)));
+    }
+    if outcome.output_cut {
+        process["output_cut"] = json!(true);
+    }
+    process
+}
+
+fn artifact(change: &Change) -> Artifact {
+    Artifact {
+        path: Some(change.path.clone()),
+        hash: Some(written(&change.hash)),
+        operation: Some(match change.operation {
+            call::Operation::Created => Operation::Created,
+            call::Operation::Modified => Operation::Modified,
+            call::Operation::Deleted => Operation::Deleted,
+        }),
+        other: Map::new(),
+    }
+}
+
+fn tool_call(call: &Call) -> ToolCall {
+    let mut other = Map::new();
+    let mut say = |name: &str, value: Value| {
+        other.insert(name.to_owned(), value);
+    };
+    if let Some(id) = &call.call_id {
+        say("call_id", json!(id));
+    }
+    if call.is_error {
+        say("is_error", json!(true));
+    }
+    if let Some(class) = call.effect_class {
+        say("effect_class", json!(class.as_str()));
+    }
+    if let Some(ended) = call.ended {
+        say("duration_ms", json!(ended.ms_since(call.started)));
+    }
+    if call.observed {
+        say("observed", json!(true));
+    }
+    ToolCall {
+        tool: Some(call.name.clone()),
+        input_hash: Some(written(&call.input)),
+        output_hash: call.output.as_ref().map(written),
+        timestamp: Some(call.started.to_string()),
+        other,
+    }
+}

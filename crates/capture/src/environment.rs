@@ -1,0 +1,116 @@
+//! What of the surroundings is written down: an allow-list, never everything but.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use provenance::is_secret_name;
+
+use crate::clean::Cleaner;
+
+/// Variables that are written down.
+const ALLOWED: [&str; 5] = ["LANG", "TZ", "CI", "RUST_LOG", "NODE_ENV"];
+
+/// Where a working folder stands in git.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GitState {
+    /// The commit.
+    pub commit: Option<String>,
+    /// The branch.
+    pub branch: Option<String>,
+    /// Whether something is not committed.
+    pub dirty: Option<bool>,
+}
+
+/// Whether a variable is written down: those of the language and of chance, and what was asked for.
+/// The name of a secret beats every list.
+fn is_allowed(name: &str, also: &[String]) -> bool {
+    let listed = ALLOWED.contains(&name)
+        || name.starts_with("LC_")
+        || name.ends_with("_SEED")
+        || also.iter().any(|also| also == name);
+    listed && !is_secret_name(name)
+}
+
+/// The allowed variables of an environment, clean, with the home folder as `~`.
+pub fn allowed(
+    environment: &BTreeMap<String, String>,
+    also: &[String],
+    cleaner: &Cleaner,
+) -> BTreeMap<String, String> {
+    let home = environment.get("HOME").filter(|home| home.len() > 1);
+    let chosen = environment
+        .iter()
+        .filter(|(name, _)| is_allowed(name, also));
+    chosen
+        .map(|(name, value)| {
+            let mut value = cleaner.text(value);
+            if let Some(home) = home
+                && let Some(rest) = value.strip_prefix(home.as_str())
+            {
+                value = format!("~{rest}");
+            }
+            (name.clone(), value)
+        })
+        .collect()
+}
+
+/// Where a folder stands in git; nothing where it is in none. Blocks.
+pub fn git(root: &Path) -> GitState {
+    if !root.ancestors().any(|folder| folder.join(".git").exists()) {
+        return GitState::default();
+    }
+    let ask = |args: &[&str]| {
+        let output = Command::new("git")
+            .args(args)
+            .current_dir(root)
+            .env("GIT_OPTIONAL_LOCKS", "0")
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output()
+            .ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        output.status.success().then_some(text)
+    };
+    GitState {
+        commit: ask(&["rev-parse", "HEAD"]),
+        branch: ask(&["symbolic-ref", "--short", "HEAD"]),
+        dirty: ask(&["status", "--porcelain"]).map(|changes| !changes.is_empty()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_listed_is_written_down_and_no_secret_ever() {
+        let environment = [
+            ("LANG", "C.UTF-8"),
+            ("LC_ALL", "C"),
+            ("PYTHONHASHSEED", "1"),
+            ("MY_SEED", "7"),
+            ("HOME", "/users/ada"),
+            ("PATH", "/bin"),
+            ("SHOP_DIR", "/users/ada/shop"),
+            ("SHOP_TOKEN", "correct-horse-9"),
+            ("SECRET_SEED", "8"),
+        ];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let environment = BTreeMap::from(environment);
+        let also = ["SHOP_DIR".to_owned(), "SHOP_TOKEN".to_owned()];
+        let allowed = allowed(
+            &environment,
+            &also,
+            &Cleaner::new(provenance::Redaction::default(), &[]),
+        );
+        let expected = [
+            ("LANG", "C.UTF-8"),
+            ("LC_ALL", "C"),
+            ("MY_SEED", "7"),
+            ("SHOP_DIR", "~/shop"),
+        ];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(allowed, BTreeMap::from(expected));
+    }
+}

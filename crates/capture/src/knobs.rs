@@ -1,0 +1,374 @@
+//! Execution modes, and the settings of a model that they fix: what must be given before anything
+//! starts, and what becomes of each in the requests of a program that knows nothing of them.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::dialect::Route;
+
+/// How strict an execution is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Temperature 0, a seed, a bound of tokens.
+    Strict,
+    /// A seed.
+    Seeded,
+    /// Everything is kept, nothing is asked for.
+    Logged,
+    /// Nothing is asked for.
+    #[default]
+    Default,
+}
+
+/// What was said of the model on the command line.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Knobs {
+    /// Which model.
+    pub model: Option<String>,
+    /// From 0 to 2.
+    pub temperature: Option<f64>,
+    /// From 0 to 2^53 - 1.
+    pub seed: Option<u64>,
+    /// The most tokens of an answer.
+    pub max_tokens: Option<u64>,
+    /// Above 0, to 1.
+    pub top_p: Option<f64>,
+}
+
+/// A setting that does not go with a mode, or with anything.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{flag}: {reason}")]
+pub struct Refused {
+    /// The setting, as it is typed.
+    pub flag: &'static str,
+    /// Why not, and what would be right.
+    pub reason: String,
+}
+
+impl Knobs {
+    /// Everything about the settings that a mode does not allow.
+    pub fn refusals(&self, mode: Mode) -> Vec<Refused> {
+        let mut refused = Vec::new();
+        let mut refuse = |flag, reason: &str| {
+            refused.push(Refused {
+                flag,
+                reason: reason.to_owned(),
+            });
+        };
+        if self.temperature.is_some_and(|t| !(0.0..=2.0).contains(&t)) {
+            refuse("--temperature", "a temperature is from 0 to 2");
+        }
+        if self.top_p.is_some_and(|p| !(p > 0.0 && p <= 1.0)) {
+            refuse("--top-p", "it is above 0 and at most 1");
+        }
+        if self.seed.is_some_and(|seed| seed >= 1 << 53) {
+            refuse("--seed", "a seed is below 2^53");
+        }
+        if self.max_tokens == Some(0) {
+            refuse("--max-tokens", "at least 1");
+        }
+        if mode == Mode::Strict {
+            match self.temperature {
+                Some(temperature) if temperature != 0.0 => refuse(
+                    "--temperature",
+                    "strict mode needs temperature 0; another one is chance",
+                ),
+                None => refuse("--temperature", "strict mode needs `--temperature 0`"),
+                Some(_) => {}
+            }
+            if self.max_tokens.is_none() {
+                refuse(
+                    "--max-tokens",
+                    "strict mode needs a bound of tokens, as `--max-tokens 4096`",
+                );
+            }
+            if self.top_p.is_some_and(|top_p| top_p < 1.0) {
+                refuse("--top-p", "strict mode allows no other than 1");
+            }
+        }
+        if matches!(mode, Mode::Strict | Mode::Seeded) && self.seed.is_none() {
+            let reason = match mode {
+                Mode::Strict => "strict mode needs a seed, as `--seed 42`",
+                _ => "seeded mode needs a seed, as `--seed 42`",
+            };
+            refuse("--seed", reason);
+        }
+        refused
+    }
+}
+
+/// What became of one setting over all requests.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Fate {
+    sent: u64,
+    unsupported: u64,
+    /// Requests that came with another value, which was replaced, and the first such value.
+    replaced: u64,
+    came_as: Option<Value>,
+    refused_by_provider: u64,
+}
+
+/// Puts settings into requests and keeps account of it.
+#[derive(Debug)]
+pub struct Enforcement {
+    mode: Mode,
+    knobs: Knobs,
+    require_honored: bool,
+    fates: BTreeMap<&'static str, Fate>,
+    fingerprints: Vec<String>,
+    requests: u64,
+}
+
+impl Enforcement {
+    /// Settings of a mode. With `require_honored` a request to a provider that does not know one of
+    /// them is refused.
+    pub fn new(mode: Mode, knobs: Knobs, require_honored: bool) -> Self {
+        Self {
+            mode,
+            knobs,
+            require_honored,
+            fates: BTreeMap::new(),
+            fingerprints: Vec::new(),
+            requests: 0,
+        }
+    }
+
+    /// Puts the settings into the body of a request.
+    ///
+    /// # Errors
+    /// The first setting that the provider does not know, where that is to be refused.
+    pub fn apply(&mut self, route: Route, body: &mut Value) -> Result<(), Refused> {
+        let Some(fields) = body.as_object_mut() else {
+            return Ok(());
+        };
+        if !route.samples() {
+            return Ok(());
+        }
+        self.requests += 1;
+        let knobs = &self.knobs;
+        let top_p = match self.mode {
+            // What a program asks for beside a temperature of 0 would be chance again.
+            Mode::Strict if fields.contains_key("top_p") => Some(json!(1.0)),
+            _ => knobs.top_p.map(|top_p| json!(top_p)),
+        };
+        let wanted = [
+            ("model", knobs.model.as_ref().map(|model| json!(model))),
+            ("temperature", knobs.temperature.map(number)),
+            ("seed", knobs.seed.map(|seed| json!(seed))),
+            ("max_tokens", knobs.max_tokens.map(|tokens| json!(tokens))),
+            ("top_p", top_p),
+        ];
+        for (knob, wanted) in wanted {
+            let Some(wanted) = wanted else { continue };
+            let fate = self.fates.entry(knob).or_default();
+            let Some(field) = route.field(knob, fields) else {
+                fate.unsupported += 1;
+                if self.require_honored {
+                    return Err(Refused {
+                        flag: flag(knob),
+                        reason: format!(
+                            "{} has no such setting, and --require-honored asks for it; leave one of \
+                             the two out",
+                            route.name()
+                        ),
+                    });
+                }
+                continue;
+            };
+            fate.sent += 1;
+            match fields.insert(field.to_owned(), wanted.clone()) {
+                Some(came) if !same(&came, &wanted) => {
+                    fate.replaced += 1;
+                    fate.came_as.get_or_insert(came);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes note of an answer: what it says of who gave it, and which setting it refuses.
+    pub fn answered(&mut self, status: u16, body: &str, fingerprint: Option<&str>) {
+        if let Some(fingerprint) = fingerprint
+            && !self.fingerprints.iter().any(|known| known == fingerprint)
+            && self.fingerprints.len() < 16
+        {
+            self.fingerprints.push(fingerprint.to_owned());
+        }
+        if status == 400 || status == 422 {
+            for (knob, fate) in &mut self.fates {
+                let is_named = body.contains(&format!("'{knob}'"))
+                    || body.contains(&format!("\"{knob}\""))
+                    || body.contains(&format!("`{knob}`"));
+                if is_named && fate.sent > 0 {
+                    fate.refused_by_provider += 1;
+                }
+            }
+        }
+    }
+
+    /// The account, setting by setting; none where no model was asked and nothing was set.
+    pub fn report(&self) -> Option<Value> {
+        let mut report = serde_json::Map::new();
+        let declared = [
+            ("model", self.knobs.model.is_some()),
+            ("temperature", self.knobs.temperature.is_some()),
+            ("seed", self.knobs.seed.is_some()),
+            ("max_tokens", self.knobs.max_tokens.is_some()),
+            ("top_p", self.knobs.top_p.is_some()),
+        ];
+        for (knob, declared) in declared {
+            let fate = self.fates.get(knob);
+            if !declared && fate.is_none() {
+                continue;
+            }
+            let fate = fate.cloned().unwrap_or_default();
+            let word = match &fate {
+                fate if fate.unsupported > 0 || fate.refused_by_provider > 0 => "unsupported",
+                fate if fate.sent > 0 => "sent",
+                _ => "unknown",
+            };
+            report.insert(knob.to_owned(), json!(word));
+            if fate.replaced > 0 {
+                let replaced = json!({ "requests": fate.replaced, "came_as": fate.came_as });
+                let all = report.entry("replaced").or_insert_with(|| json!({}));
+                all[knob] = replaced;
+            }
+        }
+        if !self.fingerprints.is_empty() {
+            report.insert("fingerprints".into(), json!(self.fingerprints));
+        }
+        (!report.is_empty()).then_some(Value::Object(report))
+    }
+}
+
+fn flag(knob: &str) -> &'static str {
+    match knob {
+        "model" => "--model",
+        "temperature" => "--temperature",
+        "seed" => "--seed",
+        "max_tokens" => "--max-tokens",
+        _ => "--top-p",
+    }
+}
+
+/// A whole number is sent as one: some servers refuse `0.0`.
+fn number(value: f64) -> Value {
+    match value.fract() == 0.0 {
+        true => json!(value as i64),
+        false => json!(value),
+    }
+}
+
+fn same(a: &Value, b: &Value) -> bool {
+    match (a.as_f64(), b.as_f64()) {
+        (Some(a), Some(b)) => a == b,
+        _ => a == b,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STRICT: Knobs = Knobs {
+        model: None,
+        temperature: Some(0.0),
+        seed: Some(7),
+        max_tokens: Some(64),
+        top_p: None,
+    };
+
+    fn flags(knobs: &Knobs, mode: Mode) -> Vec<&'static str> {
+        let refused = knobs.refusals(mode);
+        refused.into_iter().map(|refused| refused.flag).collect()
+    }
+
+    #[test]
+    fn each_mode_names_the_setting_that_it_refuses() {
+        assert_eq!(flags(&STRICT, Mode::Strict), [""; 0]);
+        let none = Knobs::default();
+        assert_eq!(
+            flags(&none, Mode::Strict),
+            ["--temperature", "--max-tokens", "--seed"]
+        );
+        assert_eq!(flags(&none, Mode::Seeded), ["--seed"]);
+        assert_eq!(flags(&none, Mode::Logged), [""; 0]);
+        assert_eq!(flags(&none, Mode::Default), [""; 0]);
+        let warm = Knobs {
+            temperature: Some(0.7),
+            ..STRICT
+        };
+        assert_eq!(flags(&warm, Mode::Strict), ["--temperature"]);
+        assert_eq!(flags(&warm, Mode::Seeded), [""; 0]);
+        let nucleus = Knobs {
+            top_p: Some(0.9),
+            ..STRICT
+        };
+        assert_eq!(flags(&nucleus, Mode::Strict), ["--top-p"]);
+        let wrong = Knobs {
+            model: None,
+            temperature: Some(2.1),
+            seed: Some(1 << 53),
+            max_tokens: Some(0),
+            top_p: Some(0.0),
+        };
+        assert_eq!(
+            flags(&wrong, Mode::Default),
+            ["--temperature", "--top-p", "--seed", "--max-tokens"]
+        );
+    }
+
+    #[test]
+    fn settings_go_into_requests_and_the_account_is_true() {
+        let mut enforcement = Enforcement::new(Mode::Strict, STRICT, false);
+        let mut body = json!({ "model": "m", "temperature": 0.7, "top_p": 0.5 });
+        enforcement
+            .apply(Route::ChatCompletions, &mut body)
+            .unwrap();
+        let expected =
+            json!({ "model": "m", "temperature": 0, "seed": 7, "max_tokens": 64, "top_p": 1.0 });
+        assert_eq!(body, expected);
+        let mut newer = json!({ "model": "m", "max_completion_tokens": 9 });
+        enforcement
+            .apply(Route::ChatCompletions, &mut newer)
+            .unwrap();
+        assert_eq!(newer["max_completion_tokens"], 64);
+        assert_eq!(newer.get("max_tokens"), None);
+        enforcement.answered(200, "", Some("fp_1"));
+        let report = enforcement.report().unwrap();
+        assert_eq!(report["seed"], "sent");
+        assert_eq!(
+            report["replaced"]["temperature"],
+            json!({ "requests": 1, "came_as": 0.7 })
+        );
+        assert_eq!(report["fingerprints"], json!(["fp_1"]));
+        enforcement.answered(400, "Unsupported parameter: 'seed'", None);
+        assert_eq!(enforcement.report().unwrap()["seed"], "unsupported");
+    }
+
+    #[test]
+    fn a_setting_that_a_provider_does_not_know_is_told_or_refused() {
+        let mut body = json!({ "model": "m", "max_tokens": 64 });
+        let mut told = Enforcement::new(Mode::Strict, STRICT, false);
+        told.apply(Route::Messages, &mut body).unwrap();
+        assert_eq!(told.report().unwrap()["seed"], "unsupported");
+        let mut refused = Enforcement::new(Mode::Strict, STRICT, true);
+        let error = refused.apply(Route::Messages, &mut body).unwrap_err();
+        assert_eq!(error.flag, "--seed");
+    }
+
+    #[test]
+    fn nothing_said_nothing_told() {
+        let mut enforcement = Enforcement::new(Mode::Default, Knobs::default(), false);
+        let mut body = json!({ "model": "m", "temperature": 0.7 });
+        enforcement
+            .apply(Route::ChatCompletions, &mut body)
+            .unwrap();
+        assert_eq!(body, json!({ "model": "m", "temperature": 0.7 }));
+        assert_eq!(enforcement.report(), None);
+    }
+}

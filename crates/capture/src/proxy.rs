@@ -1,0 +1,545 @@
+//! The proxy that a recorded command asks its models through.
+//!
+//! It listens on the loopback alone and answers only below a random path, which stands in the base
+//! URLs that the command finds in its environment. Answers are passed on as they come, streams
+//! event by event; what is recorded of them is clean. Headers are passed on and never recorded,
+//! and what they carry as credentials is learned, so that it is found wherever else it stands.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::{Bytes, BytesMut};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, Limited, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::{Value, json};
+use subtle::ConstantTimeEq;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::clean::Cleaner;
+use crate::dialect::Route;
+use crate::recorder::{Begun, Recorder};
+use crate::upstream::{NotAServer, Upstream, first_segment, query};
+use crate::{clean, tool};
+
+/// Bytes of a request at most.
+const MAX_REQUEST: usize = 64 << 20;
+/// Bytes of an answer that is recorded.
+const MAX_ANSWER: usize = 64 << 20;
+/// Connections at a time.
+const MAX_CONNECTIONS: usize = 256;
+/// How long the head of a request may take.
+const HEAD_TIME: Duration = Duration::from_secs(30);
+/// Headers of an answer that are passed on, and served again.
+const PASSED_BACK: [&str; 6] = [
+    "content-type",
+    "retry-after",
+    "request-id",
+    "x-request-id",
+    "openai-processing-ms",
+    "anthropic-organization-id",
+];
+/// Headers that carry credentials.
+const CREDENTIALS: [&str; 7] = [
+    "authorization",
+    "x-api-key",
+    "api-key",
+    "x-goog-api-key",
+    "proxy-authorization",
+    "cookie",
+    "x-auth-token",
+];
+
+/// The variable by which tools of a recorded command find it.
+pub const CAPTURE_URL: &str = "RUNWRIGHT_CAPTURE_URL";
+
+type Answer = Response<BoxBody<Bytes, io::Error>>;
+
+/// A proxy that listens.
+pub struct Proxy {
+    base: String,
+    address: String,
+    ended: CancellationToken,
+    connections: TaskTracker,
+    hosts: Vec<(&'static str, String)>,
+}
+
+/// Where models really are.
+pub struct Upstreams {
+    openai: Upstream,
+    anthropic: Upstream,
+}
+
+impl Upstreams {
+    /// As the variables of an environment say, else where the providers themselves are.
+    ///
+    /// # Errors
+    /// When a variable has no URL.
+    pub fn of(environment: &BTreeMap<String, String>) -> Result<Self, NotAServer> {
+        let set = |name: &'static str| {
+            let value = environment
+                .get(name)
+                .filter(|value| !value.trim().is_empty());
+            value.map(|value| (name, value.as_str()))
+        };
+        let (name, base) = set("OPENAI_BASE_URL")
+            .or_else(|| set("OPENAI_API_BASE"))
+            .unwrap_or(("OPENAI_BASE_URL", "https://api.openai.com/v1"));
+        let openai = Upstream::new(name, base)?;
+        let (name, base) = set("ANTHROPIC_BASE_URL")
+            .unwrap_or(("ANTHROPIC_BASE_URL", "https://api.anthropic.com"));
+        let anthropic = Upstream::new(name, base)?;
+        Ok(Self { openai, anthropic })
+    }
+}
+
+struct Shared {
+    token: String,
+    recorder: Arc<Recorder>,
+    upstreams: Upstreams,
+}
+
+impl Proxy {
+    /// Begins to answer on a free port.
+    ///
+    /// # Errors
+    /// The system's.
+    pub async fn start(recorder: Arc<Recorder>, upstreams: Upstreams) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?.to_string();
+        let mut random = [0; 24];
+        getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
+        let token = URL_SAFE_NO_PAD.encode(random);
+        let base = format!("http://{address}/{token}");
+        // It stands in the environment of the command, which may print it.
+        recorder.cleaner().learn("capture", &base);
+        recorder.cleaner().learn("capture", &token);
+        let hosts = vec![
+            ("openai", upstreams.openai.host()),
+            ("anthropic", upstreams.anthropic.host()),
+        ];
+        let shared = Arc::new(Shared {
+            token,
+            recorder,
+            upstreams,
+        });
+        let (ended, connections) = (CancellationToken::new(), TaskTracker::new());
+        tokio::spawn(accept(listener, shared, ended.clone(), connections.clone()));
+        Ok(Self {
+            base,
+            address,
+            ended,
+            connections,
+            hosts,
+        })
+    }
+
+    /// The variables by which a command finds it.
+    pub fn environment(&self) -> BTreeMap<String, String> {
+        let (openai, anthropic) = (
+            format!("{}/openai", self.base),
+            format!("{}/anthropic", self.base),
+        );
+        let variables = [
+            ("OPENAI_BASE_URL", openai.clone()),
+            ("OPENAI_API_BASE", openai),
+            ("ANTHROPIC_BASE_URL", anthropic.clone()),
+            ("ANTHROPIC_API_BASE", anthropic),
+            (CAPTURE_URL, self.base.clone()),
+        ];
+        let variables = variables.into_iter();
+        variables
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    }
+
+    /// Variables that lead every other request of a well-behaved command here, where it is refused.
+    pub fn deny_elsewhere(&self) -> BTreeMap<String, String> {
+        let proxy = format!("http://{}", self.address);
+        let mut variables = BTreeMap::new();
+        for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
+            variables.insert(name.to_owned(), proxy.clone());
+            variables.insert(name.to_ascii_lowercase(), proxy.clone());
+        }
+        for name in ["NO_PROXY", "no_proxy"] {
+            variables.insert(name.to_owned(), "127.0.0.1,localhost,::1".to_owned());
+        }
+        variables
+    }
+
+    /// Host and port of the servers behind it, by provider.
+    pub fn hosts(&self) -> &[(&'static str, String)] {
+        &self.hosts
+    }
+
+    /// Takes no more requests and lets those under way end, for a moment.
+    pub async fn stop(self) {
+        self.ended.cancel();
+        self.connections.close();
+        let _ = tokio::time::timeout(Duration::from_secs(2), self.connections.wait()).await;
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    shared: Arc<Shared>,
+    ended: CancellationToken,
+    connections: TaskTracker,
+) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = ended.cancelled() => return,
+        };
+        // A connection that could not be taken is the peer's to try again.
+        let Ok((stream, _)) = accepted else {
+            tokio::task::yield_now().await;
+            continue;
+        };
+        if connections.len() >= MAX_CONNECTIONS {
+            continue;
+        }
+        let (shared, ended) = (shared.clone(), ended.clone());
+        connections.spawn(async move { connection(stream, shared, ended).await });
+    }
+}
+
+async fn connection(stream: TcpStream, shared: Arc<Shared>, ended: CancellationToken) {
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request| {
+        let shared = shared.clone();
+        async move { Ok::<_, Infallible>(answer(&shared, request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        _ = connection.as_mut() => {}
+        () = ended.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+}
+
+async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Answer {
+    let uri = request.uri().clone();
+    if request.method() == Method::CONNECT || uri.authority().is_some() {
+        shared.recorder.deny();
+        let message = "this execution is replayed: nothing else is asked";
+        return problem(StatusCode::FORBIDDEN, "replay_network_denied", message);
+    }
+    let (token, rest) = first_segment(uri.path());
+    if !bool::from(token.as_bytes().ct_eq(shared.token.as_bytes())) {
+        return problem(StatusCode::NOT_FOUND, "not_found", "there is nothing here");
+    }
+    let (provider, rest) = first_segment(rest);
+    let (method, headers) = (request.method().clone(), request.headers().clone());
+    let body = match Limited::new(request.into_body(), MAX_REQUEST)
+        .collect()
+        .await
+    {
+        Ok(body) => body.to_bytes(),
+        Err(_) => {
+            let message = format!(
+                "a request has at most {} MiB and must arrive whole",
+                MAX_REQUEST >> 20
+            );
+            return problem(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", &message);
+        }
+    };
+    let (provider, upstream) = match provider {
+        "openai" => ("openai", &shared.upstreams.openai),
+        "anthropic" => ("anthropic", &shared.upstreams.anthropic),
+        "tool" => return of_tool(shared, rest, body).await,
+        _ => {
+            return problem(
+                StatusCode::NOT_FOUND,
+                "not_found",
+                "there is no such provider",
+            );
+        }
+    };
+    let asked = Asked {
+        provider,
+        method,
+        rest: rest.to_owned(),
+        query: query(&uri).map(str::to_owned),
+        headers,
+        body,
+    };
+    of_model(shared, upstream, asked).await
+}
+
+/// A request to a model.
+struct Asked {
+    provider: &'static str,
+    method: Method,
+    rest: String,
+    query: Option<String>,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> Answer {
+    let recorder = &shared.recorder;
+    learn(recorder.cleaner(), &asked.headers);
+    let route = Route::of(&format!("/{}", asked.rest));
+    let name = format!("{}/{}", asked.provider, asked.rest.trim_end_matches('/'));
+    let mut body: Value = match serde_json::from_slice(&asked.body) {
+        Ok(body) => body,
+        Err(_) if asked.body.is_empty() => Value::Null,
+        Err(_) => recorder.cleaner().output(&asked.body),
+    };
+    // What is matched is what the program sent; the settings come on top.
+    let input = match (&asked.method, &asked.query) {
+        (&Method::POST, None) => body.clone(),
+        (method, query) => json!({ "method": method.as_str(), "query": query, "body": body }),
+    };
+    let (said, is_json) = (body.clone(), body.is_object());
+    let enforced = recorder.enforce(route, &mut body);
+    let begun = {
+        let (recorder, name) = (recorder.clone(), name.clone());
+        let provider = asked.provider;
+        tokio::task::spawn_blocking(move || {
+            recorder.begin_model(&name, route, provider, &said, input)
+        })
+        .await
+    };
+    let seq = match begun {
+        Ok(Begun::Live(seq)) => seq,
+        Ok(Begun::Recorded { output, .. }) => return served(&output),
+        Ok(Begun::Diverged(divergence)) => {
+            return problem(
+                StatusCode::CONFLICT,
+                "replay_divergence",
+                &divergence.message,
+            );
+        }
+        Err(_) => {
+            return problem(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "internal",
+                "the recording failed",
+            );
+        }
+    };
+    if let Err(refused) = enforced {
+        let answer = json!({ "error": { "type": "mode_conflict", "code": "mode_conflict",
+            "message": refused.to_string() } });
+        finish(
+            recorder,
+            seq,
+            400,
+            "application/json",
+            answer.to_string().into_bytes(),
+            true,
+        )
+        .await;
+        return reply(
+            StatusCode::BAD_REQUEST,
+            HeaderMap::new(),
+            answer.to_string().into(),
+        );
+    }
+    let sent = match is_json {
+        true => Bytes::from(serde_json::to_vec(&body).unwrap_or_default()),
+        false => asked.body,
+    };
+    let query = asked.query.as_deref();
+    let sent = upstream.send(asked.method, &asked.rest, query, &asked.headers, sent);
+    let mut response = match sent.await {
+        Ok(response) => response,
+        Err(error) => {
+            let message = error.to_string();
+            let body = json!({ "error": { "type": "upstream_unreachable", "message": message } });
+            finish(
+                recorder,
+                seq,
+                502,
+                "application/json",
+                body.to_string().into_bytes(),
+                true,
+            )
+            .await;
+            return problem(StatusCode::BAD_GATEWAY, "upstream_unreachable", &message);
+        }
+    };
+    let status = response.status();
+    let headers = passed_back(response.headers());
+    let kind = headers.get(header::CONTENT_TYPE);
+    let kind = kind
+        .and_then(|kind| kind.to_str().ok())
+        .unwrap_or_default()
+        .to_owned();
+    let (pieces, coming) = mpsc::channel::<Result<Frame<Bytes>, io::Error>>(64);
+    let recorder = recorder.clone();
+    // Read on even when nobody listens any more: what the model said is part of the recording.
+    tokio::spawn(async move {
+        let mut whole = BytesMut::new();
+        let (mut is_cut, mut listens) = (false, true);
+        loop {
+            match response.chunk().await {
+                Ok(Some(piece)) => {
+                    match whole.len() + piece.len() > MAX_ANSWER {
+                        true => is_cut = true,
+                        false => whole.extend_from_slice(&piece),
+                    }
+                    listens = listens && pieces.send(Ok(Frame::data(piece))).await.is_ok();
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    is_cut = true;
+                    let _ = pieces.send(Err(io::Error::other(error.to_string()))).await;
+                    break;
+                }
+            }
+        }
+        let is_error = is_cut || !status.is_success();
+        let last = finish(
+            &recorder,
+            seq,
+            status.as_u16(),
+            &kind,
+            whole.to_vec(),
+            is_error,
+        );
+        // The command may only end once its call is on record: the end of the body waits for that.
+        last.await;
+        drop(pieces);
+    });
+    let stream = futures_stream(coming);
+    let mut answer = Response::new(BodyExt::boxed(StreamBody::new(stream)));
+    *answer.status_mut() = status;
+    *answer.headers_mut() = headers;
+    answer
+}
+
+fn futures_stream(
+    coming: mpsc::Receiver<Result<Frame<Bytes>, io::Error>>,
+) -> impl futures_util::Stream<Item = Result<Frame<Bytes>, io::Error>> + Send + Sync {
+    futures_util::stream::unfold(coming, |mut coming| async move {
+        coming.recv().await.map(|piece| (piece, coming))
+    })
+}
+
+async fn finish(
+    recorder: &Arc<Recorder>,
+    seq: u64,
+    status: u16,
+    kind: &str,
+    body: Vec<u8>,
+    is_error: bool,
+) {
+    let body = match String::from_utf8(body) {
+        Ok(text) => json!(text),
+        Err(error) => recorder.cleaner().output(error.as_bytes()),
+    };
+    let output = json!({ "status": status, "content_type": kind, "body": body });
+    let recorder = recorder.clone();
+    let ending = tokio::task::spawn_blocking(move || recorder.end(seq, output, is_error));
+    let _ = ending.await;
+}
+
+/// An answer from the recording. A stream comes at once: nobody waited for it then, either.
+fn served(output: &Value) -> Answer {
+    let mut headers = HeaderMap::new();
+    if let Some(kind) = output["content_type"]
+        .as_str()
+        .filter(|kind| !kind.is_empty())
+        && let Ok(kind) = HeaderValue::from_str(kind)
+    {
+        headers.insert(header::CONTENT_TYPE, kind);
+    }
+    let status = output["status"]
+        .as_u64()
+        .and_then(|status| u16::try_from(status).ok());
+    let status = status.and_then(|status| StatusCode::from_u16(status).ok());
+    let body = clean::bytes_of(&output["body"]);
+    reply(
+        status.unwrap_or(StatusCode::BAD_GATEWAY),
+        headers,
+        body.into(),
+    )
+}
+
+async fn of_tool(shared: &Arc<Shared>, rest: &str, body: Bytes) -> Answer {
+    let recorder = shared.recorder.clone();
+    let Ok(body) = serde_json::from_slice::<Value>(&body) else {
+        return problem(
+            StatusCode::BAD_REQUEST,
+            "invalid_request",
+            "this is no JSON",
+        );
+    };
+    let rest = rest.to_owned();
+    let answered = tokio::task::spawn_blocking(move || tool::answer(&recorder, &rest, body)).await;
+    match answered {
+        Ok(Some(answer)) => reply(StatusCode::OK, HeaderMap::new(), answer.to_string().into()),
+        Ok(None) => problem(
+            StatusCode::BAD_REQUEST,
+            "invalid_request",
+            "this is no such request",
+        ),
+        Err(_) => problem(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "the recording failed",
+        ),
+    }
+}
+
+fn learn(cleaner: &Cleaner, headers: &HeaderMap) {
+    for name in CREDENTIALS {
+        for value in headers.get_all(name) {
+            let Ok(value) = value.to_str() else { continue };
+            let secret = value.rsplit_once(' ').map_or(value, |(_, secret)| secret);
+            cleaner.learn(name, secret);
+        }
+    }
+}
+
+fn passed_back(headers: &HeaderMap) -> HeaderMap {
+    let mut passed = HeaderMap::new();
+    for (name, value) in headers {
+        let is_limit = name.as_str().starts_with("x-ratelimit-")
+            || name.as_str().starts_with("anthropic-ratelimit-");
+        if is_limit || PASSED_BACK.contains(&name.as_str()) {
+            passed.append(HeaderName::clone(name), value.clone());
+        }
+    }
+    passed
+}
+
+fn reply(status: StatusCode, mut headers: HeaderMap, body: Bytes) -> Answer {
+    headers
+        .entry(header::CONTENT_TYPE)
+        .or_insert(HeaderValue::from_static("application/json"));
+    let body = Full::new(body).map_err(|never: Infallible| match never {});
+    let mut answer = Response::new(BodyExt::boxed(body));
+    *answer.status_mut() = status;
+    *answer.headers_mut() = headers;
+    answer
+}
+
+/// A refusal in the form that clients of models read.
+fn problem(status: StatusCode, code: &str, message: &str) -> Answer {
+    let body = json!({ "error": { "type": code, "code": code, "message": message } });
+    reply(status, HeaderMap::new(), body.to_string().into())
+}

@@ -1,0 +1,386 @@
+//! A command from its start to its end, with everything that records it around it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kernel::time::Timestamp;
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+use store::{StoreClock, SystemClock};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+use tokio_util::sync::CancellationToken;
+
+use crate::call::{Change, Keep};
+use crate::clean::Cleaner;
+use crate::environment::{self, GitState};
+use crate::knobs::Enforcement;
+use crate::leash::{self, LEASH_COMMAND};
+use crate::proxy::{Proxy, Upstreams};
+use crate::recorder::{Recorded, Recorder, Setup};
+use crate::scan::{Filter, Folder, ScanError};
+use crate::tape::{OnMiss, Tape};
+use crate::upstream::NotAServer;
+
+/// Bytes of each output that are recorded.
+const MAX_OUTPUT: usize = 16 << 20;
+/// How long a command that is to end has before it is killed.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// What is run, and how it is recorded.
+pub struct Plan {
+    /// Program and arguments. Never read by a shell.
+    pub argv: Vec<String>,
+    /// The environment it would have by itself.
+    pub environment: BTreeMap<String, String>,
+    /// Where it is run.
+    pub cwd: PathBuf,
+    /// This program itself, where it knows [`LEASH_COMMAND`](crate::leash::LEASH_COMMAND).
+    pub leash: Option<PathBuf>,
+    /// The folder that is watched.
+    pub root: PathBuf,
+    /// What it reads from its standard input; nothing else.
+    pub stdin: Vec<u8>,
+    /// Which files are watched.
+    pub filter: Filter,
+    /// Cleans everything.
+    pub cleaner: Cleaner,
+    /// Takes everything.
+    pub keep: Arc<dyn Keep>,
+    /// The settings of the model.
+    pub enforcement: Enforcement,
+    /// The recording that calls are answered from, and where its contents lie.
+    pub tape: Option<(Tape, Arc<dyn Keep>)>,
+    /// What a replay does where the recording has no answer.
+    pub on_miss: OnMiss,
+    /// Whether requests to elsewhere are led to the proxy, which refuses them.
+    pub deny_elsewhere: bool,
+}
+
+/// One of the two outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// Shows people what a command writes.
+pub type Echo = Arc<dyn Fn(Stream, &[u8]) + Send + Sync>;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// With exit code 0.
+    Succeeded,
+    /// Otherwise, by itself.
+    Failed,
+    /// Somebody stopped it.
+    Cancelled,
+    /// It was stopped because the replay had left its recording.
+    Diverged,
+}
+
+impl Status {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Diverged => "diverged",
+        }
+    }
+}
+
+/// What is known of an execution when it is over.
+pub struct Outcome {
+    /// Its calls.
+    pub recorded: Recorded,
+    /// How it ended.
+    pub status: Status,
+    /// Its exit code; none where a signal ended it.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// What it wrote, clean.
+    pub stdout: Value,
+    /// What it wrote to standard error, clean.
+    pub stderr: Value,
+    /// Whether an output was longer than what is recorded.
+    pub output_cut: bool,
+    /// What became of its folder.
+    pub changes: Vec<Change>,
+    /// What of it could not be read.
+    pub unreadable: Vec<String>,
+    /// When it began.
+    pub started: Timestamp,
+    /// When it ended.
+    pub ended: Timestamp,
+    /// Where its folder stood in git when it began.
+    pub git: GitState,
+    /// Hosts of the models' servers, by provider.
+    pub hosts: Vec<(&'static str, String)>,
+}
+
+/// Why nothing was run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The folder cannot be watched.
+    #[error(transparent)]
+    Scan(#[from] ScanError),
+    /// A base URL is none.
+    #[error(transparent)]
+    NotAServer(#[from] NotAServer),
+    /// The program cannot be started.
+    #[error("{program} cannot be started: {error}")]
+    NotStarted {
+        /// As given.
+        program: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The proxy cannot listen.
+    #[error("the recording proxy cannot listen on the loopback: {0}")]
+    NoProxy(io::Error),
+    /// A recording that cannot be written is none.
+    #[error("the recording is not whole: {0}")]
+    NotKept(String),
+}
+
+/// Runs a command and records it.
+///
+/// # Errors
+/// When nothing could be run, or the folder cannot be read afterwards.
+pub async fn run(plan: Plan, stop: CancellationToken, echo: Echo) -> Result<Outcome, RunError> {
+    let upstreams = Upstreams::of(&plan.environment)?;
+    let (root, filter) = (plan.root.clone(), plan.filter);
+    let (cleaner, keep) = (plan.cleaner.clone(), plan.keep.clone());
+    let looked = blocking(move || {
+        let git = environment::git(&root);
+        Folder::open(&root, filter, cleaner, keep).map(|folder| (Arc::new(folder), git))
+    });
+    let (folder, git) = looked.await?;
+    let recorder = Recorder::new(Setup {
+        keep: plan.keep,
+        cleaner: plan.cleaner.clone(),
+        folder: Some(folder.clone()),
+        enforcement: plan.enforcement,
+        tape: plan.tape,
+        on_miss: plan.on_miss,
+    });
+    let proxy = Proxy::start(recorder.clone(), upstreams).await;
+    let proxy = proxy.map_err(RunError::NoProxy)?;
+    let mut environment = plan.environment;
+    environment.extend(proxy.environment());
+    if plan.deny_elsewhere {
+        environment.extend(proxy.deny_elsewhere());
+    }
+    let hosts = proxy.hosts().to_vec();
+    let started = SystemClock.now();
+    let child = spawn(&plan.argv, &environment, &plan.cwd, plan.leash.as_deref())?;
+    let mut ended = attend(child, plan.stdin, &recorder, stop, echo).await;
+    proxy.stop().await;
+    let at = SystemClock.now();
+    let (changes, unreadable) = blocking(move || {
+        let changes = folder.net()?;
+        Ok::<_, ScanError>((changes, folder.unreadable()))
+    })
+    .await?;
+    let recorded = recorder.finish();
+    if let Some(failure) = recorded.failure {
+        return Err(RunError::NotKept(failure));
+    }
+    // A replay may also leave its recording by ending too early: that is no end by force.
+    if ended.status == Status::Diverged && recorded.divergence.is_none() {
+        ended.status = Status::Cancelled;
+    }
+    let cleaner = &plan.cleaner;
+    Ok(Outcome {
+        recorded,
+        status: ended.status,
+        exit_code: ended.code,
+        signal: ended.signal,
+        stdout: cleaner.output(&ended.stdout),
+        stderr: cleaner.output(&ended.stderr),
+        output_cut: ended.is_cut,
+        changes,
+        unreadable,
+        started,
+        ended: at,
+        git,
+        hosts,
+    })
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+    }
+}
+
+fn spawn(
+    argv: &[String],
+    environment: &BTreeMap<String, String>,
+    cwd: &Path,
+    leash: Option<&Path>,
+) -> Result<Child, RunError> {
+    let program = argv.first().map_or("", String::as_str);
+    let not_started = |error: io::Error| RunError::NotStarted {
+        program: program.to_owned(),
+        error,
+    };
+    let path = environment.get("PATH").map(String::as_str);
+    let found = leash::find(program, path, cwd).map_err(not_started)?;
+    let mut command = match leash {
+        Some(leash) => {
+            let mut command = Command::new(leash);
+            let id = std::process::id().to_string();
+            command.arg(LEASH_COMMAND).arg(id).args(argv);
+            command
+        }
+        None => {
+            let mut command = Command::new(found);
+            command.arg0(program).args(&argv[1..]);
+            command
+        }
+    };
+    command
+        .env_clear()
+        .envs(environment)
+        .current_dir(cwd)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // A group of its own, so that all of it can be ended.
+        .process_group(0)
+        .kill_on_drop(true);
+    command.spawn().map_err(not_started)
+}
+
+struct Ended {
+    status: Status,
+    code: Option<i32>,
+    signal: Option<i32>,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    is_cut: bool,
+}
+
+/// Waits for the end of a command, or brings it about.
+async fn attend(
+    mut child: Child,
+    stdin: Vec<u8>,
+    recorder: &Recorder,
+    stop: CancellationToken,
+    echo: Echo,
+) -> Ended {
+    let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+    if let Some(mut input) = child.stdin.take() {
+        tokio::spawn(async move {
+            // A command that does not read all of it has what it wants.
+            let _ = input.write_all(&stdin).await;
+        });
+    }
+    let stdout = child
+        .stdout
+        .take()
+        .map(|out| tokio::spawn(read(out, Stream::Stdout, echo.clone())));
+    let stderr = child
+        .stderr
+        .take()
+        .map(|out| tokio::spawn(read(out, Stream::Stderr, echo)));
+    let mut diverged = recorder.diverged();
+    let mut why = None;
+    let status = loop {
+        tokio::select! {
+            status = child.wait() => break status,
+            () = stop.cancelled(), if why.is_none() => why = Some(Status::Cancelled),
+            Ok(_) = diverged.wait_for(Option::is_some), if why.is_none() => {
+                why = Some(Status::Diverged);
+            }
+            () = tokio::time::sleep(GRACE), if why.is_some() => {
+                signal_group(group, Signal::KILL);
+                break child.wait().await;
+            }
+        }
+        if why.is_some() {
+            signal_group(group, Signal::TERM);
+        }
+    };
+    // What it left running in its group ends with it; what holds its outputs open is not waited for.
+    signal_group(group, Signal::TERM);
+    let (stdout, stderr) = (taken(stdout, group).await, taken(stderr, group).await);
+    signal_group(group, Signal::KILL);
+    let status = status.ok();
+    Ended {
+        status: match (why, status) {
+            (Some(why), _) => why,
+            (None, Some(status)) if status.success() => Status::Succeeded,
+            (None, _) => Status::Failed,
+        },
+        code: status.and_then(|status| status.code()),
+        signal: status.and_then(|status: ExitStatus| {
+            use std::os::unix::process::ExitStatusExt as _;
+            status.signal()
+        }),
+        is_cut: stdout.1 || stderr.1,
+        stdout: stdout.0,
+        stderr: stderr.0,
+    }
+}
+
+fn signal_group(group: Option<Pid>, signal: Signal) {
+    if let Some(group) = group {
+        // A group that is gone needs no signal.
+        let _ = kill_process_group(group, signal);
+    }
+}
+
+type Reading = tokio::task::JoinHandle<()>;
+type Read = (Reading, Arc<parking_lot::Mutex<(Vec<u8>, bool)>>);
+
+async fn taken(
+    reading: Option<tokio::task::JoinHandle<Read>>,
+    group: Option<Pid>,
+) -> (Vec<u8>, bool) {
+    let Some(reading) = reading else {
+        return (Vec::new(), false);
+    };
+    let Ok((mut reading, read)) = reading.await else {
+        return (Vec::new(), false);
+    };
+    if tokio::time::timeout(GRACE, &mut reading).await.is_err() {
+        signal_group(group, Signal::KILL);
+        reading.abort();
+    }
+    let mut read = read.lock();
+    std::mem::take(&mut *read)
+}
+
+/// Reads an output to its end; what was read is there also where the end never comes.
+async fn read(
+    mut from: impl AsyncRead + Unpin + Send + 'static,
+    stream: Stream,
+    echo: Echo,
+) -> Read {
+    let read = Arc::new(parking_lot::Mutex::new((Vec::new(), false)));
+    let into = read.clone();
+    let reading = tokio::spawn(async move {
+        let mut piece = vec![0; 64 << 10];
+        while let Ok(count @ 1..) = from.read(&mut piece).await {
+            echo(stream, &piece[..count]);
+            let mut into = into.lock();
+            let room = MAX_OUTPUT - into.0.len();
+            into.0.extend_from_slice(&piece[..count.min(room)]);
+            into.1 |= count > room;
+        }
+    });
+    (reading, read)
+}

@@ -1,0 +1,561 @@
+//! What is in the working folder, and what changed in it.
+//!
+//! A manifest before and a manifest after, and their difference: nothing is asked of git but which
+//! files it tracks, so that what was never committed is seen as well.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use ignore::WalkBuilder;
+use kernel::digest::{Digest, Hasher};
+use parking_lot::Mutex;
+
+use crate::call::{Change, Keep, Operation};
+use crate::clean::Cleaner;
+
+/// Files of a working folder at most.
+pub const MAX_FILES: usize = 100_000;
+/// Bytes of a working folder at most.
+pub const MAX_BYTES: u64 = 2 << 30;
+/// Bytes of a file whose content is kept.
+pub const MAX_CONTENT: u64 = 1 << 20;
+/// Bytes of contents that are held in memory, in case their files change.
+const MAX_HELD: u64 = 256 << 20;
+/// Bytes of a file that is cleaned before it is hashed; a larger one is read in pieces, as it is.
+const MAX_WHOLE: u64 = 8 << 20;
+/// A file that changed so shortly before a scan may change again without its times telling.
+const RACY_NS: i128 = 2_000_000_000;
+/// What a path that is not UTF-8 cannot say and `%` are escaped.
+const ESCAPED: u8 = b'%';
+
+/// Never scanned.
+const NEVER: [&str; 4] = [".git", ".aiwg/provenance", ".runwright", ".aiwg/working"];
+/// Not scanned unless asked for.
+const DEFAULT_EXCLUDED: [&str; 5] = [
+    "**/*.log",
+    "**/node_modules/**",
+    "**/target/**",
+    "**/*.timestamp",
+    "**/__pycache__/**",
+];
+
+/// Why a folder is not scanned.
+#[derive(Debug, thiserror::Error)]
+pub enum ScanError {
+    /// It is larger than what is watched.
+    #[error(
+        "{path} has more than {MAX_FILES} files or 2 GiB to watch; name a smaller folder with --root, \
+         or leave parts of it out with --exclude"
+    )]
+    TooLarge {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A pattern is none.
+    #[error("`{pattern}` is no pattern of paths: {reason}")]
+    BadPattern {
+        /// As given.
+        pattern: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The system's.
+    #[error("{path}: {error}")]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// What went wrong.
+        error: io::Error,
+    },
+}
+
+/// Which files of a folder are watched.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    exclude: GlobSet,
+    include: GlobSet,
+    has_includes: bool,
+    patterns: (Vec<String>, Vec<String>),
+}
+
+impl Filter {
+    /// The usual ones, without what `exclude` names and with what `include` names although it
+    /// would be left out.
+    ///
+    /// # Errors
+    /// When a pattern is none.
+    pub fn new(include: &[String], exclude: &[String]) -> Result<Self, ScanError> {
+        let defaults = DEFAULT_EXCLUDED.iter().map(|pattern| (*pattern).to_owned());
+        Ok(Self {
+            exclude: globs(defaults.chain(exclude.iter().cloned()))?,
+            include: globs(include.iter().cloned())?,
+            has_includes: !include.is_empty(),
+            patterns: (include.to_vec(), exclude.to_vec()),
+        })
+    }
+
+    /// As given: what to include, what to leave out.
+    pub fn patterns(&self) -> (&[String], &[String]) {
+        (&self.patterns.0, &self.patterns.1)
+    }
+}
+
+fn globs(patterns: impl Iterator<Item = String>) -> Result<GlobSet, ScanError> {
+    let bad = |pattern: &str, error: globset::Error| ScanError::BadPattern {
+        pattern: pattern.to_owned(),
+        reason: error.kind().to_string(),
+    };
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        set.add(Glob::new(&pattern).map_err(|error| bad(&pattern, error))?);
+    }
+    set.build().map_err(|error| bad("", error))
+}
+
+/// A file as it was found.
+#[derive(Clone, Debug)]
+struct Entry {
+    /// Of its bytes as they are: whether it changed.
+    raw: Digest,
+    /// Of its bytes without secrets: what is written down.
+    clean: Digest,
+    size: u64,
+    mode: u32,
+    link: bool,
+    stamp: Stamp,
+    /// Its clean bytes, where they are held.
+    content: Option<Arc<[u8]>>,
+}
+
+/// By which a file is known not to have changed without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    size: u64,
+    mtime_ns: i128,
+    ctime_ns: i128,
+    inode: u64,
+}
+
+impl Stamp {
+    fn of(meta: &std::fs::Metadata) -> Self {
+        let ns = |s: i64, ns: i64| i128::from(s) * 1_000_000_000 + i128::from(ns);
+        Self {
+            size: meta.len(),
+            mtime_ns: ns(meta.mtime(), meta.mtime_nsec()),
+            ctime_ns: ns(meta.ctime(), meta.ctime_nsec()),
+            inode: meta.ino(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Manifest {
+    files: BTreeMap<String, Entry>,
+    unreadable: Vec<String>,
+    begun_ns: i128,
+    held: u64,
+}
+
+/// A working folder that is watched.
+pub struct Folder {
+    root: PathBuf,
+    filter: Filter,
+    cleaner: Cleaner,
+    keep: Arc<dyn Keep>,
+    first: Manifest,
+    last: Mutex<Manifest>,
+}
+
+impl Folder {
+    /// Looks at a folder for the first time. Blocks.
+    ///
+    /// # Errors
+    /// When it is too large to be watched, or cannot be read.
+    pub fn open(
+        root: &Path,
+        filter: Filter,
+        cleaner: Cleaner,
+        keep: Arc<dyn Keep>,
+    ) -> Result<Self, ScanError> {
+        let first = scan(root, &filter, &cleaner, &Manifest::default())?;
+        Ok(Self {
+            root: root.to_owned(),
+            filter,
+            cleaner,
+            keep,
+            last: Mutex::new(first.clone()),
+            first,
+        })
+    }
+
+    /// The folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// What changed since it was looked at last. Contents are kept. Blocks.
+    ///
+    /// # Errors
+    /// When it cannot be read, or a content cannot be kept.
+    pub fn step(&self) -> Result<Vec<Change>, ScanError> {
+        let mut last = self.last.lock();
+        let now = scan(&self.root, &self.filter, &self.cleaner, &last)?;
+        let changes = self.difference(&last, &now)?;
+        *last = now;
+        Ok(changes)
+    }
+
+    /// What changed since the beginning: nothing of what came and went, or was put back. Blocks.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    pub fn net(&self) -> Result<Vec<Change>, ScanError> {
+        let mut last = self.last.lock();
+        let now = scan(&self.root, &self.filter, &self.cleaner, &last)?;
+        let changes = self.difference(&self.first, &now)?;
+        *last = now;
+        Ok(changes)
+    }
+
+    /// What could not be read, when it was looked at last.
+    pub fn unreadable(&self) -> Vec<String> {
+        self.last.lock().unreadable.clone()
+    }
+
+    fn difference(&self, from: &Manifest, to: &Manifest) -> Result<Vec<Change>, ScanError> {
+        let mut changes = Vec::new();
+        for (path, new) in &to.files {
+            let old = from.files.get(path);
+            if old.is_some_and(|old| old.raw == new.raw && old.link == new.link) {
+                continue;
+            }
+            let operation = match old {
+                Some(_) => Operation::Modified,
+                None => Operation::Created,
+            };
+            let kept = self.keep_content(path, new)?;
+            let before = old.map(|old| self.keep_content(path, old).map(|kept| (old.clean, kept)));
+            let before = before.transpose()?;
+            changes.push(Change {
+                path: path.clone(),
+                operation,
+                hash: new.clean,
+                before: before.map(|(hash, _)| hash),
+                size: new.size,
+                mode: new.mode,
+                link: new.link,
+                not_kept: !kept || before.is_some_and(|(_, kept)| !kept),
+            });
+        }
+        for (path, old) in &from.files {
+            if !to.files.contains_key(path) {
+                let kept = self.keep_content(path, old)?;
+                changes.push(Change {
+                    path: path.clone(),
+                    operation: Operation::Deleted,
+                    hash: old.clean,
+                    before: None,
+                    size: old.size,
+                    mode: old.mode,
+                    link: old.link,
+                    not_kept: !kept,
+                });
+            }
+        }
+        changes.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(changes)
+    }
+
+    fn keep_content(&self, path: &str, entry: &Entry) -> Result<bool, ScanError> {
+        let Some(content) = &entry.content else {
+            return Ok(false);
+        };
+        let kept = self.keep.put(content);
+        kept.map(|_| true).map_err(|error| ScanError::Io {
+            path: self.root.join(path),
+            error,
+        })
+    }
+}
+
+fn now_ns() -> i128 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos().cast_signed())
+}
+
+fn scan(
+    root: &Path,
+    filter: &Filter,
+    cleaner: &Cleaner,
+    previous: &Manifest,
+) -> Result<Manifest, ScanError> {
+    let mut manifest = Manifest {
+        begun_ns: now_ns(),
+        ..Manifest::default()
+    };
+    let mut bytes = 0;
+    let mut add = |path: &Path| -> Result<(), ScanError> {
+        let Ok(relative) = path.strip_prefix(root) else {
+            return Ok(());
+        };
+        let name = shown(relative);
+        if manifest.files.contains_key(&name) {
+            return Ok(());
+        }
+        match entry(path, &name, cleaner, previous, &mut manifest.held) {
+            Ok(Some(entry)) => {
+                bytes += entry.size;
+                manifest.files.insert(name, entry);
+            }
+            Ok(None) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(_) => manifest.unreadable.push(name),
+        }
+        match manifest.files.len() > MAX_FILES || bytes > MAX_BYTES {
+            true => Err(ScanError::TooLarge {
+                path: root.to_owned(),
+            }),
+            false => Ok(()),
+        }
+    };
+    let is_wanted =
+        |relative: &Path| filter.include.is_match(relative) || !filter.exclude.is_match(relative);
+    for found in walk(root, true) {
+        let found = found.map_err(|error| walked(root, error))?;
+        let relative = found.path().strip_prefix(root).unwrap_or(found.path());
+        if found.file_type().is_some_and(|kind| !kind.is_dir()) && is_wanted(relative) {
+            add(found.path())?;
+        }
+    }
+    for path in tracked_and_ignored(root) {
+        let relative = path.strip_prefix(root).unwrap_or(&path);
+        if !is_never(relative) && is_wanted(relative) {
+            add(&path)?;
+        }
+    }
+    if filter.has_includes {
+        for found in walk(root, false) {
+            let found = found.map_err(|error| walked(root, error))?;
+            let relative = found.path().strip_prefix(root).unwrap_or(found.path());
+            let is_file = found.file_type().is_some_and(|kind| !kind.is_dir());
+            if is_file && filter.include.is_match(relative) {
+                add(found.path())?;
+            }
+        }
+    }
+    manifest.unreadable.sort();
+    Ok(manifest)
+}
+
+fn walked(root: &Path, error: ignore::Error) -> ScanError {
+    let path = root.to_owned();
+    let error = error.into_io_error();
+    let error = error.unwrap_or_else(|| io::Error::other("the folder cannot be walked through"));
+    ScanError::Io { path, error }
+}
+
+fn is_never(relative: &Path) -> bool {
+    NEVER.iter().any(|never| relative.starts_with(never))
+}
+
+fn walk(root: &Path, honours_ignores: bool) -> ignore::Walk {
+    let base = root.to_owned();
+    WalkBuilder::new(root)
+        .hidden(false)
+        .ignore(false)
+        .git_global(false)
+        .git_ignore(honours_ignores)
+        .git_exclude(honours_ignores)
+        .parents(honours_ignores)
+        .require_git(false)
+        .follow_links(false)
+        .filter_entry(move |entry| {
+            let relative = entry.path().strip_prefix(&base).unwrap_or(entry.path());
+            !is_never(relative) && entry.file_name() != ".git"
+        })
+        .build()
+}
+
+/// Files that git tracks although a pattern would ignore them.
+fn tracked_and_ignored(root: &Path) -> Vec<PathBuf> {
+    if !root.ancestors().any(|folder| folder.join(".git").exists()) {
+        return Vec::new();
+    }
+    let listed = Command::new("git")
+        .args([
+            "ls-files",
+            "-z",
+            "--cached",
+            "--ignored",
+            "--exclude-standard",
+        ])
+        .current_dir(root)
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output();
+    let Ok(listed) = listed else {
+        return Vec::new();
+    };
+    let names = listed.stdout.split(|byte| *byte == 0);
+    let names = names.filter(|name| !name.is_empty());
+    names
+        .map(|name| root.join(std::ffi::OsStr::from_bytes(name)))
+        .collect()
+}
+
+fn entry(
+    path: &Path,
+    name: &str,
+    cleaner: &Cleaner,
+    previous: &Manifest,
+    held: &mut u64,
+) -> io::Result<Option<Entry>> {
+    let meta = std::fs::symlink_metadata(path)?;
+    let link = meta.file_type().is_symlink();
+    if !link && !meta.is_file() {
+        return Ok(None);
+    }
+    let stamp = Stamp::of(&meta);
+    let mode = meta.mode() & 0o7777;
+    if let Some(old) = previous.files.get(name)
+        && old.stamp == stamp
+        && stamp.mtime_ns.max(stamp.ctime_ns) + RACY_NS < previous.begun_ns
+    {
+        *held += old
+            .content
+            .as_ref()
+            .map_or(0, |content| content.len() as u64);
+        return Ok(Some(Entry {
+            mode,
+            ..old.clone()
+        }));
+    }
+    if !link && meta.len() > MAX_WHOLE {
+        let (raw, size) = digest(path)?;
+        return Ok(Some(Entry {
+            raw,
+            clean: raw,
+            size,
+            mode,
+            link,
+            stamp,
+            content: None,
+        }));
+    }
+    let bytes = match link {
+        true => std::fs::read_link(path)?.as_os_str().as_bytes().to_vec(),
+        false => std::fs::read(path)?,
+    };
+    let (raw, size) = (Digest::of(&bytes), bytes.len() as u64);
+    // Nothing was written since: its content is held already.
+    if let Some(old) = previous.files.get(name)
+        && old.raw == raw
+        && old.link == link
+    {
+        *held += old
+            .content
+            .as_ref()
+            .map_or(0, |content| content.len() as u64);
+        return Ok(Some(Entry {
+            mode,
+            stamp,
+            ..old.clone()
+        }));
+    }
+    let bytes = cleaner.bytes(bytes);
+    let clean = Digest::of(&bytes);
+    let is_held = size <= MAX_CONTENT && *held + (bytes.len() as u64) <= MAX_HELD;
+    let content: Option<Arc<[u8]>> = is_held.then(|| bytes.into());
+    *held += content.as_ref().map_or(0, |content| content.len() as u64);
+    Ok(Some(Entry {
+        raw,
+        clean,
+        size,
+        mode,
+        link,
+        stamp,
+        content,
+    }))
+}
+
+/// The digest of a large file and its size. What is as large is no secret that its digest tells.
+fn digest(path: &Path) -> io::Result<(Digest, u64)> {
+    let mut file = std::fs::File::open(path)?;
+    let (mut hasher, mut size) = (Hasher::default(), 0);
+    let mut piece = vec![0; 256 << 10];
+    loop {
+        let read = file.read(&mut piece)?;
+        if read == 0 {
+            return Ok((hasher.finish(), size));
+        }
+        size += read as u64;
+        hasher.update(&piece[..read]);
+    }
+}
+
+/// The digest and size of a file that is declared as context, cleaned; its content where it is
+/// small enough to be kept.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn context(path: &Path, cleaner: &Cleaner, keep: &dyn Keep) -> io::Result<(Digest, u64)> {
+    let size = std::fs::metadata(path)?.len();
+    if size > MAX_WHOLE {
+        return digest(path);
+    }
+    let bytes = std::fs::read(path)?;
+    let size = bytes.len() as u64;
+    let clean = cleaner.bytes(bytes);
+    match size <= MAX_CONTENT {
+        true => Ok((keep.put(&clean)?, size)),
+        false => Ok((Digest::of(&clean), size)),
+    }
+}
+
+/// A path as it is written down: with `/`, percent-escaped where it is not UTF-8.
+pub fn shown(path: &Path) -> String {
+    match path.to_str() {
+        Some(text) if !text.contains(char::from(ESCAPED)) => text.to_owned(),
+        _ => {
+            let mut text = String::new();
+            for chunk in path.as_os_str().as_bytes().utf8_chunks() {
+                text.push_str(&chunk.valid().replace('%', "%25"));
+                for byte in chunk.invalid() {
+                    text.push_str(&format!("%{byte:02X}"));
+                }
+            }
+            text
+        }
+    }
+}
+
+/// The path that a text stands for.
+pub fn meant(text: &str) -> PathBuf {
+    let bytes = text.as_bytes();
+    let mut path = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = text.get(at + 1..at + 3);
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) if bytes[at] == ESCAPED => {
+                path.push(byte);
+                at += 3;
+            }
+            _ => {
+                path.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(path))
+}
+
+#[cfg(test)]
+mod tests;

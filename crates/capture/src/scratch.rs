@@ -1,0 +1,211 @@
+//! A copy of the working folder as it was before a recording, for a replay to work in; and the
+//! changes of a recorded tool, made again from what is kept.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Component, Path, PathBuf};
+
+use crate::call::{Change, Keep, Operation};
+use crate::clean::Cleaner;
+use crate::scan::meant;
+
+/// Files that are copied at most.
+const MAX_FILES: usize = 500_000;
+/// Bytes that are copied at most.
+const MAX_BYTES: u64 = 8 << 30;
+/// What a replay has no use for.
+const LEFT_OUT: [&str; 2] = [".aiwg/provenance", ".runwright"];
+
+/// Why the folder of a replay could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ScratchError {
+    /// The content of a file is not kept.
+    #[error("what {path} held is not kept, so it cannot be put there again")]
+    ContentUnavailable {
+        /// The file.
+        path: String,
+    },
+    /// A recorded path leads out of the folder.
+    #[error("the recorded path {path} leads out of the working folder")]
+    Outside {
+        /// The path.
+        path: String,
+    },
+    /// The folder is too large to be copied.
+    #[error("the working folder is too large to be copied; replay it with --in-place")]
+    TooLarge,
+    /// The system's.
+    #[error("{path}: {error}")]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// What went wrong.
+        error: io::Error,
+    },
+}
+
+fn failed(path: &Path) -> impl Fn(io::Error) -> ScratchError + '_ {
+    |error| ScratchError::Io {
+        path: path.to_owned(),
+        error,
+    }
+}
+
+/// Copies a folder, links as links. Blocks.
+///
+/// # Errors
+/// When it is too large or something in it cannot be read.
+pub fn copy(from: &Path, to: &Path) -> Result<(), ScratchError> {
+    let mut todo = vec![PathBuf::new()];
+    let (mut files, mut bytes) = (0, 0);
+    while let Some(relative) = todo.pop() {
+        let (source, target) = (from.join(&relative), to.join(&relative));
+        std::fs::create_dir_all(&target).map_err(failed(&target))?;
+        for found in std::fs::read_dir(&source).map_err(failed(&source))? {
+            let found = found.map_err(failed(&source))?;
+            let inner = relative.join(found.file_name());
+            if LEFT_OUT.iter().any(|left| inner.starts_with(left)) {
+                continue;
+            }
+            let path = found.path();
+            let meta = found.metadata().map_err(failed(&path))?;
+            let target = to.join(&inner);
+            if meta.is_dir() {
+                todo.push(inner);
+            } else if meta.is_symlink() {
+                let aim = std::fs::read_link(&path).map_err(failed(&path))?;
+                symlink(aim, &target).map_err(failed(&target))?;
+            } else if meta.is_file() {
+                files += 1;
+                bytes += meta.len();
+                if files > MAX_FILES || bytes > MAX_BYTES {
+                    return Err(ScratchError::TooLarge);
+                }
+                std::fs::copy(&path, &target).map_err(failed(&path))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes changes back: what was created goes, what was changed or deleted is as it was. Blocks.
+///
+/// # Errors
+/// When a content is not kept, or something cannot be written.
+pub fn undo(
+    root: &Path,
+    changes: &[Change],
+    cleaner: &Cleaner,
+    keep: &dyn Keep,
+) -> Result<(), ScratchError> {
+    for change in changes {
+        let path = inside(root, &change.path)?;
+        match (change.operation, change.before) {
+            (Operation::Created, _) => remove(&path)?,
+            (Operation::Deleted, _) => {
+                put(&path, change, change.hash, cleaner, keep)?;
+            }
+            (Operation::Modified, Some(before)) => put(&path, change, before, cleaner, keep)?,
+            (Operation::Modified, None) => {
+                return Err(ScratchError::ContentUnavailable {
+                    path: change.path.clone(),
+                });
+            }
+        }
+    }
+    // Folders that are empty now were made with what was created.
+    let parents: BTreeSet<PathBuf> = changes
+        .iter()
+        .filter(|change| change.operation == Operation::Created)
+        .filter_map(|change| meant(&change.path).parent().map(Path::to_owned))
+        .collect();
+    for parent in parents.iter().rev() {
+        for folder in parent
+            .ancestors()
+            .filter(|path| !path.as_os_str().is_empty())
+        {
+            if std::fs::remove_dir(root.join(folder)).is_err() {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes changes again. Blocks.
+///
+/// # Errors
+/// As [`undo`].
+pub fn apply(
+    root: &Path,
+    changes: &[Change],
+    cleaner: &Cleaner,
+    keep: &dyn Keep,
+) -> Result<(), ScratchError> {
+    for change in changes {
+        let path = inside(root, &change.path)?;
+        match change.operation {
+            Operation::Deleted => remove(&path)?,
+            Operation::Created | Operation::Modified => {
+                put(&path, change, change.hash, cleaner, keep)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The place of a recorded path: inside the folder, and not through a link that leads out of it.
+fn inside(root: &Path, path: &str) -> Result<PathBuf, ScratchError> {
+    let outside = || ScratchError::Outside {
+        path: path.to_owned(),
+    };
+    let relative = meant(path);
+    let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+    if !relative.components().all(is_plain) || relative.as_os_str().is_empty() {
+        return Err(outside());
+    }
+    let mut folder = root.to_owned();
+    for part in relative.parent().into_iter().flat_map(Path::components) {
+        folder.push(part);
+        if folder.is_symlink() {
+            return Err(outside());
+        }
+    }
+    Ok(root.join(relative))
+}
+
+fn remove(path: &Path) -> Result<(), ScratchError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(path)(error)),
+        _ => Ok(()),
+    }
+}
+
+fn put(
+    path: &Path,
+    change: &Change,
+    content: kernel::digest::Digest,
+    cleaner: &Cleaner,
+    keep: &dyn Keep,
+) -> Result<(), ScratchError> {
+    let kept = keep.get(content).map_err(failed(path))?;
+    let Some(kept) = kept else {
+        return Err(ScratchError::ContentUnavailable {
+            path: change.path.clone(),
+        });
+    };
+    let bytes = cleaner.restore_bytes(kept);
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).map_err(failed(parent))?;
+    }
+    remove(path)?;
+    if change.link {
+        let aim = PathBuf::from(std::ffi::OsString::from_vec(bytes));
+        return symlink(aim, path).map_err(failed(path));
+    }
+    std::fs::write(path, bytes).map_err(failed(path))?;
+    let mode = std::fs::Permissions::from_mode(change.mode & 0o777);
+    std::fs::set_permissions(path, mode).map_err(failed(path))
+}

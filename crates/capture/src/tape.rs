@@ -1,0 +1,374 @@
+//! A recording while it is served again: which call answers which, and where it stops fitting.
+
+use std::collections::BTreeMap;
+
+use kernel::digest::Digest;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::call::{Call, Kind};
+
+/// Which calls are answered from the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sources {
+    /// Calls of models.
+    pub models: bool,
+    /// Calls of tools, and of servers of tools.
+    pub tools: bool,
+}
+
+impl Sources {
+    /// None is.
+    pub const LIVE: Self = Self {
+        models: false,
+        tools: false,
+    };
+
+    /// Whether calls of a kind are.
+    pub fn has(self, kind: Kind) -> bool {
+        match kind {
+            Kind::Model => self.models,
+            Kind::Tool | Kind::Protocol => self.tools,
+        }
+    }
+}
+
+/// What to do about a call that the recording does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnMiss {
+    /// It ends the replay.
+    #[default]
+    Stop,
+    /// A tool that only reads is run; anything else ends the replay.
+    LiveReads,
+}
+
+/// One side of a divergence.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Side {
+    /// What was called.
+    pub kind: &'static str,
+    /// Which.
+    pub name: String,
+    /// With what.
+    pub input: Value,
+}
+
+/// How a replay left its recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// Another call stands where the recorded one would.
+    Changed,
+    /// The call was recorded, at a later step: an earlier one was left out or moved.
+    OutOfOrder,
+    /// The recording has no further call.
+    Added,
+    /// The replay ended before this call.
+    Missing,
+    /// The call has another result.
+    OtherResult,
+    /// The program ended otherwise.
+    OtherEnd,
+    /// What the call needs is not kept.
+    ContentUnavailable,
+}
+
+/// The first step at which a replay is not its recording.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Divergence {
+    /// The step, counted from 1.
+    pub step: u64,
+    /// How.
+    pub reason: Reason,
+    /// Where in the input the difference begins, as a JSON pointer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// The step of the recording where the call stands, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded_step: Option<u64>,
+    /// What the recording has.
+    pub expected: Option<Side>,
+    /// What came.
+    pub actual: Option<Side>,
+    /// In words.
+    pub message: String,
+}
+
+/// A recording that is served again.
+pub struct Tape {
+    calls: Vec<Call>,
+    is_used: Vec<bool>,
+    /// Unused calls by what they are matched by, earliest first.
+    by_key: BTreeMap<(Kind, String, Digest), Vec<usize>>,
+    sources: Sources,
+    /// Whether calls are made for real once the recording is used up.
+    goes_on: bool,
+}
+
+/// What a tape has for a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// This, at its place in [`Tape::calls`].
+    Call(usize),
+    /// This stands at its place instead; none where the recording is at its end.
+    Other {
+        /// The first call that was not served yet.
+        expected: Option<usize>,
+        /// Where the call that came is recorded.
+        found: Option<usize>,
+    },
+}
+
+impl Tape {
+    /// A recording. Calls that were only observed, or were cut short, cannot be served.
+    pub fn new(mut calls: Vec<Call>, sources: Sources) -> Self {
+        calls.retain(|call| !call.observed && sources.has(call.kind));
+        calls.sort_by_key(|call| call.seq);
+        let mut by_key: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+        for (place, call) in calls.iter().enumerate() {
+            let key = (call.kind, call.name.clone(), call.input);
+            by_key.entry(key).or_default().push(place);
+        }
+        by_key.values_mut().for_each(|places| places.reverse());
+        Self {
+            is_used: vec![false; calls.len()],
+            calls,
+            by_key,
+            sources,
+            goes_on: false,
+        }
+    }
+
+    /// The first steps of a recording; what comes after them is made for real. None where it has
+    /// not as many.
+    pub fn first(calls: Vec<Call>, sources: Sources, steps: usize) -> Option<Self> {
+        let whole = Self::new(calls, sources);
+        if whole.calls.len() < steps {
+            return None;
+        }
+        let first = whole.calls.into_iter().take(steps).collect();
+        Some(Self {
+            goes_on: true,
+            ..Self::new(first, sources)
+        })
+    }
+
+    /// Whether calls of a kind are served.
+    pub fn serves(&self, kind: Kind) -> bool {
+        let is_over = self.goes_on && self.is_used.iter().all(|used| *used);
+        self.sources.has(kind) && !is_over
+    }
+
+    /// The recorded calls.
+    pub fn calls(&self) -> &[Call] {
+        &self.calls
+    }
+
+    /// Which recorded call answers this one: the earliest unused one with the same name and input,
+    /// unless an earlier one is still to come. Recorded calls that ran at the same time may come
+    /// in any order. Nothing is used up yet.
+    pub fn find(&self, kind: Kind, name: &str, input: Digest) -> Match {
+        let key = (kind, name.to_owned(), input);
+        let found = self
+            .by_key
+            .get(&key)
+            .and_then(|places| places.last())
+            .copied();
+        let expected = self.is_used.iter().position(|used| !used);
+        match found {
+            Some(place) if self.may_come(place) => Match::Call(place),
+            found => Match::Other { expected, found },
+        }
+    }
+
+    /// Marks a call as served.
+    pub fn consume(&mut self, place: usize) {
+        let call = &self.calls[place];
+        let key = (call.kind, call.name.clone(), call.input);
+        if let Some(places) = self.by_key.get_mut(&key) {
+            places.retain(|other| *other != place);
+        }
+        self.is_used[place] = true;
+    }
+
+    /// The first call that nobody asked for.
+    pub fn unused(&self) -> Option<&Call> {
+        let place = self.is_used.iter().position(|used| !used)?;
+        Some(&self.calls[place])
+    }
+
+    fn may_come(&self, place: usize) -> bool {
+        let call = &self.calls[place];
+        let before = self.calls[..place].iter().zip(&self.is_used);
+        before
+            .filter(|(_, used)| !**used)
+            .all(|(earlier, _)| overlap(earlier, call))
+    }
+}
+
+/// Whether two calls ran at the same time. A call that a model asked for never runs beside it.
+fn overlap(earlier: &Call, later: &Call) -> bool {
+    earlier.ended.is_none_or(|ended| later.started < ended)
+}
+
+/// Where two values begin to differ, as a JSON pointer; none where they do not.
+pub fn first_difference(a: &Value, b: &Value) -> Option<String> {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            let mut names: Vec<&String> = a.keys().chain(b.keys()).collect();
+            names.sort();
+            names.dedup();
+            names.into_iter().find_map(|name| {
+                let token = name.replace('~', "~0").replace('/', "~1");
+                match (a.get(name), b.get(name)) {
+                    (Some(a), Some(b)) => {
+                        first_difference(a, b).map(|rest| format!("/{token}{rest}"))
+                    }
+                    _ => Some(format!("/{token}")),
+                }
+            })
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            let within = a.iter().zip(b).enumerate().find_map(|(place, (a, b))| {
+                first_difference(a, b).map(|rest| format!("/{place}{rest}"))
+            });
+            let longer = (a.len() != b.len()).then(|| format!("/{}", a.len().min(b.len())));
+            within.or(longer)
+        }
+        _ => (a != b).then(String::new),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kernel::time::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+
+    fn call(seq: u64, input: &str, from: i64, to: i64) -> Call {
+        Call {
+            seq,
+            kind: Kind::Tool,
+            name: "grep".into(),
+            input: Digest::of(input.as_bytes()),
+            output: Some(Digest::of(b"out")),
+            started: Timestamp(from),
+            ended: Some(Timestamp(to)),
+            is_error: false,
+            effect_class: None,
+            call_id: None,
+            parent: None,
+            observed: false,
+            effects: Vec::new(),
+        }
+    }
+
+    /// Serves inputs from a recording and says where it stops fitting.
+    fn play(calls: &[Call], inputs: &[&str]) -> Result<Option<u64>, (usize, Match)> {
+        let mut tape = Tape::new(
+            calls.to_vec(),
+            Sources {
+                models: true,
+                tools: true,
+            },
+        );
+        for (step, input) in inputs.iter().enumerate() {
+            match tape.find(Kind::Tool, "grep", Digest::of(input.as_bytes())) {
+                Match::Call(place) => tape.consume(place),
+                other => return Err((step + 1, other)),
+            }
+        }
+        Ok(tape.unused().map(|call| call.seq))
+    }
+
+    #[test]
+    fn each_way_to_leave_a_recording_is_told_at_its_step() {
+        let calls = [
+            call(1, "a", 0, 1),
+            call(2, "b", 2, 3),
+            call(3, "a", 4, 5),
+            call(4, "c", 6, 7),
+        ];
+        let other = |expected, found| Match::Other { expected, found };
+        assert_eq!(play(&calls, &["a", "b", "a", "c"]), Ok(None));
+        assert_eq!(
+            play(&calls, &["a", "b", "a"]),
+            Ok(Some(4)),
+            "dropped at the end"
+        );
+        assert_eq!(
+            play(&calls, &["a", "a", "c"]),
+            Err((2, other(Some(1), Some(2)))),
+            "dropped"
+        );
+        assert_eq!(
+            play(&calls, &["b", "a", "a", "c"]),
+            Err((1, other(Some(0), Some(1)))),
+            "moved"
+        );
+        assert_eq!(
+            play(&calls, &["a", "x", "a", "c"]),
+            Err((2, other(Some(1), None))),
+            "changed"
+        );
+        assert_eq!(
+            play(&calls, &["a", "b", "a", "c", "c"]),
+            Err((5, other(None, None))),
+            "added"
+        );
+    }
+
+    #[test]
+    fn calls_that_ran_at_once_come_in_any_order() {
+        let calls = [call(1, "a", 0, 9), call(2, "b", 1, 4), call(3, "c", 5, 9)];
+        assert_eq!(play(&calls, &["b", "c", "a"]), Ok(None));
+        assert_eq!(play(&calls, &["b", "a", "c"]), Ok(None));
+        let (step, _) = play(&calls, &["a", "c", "b"]).unwrap_err();
+        assert_eq!(step, 2, "c began when b had ended");
+    }
+
+    #[test]
+    fn the_first_steps_are_served_and_then_it_goes_on() {
+        let calls = vec![call(1, "a", 0, 1), call(2, "b", 2, 3)];
+        let everything = Sources {
+            models: true,
+            tools: true,
+        };
+        assert!(Tape::first(calls.clone(), everything, 3).is_none());
+        let mut tape = Tape::first(calls, everything, 1).unwrap();
+        let input = Digest::of(b"a");
+        assert_eq!(
+            tape.find(Kind::Tool, "grep", Digest::of(b"b")),
+            Match::Other {
+                expected: Some(0),
+                found: None
+            }
+        );
+        assert_eq!(tape.find(Kind::Tool, "grep", input), Match::Call(0));
+        assert!(tape.serves(Kind::Tool));
+        tape.consume(0);
+        assert!(!tape.serves(Kind::Tool));
+        assert_eq!(tape.unused(), None);
+    }
+
+    #[test]
+    fn what_is_not_served_is_not_expected() {
+        let mut observed = call(1, "a", 0, 1);
+        observed.observed = true;
+        let calls = [observed, call(2, "b", 2, 3)];
+        assert_eq!(play(&calls, &["b"]), Ok(None));
+    }
+
+    #[test]
+    fn the_first_difference_is_a_pointer() {
+        let a = json!({ "b": [1, { "c/d": 2 }], "e": 3 });
+        assert_eq!(first_difference(&a, &a), None);
+        let b = json!({ "b": [1, { "c/d": 5 }], "e": 4 });
+        assert_eq!(first_difference(&a, &b).as_deref(), Some("/b/1/c~1d"));
+        let b = json!({ "b": [1], "e": 3 });
+        assert_eq!(first_difference(&a, &b).as_deref(), Some("/b/1"));
+        assert_eq!(first_difference(&json!(1), &json!(2)).as_deref(), Some(""));
+    }
+}

@@ -1,0 +1,118 @@
+//! Tools of a recorded command, which say what they do to the proxy: it records them, or answers
+//! in their place.
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::call::{EffectClass, Kind};
+use crate::proxy::CAPTURE_URL;
+use crate::recorder::{Begun, Recorder};
+
+/// Says that a call begins: `{ kind, name, input, effect? }`. The answer is `{ "run": seq }`,
+/// `{ "recorded": output, "is_error": … }` or `{ "diverged": message }`.
+pub const BEGIN: &str = "begin";
+/// Says how it ended: `{ seq, output, is_error, effect? }`.
+pub const END: &str = "end";
+
+/// Asks whether tools are answered from a recording: `{ "serves": … }`.
+pub const ASK: &str = "ask";
+
+/// Answers a request of a tool; none where it is malformed. Blocks.
+pub(crate) fn answer(recorder: &Recorder, path: &str, mut body: Value) -> Option<Value> {
+    let effect = serde_json::from_value::<EffectClass>(body["effect"].take()).ok();
+    match path {
+        BEGIN => {
+            let kind = match body["kind"].as_str() {
+                Some("tool") => Kind::Tool,
+                Some("protocol") => Kind::Protocol,
+                _ => return None,
+            };
+            let input = body["input"].take();
+            let name = body["name"].as_str().filter(|name| !name.is_empty())?;
+            Some(match recorder.begin(kind, name, input, effect, None) {
+                Begun::Live(seq) => json!({ "run": seq }),
+                Begun::Recorded { output, is_error } => {
+                    json!({ "recorded": output, "is_error": is_error })
+                }
+                Begun::Diverged(divergence) => json!({ "diverged": divergence.message }),
+            })
+        }
+        ASK => Some(json!({ "serves": recorder.serves(Kind::Tool) })),
+        END => {
+            let seq = body["seq"].as_u64()?;
+            if let Some(effect) = effect {
+                recorder.classify(seq, effect);
+            }
+            let is_error = body["is_error"].as_bool().unwrap_or(false);
+            recorder.end(seq, body["output"].take(), is_error);
+            Some(json!({}))
+        }
+        _ => None,
+    }
+}
+
+/// Speaks to the proxy of a recorded command.
+pub struct Client {
+    address: String,
+    path: String,
+}
+
+/// Why the proxy does not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum NotRecorded {
+    /// The variable has no address of one.
+    #[error("{CAPTURE_URL} is not what a capture sets")]
+    BadAddress,
+    /// It is gone, or refuses.
+    #[error("the capture does not answer: {0}")]
+    Gone(String),
+}
+
+impl Client {
+    /// By the address that a capture puts into the environment.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn new(url: &str) -> Result<Self, NotRecorded> {
+        let rest = url.strip_prefix("http://").ok_or(NotRecorded::BadAddress)?;
+        let (address, token) = rest.split_once('/').ok_or(NotRecorded::BadAddress)?;
+        let is_loopback = address.starts_with("127.0.0.1:");
+        match is_loopback && !token.is_empty() && !url.contains(char::is_whitespace) {
+            true => Ok(Self {
+                address: address.to_owned(),
+                path: format!("/{token}/tool"),
+            }),
+            false => Err(NotRecorded::BadAddress),
+        }
+    }
+
+    /// Asks one thing: [`BEGIN`] or [`END`].
+    ///
+    /// # Errors
+    /// When the proxy is gone or does not understand.
+    pub async fn ask(&self, what: &str, body: &Value) -> Result<Value, NotRecorded> {
+        let gone = |error: std::io::Error| NotRecorded::Gone(error.to_string());
+        let body = body.to_string();
+        let head = format!(
+            "POST {}/{what} HTTP/1.1\r\nhost: {}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+            self.path,
+            self.address,
+            body.len()
+        );
+        let mut stream = TcpStream::connect(&self.address).await.map_err(gone)?;
+        stream.write_all(head.as_bytes()).await.map_err(gone)?;
+        stream.write_all(body.as_bytes()).await.map_err(gone)?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.map_err(gone)?;
+        let refused = || NotRecorded::Gone("it refused the call".to_owned());
+        let end = answer
+            .windows(4)
+            .position(|four| four == b"\r\n\r\n")
+            .ok_or_else(refused)?;
+        if !answer.starts_with(b"HTTP/1.1 200") {
+            return Err(refused());
+        }
+        serde_json::from_slice(&answer[end + 4..]).map_err(|_| refused())
+    }
+}

@@ -1,0 +1,116 @@
+//! Where requests to models really go.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::header::{self, HeaderMap, HeaderName};
+use hyper::{Method, Uri};
+use runtime::outbound::{Allowed, Outbound, OutboundError, Redirects, Request, Response};
+use url::Url;
+
+/// How long an answer may take.
+const TIMEOUT: Duration = Duration::from_secs(3_600);
+/// Headers that belong to one connection, or that we set ourselves.
+const NOT_PASSED_ON: [HeaderName; 10] = [
+    header::HOST,
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::ACCEPT_ENCODING,
+    header::TE,
+    header::TRAILER,
+    header::UPGRADE,
+    header::PROXY_AUTHORIZATION,
+    header::EXPECT,
+];
+
+/// The server of one interface.
+#[derive(Clone)]
+pub(crate) struct Upstream {
+    base: Url,
+    outbound: Outbound,
+}
+
+/// A base URL that cannot be asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{variable} is no URL of a server: it must begin with http:// or https://")]
+pub struct NotAServer {
+    /// The variable that has it.
+    pub variable: &'static str,
+}
+
+impl Upstream {
+    /// A server by its base URL, which whoever runs the command chose.
+    pub(crate) fn new(variable: &'static str, base: &str) -> Result<Self, NotAServer> {
+        let not = NotAServer { variable };
+        let base = Url::parse(base.trim()).map_err(|_| not.clone())?;
+        let (Some(host), Some(port)) = (base.host_str(), base.port_or_known_default()) else {
+            return Err(not);
+        };
+        if !matches!(base.scheme(), "http" | "https") {
+            return Err(not);
+        }
+        let entry = format!("{host}:{port}");
+        let allowed = Allowed::parse([entry.as_str()]).map_err(|_| not)?;
+        Ok(Self {
+            base,
+            outbound: Outbound::new(allowed),
+        })
+    }
+
+    /// Its host and port, without anything else of its URL.
+    pub(crate) fn host(&self) -> String {
+        let host = self.base.host_str().unwrap_or_default();
+        match self.base.port() {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        }
+    }
+
+    /// Sends a request below the base.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        rest: &str,
+        query: Option<&str>,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Response, OutboundError> {
+        let mut url = self.base.clone();
+        let path = format!(
+            "{}/{}",
+            url.path().trim_end_matches('/'),
+            rest.trim_start_matches('/')
+        );
+        url.set_path(&path);
+        if query.is_some() {
+            url.set_query(query);
+        }
+        let mut passed = headers.clone();
+        for name in NOT_PASSED_ON {
+            passed.remove(name);
+        }
+        self.outbound
+            .send(Request {
+                method,
+                url,
+                headers: passed,
+                origin_headers: HeaderMap::new(),
+                body,
+                timeout: TIMEOUT,
+                redirects: Redirects::Return,
+            })
+            .await
+    }
+}
+
+/// The part of a path behind its first segment, and that segment.
+pub(crate) fn first_segment(path: &str) -> (&str, &str) {
+    let path = path.trim_start_matches('/');
+    path.split_once('/').unwrap_or((path, ""))
+}
+
+/// The query of a request.
+pub(crate) fn query(uri: &Uri) -> Option<&str> {
+    uri.query().filter(|query| !query.is_empty())
+}

@@ -1,0 +1,516 @@
+//! One replay of a snapshot.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use capture::call::{Call, Change, Keep};
+use capture::clean::{Cleaner, ROOT};
+use capture::document::{About, PROCESS, WORKSPACE, draft, meant_argument};
+use capture::folder_keep::{Contents, InMemory, Recording};
+use capture::judge::{first_divergence, judge};
+use capture::knobs::{Enforcement, Knobs, Mode};
+use capture::run::{Outcome, Plan, Status};
+use capture::scan::Filter;
+use capture::scratch;
+use capture::tape::{Divergence, Reason, Sources, Tape};
+use faces::provenance::compare::Comparison;
+use faces::provenance::document::{self, Content, MatchStatus, Snapshot};
+use faces::provenance::ladder::Strategy;
+use faces::provenance::seal::seal;
+use provenance::{Folder, Kept, Redaction};
+use serde_json::{Value, json};
+
+use super::command::{echo, not_run, said, stop_signal, surroundings};
+use super::failed;
+use super::kind::{Kind, NotReplayed, Typed};
+use crate::exit::{Exit, Failure};
+use crate::session::{Form, Session};
+
+/// A snapshot that is replayed.
+pub(super) struct Again {
+    typed: Typed,
+    kept: Kept,
+    folder: Folder,
+    root: PathBuf,
+}
+
+/// Everything that a replay begins with.
+pub(super) struct Prepared {
+    /// What is told of it.
+    pub about: About,
+    /// What is run.
+    pub plan: Plan,
+    /// Cleans what is kept of it.
+    pub cleaner: Cleaner,
+    /// What the snapshot says was run.
+    pub process: Value,
+    /// The recorded calls.
+    pub calls: Vec<Call>,
+    /// Where their contents lie.
+    pub source: Arc<dyn Keep>,
+    /// The copy of the folder, for as long as it is needed.
+    pub copied: tempfile::TempDir,
+}
+
+/// What a replay came to.
+pub(super) struct Replayed {
+    /// What was captured of it.
+    pub snapshot: Snapshot,
+    /// The word for how far it agrees.
+    pub status: Option<MatchStatus>,
+    /// What had to hold.
+    pub strategy: Strategy,
+    /// Whether it does.
+    pub pass: bool,
+    /// Where it left the recording.
+    pub divergence: Option<Divergence>,
+    pub(super) judgement: Comparison,
+    pub(super) facts: Facts,
+    /// Whether it left the recording, which is worse than to come to something else.
+    pub(super) has_left: bool,
+}
+
+/// What is told of a replay besides.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Facts {
+    /// Whether some calls were made although they were to be answered.
+    pub is_mixed: bool,
+    /// Requests that really went to a model.
+    pub live_models: u64,
+    /// Tools that were really run.
+    pub live_tools: u64,
+    /// Requests to elsewhere that were refused.
+    pub denied: u64,
+    /// How it ended.
+    pub run_status: String,
+    /// The exit code of a command.
+    pub exit_code: Option<i32>,
+}
+
+impl Again {
+    /// A replay, as typed.
+    pub(super) fn new(
+        typed: Typed,
+        kept: Kept,
+        folder: Folder,
+        root: &Path,
+    ) -> Result<Self, Failure> {
+        let root = root
+            .canonicalize()
+            .map_err(|error| Failure::file(root, &error))?;
+        Ok(Self {
+            typed,
+            kept,
+            folder,
+            root,
+        })
+    }
+
+    /// Replays once.
+    ///
+    /// # Errors
+    /// What keeps anything from being run; inside, why there is nothing to compare.
+    pub(super) async fn once(
+        &self,
+        strategy: Option<Strategy>,
+        session: &Session,
+    ) -> Result<Result<Replayed, NotReplayed>, Failure> {
+        let recorded = &self.kept.document.snapshot;
+        let kind = self.typed.kind;
+        let more = recorded.extensions.as_ref();
+        if let Some(run) = more.and_then(|more| more.run_id.as_deref()) {
+            return match kind {
+                Kind::Verify => super::of_run::once(recorded, run, strategy, session).await,
+                _ => Ok(Err(NotReplayed::KindOfRun)),
+            };
+        }
+        let prepared = match self.prepare().await? {
+            Ok(prepared) => prepared,
+            Err(not) => return Ok(Err(not)),
+        };
+        let Prepared {
+            about,
+            plan,
+            cleaner,
+            process,
+            calls,
+            source,
+            copied: _copied,
+        } = prepared;
+        let kept = plan.keep.clone();
+        let quiet = match session.form {
+            Form::Text => echo(Form::Json),
+            Form::Json => Arc::new(|_, _: &[u8]| {}),
+        };
+        let outcome = capture::run::run(plan, stop_signal()?, quiet)
+            .await
+            .map_err(not_run)?;
+        if outcome.status == Status::Cancelled {
+            return Ok(Err(NotReplayed::Cancelled));
+        }
+        let draft = draft(
+            provenance::new_id(),
+            &about,
+            &outcome,
+            &cleaner,
+            Contents::Full,
+        );
+        let snapshot = seal(draft, &mut |value| cleaner.value(value)).map_err(said)?;
+
+        // What is served comes to the same, or something is wrong.
+        let by_kind = (kind == Kind::Verify).then_some(Strategy::Exact);
+        let judgement = judge(
+            (recorded, &*source),
+            (&snapshot, &*kept),
+            strategy.or(by_kind),
+        );
+        let Some(status) = judgement.match_status else {
+            return Ok(Err(NotReplayed::NotComparable));
+        };
+        let mut divergence = outcome.recorded.divergence.clone();
+        if divergence.is_none() {
+            let replayed = (&outcome.recorded.calls[..], &*kept);
+            divergence = first_divergence((&calls, &*source), replayed);
+        }
+        if divergence.is_none() {
+            divergence = other_end(&process, &outcome);
+        }
+        // What was asked for real may come to something else; what was to be served may not.
+        let has_left =
+            outcome.recorded.divergence.is_some() || (kind == Kind::Verify && divergence.is_some());
+        Ok(Ok(Replayed {
+            pass: judgement.pass && !has_left,
+            // What went another way is not the same, whatever came of it.
+            status: Some(match (status, has_left) {
+                (MatchStatus::ExactMatch | MatchStatus::SemanticMatch, true) => {
+                    MatchStatus::PartialMatch
+                }
+                (status, _) => status,
+            }),
+            snapshot,
+            strategy: judgement.strategy,
+            divergence,
+            judgement,
+            facts: Facts {
+                is_mixed: outcome.recorded.is_mixed,
+                live_models: outcome.recorded.live_models,
+                live_tools: outcome.recorded.live_tools,
+                denied: outcome.recorded.denied,
+                run_status: outcome.status.as_str().to_owned(),
+                exit_code: outcome.exit_code,
+            },
+            has_left,
+        }))
+    }
+
+    /// The folder, the recording and the command as they are to be.
+    ///
+    /// # Errors
+    /// What keeps anything from being run; inside, why there is nothing to compare.
+    pub(super) async fn prepare(&self) -> Result<Result<Prepared, NotReplayed>, Failure> {
+        let more = self.kept.document.snapshot.extensions.as_ref();
+        let process = more.and_then(|more| more.other.get(PROCESS));
+        let Some(process) = process.cloned().or(match self.typed.argv.is_empty() {
+            true => None,
+            false => Some(Value::Null),
+        }) else {
+            return Ok(Err(NotReplayed::NoCommand));
+        };
+        let calls = self.folder.calls(&self.kept.path).map_err(failed)?;
+        let calls: Vec<Call> = calls.iter().filter_map(Call::of_file).collect();
+        if let Some(not) = self.missing(&calls) {
+            return Ok(Err(not));
+        }
+        let changes: Vec<Change> = more
+            .and_then(|more| more.other.get(WORKSPACE))
+            .and_then(|changes| serde_json::from_value(changes.clone()).ok())
+            .unwrap_or_default();
+        let source: Arc<dyn Keep> = Arc::new(Recording(self.folder.clone()));
+
+        // A copy is called as the folder is: programs print that.
+        let copied = tempfile::tempdir().map_err(said)?;
+        let name = self.root.file_name().unwrap_or_default();
+        let root = match self.typed.in_place {
+            true => self.root.clone(),
+            false => copied.path().canonicalize().map_err(said)?.join(name),
+        };
+        let surroundings = surroundings();
+        let redaction = Redaction::of_environment(surroundings.clone());
+        let cleaner = Cleaner::new(redaction, &[&root, &self.root]);
+        let prepared = {
+            let (from, to, cleaner, source) = (
+                self.root.clone(),
+                root.clone(),
+                cleaner.clone(),
+                source.clone(),
+            );
+            let in_place = self.typed.in_place;
+            tokio::task::spawn_blocking(move || {
+                if !in_place {
+                    scratch::copy(&from, &to)?;
+                    scratch::undo(&to, &changes, &cleaner, &*source)?;
+                }
+                Ok::<_, scratch::ScratchError>(())
+            })
+            .await
+            .map_err(said)?
+        };
+        match prepared {
+            Ok(()) => {}
+            Err(error @ scratch::ScratchError::ContentUnavailable { .. }) => {
+                return Ok(Err(NotReplayed::NoWorkspace(error.to_string())));
+            }
+            Err(error) => return Err(said(error)),
+        }
+        let about = self.about(&process, &cleaner, &surroundings, &*source)?;
+        let plan = self.plan(
+            &about,
+            &root,
+            surroundings,
+            cleaner.clone(),
+            (&calls, &source),
+        )?;
+        Ok(Ok(Prepared {
+            about,
+            plan,
+            cleaner,
+            process,
+            calls,
+            source,
+            copied,
+        }))
+    }
+
+    /// What the recording lacks for this kind of replay.
+    fn missing(&self, calls: &[Call]) -> Option<NotReplayed> {
+        let snapshot = &self.kept.document.snapshot;
+        let sources = self.typed.kind.sources();
+        let content = snapshot.extensions.as_ref().and_then(|more| more.content);
+        if content == Some(Content::HashesOnly) && sources != Sources::LIVE {
+            return Some(NotReplayed::ContentUnavailable);
+        }
+        let unobserved: Vec<&Call> = calls.iter().filter(|call| call.observed).collect();
+        if !sources.tools || unobserved.is_empty() {
+            return None;
+        }
+        let mut names: Vec<&str> = unobserved.iter().map(|call| call.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        Some(NotReplayed::ToolsUnobserved {
+            count: unobserved.len(),
+            names: crate::text::one_line(&names.join(", "), 200),
+        })
+    }
+
+    fn about(
+        &self,
+        process: &Value,
+        cleaner: &Cleaner,
+        surroundings: &std::collections::BTreeMap<String, String>,
+        source: &dyn Keep,
+    ) -> Result<About, Failure> {
+        let recorded = &self.kept.document.snapshot;
+        let home = surroundings.get("HOME").map(String::as_str);
+        let argv: Vec<String> = match self.typed.argv.is_empty() {
+            false => self.typed.argv.clone(),
+            true => {
+                let written = process["argv"].as_array().into_iter().flatten();
+                let written = written.filter_map(Value::as_str);
+                let cwd = process["cwd"]
+                    .as_str()
+                    .and_then(|cwd| cwd.strip_prefix(ROOT));
+                let cwd = self
+                    .root
+                    .join(cwd.unwrap_or_default().trim_start_matches('/'));
+                written
+                    .map(|argument| meant_argument(argument, home, cleaner))
+                    .map(|argument| self.beside(argument, &cwd))
+                    .collect()
+            }
+        };
+        if argv.is_empty() {
+            return Err(Failure::new(
+                "the snapshot does not say which command was run",
+            ));
+        }
+        if argv.iter().any(|argument| argument.contains("[REDACTED")) {
+            return Err(
+                Failure::new("the recorded command had a secret in it, which is not kept")
+                    .hint("give the command again behind `--`"),
+            );
+        }
+        let stdin = process["stdin_hash"].as_str();
+        let stdin = stdin.and_then(faces::provenance::hash::digest);
+        let stdin = match stdin.map(|digest| source.get(digest)) {
+            Some(Ok(Some(bytes))) => {
+                let output = serde_json::from_slice(&bytes).map_err(said)?;
+                cleaner.restore_output(&output)
+            }
+            Some(_) => return Err(Failure::new("what the command read is not kept")),
+            None => Vec::new(),
+        };
+        Ok(About {
+            workflow: recorded.workflow_id.clone(),
+            mode: match recorded.config.execution_mode {
+                document::Mode::Strict => Mode::Strict,
+                document::Mode::Seeded => Mode::Seeded,
+                document::Mode::Logged => Mode::Logged,
+                document::Mode::Default => Mode::Default,
+            },
+            knobs: declared(recorded),
+            prompt: recorded.inputs.user_prompt.clone(),
+            argv,
+            stdin,
+            home: home.map(str::to_owned),
+            ..About::default()
+        })
+    }
+
+    /// An argument that leads out of the folder leads from its copy to where it did.
+    fn beside(&self, argument: String, cwd: &Path) -> String {
+        if self.typed.in_place || !argument.starts_with("../") {
+            return argument;
+        }
+        let meant = cwd.join(&argument).canonicalize();
+        let meant = meant.ok().filter(|path| !path.starts_with(&self.root));
+        let text = meant.and_then(|path| path.into_os_string().into_string().ok());
+        text.unwrap_or(argument)
+    }
+
+    fn plan(
+        &self,
+        about: &About,
+        root: &Path,
+        mut surroundings: std::collections::BTreeMap<String, String>,
+        cleaner: Cleaner,
+        (calls, source): (&[Call], &Arc<dyn Keep>),
+    ) -> Result<Plan, Failure> {
+        let more = self.kept.document.snapshot.extensions.as_ref();
+        let other = |name: &str| more.and_then(|more| more.other.get(name));
+        let list = |value: Option<&Value>| -> Vec<String> {
+            let value = value.cloned().unwrap_or_default();
+            serde_json::from_value(value).unwrap_or_default()
+        };
+        let watched = other("watched");
+        let include = list(watched.and_then(|watched| watched.get("include")));
+        let exclude = list(watched.and_then(|watched| watched.get("exclude")));
+        let cwd = other(PROCESS).and_then(|process| process["cwd"].as_str());
+        let cwd = cwd.map_or_else(
+            || root.to_owned(),
+            |cwd| PathBuf::from(cleaner.restore(cwd)),
+        );
+        let sources = self.typed.kind.sources();
+        if sources.models {
+            // Clients refuse to begin without a key; nobody asks for it here.
+            for name in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"] {
+                surroundings
+                    .entry(name.to_owned())
+                    .or_insert_with(|| "recorded".to_owned());
+            }
+        }
+        Ok(Plan {
+            argv: about.argv.clone(),
+            environment: surroundings,
+            cwd,
+            leash: std::env::current_exe().ok(),
+            root: root.to_owned(),
+            stdin: about.stdin.clone(),
+            filter: Filter::new(&include, &exclude).map_err(said)?,
+            cleaner,
+            keep: Arc::new(InMemory::default()),
+            enforcement: Enforcement::new(about.mode, about.knobs.clone(), false),
+            tape: (sources != Sources::LIVE)
+                .then(|| (Tape::new(calls.to_vec(), sources), source.clone())),
+            on_miss: self.typed.on_miss(),
+            deny_elsewhere: self.typed.kind == Kind::Verify,
+        })
+    }
+}
+
+/// The settings that were put into requests; others are the command's own to send.
+fn declared(recorded: &Snapshot) -> Knobs {
+    let config = &recorded.config;
+    let more = recorded.extensions.as_ref();
+    let report = more.and_then(|more| more.mode_enforcement.as_ref());
+    let was = |knob: &str| report.is_some_and(|report| !report[knob].is_null());
+    let whole = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok());
+    Knobs {
+        model: Some(config.model.id.clone()).filter(|_| was("model")),
+        temperature: config.temperature.filter(|_| was("temperature")),
+        seed: whole(config.seed).filter(|_| was("seed")),
+        max_tokens: whole(config.max_tokens).filter(|_| was("max_tokens")),
+        top_p: config.top_p.filter(|_| was("top_p")),
+    }
+}
+
+/// A command that ended otherwise than it did, after the same calls.
+fn other_end(process: &Value, outcome: &Outcome) -> Option<Divergence> {
+    let recorded = process.get("exit_code")?;
+    if *recorded == json!(outcome.exit_code) {
+        return None;
+    }
+    let step = outcome.recorded.calls.len() as u64 + 1;
+    let code = |code: &Value| match code.as_i64() {
+        Some(code) => format!("exit code {code}"),
+        None => "a signal".to_owned(),
+    };
+    let message = format!(
+        "step {step}: the command ended with {}, not with {}",
+        code(&json!(outcome.exit_code)),
+        code(recorded)
+    );
+    Some(Divergence {
+        step,
+        reason: Reason::OtherEnd,
+        at: None,
+        recorded_step: None,
+        expected: None,
+        actual: None,
+        message,
+    })
+}
+
+impl Replayed {
+    /// For programs.
+    pub(super) fn report(&self) -> Value {
+        let facts = &self.facts;
+        let levels = self
+            .levels()
+            .into_iter()
+            .map(|(name, level)| (name.to_owned(), json!(level)));
+        json!({
+            "match_status": self.status,
+            "pass": self.pass,
+            "strategy": self.strategy,
+            "first_divergence": self.divergence,
+            "fields": serde_json::Map::from_iter(levels),
+            "is_mixed": facts.is_mixed,
+            "live": { "models": facts.live_models, "tools": facts.live_tools },
+            "denied": facts.denied,
+            "run_status": facts.run_status,
+            "exit_code": facts.exit_code,
+            "response_hash": self.snapshot.outputs.response_hash,
+        })
+    }
+
+    /// How far each field agrees.
+    pub(super) fn levels(&self) -> Vec<(&'static str, String)> {
+        let word = |level| match serde_json::to_value(level) {
+            Ok(Value::String(word)) => word,
+            _ => String::new(),
+        };
+        let fields = self.judgement.fields.iter();
+        let fields = fields.map(|field| (field.field, word(field.level)));
+        let response = ("outputs.response_hash", word(self.judgement.response));
+        std::iter::once(response).chain(fields).collect()
+    }
+
+    /// What the program says by its exit code.
+    pub(super) fn exit(&self) -> Exit {
+        match (self.pass, self.has_left) {
+            (true, _) => Exit::Done,
+            (false, true) => Exit::Incomparable,
+            (false, false) => Exit::Found,
+        }
+    }
+}

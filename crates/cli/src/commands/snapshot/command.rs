@@ -1,0 +1,436 @@
+//! The snapshot of a command.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use capture::call::Keep;
+use capture::clean::Cleaner;
+use capture::document::{About, draft};
+use capture::folder_keep::{Contents, FolderKeep};
+use capture::knobs::{Enforcement, Knobs, Mode};
+use capture::run::{Echo, Outcome, Plan, RunError, Status, Stream};
+use capture::scan::{self, Filter};
+use capture::tape::OnMiss;
+use clap::ValueEnum;
+use faces::provenance::document::{ContextFile, Parent};
+use faces::provenance::hash::{canonical_json, written};
+use faces::provenance::seal::seal;
+use provenance::{Folder, Redaction, new_id};
+use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::{Rooted, failed};
+use crate::data::Data;
+use crate::exit::{Exit, Failure};
+use crate::session::{Form, Session};
+use crate::{style, talk, text};
+
+/// Bytes that are taken from standard input at most.
+const MAX_STDIN: u64 = 64 << 20;
+
+/// What can be typed about a command.
+#[derive(clap::Args, Debug)]
+pub(crate) struct CommandArgs {
+    /// What is carried out, in your words [default: the name of the program]
+    #[arg(long, value_name = "ID")]
+    workflow: Option<String>,
+
+    /// How strict: strict needs --temperature 0, --seed and --max-tokens; seeded needs --seed
+    #[arg(
+        long,
+        value_name = "MODE",
+        default_value = "default",
+        conflicts_with = "run"
+    )]
+    mode: TypedMode,
+
+    /// What is asked of the command, or the file that has it
+    #[arg(long, value_name = "TEXT|@FILE", conflicts_with = "run")]
+    prompt: Option<String>,
+
+    /// A file that goes into it; may be given several times
+    #[arg(long, value_name = "FILE", conflicts_with = "run")]
+    context: Vec<PathBuf>,
+
+    /// The model; it takes the place of the one that is asked for
+    #[arg(long, value_name = "ID", conflicts_with = "run")]
+    model: Option<String>,
+
+    /// The temperature of every request to a model
+    #[arg(long, value_name = "T", conflicts_with = "run")]
+    temperature: Option<f64>,
+
+    /// The seed of every request to a model
+    #[arg(long, value_name = "N", conflicts_with = "run")]
+    seed: Option<u64>,
+
+    /// The most tokens of an answer
+    #[arg(long, value_name = "N", conflicts_with = "run")]
+    max_tokens: Option<u64>,
+
+    /// Nucleus sampling of every request to a model
+    #[arg(long, value_name = "P", conflicts_with = "run")]
+    top_p: Option<f64>,
+
+    /// Refuse requests to a provider that does not know one of these settings
+    #[arg(long, conflicts_with = "run")]
+    require_honored: bool,
+
+    /// What tells the model who it is, or the file that has it
+    #[arg(long, value_name = "TEXT|@FILE", conflicts_with = "run")]
+    system_prompt: Option<String>,
+
+    /// The agent, as NAME or NAME@VERSION
+    #[arg(long, value_name = "NAME", conflicts_with = "run")]
+    agent: Option<String>,
+
+    /// A tool the agent has; may be given several times
+    #[arg(long, value_name = "NAME", conflicts_with = "run")]
+    tool: Vec<String>,
+
+    /// A rule the agent is under; may be given several times
+    #[arg(long, value_name = "NAME", conflicts_with = "run")]
+    rule: Vec<String>,
+
+    /// A variable to write down besides LANG, LC_*, TZ, CI, RUST_LOG, NODE_ENV and *_SEED
+    #[arg(long, value_name = "NAME", conflicts_with = "run")]
+    env: Vec<String>,
+
+    /// Watch these files although they would be left out, as '*.log'
+    #[arg(long, value_name = "GLOB", conflicts_with = "run")]
+    include: Vec<String>,
+
+    /// Do not watch these files
+    #[arg(long, value_name = "GLOB", conflicts_with = "run")]
+    exclude: Vec<String>,
+
+    /// Give the command this program's standard input; without it there is none
+    #[arg(long, conflicts_with = "run")]
+    stdin: bool,
+
+    /// What is kept of texts and contents; of hashes alone nothing can be replayed
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "full",
+        conflicts_with = "run"
+    )]
+    content: TypedContents,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum TypedMode {
+    /// Temperature 0, a seed, a bound of tokens
+    #[value(alias = "audit")]
+    Strict,
+    /// A seed
+    Seeded,
+    /// Everything is kept, nothing is asked for
+    #[value(alias = "cached")]
+    Logged,
+    /// Nothing is asked for
+    #[value(alias = "standard")]
+    Default,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum TypedContents {
+    /// Everything
+    Full,
+    /// Hashes alone
+    #[value(name = "hashes_only", alias = "hashes-only")]
+    HashesOnly,
+}
+
+impl CommandArgs {
+    fn knobs(&self) -> Knobs {
+        Knobs {
+            model: self.model.clone(),
+            temperature: self.temperature,
+            seed: self.seed,
+            max_tokens: self.max_tokens,
+            top_p: self.top_p,
+        }
+    }
+
+    fn mode(&self) -> Mode {
+        match self.mode {
+            TypedMode::Strict => Mode::Strict,
+            TypedMode::Seeded => Mode::Seeded,
+            TypedMode::Logged => Mode::Logged,
+            TypedMode::Default => Mode::Default,
+        }
+    }
+}
+
+/// Captures a command and prints where its snapshot lies.
+pub(super) async fn capture(
+    args: CommandArgs,
+    argv: Vec<String>,
+    name: Option<String>,
+    rooted: &Rooted,
+    session: &Session,
+) -> Result<Exit, Failure> {
+    let (mode, knobs) = (args.mode(), args.knobs());
+    let refused = knobs.refusals(mode);
+    if !refused.is_empty() {
+        let lines: Vec<String> = refused.iter().map(ToString::to_string).collect();
+        return Err(Failure::new(lines.join("\n")));
+    }
+    let root = rooted.root(session);
+    let root = root
+        .canonicalize()
+        .map_err(|error| Failure::file(root, &error))?;
+    let surroundings = surroundings();
+    let redaction = Redaction::of_environment(surroundings.clone());
+    let cleaner = Cleaner::new(redaction, &[&root]);
+    let filter = Filter::new(&args.include, &args.exclude).map_err(said)?;
+    let contents = match args.content {
+        TypedContents::Full => Contents::Full,
+        TypedContents::HashesOnly => Contents::Hashes,
+    };
+    let folder = Folder::of_project(&root);
+    let keep = FolderKeep::begin(&folder, contents).map_err(said)?;
+    let cwd = std::env::current_dir()
+        .ok()
+        .filter(|cwd| cwd.starts_with(&root));
+    let cwd = cwd.unwrap_or_else(|| root.clone());
+    let stdin = match args.stdin {
+        true => read_stdin()?,
+        false => Vec::new(),
+    };
+    let program = Path::new(&argv[0]).file_name().unwrap_or_default();
+    let about = About {
+        workflow: args
+            .workflow
+            .unwrap_or_else(|| program.to_string_lossy().into_owned()),
+        name,
+        mode,
+        knobs: knobs.clone(),
+        prompt: args.prompt.as_deref().map(given).transpose()?,
+        system_prompt: args.system_prompt.as_deref().map(given).transpose()?,
+        context: context(&args.context, &root, &cleaner, &*keep)?,
+        agent: args
+            .agent
+            .as_deref()
+            .map(|agent| match agent.split_once('@') {
+                Some((name, version)) => (name.to_owned(), Some(version.to_owned())),
+                None => (agent.to_owned(), None),
+            }),
+        tools: args.tool,
+        rules: args.rule,
+        environment: capture::environment::allowed(&surroundings, &args.env, &cleaner),
+        argv: argv.clone(),
+        cwd: scan::shown(cwd.strip_prefix(&root).unwrap_or(Path::new(""))),
+        stdin: stdin.clone(),
+        patterns: (args.include, args.exclude),
+        home: surroundings.get("HOME").cloned(),
+    };
+    let plan = Plan {
+        argv,
+        environment: surroundings,
+        cwd,
+        leash: std::env::current_exe().ok(),
+        root: root.clone(),
+        stdin,
+        filter,
+        cleaner: cleaner.clone(),
+        keep: keep.clone(),
+        enforcement: Enforcement::new(mode, knobs, args.require_honored),
+        tape: None,
+        on_miss: OnMiss::Stop,
+        deny_elsewhere: false,
+    };
+    let outcome = match capture::run::run(plan, stop_signal()?, echo(session.form)).await {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            keep.close();
+            return Err(not_run(error));
+        }
+    };
+    write_down(&about, &outcome, &cleaner, contents, &keep, None, session)
+}
+
+/// Writes the snapshot of a command that is over, and prints where it lies.
+pub(super) fn write_down(
+    about: &About,
+    outcome: &Outcome,
+    cleaner: &Cleaner,
+    contents: Contents,
+    keep: &FolderKeep,
+    parent: Option<Parent>,
+    session: &Session,
+) -> Result<Exit, Failure> {
+    let mut draft = draft(new_id(), about, outcome, cleaner, contents);
+    draft.extend().parent = parent;
+    let sealed = seal(draft, &mut |value| cleaner.value(value));
+    let sealed =
+        sealed.map_err(|error| Failure::new(format!("no snapshot came of it: {error}")))?;
+    for body in [
+        &outcome.stdout,
+        &outcome.stderr,
+        &cleaner.output(&about.stdin),
+    ] {
+        keep.put(canonical_json(body).as_bytes()).map_err(said)?;
+    }
+    let writer = keep.finish().map_err(said)?;
+    let calls: Vec<_> = outcome
+        .recorded
+        .calls
+        .iter()
+        .map(capture::call::Call::to_file)
+        .collect();
+    let kept = writer.write(&sealed, &calls).map_err(failed)?;
+    keep.close();
+    if session.form == Form::Text {
+        talk::say(told(outcome));
+    }
+    let mut data = Data::new();
+    let is_open = match &outcome.stdout {
+        Value::String(text) => !text.is_empty() && !text.ends_with('\n'),
+        _ => true,
+    };
+    if is_open && session.form == Form::Text {
+        // The path stands on a line of its own.
+        data.line("")?;
+    }
+    match session.form {
+        Form::Text => data.line(kept.path.display().to_string())?,
+        Form::Json => data.json(&json!({
+            "snapshot_id": sealed.snapshot_id,
+            "path": kept.path,
+            "run_status": outcome.status.as_str(),
+            "exit_code": outcome.exit_code,
+        }))?,
+    }
+    data.done()?;
+    Ok(match outcome.status {
+        Status::Succeeded => Exit::Done,
+        Status::Failed | Status::Diverged => Exit::Found,
+        Status::Cancelled => Exit::Interrupted,
+    })
+}
+
+/// The environment of this program, as far as it is text.
+pub(super) fn surroundings() -> BTreeMap<String, String> {
+    let variables = std::env::vars_os();
+    variables
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+/// What `TEXT|@FILE` means.
+fn given(typed: &str) -> Result<String, Failure> {
+    match typed.strip_prefix('@') {
+        Some(file) => {
+            let path = Path::new(file);
+            std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error))
+        }
+        None => Ok(typed.to_owned()),
+    }
+}
+
+/// Declared files, hashed before anything runs.
+fn context(
+    files: &[PathBuf],
+    root: &Path,
+    cleaner: &Cleaner,
+    keep: &dyn Keep,
+) -> Result<Vec<ContextFile>, Failure> {
+    let one = |path: &PathBuf| {
+        let hashed = scan::context(path, cleaner, keep);
+        let (digest, size) = hashed.map_err(|error| Failure::file(path, &error))?;
+        let full = path.canonicalize().unwrap_or_else(|_| path.clone());
+        let shown = match full.strip_prefix(root) {
+            Ok(relative) => scan::shown(relative),
+            Err(_) => scan::shown(path),
+        };
+        Ok(ContextFile {
+            path: Some(shown),
+            hash: Some(written(&digest)),
+            size_bytes: Some(size),
+            ..ContextFile::default()
+        })
+    };
+    files.iter().map(one).collect()
+}
+
+fn read_stdin() -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().take(MAX_STDIN + 1).read_to_end(&mut bytes);
+    read.map_err(|error| Failure::new(format!("the standard input cannot be read: {error}")))?;
+    match bytes.len() as u64 > MAX_STDIN {
+        true => Err(Failure::new(format!(
+            "the standard input has more than {}",
+            text::bytes(MAX_STDIN)
+        ))),
+        false => Ok(bytes),
+    }
+}
+
+/// Ends what is under way when a signal comes.
+pub(super) fn stop_signal() -> Result<CancellationToken, Failure> {
+    let stop = CancellationToken::new();
+    for kind in [
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::hangup(),
+    ] {
+        let mut signals = signal(kind).map_err(said)?;
+        let stop = stop.clone();
+        tokio::spawn(async move {
+            signals.recv().await;
+            stop.cancel();
+        });
+    }
+    Ok(stop)
+}
+
+/// Shows what a command writes, past the data that programs read.
+pub(super) fn echo(form: Form) -> Echo {
+    Arc::new(move |stream, bytes| {
+        // Who does not listen misses nothing: it is recorded.
+        let _ = match (stream, form) {
+            (Stream::Stdout, Form::Text) => {
+                let mut out = std::io::stdout().lock();
+                out.write_all(bytes).and_then(|()| out.flush())
+            }
+            _ => std::io::stderr().lock().write_all(bytes),
+        };
+    })
+}
+
+fn told(outcome: &Outcome) -> String {
+    let recorded = &outcome.recorded;
+    let tools = recorded
+        .calls
+        .iter()
+        .filter(|call| call.kind == capture::call::Kind::Tool);
+    let turns = usize::try_from(recorded.traffic.turns).unwrap_or(usize::MAX);
+    format!(
+        "{}: {}, {}, {}",
+        style::status(outcome.status.as_str()),
+        text::count(turns, "model turn"),
+        text::count(tools.count(), "tool call"),
+        text::count(outcome.changes.len(), "artifact"),
+    )
+}
+
+/// A failure that says what another library says.
+pub(super) fn said(error: impl std::fmt::Display) -> Failure {
+    Failure::new(error.to_string())
+}
+
+/// Why nothing was run.
+pub(super) fn not_run(error: RunError) -> Failure {
+    let failure = Failure::new(error.to_string());
+    match error {
+        RunError::NotStarted { .. } => {
+            failure.hint("write the command behind `--`, as `-- ./agent.py`")
+        }
+        _ => failure,
+    }
+}

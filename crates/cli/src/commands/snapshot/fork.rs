@@ -1,0 +1,99 @@
+//! `runwright snapshot fork`: from a step of a recorded execution on for real.
+
+use capture::folder_keep::{Contents, FolderKeep};
+use capture::tape::{Sources, Tape};
+use faces::provenance::document::Parent;
+
+use super::again::Again;
+use super::command::{echo, not_run, said, stop_signal, write_down};
+use super::kind::Typed;
+use super::{Rooted, find};
+use crate::exit::{Exit, Failure};
+use crate::session::Session;
+use crate::{style, talk, text};
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "The first N calls are answered from the recording, whatever comes after them is made for \
+real, in a copy of the folder as it was before the recording. The snapshot that comes of it names the other \
+as its parent, which stays as it is. What the first calls did outside is not undone and not done again.
+
+  runwright snapshot fork latest --at 3 -- ./agent.py --other-prompt
+
+Exits as `snapshot capture` does, and with 3 if the first calls are not those that were recorded."
+)]
+pub(crate) struct Args {
+    /// The snapshot: its id, the beginning of it, its name, `latest`, or a path
+    #[arg(value_name = "SNAPSHOT")]
+    snapshot: String,
+
+    /// How many calls are taken from the recording
+    #[arg(long, value_name = "N")]
+    at: usize,
+
+    /// Work in the folder itself, not in a copy of what it was
+    #[arg(long)]
+    in_place: bool,
+
+    #[command(flatten)]
+    rooted: Rooted,
+
+    /// Another command in the place of the recorded one
+    #[arg(last = true, value_name = "CMD")]
+    argv: Vec<String>,
+}
+
+/// Forks.
+pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let folder = args.rooted.folder(session);
+    let kept = find(&folder, &args.snapshot)?;
+    let parent = kept.document.snapshot.snapshot_id.clone();
+    let typed = Typed::fork(args.argv, args.in_place);
+    let again = Again::new(typed, kept, folder.clone(), args.rooted.root(session))?;
+    let prepared = match again.prepare().await? {
+        Ok(prepared) => prepared,
+        Err(not) => {
+            talk::say(format!("{} {not}", style::bad(not.code())));
+            return Ok(Exit::Incomparable);
+        }
+    };
+    let everything = Sources {
+        models: true,
+        tools: true,
+    };
+    let calls = text::count(prepared.calls.len(), "call");
+    let tape = Tape::first(prepared.calls, everything, args.at);
+    let tape =
+        tape.ok_or_else(|| Failure::new(format!("--at {}: the recording has {calls}", args.at)))?;
+    let keep = FolderKeep::begin(&folder, Contents::Full).map_err(said)?;
+    let mut plan = prepared.plan;
+    plan.tape = Some((tape, prepared.source));
+    plan.keep = keep.clone();
+    plan.deny_elsewhere = false;
+    let outcome = capture::run::run(plan, stop_signal()?, echo(session.form)).await;
+    let outcome = outcome.map_err(|error| {
+        keep.close();
+        not_run(error)
+    })?;
+    if let Some(divergence) = &outcome.recorded.divergence {
+        keep.close();
+        let message = text::one_line(&divergence.message, 400);
+        talk::say(format!("{} {message}", style::warn("first divergence:")));
+        return Ok(Exit::Incomparable);
+    }
+    let parent = Parent {
+        snapshot_id: parent,
+        fork_step: Some(args.at as u64),
+    };
+    let (about, cleaner) = (&prepared.about, &prepared.cleaner);
+    write_down(
+        about,
+        &outcome,
+        cleaner,
+        Contents::Full,
+        &keep,
+        Some(parent),
+        session,
+    )
+}

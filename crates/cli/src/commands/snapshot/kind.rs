@@ -1,0 +1,148 @@
+//! The kinds of replay, and what keeps one from being made.
+
+use capture::tape::{OnMiss, Sources};
+use clap::ValueEnum;
+
+/// How it is replayed, as typed.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Typed {
+    /// What answers: the recording, or the real thing
+    #[arg(long, value_name = "KIND", default_value = "verify")]
+    pub(super) kind: Kind,
+
+    /// What to do about a call that the recording does not have
+    #[arg(long, value_name = "WHAT", default_value = "stop")]
+    on_miss: TypedMiss,
+
+    /// Work in the folder itself, not in a copy of what it was
+    #[arg(long)]
+    pub(super) in_place: bool,
+
+    /// Another command in the place of the recorded one
+    #[arg(last = true, value_name = "CMD")]
+    pub(super) argv: Vec<String>,
+}
+
+/// Which of models and tools are taken from the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// Models and tools are: did our own code change?
+    Verify,
+    /// Models are, tools are run: did the surroundings change?
+    Env,
+    /// Tools are, models are asked: does the model behave otherwise?
+    Model,
+    /// Nothing is
+    Rerun,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum TypedMiss {
+    /// The replay ends there
+    Stop,
+    /// A tool that only reads is run, and the replay is called mixed; anything else ends it
+    Live,
+}
+
+impl Kind {
+    /// The word for it.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Verify => "verify",
+            Self::Env => "env",
+            Self::Model => "model",
+            Self::Rerun => "rerun",
+        }
+    }
+
+    /// What answers.
+    pub(super) fn sources(self) -> Sources {
+        Sources {
+            models: matches!(self, Self::Verify | Self::Env),
+            tools: matches!(self, Self::Verify | Self::Model),
+        }
+    }
+}
+
+impl Typed {
+    /// What a call does that the recording does not have.
+    pub(super) fn on_miss(&self) -> OnMiss {
+        match self.on_miss {
+            TypedMiss::Stop => OnMiss::Stop,
+            TypedMiss::Live => OnMiss::LiveReads,
+        }
+    }
+
+    /// From the recording, as far as it goes.
+    pub(super) fn fork(argv: Vec<String>, in_place: bool) -> Self {
+        Self {
+            kind: Kind::Verify,
+            on_miss: TypedMiss::Stop,
+            in_place,
+            argv,
+        }
+    }
+
+    /// Everything for real.
+    pub(super) fn rerun(argv: Vec<String>) -> Self {
+        Self {
+            kind: Kind::Rerun,
+            on_miss: TypedMiss::Stop,
+            in_place: false,
+            argv,
+        }
+    }
+}
+
+/// Why there is nothing to compare.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotReplayed {
+    /// Tools were run where nobody recorded them.
+    #[error(
+        "{count} tool calls were only seen in the model's traffic ({names}), so they cannot be answered from \
+         the recording; run them with `runwright snapshot tool`, or replay with --kind env"
+    )]
+    ToolsUnobserved {
+        /// How many.
+        count: usize,
+        /// Which.
+        names: String,
+    },
+    /// The snapshot has hashes alone.
+    #[error("what the execution was given and gave is not kept, only its hashes")]
+    ContentUnavailable,
+    /// What a file held is not kept.
+    #[error("{0}")]
+    NoWorkspace(String),
+    /// It does not say what was run.
+    #[error("the snapshot does not say which command was run")]
+    NoCommand,
+    /// The run is in no store here.
+    #[error("the run {0} is not in this store, so its log cannot be decided again")]
+    NoRun(String),
+    /// A kind that runs do not have.
+    #[error(
+        "a run is replayed by its log alone (--kind verify); `runwright runs fork` goes on for real"
+    )]
+    KindOfRun,
+    /// A signal came.
+    #[error("the replay was stopped; it does not count")]
+    Cancelled,
+    /// Without a response on both sides nothing can be said.
+    #[error("there is no response on both sides to compare")]
+    NotComparable,
+}
+
+impl NotReplayed {
+    /// The word for programs.
+    pub(super) fn code(&self) -> &'static str {
+        match self {
+            Self::ToolsUnobserved { .. } => "tools_unobserved",
+            Self::ContentUnavailable | Self::NoWorkspace(_) => "content_unavailable",
+            Self::NoCommand | Self::NotComparable | Self::KindOfRun | Self::NoRun(_) => {
+                "not_comparable"
+            }
+            Self::Cancelled => "cancelled",
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! `runwright snapshot mcp`: between a captured command and a server of tools on standard streams.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, Write};
+use std::process::Stdio;
+
+use capture::proxy::CAPTURE_URL;
+use capture::tool::{ASK, BEGIN, Client, END};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWrite, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::mpsc;
+
+use super::command::said;
+use crate::exit::{Exit, Failure};
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "To be configured in the place of a server of tools on standard streams. Its calls are \
+recorded; in a replay whose tools come from the recording the server is not started. Where nothing is \
+captured everything is passed on as it is.
+
+  runwright snapshot mcp -- npx some-server --stdio"
+)]
+pub(crate) struct Args {
+    /// The server and its arguments
+    #[arg(last = true, required = true, value_name = "SERVER")]
+    argv: Vec<String>,
+}
+
+/// A server of tools, its input and its lines.
+type Server = (Child, ChildStdin, Lines<BufReader<ChildStdout>>);
+
+/// What goes between client and server.
+struct Between {
+    capture: Option<Client>,
+    server: Option<Server>,
+    /// Requests that the server has not answered: the number of their call, by their id.
+    open: BTreeMap<String, Pending>,
+    /// Tools that only read, as the server says.
+    readers: BTreeSet<String>,
+}
+
+struct Pending {
+    seq: u64,
+    lists_tools: bool,
+}
+
+/// Passes messages on until either side has none left.
+pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
+    let capture = match std::env::var(CAPTURE_URL) {
+        Ok(url) => Some(Client::new(&url).map_err(said)?),
+        Err(_) => None,
+    };
+    let serves = match &capture {
+        Some(client) => client.ask(ASK, &json!({})).await.map_err(said)?["serves"] == true,
+        None => false,
+    };
+    let mut between = Between {
+        capture,
+        server: match serves {
+            true => None,
+            false => Some(start(&args.argv)?),
+        },
+        open: BTreeMap::new(),
+        readers: BTreeSet::new(),
+    };
+    let mut client = client_lines();
+    loop {
+        tokio::select! {
+            line = client.recv() => match line {
+                Some(line) => between.from_client(&line).await?,
+                None => break,
+            },
+            line = server_line(&mut between.server) => match line {
+                Some(line) => between.from_server(&line).await?,
+                None => break,
+            },
+        }
+    }
+    if let Some((mut child, input, _)) = between.server.take() {
+        drop(input);
+        let _ = child.wait().await;
+    }
+    Ok(Exit::Done)
+}
+
+fn start(argv: &[String]) -> Result<Server, Failure> {
+    let child = Command::new(&argv[0])
+        .args(&argv[1..])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn();
+    let no_server = |error: &dyn std::fmt::Display| {
+        Failure::new(format!("{} cannot be started: {error}", argv[0]))
+    };
+    let mut child = child.map_err(|error| no_server(&error))?;
+    match (child.stdin.take(), child.stdout.take()) {
+        (Some(input), Some(output)) => Ok((child, input, BufReader::new(output).lines())),
+        _ => Err(no_server(&"it has no standard streams")),
+    }
+}
+
+async fn server_line(server: &mut Option<Server>) -> Option<String> {
+    match server {
+        Some((_, _, lines)) => lines.next_line().await.ok().flatten(),
+        // No server, no words of it.
+        None => std::future::pending().await,
+    }
+}
+
+/// What an answer says: its result, or its error.
+fn output_of(message: &Value) -> impl Iterator<Item = (&'static str, &Value)> {
+    let name = match message["error"].is_null() {
+        true => "result",
+        false => "error",
+    };
+    std::iter::once((name, &message[name]))
+}
+
+/// What the client says, line by line; read on a thread of its own, as a read cannot be given up.
+fn client_lines() -> mpsc::Receiver<String> {
+    let (lines, coming) = mpsc::channel(64);
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            if lines.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    });
+    coming
+}
+
+fn to_client(line: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let written = writeln!(out, "{line}").and_then(|()| out.flush());
+    written.map_err(said)
+}
+
+async fn write(to: &mut (impl AsyncWrite + Unpin), line: &str) -> Result<(), Failure> {
+    to.write_all(line.as_bytes()).await.map_err(said)?;
+    to.write_all(b"\n").await.map_err(said)?;
+    to.flush().await.map_err(said)
+}
+
+impl Between {
+    async fn from_client(&mut self, line: &str) -> Result<(), Failure> {
+        let message: Value = serde_json::from_str(line).unwrap_or_default();
+        let method = message["method"].as_str().unwrap_or_default();
+        let is_request = !method.is_empty() && !message["id"].is_null();
+        if let (true, Some(capture)) = (is_request, &self.capture) {
+            let mut order = match method {
+                "tools/call" => json!({
+                    "kind": "tool", "name": message["params"]["name"],
+                    "input": message["params"]["arguments"],
+                }),
+                method => {
+                    let mut params = message["params"].clone();
+                    if let Some(params) = params.as_object_mut() {
+                        params.remove("_meta");
+                    }
+                    json!({ "kind": "protocol", "name": format!("mcp/{method}"), "input": params })
+                }
+            };
+            if order["name"]
+                .as_str()
+                .is_some_and(|name| self.readers.contains(name))
+            {
+                order["effect"] = json!("read");
+            }
+            let answer = capture.ask(BEGIN, &order).await.map_err(said)?;
+            if let Some(message_of) = answer["diverged"].as_str() {
+                let error = json!({ "jsonrpc": "2.0", "id": message["id"],
+                    "error": { "code": -32000, "message": message_of } });
+                return to_client(&error.to_string());
+            }
+            if let Some(recorded) = answer["recorded"].as_object() {
+                let mut reply = json!({ "jsonrpc": "2.0", "id": message["id"] });
+                for (name, value) in recorded {
+                    reply[name] = value.clone();
+                }
+                return to_client(&reply.to_string());
+            }
+            if let Some(seq) = answer["run"].as_u64() {
+                let pending = Pending {
+                    seq,
+                    lists_tools: method == "tools/list",
+                };
+                self.open.insert(message["id"].to_string(), pending);
+            }
+        }
+        match &mut self.server {
+            Some((_, input, _)) => write(input, line).await,
+            // What asks for no answer gets none.
+            None => Ok(()),
+        }
+    }
+
+    async fn from_server(&mut self, line: &str) -> Result<(), Failure> {
+        let message: Value = serde_json::from_str(line).unwrap_or_default();
+        let is_answer = message["method"].is_null();
+        let pending = match is_answer {
+            true => self.open.remove(&message["id"].to_string()),
+            false => None,
+        };
+        if let (Some(pending), Some(capture)) = (pending, &self.capture) {
+            if pending.lists_tools {
+                let tools = message["result"]["tools"].as_array().into_iter().flatten();
+                let readers = tools.filter(|tool| tool["annotations"]["readOnlyHint"] == true);
+                let readers = readers.filter_map(|tool| tool["name"].as_str());
+                self.readers.extend(readers.map(str::to_owned));
+            }
+            let is_error = !message["error"].is_null() || message["result"]["isError"] == true;
+            let output: serde_json::Map<String, Value> = output_of(&message)
+                .map(|(name, value)| (name.to_owned(), value.clone()))
+                .collect();
+            let order = json!({ "seq": pending.seq, "output": output, "is_error": is_error });
+            capture.ask(END, &order).await.map_err(said)?;
+            // As a replay will give it, byte for byte.
+            let mut reply = json!({ "jsonrpc": "2.0", "id": message["id"] });
+            for (name, value) in output_of(&message) {
+                reply[name] = value.clone();
+            }
+            return to_client(&reply.to_string());
+        }
+        to_client(line)
+    }
+}

@@ -1,0 +1,222 @@
+//! `runwright snapshot tool`: a tool of a captured command, recorded or answered.
+
+use std::io::{Read, Write};
+use std::process::Stdio;
+
+use capture::call::EffectClass;
+use capture::clean::bytes_of;
+use capture::proxy::CAPTURE_URL;
+use capture::tool::{BEGIN, Client, END};
+use clap::ValueEnum;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+
+use super::command::said;
+use crate::exit::{Exit, Failure};
+use crate::talk;
+
+/// Bytes of each output that are recorded.
+const MAX_OUTPUT: usize = 16 << 20;
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "To be called by the command that is captured. In a replay whose tools come from the \
+recording nothing is run: output, exit code and changed files are those of the recording. Where nothing \
+is captured the tool is run and that is all.
+
+  runwright snapshot tool search --effect read -- grep -rn price src
+
+Exits as the tool does."
+)]
+pub(crate) struct Args {
+    /// What the tool is called
+    name: String,
+
+    /// What it does to the world
+    #[arg(long, value_name = "CLASS", default_value = "unknown")]
+    effect: Effect,
+
+    /// Give it this program's standard input, which is recorded; without it there is none
+    #[arg(long)]
+    stdin: bool,
+
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    argv: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum Effect {
+    /// It reads
+    Read,
+    /// It writes below the working folder
+    WriteLocal,
+    /// It reaches further
+    External,
+    /// Nobody says; taken as external
+    Unknown,
+}
+
+impl Effect {
+    fn class(self) -> EffectClass {
+        match self {
+            Self::Read => EffectClass::Read,
+            Self::WriteLocal => EffectClass::WriteLocal,
+            Self::External => EffectClass::External,
+            Self::Unknown => EffectClass::Unknown,
+        }
+    }
+}
+
+/// Runs a tool, or gives its recorded result.
+pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
+    let client = match std::env::var(CAPTURE_URL) {
+        Ok(url) => Some(Client::new(&url).map_err(said)?),
+        Err(_) => {
+            talk::say("nothing is captured here: the tool is run and not recorded");
+            None
+        }
+    };
+    let mut stdin = Vec::new();
+    if args.stdin {
+        std::io::stdin().read_to_end(&mut stdin).map_err(said)?;
+    }
+    let mut input = json!({ "argv": args.argv });
+    if let Ok(cwd) = std::env::current_dir() {
+        input["cwd"] = json!(cwd);
+    }
+    if args.stdin {
+        input["stdin"] = as_output(&stdin);
+    }
+    let mut seq = None;
+    if let Some(client) = &client {
+        let effect = args.effect.class().as_str();
+        let order = json!({ "kind": "tool", "name": args.name, "input": input, "effect": effect });
+        let answer = client.ask(BEGIN, &order).await.map_err(said)?;
+        if let Some(message) = answer["diverged"].as_str() {
+            return Err(Failure::new(message));
+        }
+        if !answer["recorded"].is_null() {
+            return serve(&answer["recorded"]);
+        }
+        seq = answer["run"].as_u64();
+    }
+    let ran = execute(&args.argv, stdin).await;
+    let (output, code) = match &ran {
+        Ok(ran) => (ran.output(), ran.code),
+        Err(error) => (json!({ "error": error.to_string() }), 127),
+    };
+    if let (Some(client), Some(seq)) = (&client, seq) {
+        let order = json!({ "seq": seq, "output": output, "is_error": code != 0 });
+        client.ask(END, &order).await.map_err(said)?;
+    }
+    if let Err(error) = ran {
+        talk::say(format!("{} cannot be started: {error}", args.argv[0]));
+    }
+    Ok(Exit::Code(code))
+}
+
+/// What a tool did.
+struct Ran {
+    stdout: (Vec<u8>, bool),
+    stderr: (Vec<u8>, bool),
+    code: u8,
+}
+
+impl Ran {
+    fn output(&self) -> Value {
+        let mut output = json!({
+            "stdout": as_output(&self.stdout.0),
+            "stderr": as_output(&self.stderr.0),
+            "exit_code": self.code,
+        });
+        if self.stdout.1 || self.stderr.1 {
+            output["cut"] = json!(true);
+        }
+        output
+    }
+}
+
+/// Bytes as JSON; the capture cleans them.
+fn as_output(bytes: &[u8]) -> Value {
+    capture::clean::output_of(bytes)
+}
+
+async fn execute(argv: &[String], stdin: Vec<u8>) -> std::io::Result<Ran> {
+    let mut child = Command::new(&argv[0])
+        .args(&argv[1..])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    if let Some(mut input) = child.stdin.take() {
+        tokio::spawn(async move {
+            // A tool that does not read all of it has what it wants.
+            let _ = input.write_all(&stdin).await;
+        });
+    }
+    let stdout = child.stdout.take().map(|out| tee(out, std::io::stdout()));
+    let stderr = child.stderr.take().map(|out| tee(out, std::io::stderr()));
+    let none = async || (Vec::new(), false);
+    let read = async {
+        tokio::join!(
+            async {
+                match stdout {
+                    Some(out) => out.await,
+                    None => none().await,
+                }
+            },
+            async {
+                match stderr {
+                    Some(out) => out.await,
+                    None => none().await,
+                }
+            },
+        )
+    };
+    let ((stdout, stderr), status) = tokio::join!(read, child.wait());
+    let status = status?;
+    use std::os::unix::process::ExitStatusExt as _;
+    // As shells tell of signals.
+    let code = status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal));
+    Ok(Ran {
+        stdout,
+        stderr,
+        code: code.and_then(|code| u8::try_from(code).ok()).unwrap_or(255),
+    })
+}
+
+async fn tee(mut from: impl AsyncRead + Unpin, mut to: impl Write) -> (Vec<u8>, bool) {
+    let (mut all, mut is_cut) = (Vec::new(), false);
+    let mut piece = vec![0; 64 << 10];
+    while let Ok(count @ 1..) = from.read(&mut piece).await {
+        // Who does not listen misses nothing: it is recorded.
+        let _ = to.write_all(&piece[..count]).and_then(|()| to.flush());
+        let room = MAX_OUTPUT - all.len();
+        all.extend_from_slice(&piece[..count.min(room)]);
+        is_cut |= count > room;
+    }
+    (all, is_cut)
+}
+
+fn serve(output: &Value) -> Result<Exit, Failure> {
+    let write = |mut to: Box<dyn Write>, output: &Value| {
+        to.write_all(&bytes_of(output)).and_then(|()| to.flush())
+    };
+    write(Box::new(std::io::stdout()), &output["stdout"]).map_err(said)?;
+    write(Box::new(std::io::stderr()), &output["stderr"]).map_err(said)?;
+    if let Some(error) = output["error"].as_str() {
+        talk::say(format!("the tool could not be started: {error}"));
+        return Ok(Exit::Code(127));
+    }
+    let code = output["exit_code"]
+        .as_u64()
+        .and_then(|code| u8::try_from(code).ok());
+    Ok(Exit::Code(code.unwrap_or(255)))
+}

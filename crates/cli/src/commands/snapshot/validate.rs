@@ -1,0 +1,158 @@
+//! `runwright snapshot validate`: how often an execution comes to the same.
+
+use faces::provenance::document::Snapshot;
+use faces::provenance::ladder::Strategy;
+use serde_json::json;
+
+use super::again::Again;
+use super::kind::Typed;
+use super::{Rooted, find};
+use crate::data::Data;
+use crate::exit::{Exit, Failure};
+use crate::session::{Form, Session};
+use crate::{style, talk, text};
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Each run is a replay in which everything is real; the snapshot is what they are held \
+against. With so few runs a rate below 1 means that one of them was another: five runs cannot come to 0.95.
+
+  runwright snapshot validate latest --runs 5
+
+Exits with 0 if the rate is reached, 1 if not, 3 if nothing could be compared."
+)]
+pub(crate) struct Args {
+    /// The snapshot: its id, the beginning of it, its name, `latest`, or a path
+    #[arg(value_name = "SNAPSHOT")]
+    snapshot: String,
+
+    /// How many executions are compared, that of the snapshot included
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=100))]
+    runs: u32,
+
+    /// The part of them that must come to the same, from 0 to 1
+    #[arg(long, value_name = "RATE", default_value_t = 0.95)]
+    match_rate: f64,
+
+    /// What counts as the same
+    #[arg(long, value_name = "STRATEGY", value_parser = strategy)]
+    strategy: Option<Strategy>,
+
+    #[command(flatten)]
+    rooted: Rooted,
+
+    /// Another command in the place of the recorded one
+    #[arg(last = true, value_name = "CMD")]
+    argv: Vec<String>,
+}
+
+fn strategy(typed: &str) -> Result<Strategy, &'static str> {
+    serde_json::from_value(typed.into()).map_err(|_| "write exact, semantic or structural")
+}
+
+/// Validates.
+pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    if !(0.0..=1.0).contains(&args.match_rate) {
+        return Err(Failure::new("--match-rate is from 0 to 1"));
+    }
+    let folder = args.rooted.folder(session);
+    let kept = find(&folder, &args.snapshot)?;
+    let baseline = kept.document.snapshot.clone();
+    let typed = Typed::rerun(args.argv);
+    let again = Again::new(typed, kept, folder.clone(), args.rooted.root(session))?;
+    let (mut reports, mut passed, mut others) = (Vec::new(), 0, Vec::new());
+    for number in 1..args.runs {
+        let replayed = match again.once(args.strategy, session).await? {
+            Ok(replayed) => replayed,
+            Err(not) => {
+                talk::say(format!("{} {not}", style::bad(not.code())));
+                return Ok(Exit::Incomparable);
+            }
+        };
+        passed += u32::from(replayed.pass);
+        if session.form == Form::Text {
+            let word = replayed
+                .status
+                .map(super::list::matched)
+                .unwrap_or_default();
+            talk::say(format!("run {} of {}: {word}", number + 1, args.runs));
+        }
+        reports.push(replayed.report());
+        others.push(replayed.snapshot);
+    }
+    let rate = f64::from(passed) / f64::from(args.runs - 1);
+    let sources = variance(&baseline, &others);
+    let verdict = match (rate >= args.match_rate, sources.is_empty()) {
+        (false, _) => "FAIL",
+        (true, false) => "WARNING",
+        (true, true) => "PASS",
+    };
+    let mut data = Data::new();
+    match session.form {
+        Form::Json => data.json(&json!({
+            "snapshot_id": baseline.snapshot_id, "workflow": baseline.workflow_id, "runs": args.runs,
+            "match_rate": rate, "threshold": args.match_rate, "verdict": verdict,
+            "pass": verdict != "FAIL", "sources_of_variance": sources, "comparisons": reports,
+        }))?,
+        Form::Text => {
+            let shown = match verdict {
+                "PASS" => style::good(verdict),
+                "WARNING" => style::warn(verdict),
+                _ => style::bad(verdict),
+            };
+            let compared = text::count(reports.len(), "comparison");
+            data.line(format!("{shown}  {passed} of {compared} the same (at least {} needed)", args.match_rate))?;
+            for source in &sources {
+                data.line(format!("  may vary: {source}"))?;
+            }
+        }
+    }
+    data.done()?;
+    Ok(match verdict {
+        "FAIL" => Exit::Found,
+        _ => Exit::Done,
+    })
+}
+
+/// What lets an execution come to something else another time.
+fn variance(baseline: &Snapshot, others: &[Snapshot]) -> Vec<String> {
+    let mut sources = Vec::new();
+    let config = &baseline.config;
+    let asks = baseline
+        .metrics
+        .as_ref()
+        .and_then(|metrics| metrics.iterations)
+        .unwrap_or(0)
+        > 0;
+    if asks {
+        match config.temperature {
+            Some(temperature) if temperature > 0.0 => {
+                sources.push(format!("temperature {temperature}"))
+            }
+            None => sources.push("no temperature is sent".to_owned()),
+            Some(_) => {}
+        }
+        if config.seed.is_none() {
+            sources.push("no seed is sent".to_owned());
+        }
+    }
+    if others
+        .iter()
+        .any(|other| other.config.model != config.model)
+    {
+        sources.push("another model answered".to_owned());
+    }
+    let mut tools = baseline.outputs.tool_calls.iter().flatten();
+    if tools.any(|call| {
+        !matches!(
+            call.other
+                .get("effect_class")
+                .and_then(|class| class.as_str()),
+            Some("read" | "write_local")
+        )
+    }) {
+        sources.push("tools reach outside, or nobody says that they do not".to_owned());
+    }
+    sources
+}

@@ -1,0 +1,427 @@
+//! Capture and replay of an agent that works.
+
+use std::fs::File;
+use std::io::Read;
+
+use serde_json::{Value, json};
+
+use super::peer::says;
+use super::{Bench, artifacts, busy, lay_out, read};
+use crate::support::wait_until_gone;
+
+/// What an agent tells the test by.
+fn whistle(bench: &Bench) -> File {
+    let path = bench.lab.path().join("started");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).unwrap();
+    // Open for both, so that neither side waits for the other to open it.
+    File::options().read(true).write(true).open(path).unwrap()
+}
+
+/// The processes that a process has started.
+fn children(of: u32) -> Vec<i32> {
+    let listed = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children"));
+    let listed = listed.unwrap_or_default();
+    listed
+        .split_whitespace()
+        .map(|id| id.parse().unwrap())
+        .collect()
+}
+
+/// Waits until the agent is there.
+fn hear(whistle: &mut File) {
+    whistle.read_exact(&mut [0; 5]).unwrap();
+}
+
+fn bench() -> Bench {
+    let bench = Bench::new(|number, _| says(&format!("answer {number}")));
+    lay_out(&bench);
+    bench.script(&busy());
+    bench
+}
+
+#[test]
+fn everything_an_agent_did_is_written_down() {
+    let bench = bench();
+    let path = bench.capture(&[
+        "--context",
+        "shop/kept.txt",
+        "--prompt",
+        "Tidy up.",
+        "--agent",
+        "tidier@2",
+    ]);
+    let folder = bench.root().canonicalize().unwrap();
+    assert!(
+        path.starts_with(folder.join(".aiwg/provenance/snapshots")),
+        "{path:?}"
+    );
+    let snapshot = read(&path);
+    assert_eq!(
+        artifacts(&snapshot),
+        [
+            "created by-tool.txt",
+            "modified edited.txt",
+            "deleted gone.txt",
+            "deleted named.txt",
+            "created new/made.txt",
+            "created renamed.txt"
+        ]
+    );
+    let digest = |text: &str| format!("sha256:{}", kernel::digest::Digest::of(text.as_bytes()));
+    let hash = |path: &str| {
+        let all = snapshot["outputs"]["artifacts_created"].as_array().unwrap();
+        all.iter()
+            .find(|artifact| artifact["path"] == path)
+            .unwrap()["hash"]
+            .clone()
+    };
+    assert_eq!(hash("edited.txt"), digest("after"));
+    assert_eq!(hash("gone.txt"), digest("gone"), "what was lost");
+    assert_eq!(snapshot["outputs"]["response"], "answer 2");
+    assert_eq!(snapshot["outputs"]["response_hash"], digest("answer 2"));
+    let tools = snapshot["outputs"]["tool_calls"].as_array().unwrap();
+    let names: Vec<&Value> = tools.iter().map(|call| &call["tool"]).collect();
+    assert_eq!(names, ["count", "note"]);
+    assert_eq!(tools[1]["effect_class"], "write_local");
+    assert_eq!(
+        snapshot["config"]["model"],
+        json!({ "id": "tiny", "provider": "openai", "version": "tiny-1" })
+    );
+    assert_eq!(snapshot["inputs"]["user_prompt"], "Tidy up.");
+    assert_eq!(snapshot["inputs"]["context_files"][0]["path"], "kept.txt");
+    assert_eq!(
+        snapshot["inputs"]["context_files"][0]["hash"],
+        digest("kept")
+    );
+    assert_eq!(
+        snapshot["agent"],
+        json!({ "name": "tidier", "version": "2" })
+    );
+    let metrics = &snapshot["metrics"];
+    assert_eq!(
+        (
+            &metrics["iterations"],
+            &metrics["tokens_input"],
+            &metrics["tool_calls_count"]
+        ),
+        (&json!(3), &json!(21), &json!(2))
+    );
+    let text = snapshot.to_string();
+    assert!(
+        !text.contains(bench.lab.path().to_str().unwrap()),
+        "the folder's own name is not in it"
+    );
+    bench
+        .call(&["snapshot", "verify", "--root", "shop"])
+        .with(0);
+}
+
+#[test]
+fn a_verify_replay_is_exact_and_asks_nobody() {
+    let bench = bench();
+    bench.capture(&[]);
+    let asked = bench.peer.came().len();
+    assert_eq!(asked, 3);
+    // What has changed in the folder since is the folder's business.
+    bench.write("edited.txt", "changed by somebody");
+    let report = bench.replay("verify", 0);
+    assert_eq!(report["match_status"], "exact_match", "{report}");
+    assert_eq!(report["pass"], true);
+    assert_eq!(report["first_divergence"], Value::Null);
+    assert_eq!(report["live"], json!({ "models": 0, "tools": 0 }));
+    assert_eq!(bench.peer.came().len(), asked, "nobody was asked");
+    let status = &report["replay_status"];
+    assert_eq!(
+        (&status["replayed"], &status["replay_count"]),
+        (&json!(true), &json!(1))
+    );
+    assert_eq!(
+        std::fs::read_to_string(bench.root().join("edited.txt")).unwrap(),
+        "changed by somebody"
+    );
+    bench
+        .call(&["snapshot", "verify", "--root", "shop"])
+        .with(0);
+    let env = bench.replay("env", 0);
+    assert_eq!(
+        (&env["match_status"], &env["live"]["tools"]),
+        (&json!("exact_match"), &json!(2)),
+        "{env}"
+    );
+    assert_eq!(env["replay_status"]["replay_count"], 2);
+}
+
+#[test]
+fn a_call_that_is_another_is_named_at_its_step() {
+    let bench = bench();
+    bench.capture(&[]);
+    let place =
+        |steps: &[Value], tool: &str| steps.iter().position(|step| step["tool"] == tool).unwrap();
+    let check = |steps: &[Value], step: u64, reason: &str| {
+        bench.script(steps);
+        let report = bench.replay("verify", 3);
+        let divergence = &report["first_divergence"];
+        assert_eq!(
+            (&divergence["step"], &divergence["reason"]),
+            (&json!(step), &json!(reason)),
+            "{report}"
+        );
+        assert_eq!(report["pass"], false);
+        report["first_divergence"].clone()
+    };
+    let original = busy();
+    let mut moved = original.clone();
+    let (count, note) = (place(&moved, "count"), place(&moved, "note"));
+    moved.swap(count, note);
+    let told = check(&moved, 2, "out_of_order");
+    assert_eq!(
+        (&told["expected"]["name"], &told["actual"]["name"]),
+        (&json!("count"), &json!("note"))
+    );
+    let mut dropped = original.clone();
+    dropped.remove(count);
+    check(&dropped, 2, "out_of_order");
+    let mut added = original.clone();
+    added.insert(note + 1, json!({ "tool": "extra", "argv": ["true"] }));
+    check(&added, 4, "changed");
+    let mut changed = original.clone();
+    changed[note]["argv"][2] = json!("echo other");
+    let told = check(&changed, 3, "changed");
+    assert_eq!(told["at"], "/argv/2");
+    assert_eq!(told["actual"]["input"]["argv"][2], "echo other");
+    let mut shorter = original.clone();
+    shorter.pop();
+    check(&shorter, 5, "missing");
+    let mut longer = original.clone();
+    longer.push(json!({ "ask": "More?" }));
+    check(&longer, 6, "added");
+    let mut ends = original.clone();
+    ends.push(json!({ "exit": 4 }));
+    check(&ends, 6, "other_end");
+    // And nothing of it was asked of anybody.
+    assert_eq!(bench.peer.came().len(), 3);
+    bench.script(&original);
+    let report = bench.replay("verify", 0);
+    assert_eq!(report["replay_status"]["replay_count"], 8);
+}
+
+#[test]
+fn a_model_that_answers_otherwise_is_told() {
+    let bench = bench();
+    bench.capture(&[]);
+    // The peer counts on, so that its answers are others now.
+    let report = bench.replay("model", 1);
+    assert_eq!(report["live"]["models"], 3, "{report}");
+    assert_eq!(report["live"]["tools"], 0);
+    assert_eq!(report["first_divergence"]["reason"], "other_result");
+    assert_eq!(report["match_status"], "partial_match");
+    let report = bench.replay("rerun", 1);
+    assert_eq!(
+        (&report["live"]["models"], &report["live"]["tools"]),
+        (&json!(3), &json!(2))
+    );
+    let args = [
+        "snapshot", "validate", "latest", "--root", "shop", "--runs", "2", "--json",
+    ];
+    let report = bench.call(&args).with(1).json();
+    assert_eq!(
+        (&report["match_rate"], &report["verdict"]),
+        (&json!(0.0), &json!("FAIL"))
+    );
+    assert!(
+        report["sources_of_variance"]
+            .to_string()
+            .contains("no seed"),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_fork_goes_on_from_a_step_for_real() {
+    let bench = bench();
+    let parent = read(&bench.capture(&[]));
+    let fork = |at: &str| {
+        bench.call(&[
+            "snapshot",
+            "fork",
+            parent["snapshot_id"].as_str().unwrap(),
+            "--root",
+            "shop",
+            "--at",
+            at,
+        ])
+    };
+    let ended = fork("4").with(0);
+    let path = ended.stdout.lines().last().unwrap();
+    let forked = read(&bench.lab.path().join(path));
+    assert_eq!(
+        bench.peer.came().len(),
+        4,
+        "one question was asked for real"
+    );
+    assert_eq!(forked["outputs"]["response"], "answer 3");
+    let extensions = &forked["extensions"]["parent"];
+    assert_eq!(
+        *extensions,
+        json!({ "snapshot_id": parent["snapshot_id"], "fork_step": 4 })
+    );
+    assert_eq!(artifacts(&forked), artifacts(&parent));
+    assert_eq!(
+        bench.replay("verify", 0)["match_status"],
+        "exact_match",
+        "a fork is replayed like any other"
+    );
+    fork("6").with(2).says("5 calls");
+    bench.script(&[json!({ "ask": "Something else" })]);
+    fork("4").with(3);
+    bench
+        .call(&["snapshot", "verify", "--root", "shop"])
+        .with(0);
+}
+
+#[test]
+fn modes_refuse_what_they_do_not_allow_and_set_what_they_do() {
+    let bench = bench();
+    for (options, flag) in [
+        (
+            vec!["--mode", "strict", "--seed", "1", "--max-tokens", "9"],
+            "--temperature",
+        ),
+        (
+            vec![
+                "--mode",
+                "strict",
+                "--temperature",
+                "0",
+                "--max-tokens",
+                "9",
+            ],
+            "--seed",
+        ),
+        (
+            vec!["--mode", "strict", "--temperature", "0", "--seed", "1"],
+            "--max-tokens",
+        ),
+        (vec!["--mode", "seeded"], "--seed"),
+    ] {
+        bench.call(&bench.capture_args(&options)).with(2).says(flag);
+    }
+    assert_eq!(bench.peer.came().len(), 0, "nothing was run");
+    let strict = [
+        "--mode",
+        "strict",
+        "--temperature",
+        "0",
+        "--seed",
+        "1",
+        "--max-tokens",
+        "9",
+    ];
+    let snapshot = read(&bench.capture(&strict));
+    for came in bench.peer.came() {
+        assert_eq!(
+            (
+                &came.body["temperature"],
+                &came.body["seed"],
+                &came.body["max_tokens"]
+            ),
+            (&json!(0), &json!(1), &json!(9))
+        );
+    }
+    let config = &snapshot["config"];
+    assert_eq!(
+        (
+            &config["execution_mode"],
+            &config["temperature"],
+            &config["seed"]
+        ),
+        (&json!("strict"), &json!(0.0), &json!(1))
+    );
+    let enforcement = &snapshot["extensions"]["mode_enforcement"];
+    assert_eq!(enforcement["seed"], "sent");
+    assert_eq!(
+        enforcement["replaced"]["temperature"],
+        json!({ "requests": 1, "came_as": 0.7 })
+    );
+    assert_eq!(enforcement["fingerprints"], json!(["fp_tiny"]));
+    assert_eq!(bench.replay("verify", 0)["match_status"], "exact_match");
+}
+
+#[test]
+fn a_command_that_fails_or_is_stopped_is_recorded_as_such() {
+    let bench = Bench::new(|_, _| says("x"));
+    bench.script(&[
+        json!({ "write": "half.txt", "text": "h" }),
+        json!({ "exit": 7 }),
+    ]);
+    let ended = bench.call(&bench.capture_args(&[])).with(1);
+    let snapshot = read(ended.stdout.lines().last().unwrap().as_ref());
+    assert_eq!(snapshot["extensions"]["run_status"], "failed");
+    assert_eq!(snapshot["extensions"]["process"]["exit_code"], 7);
+    assert_eq!(snapshot["config"]["model"]["id"], "none");
+    assert_eq!(artifacts(&snapshot), ["created half.txt"]);
+
+    let mut started = whistle(&bench);
+    let _never = bench.lab.gate("never");
+    bench.script(&[
+        json!({ "signal": "../started" }),
+        json!({ "wait": "../never" }),
+    ]);
+    let mut child = bench.command(&bench.capture_args(&[]));
+    let child = child
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    hear(&mut started);
+    let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let path = String::from_utf8(output.stdout).unwrap();
+    let snapshot = read(path.lines().last().unwrap().as_ref());
+    assert_eq!(snapshot["extensions"]["run_status"], "cancelled");
+}
+
+#[test]
+fn a_capture_that_is_killed_leaves_nothing_that_counts() {
+    let bench = bench();
+    bench.capture(&[]);
+    let mut started = whistle(&bench);
+    let _never = bench.lab.gate("never");
+    let mut steps = busy();
+    steps.extend([
+        json!({ "signal": "../started" }),
+        json!({ "wait": "../never" }),
+    ]);
+    lay_out(&bench);
+    bench.script(&steps);
+    for command in ["capture", "replay"] {
+        let args = match command {
+            "capture" => bench.capture_args(&[]),
+            _ => vec![
+                "snapshot", "replay", "latest", "--root", "shop", "--kind", "rerun",
+            ],
+        };
+        let mut child = bench.command(&args);
+        let null = std::process::Stdio::null;
+        let mut child = child.stdout(null()).stderr(null()).spawn().unwrap();
+        if command == "capture" {
+            hear(&mut started);
+        }
+        let started: Vec<i32> = children(child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // The command does not go on without being recorded.
+        started.into_iter().for_each(wait_until_gone);
+    }
+    let listed = bench
+        .call(&["snapshot", "list", "--root", "shop", "--json"])
+        .with(0)
+        .json();
+    assert_eq!(listed["snapshots"].as_array().unwrap().len(), 1);
+    assert_eq!(listed["broken"].as_array().unwrap().len(), 1, "{listed}");
+    assert_eq!(listed["snapshots"][0]["replay_count"], 0);
+    bench.script(&busy());
+    assert_eq!(bench.replay("verify", 0)["match_status"], "exact_match");
+}

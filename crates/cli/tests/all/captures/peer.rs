@@ -1,0 +1,121 @@
+//! A server of models of the tests' own writing: it answers from a script and counts.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub(crate) struct Came {
+    pub(crate) path: String,
+    pub(crate) head: String,
+    pub(crate) body: Value,
+}
+
+/// A server of models.
+pub(crate) struct Peer {
+    pub(crate) address: String,
+    came: Arc<Mutex<Vec<Came>>>,
+}
+
+impl Peer {
+    /// Answers each request with what `answer` says, by its number.
+    pub(crate) fn start(answer: impl Fn(usize, &Came) -> Value + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let came = Arc::new(Mutex::new(Vec::new()));
+        let (seen, answer) = (came.clone(), Arc::new(answer));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let (seen, answer) = (seen.clone(), answer.clone());
+                std::thread::spawn(move || serve(stream, &seen, &*answer));
+            }
+        });
+        Self { address, came }
+    }
+
+    /// What came so far.
+    pub(crate) fn came(&self) -> Vec<Came> {
+        self.came.lock().unwrap().clone()
+    }
+}
+
+fn serve(
+    stream: TcpStream,
+    seen: &Mutex<Vec<Came>>,
+    answer: &(impl Fn(usize, &Came) -> Value + ?Sized),
+) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut writer = stream;
+    loop {
+        let mut head = String::new();
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).unwrap_or(0) == 0 {
+                return;
+            }
+            if line == "\r\n" {
+                break;
+            }
+            head.push_str(&line);
+        }
+        let length = head.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case("content-length")
+                .then(|| value.trim().parse::<usize>().unwrap())
+        });
+        let mut body = vec![0; length.unwrap_or(0)];
+        reader.read_exact(&mut body).unwrap();
+        let came = Came {
+            path: head.split(' ').nth(1).unwrap().to_owned(),
+            body: serde_json::from_slice(&body).unwrap_or_default(),
+            head,
+        };
+        let number = {
+            let mut seen = seen.lock().unwrap();
+            seen.push(came.clone());
+            seen.len() - 1
+        };
+        let answer = answer(number, &came);
+        let status = answer["status"].as_u64().unwrap_or(200);
+        // A text is a stream of events.
+        let (kind, body) = match answer["sse"].as_str() {
+            Some(text) => ("text/event-stream", text.to_owned()),
+            None => ("application/json", answer["body"].to_string()),
+        };
+        let length = body.len();
+        let written = write!(
+            writer,
+            "HTTP/1.1 {status} OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nset-cookie: id=planted-cookie\r\n\r\n{body}"
+        );
+        if written.is_err() {
+            return;
+        }
+    }
+}
+
+/// An answer of chat completions.
+pub(crate) fn says(text: &str) -> Value {
+    json!({ "body": {
+        "id": "c", "model": "tiny-1", "system_fingerprint": "fp_tiny",
+        "choices": [{ "index": 0, "message": { "role": "assistant", "content": text }, "finish_reason": "stop" }],
+        "usage": { "prompt_tokens": 7, "completion_tokens": 3 },
+    } })
+}
+
+/// An answer that wants tools called: id, name, arguments.
+pub(crate) fn wants(tools: &[(&str, &str, Value)]) -> Value {
+    let calls: Vec<Value> = tools
+        .iter()
+        .map(|(id, name, arguments)| {
+            json!({ "id": id, "type": "function", "function": { "name": name, "arguments": arguments.to_string() } })
+        })
+        .collect();
+    json!({ "body": {
+        "id": "c", "model": "tiny-1",
+        "choices": [{ "index": 0, "message": { "role": "assistant", "content": null, "tool_calls": calls } }],
+        "usage": { "prompt_tokens": 7, "completion_tokens": 3 },
+    } })
+}

@@ -1,0 +1,186 @@
+//! Planted secrets are found nowhere.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::peer::says;
+use super::{Bench, read};
+
+const PLANTED: [(&str, &str); 6] = [
+    ("PAY_TOKEN", "planted-by-variable-1"),
+    ("DB_PASSWORD", "planted-by-variable-2"),
+    ("OPENAI_API_KEY", "planted-by-header-3"),
+    ("url", "planted-in-url-4"),
+    ("header", "planted-in-header-5"),
+    ("cookie", "planted-cookie"),
+];
+
+/// Every file below a folder, with its bytes.
+fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    let mut todo = vec![folder.to_owned()];
+    while let Some(folder) = todo.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            match path.is_dir() {
+                true => todo.push(path),
+                false => all.push((path.display().to_string(), std::fs::read(&path).unwrap())),
+            }
+        }
+    }
+    all
+}
+
+fn bench() -> Bench {
+    let bench = Bench::new(|number, _| match number {
+        // A stream whose pieces have parts of a secret, and an error that repeats one.
+        0 => {
+            json!({ "sse": "data: {\"model\":\"tiny-1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"it is planted-by-\"}}]}\n\n\
+            data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"variable-1!\"}}]}\n\ndata: [DONE]\n\n" })
+        }
+        1 => says("the key is planted-by-variable-2"),
+        _ => {
+            json!({ "status": 401, "body": { "error": { "message": "bad key planted-by-header-3" } } })
+        }
+    });
+    bench.write("before.env", "DB_PASSWORD=planted-by-variable-2\n");
+    bench.lab.write("agent.py", r#"
+import json, os, subprocess, sys, urllib.request, urllib.error
+def ask(text, **more):
+    body = {"model": "tiny", "messages": [{"role": "user", "content": text}], **more}
+    request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions?api_key=planted-in-url-4", json.dumps(body).encode(),
+        {"content-type": "application/json", "authorization": "Bearer " + os.environ["OPENAI_API_KEY"]})
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.read().decode()
+print(ask("use " + os.environ["PAY_TOKEN"], stream=True))
+print(ask("fetch https://ada:planted-in-url-4@db.example/x with Authorization: Bearer planted-in-header-5"))
+print(ask("x"))
+tool = [os.environ["PROGRAM"], "snapshot", "tool"]
+subprocess.run(tool + ["deploy", "--", "sh", "-c", "echo $PAY_TOKEN; echo $DB_PASSWORD >&2; echo $PAY_TOKEN > by-tool.txt; exit 3", os.environ["PAY_TOKEN"]])
+open("made.env", "w").write("PAY_TOKEN=" + os.environ["PAY_TOKEN"] + "\n")
+open("made.bin", "wb").write(b"\xff\xfe" + os.environ["PAY_TOKEN"].encode() + b"\x00")
+os.remove("before.env")
+print(os.environ["DB_PASSWORD"], os.environ["OPENAI_BASE_URL"])
+print("Cookie: planted-cookie", file=sys.stderr)
+"#);
+    bench
+}
+
+#[test]
+fn planted_secrets_are_found_in_no_file_and_a_replay_still_matches() {
+    let bench = bench();
+    let run = |args: &[&str]| {
+        let mut command = bench.command(args);
+        for (name, value) in &PLANTED[..3] {
+            command.env(name, value);
+        }
+        crate::support::Ended::from(command.output().unwrap())
+    };
+    let ended = run(&[
+        "snapshot",
+        "capture",
+        "--root",
+        "shop",
+        "--prompt",
+        "Deploy with planted-by-variable-1",
+        "--env",
+        "PAY_TOKEN",
+        "--context",
+        "shop/before.env",
+        "--",
+        "python3",
+        "../agent.py",
+        "--password=planted-by-variable-2",
+    ]);
+    let ended = ended.with(0);
+    let path = Path::new(ended.stdout.lines().last().unwrap()).to_owned();
+    let came = bench.peer.came().remove(0);
+    assert!(
+        came.head.contains("Bearer planted-by-header-3"),
+        "what is not recorded is passed on"
+    );
+    assert_eq!(came.path, "/v1/chat/completions?api_key=planted-in-url-4");
+    let snapshot = read(&path);
+    assert_eq!(
+        snapshot["inputs"]["user_prompt"],
+        "Deploy with [REDACTED:PAY_TOKEN]"
+    );
+    assert!(
+        snapshot["extensions"]["redaction"]["count"]
+            .as_u64()
+            .unwrap()
+            > 5,
+        "{snapshot}"
+    );
+    let check = || {
+        let kept = files(&bench.root().join(".aiwg"));
+        assert!(kept.len() > 10, "there is something to look through");
+        for (name, bytes) in kept {
+            for (_, secret) in PLANTED {
+                let found = bytes
+                    .windows(secret.len())
+                    .any(|part| part == secret.as_bytes());
+                assert!(
+                    !found,
+                    "{secret} in {name}: {}",
+                    String::from_utf8_lossy(&bytes)
+                );
+            }
+        }
+    };
+    check();
+    // The recorded command had a secret, so it is given again.
+    let args = ["snapshot", "replay", "latest", "--root", "shop", "--json"];
+    run(&args).with(2).says("--");
+    let command = [
+        "--",
+        "python3",
+        "../agent.py",
+        "--password=planted-by-variable-2",
+    ];
+    let asked = bench.peer.came().len();
+    let agent = bench.lab.path().join("agent.py");
+    let command = [command[0], command[1], agent.to_str().unwrap(), command[3]];
+    let replay: Vec<&str> = args.iter().chain(&command).copied().collect();
+    let report: Value = run(&replay).with(0).json();
+    assert_eq!(report["match_status"], "exact_match", "{report}");
+    assert_eq!(bench.peer.came().len(), asked);
+    check();
+}
+
+#[test]
+fn of_hashes_alone_nothing_is_kept_and_nothing_replayed() {
+    let bench = bench();
+    let mut command = bench.command(&[
+        "snapshot",
+        "capture",
+        "--root",
+        "shop",
+        "--content",
+        "hashes_only",
+        "--prompt",
+        "a secret plan",
+        "--",
+        "python3",
+        "../agent.py",
+    ]);
+    for (name, value) in &PLANTED[..3] {
+        command.env(name, value);
+    }
+    crate::support::Ended::from(command.output().unwrap()).with(0);
+    for (name, bytes) in files(&bench.root().join(".aiwg")) {
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(
+            !text.contains("secret plan") && !text.contains("it is"),
+            "{name}: {text}"
+        );
+    }
+    assert_eq!(
+        bench.replay("verify", 3)["error"]["code"],
+        "content_unavailable"
+    );
+}
