@@ -1,11 +1,12 @@
 //! One command to a runtime as a cold process, on a state directory without history and on one
-//! with 50,000 events: without the published files and with all of them brought up to date. Beside
-//! it the published program, where `RUNWRIGHT_OMX_RUNTIME` names one.
+//! with 50,000 events: without the published files, with all of them brought up to date, and with
+//! all of them by a process that serves the directory. Beside it the published program, where
+//! `RUNWRIGHT_OMX_RUNTIME` names one. Processor time is that of the process that is started alone.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
@@ -25,12 +26,18 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
 const LONG: usize = 50_000;
 /// Cycles of a repetition, each with two processes that are measured.
 const CYCLES: u32 = 3;
+/// Processes at a time, where several are.
+const TOGETHER: u32 = 8;
+/// Commands of each of them.
+const EACH: u32 = 10;
 
 /// Who keeps the runtime.
 #[derive(Clone, Debug)]
 enum Keeper {
     /// This product's program, and which files it brings up to date.
     Ours(PathBuf, &'static str),
+    /// The same, with all files, while another process serves the directory.
+    Served(PathBuf),
     /// The program that the contract was published with.
     Published(PathBuf),
 }
@@ -39,10 +46,17 @@ enum Keeper {
 struct Case {
     name: String,
     keeper: Keeper,
+    /// Ended before its directory is removed.
+    server: Option<Server>,
     dir: tempfile::TempDir,
     queued: Taken,
     delivered: Taken,
+    /// Commands a second of several processes.
+    together: Vec<f64>,
 }
+
+/// A process that serves a state directory.
+struct Server(Child);
 
 /// Processor time and time on the clock, in milliseconds.
 #[derive(Default)]
@@ -55,7 +69,8 @@ fn run(settings: &Settings) -> io::Result<Vec<Series>> {
     let ours = ours()?;
     let mut keepers = vec![
         ("none", Keeper::Ours(ours.clone(), "none")),
-        ("all", Keeper::Ours(ours, "all")),
+        ("all", Keeper::Ours(ours.clone(), "all")),
+        ("served", Keeper::Served(ours)),
     ];
     if let Some(published) = std::env::var_os("RUNWRIGHT_OMX_RUNTIME") {
         keepers.push(("published", Keeper::Published(published.into())));
@@ -63,14 +78,19 @@ fn run(settings: &Settings) -> io::Result<Vec<Series>> {
     let mut cases = Vec::new();
     for (name, keeper) in keepers {
         for events in [0, settings.count(LONG)] {
-            let case = Case {
+            let mut case = Case {
                 name: format!("exec/{name}/{events}"),
                 keeper: keeper.clone(),
+                server: None,
                 dir: tempfile::tempdir_in(&settings.dir)?,
                 queued: Taken::default(),
                 delivered: Taken::default(),
+                together: Vec::new(),
             };
             history(case.dir.path(), events)?;
+            if let Keeper::Served(program) = &case.keeper {
+                case.server = Some(Server::start(program, case.dir.path())?);
+            }
             // What comes first takes the history over and makes the files.
             case.exec(&json!({ "command": "CaptureSnapshot" }))?;
             cases.push(case);
@@ -80,6 +100,10 @@ fn run(settings: &Settings) -> io::Result<Vec<Series>> {
     for cycle in 0..settings.repeat * CYCLES {
         for case in &mut cases {
             case.cycle(cycle)?;
+            // The published program takes longer for it than all others.
+            if cycle % CYCLES == 0 && case.name.ends_with("/0") {
+                case.together(cycle)?;
+            }
         }
     }
     Ok(cases.into_iter().flat_map(Case::series).collect())
@@ -153,6 +177,32 @@ impl Case {
         Ok(())
     }
 
+    /// Several processes at a time, one command after the other in each place.
+    fn together(&mut self, cycle: u32) -> io::Result<()> {
+        let case = &*self;
+        let place = |place: u32| {
+            (0..EACH).try_for_each(|n| {
+                let id = format!("together-{cycle}-{place}-{n}");
+                let queue =
+                    json!({ "command": "QueueDispatch", "request_id": id, "target": "worker-1" });
+                case.exec(&queue).map(|_| ())
+            })
+        };
+        let begun = Instant::now();
+        std::thread::scope(|scope| {
+            let places: Vec<_> = (0..TOGETHER)
+                .map(|n| scope.spawn(move || place(n)))
+                .collect();
+            let ended = |place: std::thread::ScopedJoinHandle<'_, io::Result<()>>| {
+                place.join().map_err(|_| host::failed("a thread failed"))?
+            };
+            places.into_iter().try_for_each(ended)
+        })?;
+        let seconds = begun.elapsed().as_secs_f64();
+        self.together.push(f64::from(TOGETHER * EACH) / seconds);
+        Ok(())
+    }
+
     fn exec(&self, command: &Value) -> io::Result<(Duration, Duration)> {
         let state = format!("--state-dir={}", self.dir.path().display());
         let mut process = match &self.keeper {
@@ -160,6 +210,11 @@ impl Case {
                 let mut process = Command::new(program);
                 process.args(["runtime", "exec", &command.to_string(), &state]);
                 process.arg(format!("--views={views}"));
+                process
+            }
+            Keeper::Served(program) => {
+                let mut process = Command::new(program);
+                process.args(["runtime", "exec", &command.to_string(), &state]);
                 process
             }
             Keeper::Published(program) => {
@@ -183,12 +238,17 @@ impl Case {
             name,
             queued,
             delivered,
+            together,
             ..
         } = self;
         let series = move |what: &str, unit, samples| Series {
             name: format!("{name}/{what}"),
             unit,
             samples,
+        };
+        let together = match together.is_empty() {
+            true => None,
+            false => Some(series("together", "commands/s", together)),
         };
         [
             series("queue", "ms CPU", queued.cpu),
@@ -197,6 +257,34 @@ impl Case {
             series("deliver", "ms", delivered.wall),
         ]
         .into_iter()
+        .chain(together)
+    }
+}
+
+impl Server {
+    /// Starts one and waits until it listens.
+    fn start(program: &Path, dir: &Path) -> io::Result<Self> {
+        let mut process = Command::new(program)
+            .args(["runtime", "serve"])
+            .arg(format!("--state-dir={}", dir.display()))
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let stdout = process.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let server = Self(process);
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        match line.starts_with("serving ") {
+            true => Ok(server),
+            false => Err(host::failed("the server did not begin")),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -86,10 +86,21 @@ pub struct WorkerJson {
     pub task_id: String,
     /// `assigned`, or `stalled` or `recovered` with the reason.
     pub state: String,
-    /// When the log told of it last.
+    /// When it was heard of last.
     pub last_seen_at: String,
     /// How long that is ago, in milliseconds.
     pub age_ms: u64,
+}
+
+impl WorkerJson {
+    /// Takes note of when the worker was heard of beside the log, if that was later.
+    pub fn hear(&mut self, seen: Option<Timestamp>, now: Timestamp) {
+        let told = Timestamp::parse(&self.last_seen_at);
+        if let Some(seen) = seen.filter(|seen| told.is_none_or(|told| told < *seen)) {
+            self.last_seen_at = seen.to_string();
+            self.age_ms = now.ms_since(seen);
+        }
+    }
 }
 
 impl Overview {
@@ -113,7 +124,7 @@ impl Overview {
                     open.since = at;
                 }
             }
-            CoordinatorEvent::DispatchDelivered { request_id } => {
+            CoordinatorEvent::DispatchDelivered { request_id, .. } => {
                 self.open.remove(request_id);
                 self.last_delivered = Some(at);
             }
@@ -136,7 +147,9 @@ impl Overview {
             CoordinatorEvent::MailDelivered { message_id, .. } => {
                 self.unread.remove(message_id);
             }
-            CoordinatorEvent::WorkerAssigned { worker, task_id } => {
+            CoordinatorEvent::WorkerAssigned {
+                worker, task_id, ..
+            } => {
                 let assigned = Worker {
                     task: task_id.clone(),
                     state: "assigned".to_owned(),
@@ -144,10 +157,12 @@ impl Overview {
                 };
                 self.workers.insert(worker.clone(), assigned);
             }
-            CoordinatorEvent::WorkerStalled { worker, reason } => {
+            CoordinatorEvent::WorkerStalled { worker, reason, .. } => {
                 self.tell(worker, format!("stalled: {reason}"), at);
             }
-            CoordinatorEvent::WorkerRecovered { worker, recovery } => {
+            CoordinatorEvent::WorkerRecovered {
+                worker, recovery, ..
+            } => {
                 self.tell(worker, format!("recovered: {recovery}"), at);
             }
             CoordinatorEvent::Heartbeat { phase, .. } => self.pulse = Some((phase.clone(), at)),

@@ -134,6 +134,7 @@ impl Notifier {
                 request_id,
                 target,
                 metadata,
+                ..
             } => {
                 let record = DispatchRecord::queued(request_id, target, metadata.as_deref(), at);
                 // What is for another way of delivery is left to it.
@@ -143,7 +144,7 @@ impl Notifier {
                 }
             }
             CoordinatorEvent::DispatchNotified { request_id, .. }
-            | CoordinatorEvent::DispatchDelivered { request_id }
+            | CoordinatorEvent::DispatchDelivered { request_id, .. }
             | CoordinatorEvent::DispatchFailed { request_id, .. } => {
                 self.waiting.remove(request_id);
             }

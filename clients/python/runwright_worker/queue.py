@@ -1,0 +1,268 @@
+"""The HTTP contract of a queue, a method per address. Each call is one request: who repeats what,
+and when, is decided by whoever calls (``Worker`` does)."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from typing import Any, Literal, Mapping, Optional, Sequence
+
+#: What stops the work on an assignment: its result will not be taken.
+LOST = frozenset(
+    {
+        "assignment_not_found",
+        "assignment_lost",
+        "assignment_withdrawn",
+        "assignment_released",
+        "assignment_settled",
+    }
+)
+
+#: How long a server may take beyond the time it was asked to wait, in seconds.
+PATIENCE = 15.0
+
+#: The longest body that a server takes, in bytes. It does not read a longer one to its end, so who
+#: sends one may see a broken connection instead of the refusal.
+MAX_BODY = 2 << 20
+
+#: The longest answer that is read, in bytes.
+MAX_ANSWER = 64 << 20
+
+
+class Refused(Exception):
+    """The server answered, and the answer is no.
+
+    ``code`` is stable and for programs, ``status`` that of HTTP, ``details`` what the server adds.
+    """
+
+    def __init__(self, status: int, code: str, message: str, details: Any = None) -> None:
+        super().__init__(f"{code}: {message}")
+        self.status = status
+        self.code = code
+        self.message = message
+        self.details = details
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the assignment is not this worker's any more: stop the work."""
+        return self.code in LOST
+
+
+class Unreachable(Exception):
+    """No answer, or one that says to come back: nobody knows whether the request was taken in.
+
+    ``retry_after`` is how many seconds the server asked to wait, if it did.
+    """
+
+    def __init__(self, message: str, retry_after: Optional[float] = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True)
+class Run:
+    """The attempt of a node that an assignment is for."""
+
+    run_id: str
+    node_id: str
+    visit: int
+    attempt: int
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A task in the hands of this worker. ``fence`` grows each time the task is handed out; what
+    comes under an older one is refused."""
+
+    assignment_id: str
+    request_id: str
+    queue: str
+    worker: str
+    fence: int
+    assigned_at: str
+    heartbeat_ms: int
+    heartbeat_timeout_ms: int
+    repeat: Literal["repeatable", "once"]
+    task: Any
+    run: Optional[Run]
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> "Assignment":
+        run = body.get("run")
+        return cls(
+            assignment_id=body["assignment_id"],
+            request_id=body["request_id"],
+            queue=body["queue"],
+            worker=body["worker"],
+            fence=body["fence"],
+            assigned_at=body["assigned_at"],
+            heartbeat_ms=body["heartbeat_ms"],
+            heartbeat_timeout_ms=body["heartbeat_timeout_ms"],
+            repeat=body["repeat"],
+            task=body.get("task"),
+            run=None
+            if run is None
+            else Run(run["run_id"], run["node_id"], run["visit"], run["attempt"]),
+        )
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a take came to. Without assignments ``reasons`` may say why nothing is handed out."""
+
+    assignments: Sequence[Assignment]
+    ready: bool
+    reasons: Sequence[str]
+
+
+@dataclass(frozen=True)
+class QueueEvent:
+    """An event of the queue's log; ``id`` is what to go on after."""
+
+    id: str
+    at: str
+    event: Mapping[str, Any]
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A credential goes to the address it was given for and no further."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+class Queue:
+    """A queue of a server. ``key`` is an API key with the scope ``workers:take``, and with
+    ``coordinator:read`` or ``coordinator:write`` for what needs these. May be used by several
+    threads at once."""
+
+    def __init__(self, server: str, key: str, queue: str, *, patience: float = PATIENCE) -> None:
+        parts = urllib.parse.urlsplit(server)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise ValueError("the server is an address such as http://127.0.0.1:8080")
+        self.name = queue
+        self._base = server.rstrip("/") + "/v1/coordinator/" + urllib.parse.quote(queue, safe="")
+        self._key = key
+        self._patience = patience
+        self._opener = urllib.request.build_opener(_NoRedirects)
+
+    def take(self, worker: str, *, max: int = 1, wait_ms: int = 0) -> Taken:
+        """Asks for up to ``max`` tasks, and waits up to ``wait_ms`` (at most 25000) for one."""
+        body = self._ask(
+            "POST", "/take", {"worker": worker, "max": max, "wait_ms": wait_ms}, wait_ms
+        )
+        assignments = [Assignment.of(one) for one in body["assignments"]]
+        return Taken(assignments, body["ready"], body["reasons"])
+
+    def heartbeat(
+        self,
+        assignment: Assignment,
+        *,
+        blocked_on: Optional[Literal["user", "system"]] = None,
+        reason: Optional[str] = None,
+    ) -> int:
+        """Says that the worker is alive; gives the milliseconds until the next is overdue."""
+        body = self._of(
+            assignment, "heartbeat", {"blocked_on": blocked_on, "reason": reason}
+        )
+        return int(body["expires_in_ms"])
+
+    def output(
+        self, assignment: Assignment, stream: Literal["stdout", "stderr"], seq: int, chunk: str
+    ) -> bool:
+        """Reports a chunk of at most 65536 bytes. ``False`` where no run wants it."""
+        body = self._of(assignment, "output", {"stream": stream, "seq": seq, "chunk": chunk})
+        return bool(body["kept"])
+
+    def result(self, assignment: Assignment, outputs: Mapping[str, Any]) -> bool:
+        """Reports a result. ``True`` where it was reported before: then nothing changed."""
+        return bool(self._of(assignment, "result", {"outputs": dict(outputs)})["repeated"])
+
+    def failure(
+        self,
+        assignment: Assignment,
+        code: str,
+        message: str,
+        *,
+        retryable: Optional[bool] = None,
+    ) -> bool:
+        """Reports a failure. ``True`` where it was reported before."""
+        error: dict[str, Any] = {"code": code, "message": message}
+        if retryable is not None:
+            error["retryable"] = retryable
+        return bool(self._of(assignment, "failure", {"error": error})["repeated"])
+
+    def release(self, assignment: Assignment) -> None:
+        """Gives a task back untouched."""
+        self._of(assignment, "release", {})
+
+    def snapshot(self) -> Mapping[str, Any]:
+        """The queue's snapshot, as the runtime contract says."""
+        return self._ask("GET", "/snapshot")
+
+    def readiness(self) -> Mapping[str, Any]:
+        """Whether anything is handed out, and why not."""
+        return self._ask("GET", "/readiness")
+
+    def workers(self) -> Mapping[str, Any]:
+        """Who was given a task, and what is handed out."""
+        return self._ask("GET", "/workers")
+
+    def command(self, command: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Tells the queue a command of the runtime contract; gives its event."""
+        return self._ask("POST", "/commands", dict(command))
+
+    def events(
+        self, after: Optional[str] = None, *, limit: int = 100, wait_ms: int = 0
+    ) -> tuple[Sequence[QueueEvent], Optional[str], bool]:
+        """Events behind one, where to go on, and whether these are all there are now."""
+        query: dict[str, Any] = {"limit": limit, "wait_ms": wait_ms}
+        if after is not None:
+            query["after"] = after
+        body = self._ask("GET", "/events?" + urllib.parse.urlencode(query), None, wait_ms)
+        events = [QueueEvent(one["id"], one["at"], one["event"]) for one in body["events"]]
+        return events, body.get("next"), body["complete"]
+
+    def _of(self, assignment: Assignment, what: str, body: dict[str, Any]) -> Mapping[str, Any]:
+        place = urllib.parse.quote(assignment.assignment_id, safe="")
+        return self._ask(
+            "POST", f"/assignments/{place}/{what}", {"fence": assignment.fence, **body}
+        )
+
+    def _ask(
+        self, method: str, path: str, body: Any = None, wait_ms: int = 0
+    ) -> Mapping[str, Any]:
+        headers = {"Authorization": f"Bearer {self._key}", "Accept": "application/json"}
+        data = None
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            data = json.dumps(body).encode()
+            if len(data) > MAX_BODY:
+                raise Refused(413, "payload_too_large", f"no server takes {len(data)} bytes")
+        request = urllib.request.Request(self._base + path, data, headers, method=method)
+        timeout = wait_ms / 1000 + self._patience
+        try:
+            with self._opener.open(request, timeout=timeout) as answer:
+                return json.loads(answer.read(MAX_ANSWER))
+        except urllib.error.HTTPError as error:
+            raise self._refusal(error) from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise Unreachable(f"{type(error).__name__}: {error}") from error
+
+    @staticmethod
+    def _refusal(error: urllib.error.HTTPError) -> Exception:
+        with error:
+            try:
+                envelope = json.loads(error.read(MAX_ANSWER))
+                code, message = str(envelope["error"]), str(envelope["message"])
+                details = envelope.get("details")
+            except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+                code, message, details = "unknown", f"HTTP {error.code}", None
+        if error.code == 429 or error.code >= 500:
+            wait = error.headers.get("Retry-After", "")
+            return Unreachable(f"{code}: {message}", float(wait) if wait.isdigit() else None)
+        return Refused(error.code, code, message, details)

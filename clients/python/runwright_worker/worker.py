@@ -1,0 +1,341 @@
+"""A worker around a function: it takes tasks, keeps their heartbeats, and reports what came of
+them, through whatever the network does."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import socket
+import threading
+import time
+import uuid
+from typing import Any, Callable, Literal, Mapping, Optional
+
+from .queue import Assignment, Queue, Refused, Run, Unreachable
+
+log = logging.getLogger("runwright_worker")
+
+#: Bytes of a chunk of output.
+MAX_CHUNK = 65_536
+#: Bytes of the message of a failure.
+MAX_MESSAGE = 4_096
+
+
+class Failure(Exception):
+    """Raised by a function to report a failure of its own.
+
+    ``code`` is 1 to 64 of ``a-z 0-9 _``; ``retryable=False`` says that trying again cannot help.
+    """
+
+    def __init__(self, code: str, message: str, *, retryable: Optional[bool] = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.retryable = retryable
+
+
+class Stopped(Exception):
+    """Raised by ``Job.check``: the work is not wanted any more. Let it pass."""
+
+
+class Job:
+    """A task, as the function that works on it sees it."""
+
+    def __init__(self, queue: Queue, assignment: Assignment) -> None:
+        self.assignment = assignment
+        #: Set when the work is to end: it was withdrawn or lost, or the worker shuts down.
+        self.stopped = threading.Event()
+        self._queue = queue
+        self._lost: Optional[str] = None
+        self._blocked: Optional[tuple[Literal["user", "system"], str]] = None
+        self._beat = threading.Event()
+        self._settled = threading.Event()
+        self._seqs = {"stdout": 0, "stderr": 0}
+        self._writing = threading.Lock()
+
+    @property
+    def task(self) -> Any:
+        """What there is to do: the node's inputs, or the metadata of a queued request."""
+        return self.assignment.task
+
+    @property
+    def run(self) -> Optional[Run]:
+        """The run it is for, if it is for one."""
+        return self.assignment.run
+
+    @property
+    def lost(self) -> Optional[str]:
+        """Why the task is not this worker's any more, as a code; ``None`` while it is."""
+        return self._lost
+
+    def check(self) -> None:
+        """Raises ``Stopped`` once the work is to end. Call it between two steps."""
+        if self.stopped.is_set():
+            raise Stopped(self._lost or "the worker shuts down")
+
+    def output(self, text: str, stream: Literal["stdout", "stderr"] = "stdout") -> bool:
+        """Reports output, in as many chunks as it takes. Output is a convenience: what does not
+        arrive is dropped. ``False`` where some of it was not kept."""
+        kept = True
+        with self._writing:
+            for chunk in _chunks(text):
+                seq = self._seqs[stream]
+                self._seqs[stream] += 1
+                try:
+                    kept &= self._queue.output(self.assignment, stream, seq, chunk)
+                except Refused as refused:
+                    self._refused(refused)
+                    kept = False
+                except Unreachable as error:
+                    log.warning("output was dropped: %s", error)
+                    kept = False
+        return kept
+
+    def block_on(self, what: Literal["user", "system"], reason: str) -> None:
+        """Says, with the next heartbeat, that the work waits for a person or for repair."""
+        self._blocked = (what, reason)
+        self._beat.set()
+
+    def unblock(self) -> None:
+        """Says that it waits no more."""
+        self._blocked = None
+        self._beat.set()
+
+    def _refused(self, refused: Refused) -> None:
+        if refused.is_lost:
+            self._lost = refused.code
+            self.stopped.set()
+            self._beat.set()
+        else:
+            log.warning("refused: %s", refused)
+
+    def _end(self) -> None:
+        self._settled.set()
+        self._beat.set()
+
+    def _heartbeats(self) -> None:
+        """Sends heartbeats until the task is settled or lost. A worker that nobody has heard for
+        the whole timeout stops by itself: another may have the task."""
+        pause = self.assignment.heartbeat_ms / 1000
+        timeout = self.assignment.heartbeat_timeout_ms / 1000
+        heard, wait = time.monotonic(), pause
+        while True:
+            self._beat.wait(wait)
+            self._beat.clear()
+            if self._settled.is_set() or self._lost:
+                return
+            blocked_on, reason = self._blocked or (None, None)
+            try:
+                self._queue.heartbeat(self.assignment, blocked_on=blocked_on, reason=reason)
+                heard, wait = time.monotonic(), pause
+            except Refused as refused:
+                self._refused(refused)
+                wait = pause
+            except Unreachable as error:
+                log.warning("a heartbeat was not answered: %s", error)
+                wait = min(1.0, pause)
+                if time.monotonic() - heard >= timeout:
+                    self._lost = "no_heartbeat"
+                    self.stopped.set()
+
+
+class Worker:
+    """Takes tasks of a queue and lets a function work on them, ``slots`` at a time.
+
+    The function is given a ``Job`` and gives back the outputs, an object for JSON. It raises
+    ``Failure`` to report a failure; any other exception is reported as ``worker_error``. When
+    ``job.stopped`` is set it should end soon; what it gives back then is not reported where the
+    task is lost.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        handle: Callable[[Job], Optional[Mapping[str, Any]]],
+        *,
+        name: Optional[str] = None,
+        slots: int = 1,
+        wait_ms: int = 5_000,
+        grace: float = 10.0,
+    ) -> None:
+        if not 1 <= slots <= 64:
+            raise ValueError("a worker has 1 to 64 slots")
+        self.queue = queue
+        #: Unique among the workers of the queue.
+        self.name = name or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._handle = handle
+        self._slots = slots
+        self._wait_ms = wait_ms
+        self._grace = grace
+        self._stop = threading.Event()
+        self._free = threading.Semaphore(slots)
+        self._jobs: dict[str, Job] = {}
+        self._threads: set[threading.Thread] = set()
+        self._lock = threading.Lock()
+
+    def stop(self) -> None:
+        """Takes no more once the poll that waits has ended, lets what runs end within the grace,
+        then gives it back. May be called from a signal handler or another thread; ``run`` returns
+        when it is done."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Works until it is stopped. A credential that is refused is raised."""
+        attempt = 0
+        try:
+            while not self._stop.is_set():
+                free = self._claim()
+                if free == 0:
+                    continue
+                try:
+                    taken = self.queue.take(self.name, max=free, wait_ms=self._wait_ms)
+                except Unreachable as error:
+                    self._give_back(free)
+                    log.warning("nothing could be taken: %s", error)
+                    attempt += 1
+                    self._stop.wait(_pause(attempt, error))
+                    continue
+                except BaseException:
+                    self._give_back(free)
+                    raise
+                attempt = 0
+                self._give_back(free - len(taken.assignments))
+                for assignment in taken.assignments:
+                    self._begin(assignment)
+                if not taken.assignments and self._wait_ms == 0:
+                    self._stop.wait(0.2)
+        finally:
+            self._shut_down()
+
+    def _claim(self) -> int:
+        """As many slots as are free, waiting for one; 0 when it is to stop."""
+        while not self._free.acquire(timeout=0.2):
+            if self._stop.is_set():
+                return 0
+        free = 1
+        while free < self._slots and self._free.acquire(blocking=False):
+            free += 1
+        return free
+
+    def _give_back(self, slots: int) -> None:
+        for _ in range(slots):
+            self._free.release()
+
+    def _begin(self, assignment: Assignment) -> None:
+        job = Job(self.queue, assignment)
+        thread = threading.Thread(
+            target=self._work, args=(job,), name=assignment.assignment_id, daemon=True
+        )
+        with self._lock:
+            self._jobs[assignment.assignment_id] = job
+            self._threads.add(thread)
+        thread.start()
+
+    def _work(self, job: Job) -> None:
+        beats = threading.Thread(target=job._heartbeats, name="heartbeats", daemon=True)
+        beats.start()
+        try:
+            self._settle(job, self._outcome(job))
+        finally:
+            job._end()
+            beats.join()
+            with self._lock:
+                self._jobs.pop(job.assignment.assignment_id, None)
+                self._threads.discard(threading.current_thread())
+            self._free.release()
+
+    def _outcome(self, job: Job) -> Callable[[], object]:
+        """Lets the function work; gives the report that its end comes to."""
+        queue, assignment = self.queue, job.assignment
+        try:
+            outputs = self._handle(job)
+            return lambda: queue.result(assignment, outputs or {})
+        except Stopped:
+            return lambda: queue.release(assignment)
+        except Failure as failure:
+            code, message, retryable = failure.code, failure.message, failure.retryable
+        except Exception as error:  # whatever a function raises is its failure
+            log.exception("the task %s failed", assignment.assignment_id)
+            code, message, retryable = "worker_error", f"{type(error).__name__}: {error}", None
+        message = _cut(message)
+        return lambda: queue.failure(assignment, code, message, retryable=retryable)
+
+    def _settle(self, job: Job, report: Callable[[], object]) -> None:
+        """Reports until there is an answer: each report may be sent again."""
+        attempt, was_refused = 0, False
+        while job.lost is None:
+            attempt += 1
+            try:
+                report()
+                return
+            except Unreachable as error:
+                log.warning("a report was not answered: %s", error)
+                job._settled.wait(_pause(attempt, error))
+            except Refused as refused:
+                if refused.is_lost:
+                    job._refused(refused)
+                    return
+                log.error("a report was refused: %s", refused)
+                if was_refused:
+                    return
+                was_refused = True
+                # What cannot be taken as it is must not stay open: the run is told that.
+                report = self._refusal(job, refused)
+
+    def _refusal(self, job: Job, refused: Refused) -> Callable[[], object]:
+        message = _cut(str(refused))
+        return lambda: self.queue.failure(
+            job.assignment, "report_refused", message, retryable=False
+        )
+
+    def _shut_down(self) -> None:
+        deadline = time.monotonic() + self._grace
+        self._join(deadline)
+        with self._lock:
+            late = list(self._jobs.values())
+        for job in late:
+            job.stopped.set()
+        self._join(time.monotonic() + self._grace)
+        with self._lock:
+            late = list(self._jobs.values())
+        for job in late:
+            # Its function does not end. Whatever it reports later comes under an old fence.
+            job._lost = job._lost or "released"
+            job._end()
+            try:
+                self.queue.release(job.assignment)
+            except (Refused, Unreachable) as error:
+                log.warning("a task was not given back: %s", error)
+
+    def _join(self, deadline: float) -> None:
+        with self._lock:
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def _pause(attempt: int, error: Unreachable) -> float:
+    """Seconds before the next try: what the server asked for, or longer each time, with chance so
+    that many workers do not come back at once."""
+    if error.retry_after is not None:
+        return error.retry_after
+    return min(30.0, 0.25 * 2 ** min(attempt, 7)) * random.uniform(0.5, 1.0)
+
+
+def _cut(message: str) -> str:
+    """A message of a failure, no longer than it may be."""
+    return message.encode(errors="replace")[:MAX_MESSAGE].decode(errors="ignore")
+
+
+def _chunks(text: str) -> list[str]:
+    """The text in pieces of at most ``MAX_CHUNK`` bytes, cut between characters."""
+    data = text.encode(errors="replace")
+    chunks = []
+    while data:
+        end = min(MAX_CHUNK, len(data))
+        while end < len(data) and data[end] & 0xC0 == 0x80:
+            end -= 1
+        chunks.append(data[:end].decode())
+        data = data[end:]
+    return chunks

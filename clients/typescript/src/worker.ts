@@ -1,0 +1,441 @@
+/**
+ * A worker around a function: it takes tasks, keeps their heartbeats, and reports what came of
+ * them, through whatever the network does.
+ */
+import {
+  Queue,
+  Refused,
+  Unreachable,
+  type Assignment,
+  type Blocked,
+  type Json,
+  type JsonObject,
+  type Run,
+  type Stream,
+} from "./queue.js";
+
+/** Bytes of a chunk of output. */
+const MAX_CHUNK = 65_536;
+/** Bytes of the message of a failure. */
+const MAX_MESSAGE = 4_096;
+
+/** Thrown by a function to report a failure of its own. */
+export class Failure extends Error {
+  override readonly name = "Failure";
+
+  constructor(
+    /** 1 to 64 of `a-z 0-9 _`. */
+    readonly code: string,
+    message: string,
+    /** `false` says that trying again cannot help. */
+    readonly retryable?: boolean,
+  ) {
+    super(message);
+  }
+}
+
+/** Why a job's signal is aborted: the work is not wanted any more. */
+export class Stopped extends Error {
+  override readonly name = "Stopped";
+}
+
+/** A task, as the function that works on it sees it. */
+export interface Job {
+  /** What was handed out. */
+  readonly assignment: Assignment;
+  /** What there is to do: the node's inputs, or the metadata of a queued request. */
+  readonly task: Json;
+  /** The run it is for, if it is for one. */
+  readonly run: Run | null;
+  /**
+   * Aborted, with a `Stopped`, when the work is to end: it was withdrawn or lost, or the worker
+   * shuts down. Hand it on to whatever takes a signal.
+   */
+  readonly signal: AbortSignal;
+  /** Why the task is not this worker's any more, as a code; undefined while it is. */
+  readonly lost: string | undefined;
+  /**
+   * Reports output, in as many chunks as it takes. Output is a convenience: what does not arrive
+   * is dropped. `false` where some of it was not kept.
+   */
+  output(text: string, stream?: Stream): Promise<boolean>;
+  /** Says, with the next heartbeat, that the work waits for a person or for repair. */
+  blockOn(what: "user" | "system", reason: string): void;
+  /** Says that it waits no more. */
+  unblock(): void;
+}
+
+/** Works on a task; gives back the outputs. */
+export type Handler = (job: Job) => Promise<JsonObject | void> | JsonObject | void;
+
+export interface WorkerOptions {
+  /** Unique among the workers of the queue. */
+  name?: string;
+  /** How many tasks at a time, 1 to 64. */
+  slots?: number;
+  /** How long to wait for a task per request, at most 25000. */
+  waitMs?: number;
+  /** How long what runs may go on once the worker is stopped, in milliseconds. */
+  graceMs?: number;
+  /** Told what goes wrong and is tried again. */
+  log?: (message: string) => void;
+}
+
+/** Takes tasks of a queue and lets a function work on them. */
+export class Worker {
+  /** Unique among the workers of the queue. */
+  readonly name: string;
+  readonly #queue: Queue;
+  readonly #handle: Handler;
+  readonly #slots: number;
+  readonly #waitMs: number;
+  readonly #graceMs: number;
+  readonly #log: (message: string) => void;
+  readonly #running = new Map<OpenJob, Promise<void>>();
+
+  constructor(queue: Queue, handle: Handler, options: WorkerOptions = {}) {
+    const slots = options.slots ?? 1;
+    if (!Number.isInteger(slots) || slots < 1 || slots > 64) {
+      throw new RangeError("a worker has 1 to 64 slots");
+    }
+    this.#queue = queue;
+    this.#handle = handle;
+    this.#slots = slots;
+    this.name = options.name ?? `worker-${crypto.randomUUID()}`;
+    this.#waitMs = options.waitMs ?? 20_000;
+    this.#graceMs = options.graceMs ?? 10_000;
+    this.#log = options.log ?? (() => {});
+  }
+
+  /**
+   * Works until the signal is aborted: it then takes no more, lets what runs end within the grace,
+   * aborts the signals of what does not, and gives back what does not end even then. A credential
+   * that is refused is thrown.
+   */
+  async run(signal: AbortSignal): Promise<void> {
+    let attempt = 0;
+    const stopped = aborted(signal);
+    try {
+      while (!signal.aborted) {
+        const free = this.#slots - this.#running.size;
+        if (free === 0) {
+          await Promise.race([...this.#running.values(), stopped]);
+          continue;
+        }
+        try {
+          const options = { max: free, waitMs: this.#waitMs, signal };
+          const taken = await this.#queue.take(this.name, options);
+          attempt = 0;
+          for (const assignment of taken.assignments) {
+            this.#begin(assignment);
+          }
+          if (taken.assignments.length === 0 && this.#waitMs === 0) {
+            await pause(200, signal);
+          }
+        } catch (error) {
+          if (signal.aborted) {
+            break;
+          }
+          if (!(error instanceof Unreachable)) {
+            throw error;
+          }
+          this.#log(`nothing could be taken: ${error.message}`);
+          attempt += 1;
+          await pause(backOff(attempt, error), signal);
+        }
+      }
+    } finally {
+      await this.#shutDown();
+    }
+  }
+
+  #begin(assignment: Assignment): void {
+    const job = new OpenJob(this.#queue, assignment, this.#log);
+    const work = this.#work(job).finally(() => this.#running.delete(job));
+    this.#running.set(job, work);
+  }
+
+  async #work(job: OpenJob): Promise<void> {
+    const beats = job.heartbeats();
+    try {
+      await this.#settle(job, await this.#outcome(job));
+    } finally {
+      job.end();
+      await beats;
+    }
+  }
+
+  /** Lets the function work; gives the report that its end comes to. */
+  async #outcome(job: OpenJob): Promise<() => Promise<unknown>> {
+    const queue = this.#queue;
+    const { assignment } = job;
+    try {
+      const outputs = await this.#handle(job);
+      return () => queue.result(assignment, outputs ?? {});
+    } catch (error) {
+      if (job.signal.aborted) {
+        return () => queue.release(assignment);
+      }
+      if (error instanceof Failure) {
+        const failure = { code: error.code, message: cut(error.message) };
+        const { retryable } = error;
+        return () =>
+          queue.failure(assignment, retryable === undefined ? failure : { ...failure, retryable });
+      }
+      const failure = { code: "worker_error", message: cut(String(error)) };
+      return () => queue.failure(assignment, failure);
+    }
+  }
+
+  /** Reports until there is an answer: each report may be sent again. */
+  async #settle(job: OpenJob, first: () => Promise<unknown>): Promise<void> {
+    let report = first;
+    let wasRefused = false;
+    for (let attempt = 1; job.lost === undefined; attempt += 1) {
+      try {
+        await report();
+        return;
+      } catch (error) {
+        if (error instanceof Unreachable) {
+          this.#log(`a report was not answered: ${error.message}`);
+          await pause(backOff(attempt, error), job.gone);
+          continue;
+        }
+        if (!(error instanceof Refused)) {
+          throw error;
+        }
+        if (error.isLost) {
+          job.lose(error.code);
+          return;
+        }
+        this.#log(`a report was refused: ${error.message}`);
+        if (wasRefused) {
+          return;
+        }
+        wasRefused = true;
+        // What cannot be taken as it is must not stay open: the run is told that.
+        const told = { code: "report_refused", message: cut(error.message), retryable: false };
+        report = () => this.#queue.failure(job.assignment, told);
+      }
+    }
+  }
+
+  async #shutDown(): Promise<void> {
+    await this.#drain();
+    for (const job of this.#running.keys()) {
+      job.stop(new Stopped("the worker shuts down"));
+    }
+    await this.#drain();
+    const late = [...this.#running.keys()];
+    await Promise.all(
+      late.map(async (job) => {
+        // Its function does not end. Whatever it reports later comes under an old fence.
+        job.lose("released");
+        try {
+          await this.#queue.release(job.assignment);
+        } catch (error) {
+          this.#log(`a task was not given back: ${String(error)}`);
+        }
+      }),
+    );
+  }
+
+  async #drain(): Promise<void> {
+    const late = new AbortController();
+    const all = Promise.all(this.#running.values()).then(() => late.abort());
+    await Promise.race([all, pause(this.#graceMs, late.signal)]);
+    late.abort();
+  }
+}
+
+class OpenJob implements Job {
+  readonly #queue: Queue;
+  readonly #log: (message: string) => void;
+  readonly #stopping = new AbortController();
+  readonly #gone = new AbortController();
+  readonly #seqs: Record<Stream, number> = { stdout: 0, stderr: 0 };
+  #lost: string | undefined;
+  #blocked: Blocked | undefined;
+  #wake: (() => void) | undefined;
+  #writing: Promise<unknown> = Promise.resolve();
+
+  constructor(
+    queue: Queue,
+    readonly assignment: Assignment,
+    log: (message: string) => void,
+  ) {
+    this.#queue = queue;
+    this.#log = log;
+  }
+
+  get task(): Json {
+    return this.assignment.task;
+  }
+
+  get run(): Run | null {
+    return this.assignment.run;
+  }
+
+  get signal(): AbortSignal {
+    return this.#stopping.signal;
+  }
+
+  get lost(): string | undefined {
+    return this.#lost;
+  }
+
+  /** Aborted when there is nothing to keep any more: it is settled or lost. */
+  get gone(): AbortSignal {
+    return this.#gone.signal;
+  }
+
+  output(text: string, stream: Stream = "stdout"): Promise<boolean> {
+    // One after the other, as their numbers say.
+    const written = this.#writing.then(() => this.#write(text, stream));
+    this.#writing = written;
+    return written;
+  }
+
+  async #write(text: string, stream: Stream): Promise<boolean> {
+    let kept = true;
+    for (const chunk of chunks(text)) {
+      const seq = this.#seqs[stream]++;
+      try {
+        kept = (await this.#queue.output(this.assignment, stream, seq, chunk)) && kept;
+      } catch (error) {
+        kept = false;
+        if (error instanceof Refused && error.isLost) {
+          this.lose(error.code);
+        } else {
+          this.#log(`output was dropped: ${String(error)}`);
+        }
+      }
+    }
+    return kept;
+  }
+
+  blockOn(what: "user" | "system", reason: string): void {
+    this.#blocked = { on: what, reason };
+    this.#wake?.();
+  }
+
+  unblock(): void {
+    this.#blocked = undefined;
+    this.#wake?.();
+  }
+
+  stop(why: Stopped): void {
+    this.#stopping.abort(why);
+  }
+
+  lose(code: string): void {
+    this.#lost ??= code;
+    this.stop(new Stopped(code));
+    this.end();
+  }
+
+  end(): void {
+    this.#gone.abort();
+    this.#wake?.();
+  }
+
+  /**
+   * Sends heartbeats until the task is settled or lost. A worker that nobody has heard for the
+   * whole timeout stops by itself: another may have the task.
+   */
+  async heartbeats(): Promise<void> {
+    const { heartbeat_ms: every, heartbeat_timeout_ms: timeout } = this.assignment;
+    let heard = performance.now();
+    let wait = every;
+    for (;;) {
+      await this.#nap(wait);
+      if (this.#gone.signal.aborted) {
+        return;
+      }
+      try {
+        await this.#queue.heartbeat(this.assignment, this.#blocked);
+        heard = performance.now();
+        wait = every;
+      } catch (error) {
+        if (error instanceof Refused && error.isLost) {
+          this.lose(error.code);
+          return;
+        }
+        this.#log(`a heartbeat was not answered: ${String(error)}`);
+        wait = error instanceof Unreachable ? Math.min(1_000, every) : every;
+        if (performance.now() - heard >= timeout) {
+          this.lose("no_heartbeat");
+          return;
+        }
+      }
+    }
+  }
+
+  /** Waits, or until there is something to say. */
+  async #nap(ms: number): Promise<void> {
+    const woken = new AbortController();
+    this.#wake = () => woken.abort();
+    if (this.#gone.signal.aborted) {
+      return;
+    }
+    await pause(ms, woken.signal);
+    this.#wake = undefined;
+  }
+}
+
+/** Waits for a time, or until the signal is aborted. */
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) {
+      resolve();
+      return;
+    }
+    const end = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal.addEventListener("abort", end);
+  });
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) {
+      resolve();
+    }
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
+
+/**
+ * Milliseconds before the next try: what the server asked for, or longer each time, with chance so
+ * that many workers do not come back at once.
+ */
+function backOff(attempt: number, error: Unreachable): number {
+  const growing = Math.min(30_000, 250 * 2 ** Math.min(attempt, 7)) * (0.5 + Math.random() / 2);
+  return error.retryAfterMs ?? growing;
+}
+
+function cut(message: string): string {
+  return chunks(message, MAX_MESSAGE)[0] ?? "";
+}
+
+/** The text in pieces of at most so many bytes, cut between characters. */
+function chunks(text: string, most = MAX_CHUNK): string[] {
+  const bytes = new TextEncoder().encode(text);
+  const decoder = new TextDecoder();
+  const pieces: string[] = [];
+  let start = 0;
+  while (start < bytes.length) {
+    let end = Math.min(start + most, bytes.length);
+    // A byte of the form 10xxxxxx goes on with the character before it.
+    while (end < bytes.length && ((bytes[end] ?? 0) & 0xc0) === 0x80) {
+      end -= 1;
+    }
+    pieces.push(decoder.decode(bytes.subarray(start, end)));
+    start = end;
+  }
+  return pieces;
+}
