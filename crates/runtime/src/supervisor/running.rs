@@ -158,10 +158,23 @@ impl Running {
 
     /// Ends the process and everything it started; returns when all of it is gone. What it had
     /// come to by then is not an outcome.
-    pub async fn stop(mut self) {
+    pub async fn stop(self) {
+        self.stop_hearing(|_, _| {}).await;
+    }
+
+    /// The same, hearing what it says to the end.
+    pub async fn stop_hearing(mut self, mut hear: impl FnMut(Stream, &[u8])) {
         self.control = None;
         let patience = self.grace + MARGIN;
-        let over = async { while !matches!(self.next().await, Seen::Finished(_)) {} };
+        let over = async {
+            loop {
+                match self.next().await {
+                    Seen::Finished(_) => break,
+                    Seen::Output(stream, bytes) => hear(stream, &bytes),
+                    Seen::Started { .. } => {}
+                }
+            }
+        };
         if tokio::time::timeout(patience, over).await.is_err() {
             self.clear_up().await;
         }

@@ -104,7 +104,15 @@ async fn carry(mut running: Running, stream: DuplexStream) -> String {
             },
         }
     }
-    running.stop().await;
+    // A process that ends at once may be found out by what is said to it before what it complains
+    // of is heard.
+    running
+        .stop_hearing(|stream, bytes| {
+            if stream == Stream::Stderr {
+                keep(&mut complaints, bytes);
+            }
+        })
+        .await;
     complaints
 }
 
