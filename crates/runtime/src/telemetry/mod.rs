@@ -6,6 +6,7 @@
 pub(crate) mod context;
 mod meters;
 mod otlp;
+mod prometheus;
 mod records;
 pub mod spans;
 

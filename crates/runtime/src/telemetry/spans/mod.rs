@@ -3,116 +3,27 @@
 //! Ids are derived from the run: a log that is read twice gives the same spans, so that an export
 //! that is done again does no harm. A run and the runs it starts share one trace.
 
+mod appends;
 mod calls;
 mod shown;
+mod span;
 
 use std::collections::HashMap;
 
-use kernel::definition::Plan;
 use kernel::ids::{AttemptId, InterruptId, NodeId};
-use kernel::run::cause::CausedBy;
 use kernel::run::{Event, RunEvent};
 use kernel::stream::{ForkMode, StreamHeader};
 use kernel::time::Timestamp;
-use kernel::trace::{self, SpanId, TraceContext, TraceId, attempt_span, node_span, run_span};
+use kernel::trace::{self, SpanId, TraceId, attempt_span, node_span, run_span};
 
+use appends::MAX_APPENDS;
 use calls::Calls;
 pub(super) use calls::{provider_of, server_of};
 pub use shown::shown;
+pub use span::{Attribute, Family, Moment, Span};
 
 /// The version of the protocol whose names these are.
 const PROTOCOL: &str = "1.0";
-/// Spans of appends of one run; those beyond are left out, and the run's span says so.
-const MAX_APPENDS: usize = 1_000;
-
-/// A span.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Span {
-    /// Its name.
-    pub name: String,
-    /// The trace it belongs to.
-    pub trace: TraceId,
-    /// Its id.
-    pub id: SpanId,
-    /// The span it lies in.
-    pub parent: Option<SpanId>,
-    /// When it began.
-    pub start: Timestamp,
-    /// When it ended; it may go on.
-    pub end: Option<Timestamp>,
-    /// Whether it is of something asked of somebody else.
-    pub is_call: bool,
-    /// What is said of it.
-    pub attributes: Vec<(&'static str, Attribute)>,
-    /// What happened in it.
-    pub events: Vec<Moment>,
-    /// The code of the error it ended in.
-    pub error: Option<String>,
-    /// A span elsewhere that it comes from: trace and id.
-    pub link: Option<(TraceId, SpanId)>,
-}
-
-/// Something that happened in a span.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Moment {
-    /// What.
-    pub name: String,
-    /// When.
-    pub at: Timestamp,
-    /// Its place in the log.
-    pub seq: u64,
-}
-
-/// The value of an attribute.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Attribute {
-    /// A text.
-    Text(String),
-    /// A whole number.
-    Count(u64),
-    /// A number.
-    Number(f64),
-    /// Yes or no.
-    Flag(bool),
-}
-
-impl From<&str> for Attribute {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<u64> for Attribute {
-    fn from(count: u64) -> Self {
-        Self::Count(count)
-    }
-}
-
-/// What lies around a run.
-#[derive(Clone, Debug)]
-pub struct Family {
-    /// The run's own span.
-    pub context: TraceContext,
-    /// The workflow of the run that started this one.
-    pub parent_workflow: Option<String>,
-    /// The span of the run that a fork was made of.
-    pub source: Option<TraceContext>,
-    /// Whether its workflow calls something sensitive, where that is known.
-    pub has_sensitive: Option<bool>,
-}
-
-impl Family {
-    /// The same for a run whose workflow is at hand.
-    pub fn of_workflow(self, plan: &Plan) -> Self {
-        let has_sensitive = plan.variables.iter().any(|variable| variable.sensitive)
-            || plan.channels.values().any(|channel| channel.sensitive)
-            || (plan.nodes.iter()).any(|node| node.output_sensitivity.values().any(|is| *is));
-        Self {
-            has_sensitive: Some(has_sensitive),
-            ..self
-        }
-    }
-}
 
 /// The spans of a run. What a fork copied from its source is the source's; what still goes on has
 /// no end.
@@ -277,53 +188,6 @@ impl Walk<'_> {
             }
             _ => {}
         }
-    }
-
-    /// A batch is one append; its span has every event it wrote. What attempts write while they
-    /// work has none: there is too much of it, and it says nothing about the run.
-    fn append(&mut self, event: &Event) {
-        let moment = Moment {
-            name: super::type_of(&event.body),
-            at: event.at,
-            seq: event.seq,
-        };
-        let Some(cause) = &event.cause else {
-            if let Some(span) = self.append.and_then(|at| self.spans.get_mut(at)) {
-                span.events.push(moment);
-            }
-            return;
-        };
-        self.append = None;
-        let run = &self.header.stream;
-        let parent = match &cause.command {
-            CausedBy::Output | CausedBy::Log => return,
-            CausedBy::Finish { attempt, .. } => attempt_span(run, attempt),
-            _ => run_span(run),
-        };
-        self.appends += 1;
-        if self.appends > MAX_APPENDS {
-            return;
-        }
-        let mut attributes = self.of_run();
-        attributes.extend([
-            ("openwop.event_type", moment.name.as_str().into()),
-            ("openwop.event_seq", event.seq.into()),
-        ]);
-        self.append = Some(self.spans.len());
-        self.spans.push(Span {
-            name: "openwop.event.append".into(),
-            trace: self.trace,
-            id: trace::span(&format!("append\0{run}\0{}", event.seq)),
-            parent: Some(parent),
-            // How long it took is nowhere in the log.
-            start: event.at,
-            end: Some(event.at),
-            is_call: false,
-            attributes,
-            events: vec![moment],
-            error: None,
-            link: None,
-        });
     }
 
     fn of_run(&self) -> Vec<(&'static str, Attribute)> {
