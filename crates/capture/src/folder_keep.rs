@@ -28,13 +28,16 @@ pub enum Contents {
     Hashes,
 }
 
+/// A content and what it is known by.
+type Content = (Digest, Arc<[u8]>);
+
 /// Keeps contents in a folder. They are on the disk once [`finish`](Self::finish) has returned.
 pub struct FolderKeep {
     folder: Folder,
     contents: Contents,
     /// Contents on their way to the disk, and those that are there.
     known: Mutex<BTreeMap<Digest, Option<Arc<[u8]>>>>,
-    to_disk: Mutex<Option<SyncSender<(Digest, Arc<[u8]>)>>>,
+    to_disk: Mutex<Option<SyncSender<Content>>>,
     writing: Mutex<Option<JoinHandle<Result<Writer, FolderError>>>>,
     journal: Mutex<(File, PathBuf)>,
 }
@@ -65,7 +68,7 @@ impl FolderKeep {
             .append(true)
             .mode(0o600)
             .open(&path)?;
-        let (to_disk, from) = sync_channel::<(Digest, Arc<[u8]>)>(WAITING);
+        let (to_disk, from) = sync_channel::<Content>(WAITING);
         let keep = Arc::new(Self {
             folder: folder.clone(),
             contents,
