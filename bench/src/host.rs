@@ -12,7 +12,7 @@ use runtime::keyring::FileKeyring;
 use runtime::nodes::{Ports, Registry};
 use runtime::outbound::Outbound;
 use runtime::plans::Prepared;
-use runtime::secrets::{AllowedNames, EnvSecrets};
+use runtime::secrets::SecretSources;
 use runtime::supervisor::Supervisor;
 use serde_json::{Map, Value};
 use store::Store;
@@ -47,10 +47,7 @@ pub(crate) fn engine(store: Arc<dyn Store>, dir: &Path, options: EngineOptions) 
             dir: dir.join("attempts"),
         },
         outbound: Outbound::default(),
-        secrets: Arc::new(EnvSecrets::new(
-            tenant(),
-            AllowedNames::Listed([].into_iter().collect()),
-        )),
+        secrets: Arc::new(SecretSources::none()),
         models: Default::default(),
         keyring: Arc::new(FileKeyring::new(dir.join("keyring.json"))),
         workdir: dir.to_owned(),

@@ -70,11 +70,11 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     loop {
         tokio::select! {
             line = client.recv() => match line {
-                Some(line) => between.from_client(&line).await?,
+                Some(line) => between.heard_client(&line).await?,
                 None => break,
             },
             line = server_line(&mut between.server) => match line {
-                Some(line) => between.from_server(&line).await?,
+                Some(line) => between.heard_server(&line).await?,
                 None => break,
             },
         }
@@ -146,7 +146,7 @@ async fn write(to: &mut (impl AsyncWrite + Unpin), line: &str) -> Result<(), Fai
 }
 
 impl Between {
-    async fn from_client(&mut self, line: &str) -> Result<(), Failure> {
+    async fn heard_client(&mut self, line: &str) -> Result<(), Failure> {
         let message: Value = serde_json::from_str(line).unwrap_or_default();
         let method = message["method"].as_str().unwrap_or_default();
         let is_request = !method.is_empty() && !message["id"].is_null();
@@ -198,7 +198,7 @@ impl Between {
         }
     }
 
-    async fn from_server(&mut self, line: &str) -> Result<(), Failure> {
+    async fn heard_server(&mut self, line: &str) -> Result<(), Failure> {
         let message: Value = serde_json::from_str(line).unwrap_or_default();
         let is_answer = message["method"].is_null();
         let pending = match is_answer {
