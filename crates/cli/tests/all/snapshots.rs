@@ -58,6 +58,9 @@ fn a_run_is_captured_shown_verified_compared_and_exported() {
     let list = lab.call(&["snapshot", "list", "--json"]).with(0).json();
     assert_eq!(list["snapshots"].as_array().unwrap().len(), 2);
     assert_eq!(list["broken"], json!([]));
+    let of_run = ["snapshot", "list", "--json", "--run", &lab.last_run()];
+    let of_run = lab.call(&of_run).with(0).json();
+    assert_eq!(of_run["snapshots"].as_array().unwrap().len(), 1);
     let shown = lab
         .call(&["snapshot", "show", &first, "--json"])
         .with(0)
@@ -267,4 +270,76 @@ fn planted_secrets_lie_in_no_file_of_evidence() {
     }
     let shown = lab.call(&["snapshot", "show", "latest", "--json"]).json();
     assert_eq!(shown["extensions"]["redaction"]["policy"], "on");
+}
+
+/// Starts a command and kills it after some microseconds of its life, unless it ended before.
+fn killed(lab: &Lab, args: &[&str], micros: u64) {
+    let mut command = lab.command(args);
+    let command = command
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let begun = std::time::Instant::now();
+    while begun.elapsed().as_micros() < u128::from(micros) {
+        std::thread::yield_now();
+    }
+    // It may have ended.
+    let _ = child.kill();
+    child.wait().unwrap();
+}
+
+/// What the list passes over, by name.
+fn broken(lab: &Lab) -> Vec<String> {
+    let list = lab.call(&["snapshot", "list", "--json"]).with(0).json();
+    let broken = list["broken"].as_array().unwrap().iter();
+    broken
+        .map(|broken| broken["file"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn soak_kills_of_writers_and_pruners() {
+    for seed in testkit::seeds(2, 100) {
+        let lab = Lab::new();
+        let long = "word ".repeat(200_000);
+        for number in 0..6 {
+            let id = format!("snap-{number}");
+            let source = foreign(&id, "2025-01-01T00:00:00Z", &format!("{number} {long}"));
+            let file = format!("{id}.json");
+            lab.write(&file, source.to_string());
+            let micros = (seed * 7_919 + number * 4_801) % 60_000;
+            killed(&lab, &["snapshot", "import", &format!("./{file}")], micros);
+        }
+        let folder = lab.path().join(".aiwg/provenance/snapshots");
+        let whole = |name: &str| !name.starts_with(".unfinished-");
+        assert!(
+            !broken(&lab).iter().any(|name| whole(name)),
+            "seed {seed}: {:?}",
+            broken(&lab)
+        );
+        for name in ["snap-7", "snap-8", "snap-9"] {
+            let file = lab.write(
+                &format!("{name}.json"),
+                foreign(name, "2025-01-01T00:00:00Z", &long).to_string(),
+            );
+            lab.call(&["snapshot", "import", file.to_str().unwrap()])
+                .with(0);
+        }
+        lab.call(&["snapshot", "pin", "snap-9"]).with(0);
+        for turn in 0..3 {
+            let micros = (seed * 3_571 + turn * 9_001) % 40_000;
+            killed(&lab, &["snapshot", "prune", "--apply"], micros);
+            let left = broken(&lab);
+            let orphan = |name: &String| whole(name) && name.ends_with(".json");
+            assert!(!left.iter().any(orphan), "seed {seed}: {left:?}");
+        }
+        lab.call(&["snapshot", "prune", "--apply"]).with(0);
+        let left = fs::read_dir(&folder).unwrap().count();
+        assert_eq!(
+            (left, broken(&lab)),
+            (2, vec![]),
+            "seed {seed}: the pinned one and its mark"
+        );
+        lab.call(&["snapshot", "verify"]).with(0);
+    }
 }

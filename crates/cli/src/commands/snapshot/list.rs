@@ -17,6 +17,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WORKFLOW")]
     workflow: Option<String>,
 
+    /// Made of this run only: its id, or the end of it
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
+
     /// Captured at this time or later, as 2026-03-01T00:00:00Z
     #[arg(long, value_name = "TIME", value_parser = time)]
     since: Option<Timestamp>,
@@ -42,7 +46,12 @@ fn status(typed: &str) -> Result<MatchStatus, &'static str> {
 impl Args {
     fn wants(&self, entry: &Entry) -> bool {
         let workflow = self.workflow.as_ref();
+        let of_run = |run: &String| {
+            let id = entry.run_id.as_deref().unwrap_or_default();
+            !run.is_empty() && id.ends_with(run.as_str())
+        };
         workflow.is_none_or(|workflow| *workflow == entry.workflow_id)
+            && self.run.as_ref().is_none_or(of_run)
             && self.since.is_none_or(|since| entry.captured_at >= since)
             && self
                 .status

@@ -24,6 +24,12 @@ pub(super) fn contradiction(a: &str, b: &str) -> Option<&'static str> {
     if AXES.iter().any(|axis| axis.parts(&a, &b)) {
         return Some("opposites");
     }
+    if LIMITS
+        .iter()
+        .any(|words| a.has_any(words) != b.has_any(words))
+    {
+        return Some("limits");
+    }
     let sorted = |unit: &Unit| {
         let mut words: Vec<&str> = unit.words.iter().map(|word| stem(word)).collect();
         words.sort_unstable();
@@ -89,6 +95,10 @@ impl Unit {
         self.words.iter().any(|known| known == word)
     }
 
+    fn has_any(&self, words: &[&str]) -> bool {
+        words.iter().any(|word| self.has(word))
+    }
+
     /// Every number with how often it stands there.
     fn numbers(&self) -> BTreeMap<&str, usize> {
         let mut numbers = BTreeMap::new();
@@ -124,11 +134,8 @@ impl Unit {
         let (a, b) = (self.content(), other.content());
         let kept = common(&a, &b);
         let (gone, new) = (a.len() - kept.len(), b.len() - kept.len());
-        if kept.len() < 2
-            || gone.max(new) == 0
-            || gone.max(new) > 2
-            || kept.len() < gone.max(new) * 2
-        {
+        let most = gone.max(new);
+        if kept.len() < 2 || most == 0 || most > 2 || kept.len() <= most {
             return false;
         }
         let mut left = rest(&a, &kept, |pair| pair.0);
@@ -262,6 +269,13 @@ fn number(word: &str) -> String {
 const NEGATIONS: [&str; 16] = [
     "not", "no", "never", "without", "cannot", "none", "neither", "nor", "nothing", "nobody",
     "nowhere", "unable", "lacks", "lack", "lacking", "hardly",
+];
+
+/// Words that take most of what is said back: one side has none of a group, or both have.
+const LIMITS: [&[&str]; 3] = [
+    &["only", "solely", "exclusively", "merely"],
+    &["almost", "nearly", "barely", "scarcely"],
+    &["unless", "except"],
 ];
 
 /// Words that carry no meaning of their own.

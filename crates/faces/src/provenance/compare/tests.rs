@@ -413,6 +413,11 @@ fn contradictions_are_told_from_paraphrases() {
             "word_order",
         ),
         (
+            "Only admins can delete projects.",
+            "Anyone can delete projects.",
+            "limits",
+        ),
+        (
             "The memo praises the new budget.",
             "The memo mocks the new budget.",
             "small_edit",
