@@ -97,4 +97,5 @@ Exit codes:
   2    wrong usage or input, or the system could not do it
   3    a session is paused; `runwright play --resume` goes on with it. Of snapshots: a replay
        left its recording, or there is nothing to compare
+  4    a snapshot is not what was written
   130  interrupted; what was running is parked and goes on with `runwright resume`";
