@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use faces::openwop::v1;
-use hyper::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH};
+use hyper::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH, LINK};
 use hyper::{HeaderMap, Method, StatusCode};
 use kernel::ids::StreamId;
 use runtime::access::{Action, Principal};
@@ -12,8 +12,8 @@ use runtime::api::{ApiError, RunFilter, RunPage, Thing};
 use serde_json::{Value, json};
 use store::ListCursor;
 
-use super::interrupts;
 use super::steering::reason;
+use super::{interrupts, snapshots};
 use crate::params::run_id;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -130,9 +130,13 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
             interrupts::with_token(&mut snapshot["interrupt"], &token);
         }
     }
-    Ok(Reply::ok(&snapshot)
+    let reply = Reply::ok(&snapshot)
         .with(ETAG, tag)
-        .with(CACHE_CONTROL, "private, no-cache"))
+        .with(CACHE_CONTROL, "private, no-cache");
+    Ok(match snapshots::link(&cx, &run) {
+        Some(link) => reply.with(LINK, link),
+        None => reply,
+    })
 }
 
 /// The tag of a snapshot. The newest event's sequence says everything it depends on, but for the

@@ -8,6 +8,7 @@ use faces::provenance::compare::{Options, Side, compare};
 use faces::provenance::seal::seal;
 use hyper::{Method, StatusCode};
 use kernel::digest::Digest;
+use kernel::ids::StreamId;
 use provenance::{Entry, Folder, FolderError, Kept, Redaction, Strictness};
 use runtime::access::{Action, Principal};
 use serde_json::{Value, json};
@@ -244,6 +245,12 @@ fn linked(reply: Reply, kept: &Kept) -> Reply {
         ),
         None => reply,
     }
+}
+
+/// The way from a run to its snapshots, where there may be any.
+pub(super) fn link(cx: &Cx, run: &StreamId) -> Option<String> {
+    let link = format!("</v1/snapshots?runId={run}>; rel=\"snapshots\"");
+    cx.app.snapshots().map(|_| link)
 }
 
 async fn verify(cx: Cx) -> Result<Reply, Problem> {

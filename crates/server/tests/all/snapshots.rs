@@ -27,6 +27,9 @@ async fn a_run_becomes_a_snapshot_and_each_leads_to_the_other() {
         made.header("link"),
         Some(&*format!("</v1/runs/{run}>; rel=\"run\""))
     );
+    let from_run = host.get(&format!("/v1/runs/{run}")).await;
+    let there = format!("</v1/snapshots?runId={run}>; rel=\"snapshots\"");
+    assert_eq!(from_run.header("link"), Some(&*there));
     // The same log is the same snapshot.
     let again = host.post("/v1/snapshots", &json!({ "runId": run })).await;
     assert_eq!((again.status, again.json()), (200, document.clone()));

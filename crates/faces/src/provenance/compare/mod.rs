@@ -2,7 +2,7 @@
 //!
 //! Each field comes to a [`Level`]; the [`ladder`](super::ladder) makes a status of the levels, and
 //! the strategy decides whether that passes. Meaning is read by whoever is asked: without a
-//! scorer two texts agree when they are the same after [normalising](normal), and nothing else
+//! scorer two texts agree when they are the same after normalising, and nothing else
 //! is ever called semantic.
 
 mod artifacts;
