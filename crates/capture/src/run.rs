@@ -39,7 +39,7 @@ pub struct Plan {
     pub environment: BTreeMap<String, String>,
     /// Where it is run.
     pub cwd: PathBuf,
-    /// This program itself, where it knows [`LEASH_COMMAND`](crate::leash::LEASH_COMMAND).
+    /// This program itself, where it knows [`LEASH_COMMAND`].
     pub leash: Option<PathBuf>,
     /// The folder that is watched.
     pub root: PathBuf,
