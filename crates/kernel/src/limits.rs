@@ -88,6 +88,10 @@ pub const MAX_OPEN_REQUESTS: usize = 100_000;
 pub const MAX_OPEN_MAIL: usize = 100_000;
 /// Workers that a coordinator remembers.
 pub const MAX_KNOWN_WORKERS: usize = 10_000;
+/// Tasks that a worker takes at once.
+pub const MAX_TAKEN_AT_ONCE: usize = 64;
+/// Bytes of what a worker gives for a task.
+pub const MAX_TASK_RESULT_BYTES: usize = 1 << 20;
 /// Bytes of the id of a request or a message.
 pub const MAX_REQUEST_ID_BYTES: usize = 16 << 10;
 /// Annotations of one run.

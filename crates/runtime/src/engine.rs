@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
+use crate::authority::Authority;
 use crate::door::{Done, Door, DoorError, ForkFailed, ForkOrder, Forked};
 use crate::drive::{Ask, Driver};
 use crate::hints::Hints;
@@ -51,6 +52,8 @@ pub struct EngineOptions {
     pub scope: Scope,
     /// How it looks after its store, if it does.
     pub upkeep: Option<Upkeep>,
+    /// How it stands for the authority of queues, if it does.
+    pub authority: Option<Authority>,
 }
 
 impl Default for EngineOptions {
@@ -64,6 +67,7 @@ impl Default for EngineOptions {
             poll: Duration::from_millis(500),
             scope: Scope::Everything,
             upkeep: None,
+            authority: None,
         }
     }
 }
@@ -189,6 +193,9 @@ impl Engine {
         tasks.spawn(crate::outbox::deliver(self.clone()));
         if let Some(upkeep) = self.inner.options.upkeep {
             tasks.spawn(crate::upkeep::keep(self.clone(), upkeep));
+        }
+        if let Some(authority) = self.inner.options.authority {
+            tasks.spawn(crate::authority::keep(self.clone(), authority));
         }
     }
 

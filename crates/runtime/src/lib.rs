@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod api;
+pub mod authority;
 pub mod definitions;
 pub mod door;
 mod drive;

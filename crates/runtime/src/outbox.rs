@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kernel::audit::{AuditMessage, Entry};
+use kernel::coordinator::TaskMessage;
 use kernel::ids::{StreamId, TenantId};
 use kernel::run::event::ChildStatus;
 use kernel::run::{Command, NodeError, Rejection, RunMessage};
@@ -12,6 +13,7 @@ use serde_json::Map;
 use store::{HoldChange, Outgoing, StoreError};
 
 use crate::access::{checkpoints, trail};
+use crate::authority;
 use crate::door::DoorError;
 use crate::engine::Engine;
 
@@ -20,6 +22,7 @@ use crate::engine::Engine;
 #[serde(untagged)]
 enum Post {
     Audit(AuditMessage),
+    Tasks(Box<TaskMessage>),
     Run(Box<RunMessage>),
 }
 
@@ -102,6 +105,7 @@ async fn deliver_some(engine: &Engine) -> Result<usize, StoreError> {
                     .push(audit);
             }
             Ok(Post::Run(run)) => deliver_one(engine, message, *run).await?,
+            Ok(Post::Tasks(tasks)) => authority::deliver(engine, &message.tenant, &tasks).await?,
             Err(error) => {
                 tracing::error!(id = %message.id, %error, "a message of another format was dropped");
             }

@@ -272,6 +272,7 @@ fn schemas() -> Value {
         steering::schemas(),
         lineage::schemas(),
         snapshots::schemas(),
+        crate::routes::coordinator::schemas(),
     ] {
         if let (Value::Object(all), Value::Object(more)) = (&mut schemas, more) {
             all.extend(more);

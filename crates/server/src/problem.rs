@@ -360,7 +360,8 @@ impl From<ApiError> for Problem {
                 "workflow_not_found",
                 "there is no workflow of this id; GET /v1/workflows lists those there are",
             ),
-            ApiError::NotFound(Thing::Trail) => Self::no_route(),
+            ApiError::NotFound(Thing::Trail | Thing::Queue) => Self::no_route(),
+            ApiError::Coordinator(rejection) => crate::routes::coordinator::refused(&rejection),
             ApiError::NotFound(Thing::Webhook) => Self::new(
                 StatusCode::NOT_FOUND,
                 "subscription_not_found",

@@ -18,6 +18,7 @@ mod telemetry;
 mod verify;
 mod webhooks;
 mod workbench;
+mod worker;
 mod workflow;
 
 use clap::{Parser, Subcommand};
@@ -79,6 +80,8 @@ pub(crate) enum Command {
     Audit(audit::Command),
     /// Keep the authority lease, dispatch backlog and mailboxes of a runtime (as `omx-runtime`)
     Runtime(coordinator::Args),
+    /// Take tasks of a queue and run a program for each
+    Worker(worker::Args),
     /// Import, export and verify run bundles of the LLM Workbench
     #[command(subcommand)]
     Workbench(workbench::Command),
@@ -95,6 +98,10 @@ pub(crate) enum Command {
 
 /// Does what was asked.
 pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
+    if let Command::Worker(args) = command {
+        // The same against a server and against a store.
+        return worker::run(args, session).await;
+    }
     let is_for_stores = matches!(
         command,
         Command::Serve(_)
@@ -126,6 +133,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
         // Reached where options of ours stand before the word.
         Command::Runtime(_) => Err(Failure::new("`runtime` takes no options before it")
             .hint("write `runwright runtime COMMAND …`")),
+        Command::Worker(args) => worker::run(args, session).await,
         Command::Workbench(command) => workbench::dispatch(command, session).await,
         Command::Snapshot(command) => snapshot::dispatch(command, session).await,
         Command::Verify(args) => verify::run(args, session).await,

@@ -11,6 +11,7 @@ use kernel::ids::TenantId;
 use kernel::stream::StreamKind;
 use runtime::access::{AuthOptions, Authenticator, checkpoints};
 use runtime::api::Api;
+use runtime::authority::Authority;
 use runtime::door::Door;
 use runtime::engine::{Engine, EngineOptions, Scope};
 use runtime::holder;
@@ -144,6 +145,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         upkeep: Some(Upkeep {
             retain_finished: args.retain_finished.as_ref().map(|Span(kept)| *kept),
         }),
+        authority: Some(Authority::default()),
         ..EngineOptions::default()
     };
     let engine = compose::engine_with(session, &door, &args.ports, options)?;

@@ -82,6 +82,19 @@ impl Remote {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Value, Failure> {
+        match self.exchange(method, path, body).await? {
+            (status, Some(answer)) if status.is_success() => Ok(answer),
+            (status, answer) => Err(refused(status, answer.as_ref())),
+        }
+    }
+
+    /// Sends a request; the answer is there where it can be read.
+    pub(crate) async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<(StatusCode, Option<Value>), Failure> {
         let url = self.base.join(path);
         let url = url.map_err(|_| Failure::new("the address of the request is no URL"))?;
         let mut headers = HeaderMap::new();
@@ -124,15 +137,12 @@ impl Remote {
             StatusCode::NO_CONTENT => Some(Value::Null),
             _ => serde_json::from_slice(&bytes).ok(),
         };
-        match answer {
-            Some(answer) if status.is_success() => Ok(answer),
-            answer => Err(refused(status, answer.as_ref())),
-        }
+        Ok((status, answer))
     }
 }
 
 /// What a server refuses, in its words.
-fn refused(status: StatusCode, envelope: Option<&Value>) -> Failure {
+pub(crate) fn refused(status: StatusCode, envelope: Option<&Value>) -> Failure {
     let text = |name: &str| envelope.and_then(|envelope| envelope[name].as_str());
     let (Some(message), Some(code)) = (text("message"), text("error")) else {
         return Failure::new(format!(

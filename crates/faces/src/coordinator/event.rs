@@ -97,6 +97,11 @@ pub enum EventJson {
         worker: String,
         reason: String,
     },
+    #[serde(rename = "worker.released")]
+    WorkerReleased {
+        worker: String,
+        task_id: String,
+    },
     #[serde(rename = "worker.recovered")]
     WorkerRecovered {
         worker: String,
@@ -238,6 +243,7 @@ impl From<&CoordinatorEvent> for EventJson {
                 request_id,
                 target,
                 metadata,
+                ..
             } => Self::DispatchQueued {
                 request_id: request_id.to_string(),
                 target,
@@ -252,10 +258,12 @@ impl From<&CoordinatorEvent> for EventJson {
                 request_id: request_id.to_string(),
                 channel,
             },
-            E::DispatchDelivered { request_id } => Self::DispatchDelivered {
+            E::DispatchDelivered { request_id, .. } => Self::DispatchDelivered {
                 request_id: request_id.to_string(),
             },
-            E::DispatchFailed { request_id, reason } => Self::DispatchFailed {
+            E::DispatchFailed {
+                request_id, reason, ..
+            } => Self::DispatchFailed {
                 request_id: request_id.to_string(),
                 reason,
             },
@@ -286,11 +294,19 @@ impl From<&CoordinatorEvent> for EventJson {
             E::Heartbeat { owner, phase } => Self::Heartbeat { owner, phase },
             E::BlockedOnUser { owner, reason } => Self::BlockedOnUser { owner, reason },
             E::BlockedOnSystem { owner, reason } => Self::BlockedOnSystem { owner, reason },
-            E::WorkerAssigned { worker, task_id } => Self::WorkerAssigned {
+            E::WorkerAssigned {
+                worker, task_id, ..
+            } => Self::WorkerAssigned {
                 worker: worker.to_string(),
                 task_id,
             },
-            E::WorkerStalled { worker, reason } => Self::WorkerStalled {
+            E::WorkerReleased {
+                worker, task_id, ..
+            } => Self::WorkerReleased {
+                worker: worker.to_string(),
+                task_id,
+            },
+            E::WorkerStalled { worker, reason, .. } => Self::WorkerStalled {
                 worker: worker.to_string(),
                 reason,
             },

@@ -12,6 +12,7 @@ mod published;
 mod records;
 mod schema;
 mod snapshot;
+mod task;
 #[cfg(test)]
 mod tests;
 
@@ -25,3 +26,4 @@ pub use schema::{SCHEMA_VERSION, Schema, schema};
 pub use snapshot::{
     AuthorityJson, BacklogJson, ReadinessJson, ReplayJson, SnapshotJson, snapshot_line,
 };
+pub use task::assignment;

@@ -18,7 +18,7 @@ pub fn class(rejection: &Rejection) -> &'static str {
             "mailbox"
         }
         Rejection::UnknownEvent | Rejection::NoReplay => "replay",
-        Rejection::UnknownWorker(_) => "worker",
+        Rejection::UnknownWorker(_) | Rejection::NoAssignment(_) => "worker",
         Rejection::InvalidField(_) | Rejection::Full(_) | Rejection::TooLarge => "command",
     }
 }

@@ -65,6 +65,7 @@ impl Records {
                 request_id,
                 target,
                 metadata,
+                ..
             } => {
                 self.by_request
                     .insert(request_id.clone(), self.dispatches.len());
@@ -76,7 +77,7 @@ impl Records {
                 )));
             }
             CoordinatorEvent::DispatchNotified { request_id, .. }
-            | CoordinatorEvent::DispatchDelivered { request_id }
+            | CoordinatorEvent::DispatchDelivered { request_id, .. }
             | CoordinatorEvent::DispatchFailed { request_id, .. } => {
                 if let Some(record) = self.dispatch_mut(request_id) {
                     record.advance(&event.body, at);

@@ -75,6 +75,7 @@ const EVENTS: &[&str] = &[
     "run.blocked_on_user",
     "run.blocked_on_system",
     "worker.assigned",
+    "worker.released",
     "worker.stalled",
     "worker.recovered",
 ];

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::coordinator::dispatch::DispatchStatus;
 use crate::coordinator::event::Lease;
+use crate::coordinator::task::AssignmentEnd;
 use crate::ids::{RequestId, Seq, WorkerId};
 
 /// What a coordinator is told.
@@ -255,6 +256,9 @@ pub enum Rejection {
     /// The command holds more than an event may.
     #[error("the command is larger than an event may be; put the text where it can be referred to")]
     TooLarge,
+    /// The assignment is over, or there never was one of this name.
+    #[error("the assignment is over, or there never was one of this name")]
+    NoAssignment(Option<AssignmentEnd>),
     /// A bound is reached.
     #[error("the coordinator holds as many {0} as it may")]
     Full(&'static str),
@@ -280,6 +284,13 @@ impl Rejection {
             Self::UnknownWorker(_) => "worker_not_found",
             Self::InvalidField(_) => "invalid_field",
             Self::TooLarge => "command_too_large",
+            Self::NoAssignment(end) => match end {
+                None => "assignment_not_found",
+                Some(AssignmentEnd::Delivered | AssignmentEnd::Failed) => "assignment_settled",
+                Some(AssignmentEnd::Released) => "assignment_released",
+                Some(AssignmentEnd::Lost) => "assignment_lost",
+                Some(AssignmentEnd::Withdrawn) => "assignment_withdrawn",
+            },
             Self::Full(_) => "coordinator_full",
         }
     }

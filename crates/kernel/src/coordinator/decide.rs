@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::batch::{Batch, KeyClaim, Record};
+use crate::batch::{Batch, KeyClaim, Message, Record};
 use crate::coordinator::command::{CoordinatorCommand, PastDispatch, PastMail, Recall, Rejection};
 use crate::coordinator::contract::{Contract, LeaseRule};
 use crate::coordinator::dispatch::DispatchStatus;
 use crate::coordinator::event::{CoordinatorEvent, Event, Lease};
+use crate::coordinator::task::{TaskEnd, TaskError};
 use crate::coordinator::{Coordinator, Cursor, event_number};
-use crate::ids::{RequestId, Seq, StreamId};
+use crate::ids::{MessageId, RequestId, Seq, StreamId};
 use crate::json;
 use crate::limits;
 use crate::time::Timestamp;
@@ -89,20 +90,22 @@ impl Coordinator {
             });
         }
         draft.emit(event.clone());
-        if draft
-            .records
-            .iter()
-            .any(|record| record.content.len() > limits::MAX_EVENT_BYTES)
-        {
-            return Err(Rejection::TooLarge);
-        }
-        let after = draft.coordinator.clone();
+        let (batch, after) = draft.parts()?;
         Ok(Decision {
             event,
-            batch: Some(draft.seal()),
+            batch,
             after,
         })
     }
+}
+
+/// How a request failed that somebody settled by a command.
+fn failed_by_command(code: &str, why: &str) -> TaskEnd {
+    TaskEnd::Error(TaskError {
+        code: code.to_owned(),
+        message: format!("the request was settled by a command: {why}"),
+        retryable: None,
+    })
 }
 
 /// Whether an id can be remembered by the store.
@@ -115,10 +118,11 @@ pub(super) struct Draft {
     pub(super) coordinator: Coordinator,
     pub(super) recall: Recall,
     rule: LeaseRule,
-    now: Timestamp,
+    pub(super) now: Timestamp,
     first_seq: Seq,
     pub(super) records: Vec<Record>,
     keys: Vec<KeyClaim>,
+    outbox: Vec<Message>,
 }
 
 impl Draft {
@@ -136,6 +140,7 @@ impl Draft {
             now,
             records: Vec::new(),
             keys: Vec::new(),
+            outbox: Vec::new(),
         }
     }
 
@@ -167,6 +172,7 @@ impl Draft {
                     request_id,
                     target,
                     metadata,
+                    task: None,
                 }
             }
             C::MarkNotified {
@@ -184,11 +190,20 @@ impl Draft {
             }
             C::MarkDelivered { request_id } => {
                 self.ends(&request_id, DispatchStatus::Delivered)?;
-                E::DispatchDelivered { request_id }
+                self.end_by_command(&request_id, &TaskEnd::Outputs("{}".to_owned()));
+                E::DispatchDelivered {
+                    request_id,
+                    report: None,
+                }
             }
             C::MarkFailed { request_id, reason } => {
                 self.ends(&request_id, DispatchStatus::Failed)?;
-                E::DispatchFailed { request_id, reason }
+                self.end_by_command(&request_id, &failed_by_command("dispatch_failed", &reason));
+                E::DispatchFailed {
+                    request_id,
+                    reason,
+                    report: None,
+                }
             }
             C::RemoveDispatchRecords { request_ids } => self.removed(&request_ids)?,
             C::CompactDispatches => E::DispatchCompacted,
@@ -253,11 +268,19 @@ impl Draft {
                 if !workers.contains_key(&worker) && workers.len() >= limits::MAX_KNOWN_WORKERS {
                     return Err(Rejection::Full("workers"));
                 }
-                E::WorkerAssigned { worker, task_id }
+                E::WorkerAssigned {
+                    worker,
+                    task_id,
+                    handed: None,
+                }
             }
             C::StallWorker { worker, reason } => {
                 self.knows(&worker)?;
-                E::WorkerStalled { worker, reason }
+                E::WorkerStalled {
+                    worker,
+                    reason,
+                    task_id: None,
+                }
             }
             C::RecoverWorker { worker, recovery } => {
                 self.knows(&worker)?;
@@ -348,7 +371,7 @@ impl Draft {
         }
     }
 
-    fn has_authority(&self) -> Result<(), Rejection> {
+    pub(super) fn has_authority(&self) -> Result<(), Rejection> {
         match &self.coordinator.state.lease {
             None => Err(Rejection::NoLease),
             Some(lease) if self.is_expired(lease) => Err(Rejection::LeaseExpired),
@@ -356,7 +379,7 @@ impl Draft {
         }
     }
 
-    fn may_queue(&self, request: &RequestId) -> Result<(), Rejection> {
+    pub(super) fn may_queue(&self, request: &RequestId) -> Result<(), Rejection> {
         if request.as_str().is_empty() || !is_key(request.as_str()) {
             return Err(Rejection::InvalidRequest(request.clone()));
         }
@@ -402,10 +425,15 @@ impl Draft {
 
     fn ends(&mut self, request: &RequestId, status: DispatchStatus) -> Result<(), Rejection> {
         self.moves(request, status)?;
+        self.remember_end(request, status);
+        Ok(())
+    }
+
+    /// Remembers how a request ends with the next event.
+    pub(super) fn remember_end(&mut self, request: &RequestId, status: DispatchStatus) {
         let answer = serde_json::to_vec(&(status, self.coordinator.next_seq))
             .expect("a status and a number are always JSON");
         self.remember_request(request, Remembered::Ended, Some(answer));
-        Ok(())
     }
 
     fn removed(&mut self, requests: &[RequestId]) -> Result<CoordinatorEvent, Rejection> {
@@ -430,8 +458,10 @@ impl Draft {
             }
         }
         let request_ids: Vec<RequestId> = sorted.into_iter().cloned().collect();
+        let taken_out = failed_by_command("dispatch_removed", "its record was taken out");
         for request in &request_ids {
             self.remember_request(request, Remembered::Removed, None);
+            self.end_by_command(request, &taken_out);
         }
         Ok(CoordinatorEvent::DispatchRemoved {
             request_ids,
@@ -503,12 +533,27 @@ impl Draft {
     }
 
     fn remember(&mut self, namespace: String, key: &str, answer: Option<Vec<u8>>) {
-        self.keys.push(KeyClaim {
+        self.claim(KeyClaim {
             namespace,
             key: key.to_owned(),
             digest: None,
             answer,
             expires_at: None,
+        });
+    }
+
+    pub(super) fn claim(&mut self, key: KeyClaim) {
+        self.keys.push(key);
+    }
+
+    /// Sends a message whose command is made with its id.
+    pub(super) fn send(&mut self, target: &StreamId, command: impl FnOnce(MessageId) -> Vec<u8>) {
+        let (stream, place) = (&self.coordinator.header.stream, self.outbox.len());
+        let id = MessageId::new(format!("{stream}.{}.{place}", self.first_seq));
+        self.outbox.push(Message {
+            command: command(id.clone()),
+            target: target.clone(),
+            id,
         });
     }
 
@@ -529,9 +574,26 @@ impl Draft {
         });
     }
 
+    /// What to make durable, if anything, and the coordinator after it.
+    pub(super) fn parts(self) -> Result<(Option<Batch>, Coordinator), Rejection> {
+        let too_large = |record: &Record| record.content.len() > limits::MAX_EVENT_BYTES;
+        if self.records.iter().any(too_large) {
+            return Err(Rejection::TooLarge);
+        }
+        if self.records.is_empty() {
+            return Ok((None, self.coordinator));
+        }
+        let (batch, coordinator) = self.close();
+        Ok((Some(batch), coordinator))
+    }
+
     pub(super) fn seal(self) -> Batch {
+        self.close().0
+    }
+
+    fn close(self) -> (Batch, Coordinator) {
         let header = &self.coordinator.header;
-        Batch {
+        let batch = Batch {
             stream: header.stream.clone(),
             tenant: header.tenant().clone(),
             header: (self.first_seq == 0).then(|| header.clone()),
@@ -540,8 +602,9 @@ impl Draft {
             index: self.coordinator.index(),
             timers: Vec::new(),
             keys: self.keys,
-            outbox: Vec::new(),
+            outbox: self.outbox,
             blobs: Vec::new(),
-        }
+        };
+        (batch, self.coordinator)
     }
 }

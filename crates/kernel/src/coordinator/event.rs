@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::coordinator::task::{Handed, Report, TaskTerms};
 use crate::ids::{RequestId, Seq, WorkerId};
 use crate::time::Timestamp;
 
@@ -55,6 +56,9 @@ pub enum CoordinatorEvent {
         /// are then not written another way.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         metadata: Option<String>,
+        /// Of a task that a run gives to a worker: on what terms.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        task: Option<Box<TaskTerms>>,
     },
     /// A pending request was put before its target.
     #[serde(rename = "dispatch.notified", rename_all = "camelCase")]
@@ -69,6 +73,9 @@ pub enum CoordinatorEvent {
     DispatchDelivered {
         /// The request.
         request_id: RequestId,
+        /// What its worker said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        report: Option<Box<Report>>,
     },
     /// A request failed.
     #[serde(rename = "dispatch.failed", rename_all = "camelCase")]
@@ -77,6 +84,9 @@ pub enum CoordinatorEvent {
         request_id: RequestId,
         /// Why.
         reason: String,
+        /// Of a task: what its worker said, or what is said for a worker that was lost.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        report: Option<Box<Report>>,
     },
     /// Records were taken out of what is shown. Their ids stay taken.
     #[serde(rename = "dispatch.removed", rename_all = "camelCase")]
@@ -181,14 +191,30 @@ pub enum CoordinatorEvent {
         worker: WorkerId,
         /// The task.
         task_id: String,
+        /// Of a task that was taken from the backlog: which time it is handed out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        handed: Option<Handed>,
+    },
+    /// A worker gave a task back.
+    #[serde(rename = "worker.released", rename_all = "camelCase")]
+    WorkerReleased {
+        /// The worker.
+        worker: WorkerId,
+        /// The task.
+        task_id: String,
+        /// Which time it was handed out.
+        fence: u32,
     },
     /// A worker needs attention.
-    #[serde(rename = "worker.stalled")]
+    #[serde(rename = "worker.stalled", rename_all = "camelCase")]
     WorkerStalled {
         /// The worker.
         worker: WorkerId,
         /// Why.
         reason: String,
+        /// The task that was taken from it, if one was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        task_id: Option<String>,
     },
     /// A worker goes on.
     #[serde(rename = "worker.recovered")]

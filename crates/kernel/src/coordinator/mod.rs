@@ -10,9 +10,14 @@ mod contract;
 mod decide;
 mod dispatch;
 mod event;
+mod hand_out;
 mod import;
+mod task;
+#[cfg(test)]
+mod task_tests;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use std::collections::BTreeMap;
 
@@ -20,8 +25,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::batch::IndexRow;
+use crate::coordinator::task::Tasks;
 use crate::digest::Digest;
 use crate::ids::{RequestId, Seq, StreamId, TenantId, WorkerId};
+use crate::limits;
 use crate::stream::{FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
 use crate::time::Timestamp;
 
@@ -30,7 +37,14 @@ pub use contract::{Blocker, Contract, LEASE_EXPIRED, LeaseRule, Standing};
 pub use decide::{Decision, Remembered, memory_of_mail, memory_of_request};
 pub use dispatch::{Backlog, DispatchStatus};
 pub use event::{CoordinatorEvent, Event, Lease};
+pub use hand_out::{TaskCommand, TaskDecision, TaskMessage, assignment_name, assignment_number};
+pub use hand_out::{memory_of_assignments, message};
 pub use import::{Import, ImportedMail, Reached};
+pub use task::{
+    AssignmentEnd, Handed, Handing, PastAssignment, Report, TaskEnd, TaskError, TaskRepeat,
+    TaskTerms, WORKER_NODE, WorkerConfig, is_queue_name,
+};
+pub use view::{HandedOut, KnownWorker};
 
 /// A coordinator.
 #[derive(Clone, Debug)]
@@ -59,6 +73,9 @@ struct State {
     leader_deferred: bool,
     workers: BTreeMap<WorkerId, String>,
     pulse: Option<Pulse>,
+    /// Of a coordinator that keeps the native contract.
+    #[serde(default)]
+    tasks: Tasks,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,6 +171,9 @@ impl Coordinator {
 
     fn fold(&mut self, event: &Event) {
         self.state.fold(event);
+        if self.contract() == Contract::Native {
+            self.state.tasks.fold(event);
+        }
         self.next_seq += 1;
         self.at = event.at;
     }
@@ -229,7 +249,7 @@ impl Coordinator {
 }
 
 /// Raised whenever a checkpoint of an earlier build would be read wrongly.
-const STATE_VERSION: u32 = 1;
+const STATE_VERSION: u32 = 2;
 
 impl State {
     fn fold(&mut self, event: &Event) {
@@ -246,7 +266,7 @@ impl State {
             CoordinatorEvent::DispatchNotified { request_id, .. } => {
                 self.advance(request_id, DispatchStatus::Notified);
             }
-            CoordinatorEvent::DispatchDelivered { request_id } => {
+            CoordinatorEvent::DispatchDelivered { request_id, .. } => {
                 self.advance(request_id, DispatchStatus::Delivered);
             }
             CoordinatorEvent::DispatchFailed { request_id, .. } => {
@@ -303,15 +323,29 @@ impl State {
                     at: event.at,
                 });
             }
-            CoordinatorEvent::WorkerAssigned { worker, task_id } => {
+            CoordinatorEvent::WorkerAssigned {
+                worker, task_id, ..
+            } => {
                 self.workers.insert(worker.clone(), task_id.clone());
+                if self.workers.len() > limits::MAX_KNOWN_WORKERS {
+                    self.forget_a_worker(worker);
+                }
             }
             CoordinatorEvent::Imported { .. }
             | CoordinatorEvent::SnapshotCaptured
             | CoordinatorEvent::BlockedOnUser { .. }
             | CoordinatorEvent::BlockedOnSystem { .. }
+            | CoordinatorEvent::WorkerReleased { .. }
             | CoordinatorEvent::WorkerStalled { .. }
             | CoordinatorEvent::WorkerRecovered { .. } => {}
+        }
+    }
+
+    /// Makes room for a worker that was given a task.
+    fn forget_a_worker(&mut self, but: &WorkerId) {
+        let is_idle = |worker: &&WorkerId| *worker != but && !self.tasks.has_assignments(worker);
+        if let Some(worker) = self.workers.keys().find(is_idle).cloned() {
+            self.workers.remove(&worker);
         }
     }
 

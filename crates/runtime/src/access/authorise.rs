@@ -37,11 +37,17 @@ pub enum Action {
     ManageKeys,
     /// Register webhooks, list and remove them.
     ManageWebhooks,
+    /// Take tasks from a queue, and report on them.
+    WorkTasks,
+    /// Read how a queue stands.
+    ReadQueue,
+    /// Tell the coordinator of a queue commands.
+    CommandQueue,
 }
 
 impl Action {
     /// Every action.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::ReadWorkflows,
         Self::WriteWorkflows,
         Self::CreateRun,
@@ -56,6 +62,9 @@ impl Action {
         Self::ReadAudit,
         Self::ManageKeys,
         Self::ManageWebhooks,
+        Self::WorkTasks,
+        Self::ReadQueue,
+        Self::CommandQueue,
     ];
 
     /// The scope it needs.
@@ -73,6 +82,9 @@ impl Action {
             Self::ReadAudit => Scope::AuditRead,
             Self::ManageKeys => Scope::KeysManage,
             Self::ManageWebhooks => Scope::WebhooksManage,
+            Self::WorkTasks => Scope::WorkersTake,
+            Self::ReadQueue => Scope::CoordinatorRead,
+            Self::CommandQueue => Scope::CoordinatorWrite,
         }
     }
 }
@@ -107,6 +119,8 @@ pub enum What {
     Audit,
     /// The webhooks of a tenant.
     Webhooks,
+    /// A queue of a tenant.
+    Queue(String),
 }
 
 impl What {
@@ -121,6 +135,7 @@ impl What {
             Self::Key(id) => ("key", Some(id.as_str())),
             Self::Audit => ("audit", None),
             Self::Webhooks => ("webhooks", None),
+            Self::Queue(name) => ("queue", Some(name)),
         }
     }
 

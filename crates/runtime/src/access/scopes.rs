@@ -37,11 +37,17 @@ pub enum Scope {
     /// Make, list and revoke keys. Ours: OpenWOP says nothing of where keys come from, and
     /// whoever may make one may give it every scope.
     KeysManage,
+    /// Take tasks from queues and say what comes of them. Ours: what a worker needs, and no more.
+    WorkersTake,
+    /// Read how queues stand and what happened in them. Ours.
+    CoordinatorRead,
+    /// Tell the coordinators of queues commands. Ours.
+    CoordinatorWrite,
 }
 
 impl Scope {
     /// Every scope.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::ManifestRead,
         Self::RunsCreate,
         Self::RunsRead,
@@ -53,6 +59,9 @@ impl Scope {
         Self::AuditRead,
         Self::WorkflowsWrite,
         Self::KeysManage,
+        Self::WorkersTake,
+        Self::CoordinatorRead,
+        Self::CoordinatorWrite,
     ];
 
     /// The word on the wire and in logs.
@@ -69,6 +78,9 @@ impl Scope {
             Self::AuditRead => "audit:read",
             Self::WorkflowsWrite => "workflows:write",
             Self::KeysManage => "keys:manage",
+            Self::WorkersTake => "workers:take",
+            Self::CoordinatorRead => "coordinator:read",
+            Self::CoordinatorWrite => "coordinator:write",
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Why the API did not do what was asked.
 
+use kernel::coordinator;
 use kernel::fork::ForkError;
 use kernel::ids::StreamId;
 use kernel::problem::Problems;
@@ -9,7 +10,7 @@ use kernel::time::Timestamp;
 use store::{StoreError, Tombstone};
 
 use crate::access::{Denied, Scope};
-use crate::door::{DoorError, ForkFailed, RegistryError};
+use crate::door::{CoordinatorError, DoorError, ForkFailed, RegistryError};
 use crate::plans::PlanError;
 use crate::webhooks::BadAddress;
 
@@ -28,6 +29,8 @@ pub enum Thing {
     Trail,
     /// An artifact of a run.
     Artifact,
+    /// A queue.
+    Queue,
 }
 
 impl Thing {
@@ -39,6 +42,7 @@ impl Thing {
             Self::Webhook => "webhook",
             Self::Interrupt => "interrupt",
             Self::Trail => "audit trail",
+            Self::Queue => "queue",
         }
     }
 }
@@ -138,6 +142,9 @@ pub enum ApiError {
     /// The rules refuse it.
     #[error(transparent)]
     Rejected(Rejection),
+    /// The rules of a coordinator refuse it.
+    #[error(transparent)]
+    Coordinator(coordinator::Rejection),
     /// The run cannot be forked there.
     #[error(transparent)]
     Fork(ForkError),
@@ -185,6 +192,15 @@ impl From<DoorError> for ApiError {
             // Keys are claimed by creations and commands that look at them first.
             DoorError::KeyTaken { .. } => Self::KeyInFlight,
             DoorError::Store(error) => Self::Store(error),
+        }
+    }
+}
+
+impl From<CoordinatorError> for ApiError {
+    fn from(error: CoordinatorError) -> Self {
+        match error {
+            CoordinatorError::Rejected(rejection) => Self::Coordinator(rejection),
+            CoordinatorError::Store(error) => Self::Store(error),
         }
     }
 }

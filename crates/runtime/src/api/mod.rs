@@ -10,6 +10,7 @@ mod artifacts;
 mod audit;
 mod bundle;
 mod cancel;
+mod coordinator;
 mod create;
 mod documents;
 mod error;
@@ -31,6 +32,9 @@ pub use artifacts::ArtifactBytes;
 pub use audit::Verified;
 pub use bundle::BundledRun;
 pub use cancel::CancelledOne;
+pub use coordinator::{
+    Assignment, Heartbeat, QueueEvents, QueueWatch, Reported, SeenWorker, TaskOutput, Workers,
+};
 pub use create::{Created, RunOrder, Twins};
 pub use documents::{
     Cascade, DocumentError, DocumentFilter, DocumentPage, DocumentSave, DocumentTail,

@@ -14,7 +14,7 @@ use super::{Door, TRIES};
 pub use group::CoordinatorOrder;
 
 /// How many events are folded again at most before the state is kept beside the log.
-const CHECKPOINT_EVERY: Seq = 64;
+pub(super) const CHECKPOINT_EVERY: Seq = 64;
 
 /// Why a command to a coordinator had no effect.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -50,7 +50,8 @@ pub struct Told {
 }
 
 impl CoordinatorName {
-    fn stream(&self) -> StreamId {
+    /// The stream of its log.
+    pub fn stream(&self) -> StreamId {
         Coordinator::stream(&self.tenant, &self.name)
     }
 }
@@ -66,7 +67,7 @@ impl Door {
     }
 
     /// Reads a coordinator, and says how much of its log is folded in the checkpoint beside it.
-    async fn load_coordinator(
+    pub(super) async fn load_coordinator(
         &self,
         named: &CoordinatorName,
     ) -> Result<(Coordinator, Seq), StoreError> {
@@ -135,12 +136,18 @@ impl Door {
                 });
             };
             let seq = batch.first_seq();
+            let has_messages = !batch.outbox().is_empty();
             let appended = self
                 .store
                 .append(batch, Guard::Outside, HoldChange::Keep)
                 .await;
             match appended {
                 Ok(_) => {
+                    let after = &decision.after;
+                    self.hints.grown(&after.header().stream, after.next_seq());
+                    if has_messages {
+                        self.hints.outbox();
+                    }
                     self.checkpoint_coordinator(&decision.after, folded).await;
                     return Ok(Told {
                         event: decision.event,

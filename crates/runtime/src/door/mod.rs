@@ -5,6 +5,7 @@
 //! the append has returned. The registry of a tenant has its part of the door in `registry`.
 
 mod coordinator;
+mod desk;
 mod document;
 mod fork;
 mod notes;
@@ -24,6 +25,7 @@ use crate::plans::Plans;
 use crate::telemetry::Asked;
 
 pub use coordinator::{CoordinatorError, CoordinatorName, CoordinatorOrder, Told};
+pub use desk::TaskTold;
 pub use document::DocumentRefused;
 pub(crate) use document::new_document_id;
 pub use fork::{ForkAnswer, ForkFailed, ForkOrder, Forked};
@@ -101,6 +103,7 @@ pub struct Door {
     plans: Arc<Plans>,
     hints: Hints,
     pub(crate) definitions: Arc<Definitions>,
+    desks: Arc<desk::Desks>,
 }
 
 impl Door {
@@ -111,6 +114,7 @@ impl Door {
             plans,
             hints,
             definitions: Arc::default(),
+            desks: Arc::default(),
         }
     }
 

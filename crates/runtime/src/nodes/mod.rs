@@ -19,6 +19,7 @@ mod requires_missing;
 mod secret_echo;
 mod template;
 mod transform;
+mod worker;
 
 pub use api::*;
 pub use play::{SESSIONS, result as play_result};

@@ -20,6 +20,7 @@ use super::process::{Process, ProcessHost};
 use super::requires_missing::RequiresMissing;
 use super::secret_echo::SecretEcho;
 use super::transform::Transform;
+use super::worker::Worker;
 use super::{Repeat, WorkNode};
 
 /// The work nodes of an engine, by type id, with their configs' schemas compiled.
@@ -53,6 +54,7 @@ impl Registry {
         nodes.push(Arc::new(Mcp::Call));
         nodes.push(Arc::new(Mcp::List));
         nodes.push(Arc::new(Transform));
+        nodes.push(Arc::new(Worker));
         Self::of(nodes)
     }
 

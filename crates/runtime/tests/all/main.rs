@@ -21,3 +21,4 @@ mod supervisor;
 mod support;
 mod told;
 mod upkeep;
+mod workers;

@@ -4,6 +4,7 @@ mod annotations;
 mod artifacts;
 mod audit;
 mod bundle;
+pub(crate) mod coordinator;
 mod create;
 mod events;
 mod forks;
@@ -37,6 +38,7 @@ pub fn all() -> Vec<Route> {
         annotations::routes(),
         bundle::routes(),
         snapshots::routes(),
+        coordinator::routes(),
         workbench::routes(),
     ]
     .into_iter()

@@ -88,6 +88,21 @@ fn call(route: &Route, run: &str, token: &str) -> (Request, u16) {
         ("GET", path) if path.starts_with("/v1/snapshots/{snapshotId}") => {
             (path.replace("{snapshotId}", "none"), None, 404)
         }
+        // Each tenant has queues of its own.
+        ("GET", path) if path.starts_with("/v1/coordinator/") => (queue_path(path), None, 200),
+        ("POST", "/v1/coordinator/{queue}/commands") => {
+            let body = json!({ "command": "CaptureSnapshot" });
+            (queue_path(route.path), Some(body), 200)
+        }
+        ("POST", "/v1/coordinator/{queue}/take") => {
+            (queue_path(route.path), Some(json!({ "worker": "w" })), 200)
+        }
+        ("POST", path) if path.starts_with("/v1/coordinator/") => (
+            queue_path(path),
+            Some(json!({ "fence": 1, "outputs": {},
+                "stream": "stdout", "chunk": "", "error": { "code": "x", "message": "" } })),
+            404,
+        ),
         ("GET", "/api/openapi.json" | "/api/health") => (path, None, 200),
         ("GET", "/api/runs" | "/api/gates" | "/api/costs") => (path, None, 200),
         ("GET", "/api/runs/{runId}/children") => (workbench_path(route), None, 200),
@@ -115,6 +130,11 @@ fn call(route: &Route, run: &str, token: &str) -> (Request, u16) {
         Some(body) => (request.json(&body), other_tenant),
         None => (request, other_tenant),
     }
+}
+
+fn queue_path(path: &str) -> String {
+    path.replace("{queue}", "q")
+        .replace("{assignmentId}", "a-1")
 }
 
 fn workbench_path(route: &Route) -> String {
@@ -224,7 +244,11 @@ async fn another_tenant_and_another_workspace_see_nothing() {
             let answer = request.clone().key(key).send(host.address).await;
             let is_own_tenant =
                 key == &neighbour && ["/v1/runs", "/v1/audit/verify"].contains(&route.path);
-            if !is_own_tenant {
+            // A queue belongs to all of a tenant.
+            let is_walled = key == &neighbour && route.path.starts_with("/v1/coordinator/");
+            if is_walled {
+                assert_eq!(answer.status, 404, "{} {}", route.method, route.path);
+            } else if !is_own_tenant {
                 assert_eq!(answer.status, expected, "{} {}", route.method, route.path);
             }
             let text = String::from_utf8_lossy(&answer.body);

@@ -9,6 +9,7 @@ use kernel::document::Audited;
 use kernel::ids::TenantId;
 use runtime::access::{ApiKeys, AuthOptions, Authenticator, NewKey, Scopes};
 use runtime::api::Api;
+use runtime::authority::Authority;
 use runtime::definitions::shared_tenant;
 use runtime::keyring::FileKeyring;
 use runtime::models::Providers;
@@ -94,6 +95,7 @@ impl Host {
         };
         let options = EngineOptions {
             poll: Duration::from_millis(50),
+            authority: Some(Authority::default()),
             ..EngineOptions::default()
         };
         let engine = Engine::new(

@@ -18,7 +18,9 @@ fn addresses(run: &str) -> Vec<(String, String)> {
         let path = route
             .path
             .replace("{runId}", run)
-            .replace("{workflowId}", "three");
+            .replace("{workflowId}", "three")
+            .replace("{queue}", "q")
+            .replace("{assignmentId}", "a-1");
         (route.method.to_string(), path)
     };
     routes.iter().map(address).collect()

@@ -26,6 +26,7 @@ mod models;
 mod peer;
 mod policies;
 mod protocol_gates;
+mod queues;
 mod races;
 mod reading;
 mod receiver;

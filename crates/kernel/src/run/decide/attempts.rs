@@ -226,7 +226,8 @@ impl Decision {
         is_last: bool,
         meta: Option<&Value>,
     ) -> Result<(), Rejection> {
-        self.live(attempt)?;
+        self.live(attempt)
+            .or_else(|_| self.with_a_worker(attempt))?;
         if chunk.len() > limits::MAX_CHUNK_BYTES {
             return Err(Rejection::TooLarge { what: "the chunk" });
         }

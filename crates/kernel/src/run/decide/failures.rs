@@ -26,10 +26,20 @@ pub(super) enum Choice {
     Abort,
 }
 
-/// What an answer to a work node comes to.
-pub(super) fn judge(open: &OpenInterrupt, value: &Value) -> Result<Reply, Rejection> {
+/// What an answer to a work node comes to. A worker says whether trying again can help.
+pub(super) fn judge(
+    open: &OpenInterrupt,
+    value: &Value,
+    is_worker: bool,
+) -> Result<Reply, Rejection> {
     if open.kind == OUTSIDE {
-        return ended(value).map(Reply::Ended);
+        let mut outcome = ended(value)?;
+        if let Outcome::Failed { error, .. } = &mut outcome
+            && is_worker
+        {
+            error.retryable = value["error"]["retryable"].as_bool();
+        }
+        return Ok(Reply::Ended(outcome));
     }
     Ok(Reply::Choice(
         match value.get("action").and_then(Value::as_str) {
@@ -91,6 +101,7 @@ impl Decision {
         let id = self.request(ix, OUTSIDE, key.to_owned(), data.clone(), None);
         self.end_observation_once();
         self.suspend(&id);
+        self.give_to_workers(ix, key);
         self.take_early_answer(&id);
         Ok(())
     }

@@ -7,6 +7,7 @@ use super::failures::{self, Choice};
 use crate::control::approval::{self, Answer, OnTimeout, Terms, Verdict};
 use crate::control::decision::Decided;
 use crate::control::{answer, clarification};
+use crate::coordinator::WORKER_NODE;
 use crate::definition::{ControlKind, NodeIx, NodeKind};
 use crate::run::capacity::Answerer;
 use crate::run::command::Outcome;
@@ -71,7 +72,7 @@ impl Decision {
             }
             NodeKind::Work => {
                 answer::check(node, open, value, who)?;
-                failures::judge(open, value)
+                failures::judge(open, value, node.type_id == WORKER_NODE)
             }
             _ => answer::check(node, open, value, who).map(|()| Reply::Value),
         }
@@ -125,6 +126,10 @@ impl Decision {
                 self.choose(open, choice);
             }
             Reply::Ended(outcome) => {
+                if !self.came_by_message {
+                    // Somebody else than its worker says how it ended.
+                    self.withdraw_from_workers(ix);
+                }
                 self.resolved(open, value, by);
                 self.resumed(open);
                 match outcome {

@@ -58,6 +58,7 @@ impl Decision {
             let child = child.clone();
             self.cancel_child(&child, "parent-failed");
         }
+        self.withdraw_from_workers(ix);
         self.write_off(ix);
         self.fail_attempt(ix, error);
     }

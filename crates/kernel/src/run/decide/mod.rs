@@ -16,6 +16,7 @@ mod lifecycle;
 mod orchestrate;
 mod scheduling;
 mod told;
+mod workers;
 
 use std::collections::BTreeMap;
 
@@ -94,6 +95,8 @@ struct Decision {
     /// The status the run waited in.
     waited_in: Option<&'static str>,
     first_of_stream: bool,
+    /// Whether another stream says this, and nobody from outside.
+    came_by_message: bool,
     outbox: Vec<Message>,
     /// Nodes to judge, in order.
     frontier: std::collections::VecDeque<crate::definition::NodeIx>,
@@ -114,6 +117,7 @@ impl Decision {
             observed: 0,
             timers_before,
             waited_in: waits_in(&run),
+            came_by_message: envelope.message.is_some(),
             first_of_stream: matches!(run.state, RunState::Unborn),
             outbox: Vec::new(),
             frontier: Default::default(),

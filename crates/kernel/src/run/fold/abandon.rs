@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::coordinator::WORKER_NODE;
 use crate::ids::InterruptId;
-use crate::run::state::{NodeStatus, Run, RunState, timer};
+use crate::run::state::{Closed, NodeStatus, Run, RunState, timer};
 use crate::time::Timestamp;
 
 impl Run {
@@ -18,7 +19,7 @@ impl Run {
     }
 
     /// A branch: what is in flight belongs to the source and starts over here as new attempts,
-    /// children as other runs. Every other wait goes on as if no time had passed. Where the cut
+    /// children as other runs, and what workers do as other tasks. Every other wait goes on as if no time had passed. Where the cut
     /// went through an interrupt, an open question stays open and an answered one is asked anew.
     pub(super) fn leave_the_source_behind(&mut self, at: Timestamp) {
         let open: BTreeSet<InterruptId> = match self.facts() {
@@ -33,9 +34,16 @@ impl Run {
             Some(facts) => facts.interrupts.iter().map(|open| open.node).collect(),
             None => BTreeSet::new(),
         };
+        let plan = self.plan.clone();
+        let is_worker = |ix: u32| plan.nodes[ix as usize].type_id == WORKER_NODE;
+        self.withdraw_from_workers();
         self.abandon(|ix, status| match status {
-            NodeStatus::InFlight { .. } if asking.contains(&ix) => None,
-            NodeStatus::Suspended { interrupt, .. } if open.contains(interrupt) => None,
+            NodeStatus::InFlight { .. } if asking.contains(&ix) && !is_worker(ix) => None,
+            NodeStatus::Suspended { interrupt, .. }
+                if open.contains(interrupt) && !is_worker(ix) =>
+            {
+                None
+            }
             NodeStatus::InFlight { attempt, .. }
             | NodeStatus::Delayed { attempt }
             | NodeStatus::Suspended { attempt, .. }
@@ -53,6 +61,20 @@ impl Run {
         }
         for open in &mut facts.interrupts {
             open.timeout_at = open.timeout_at.map(|due| due.plus_ms(passed));
+        }
+    }
+
+    /// Questions to workers: they will answer the source.
+    fn withdraw_from_workers(&mut self) {
+        let plan = self.plan.clone();
+        let RunState::Active { facts, .. } = &mut self.state else {
+            return;
+        };
+        let is_worker = |ix: u32| plan.nodes[ix as usize].type_id == WORKER_NODE;
+        for open in facts.interrupts.extract_if(.., |open| is_worker(open.node)) {
+            facts.timers.remove(&timer::interrupt(&open.id));
+            let closed = &mut facts.closed_interrupts;
+            closed.entry(open.id).or_insert(Closed::Withdrawn);
         }
     }
 

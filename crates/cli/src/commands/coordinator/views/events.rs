@@ -55,7 +55,7 @@ fn dispatch(event: &CoordinatorEvent) -> Option<(&RequestId, DispatchStatus)> {
         CoordinatorEvent::DispatchNotified { request_id, .. } => {
             (request_id, DispatchStatus::Notified)
         }
-        CoordinatorEvent::DispatchDelivered { request_id } => {
+        CoordinatorEvent::DispatchDelivered { request_id, .. } => {
             (request_id, DispatchStatus::Delivered)
         }
         CoordinatorEvent::DispatchFailed { request_id, .. } => (request_id, DispatchStatus::Failed),

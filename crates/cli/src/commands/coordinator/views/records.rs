@@ -74,6 +74,7 @@ pub(super) fn follow(dir: &Path, news: &[Event]) -> Result<bool, Failed> {
                 request_id,
                 target,
                 metadata,
+                ..
             } => {
                 let path = dir.join(LEDGER);
                 let text: &mut String = match &mut ledger {
@@ -86,7 +87,7 @@ pub(super) fn follow(dir: &Path, news: &[Event]) -> Result<bool, Failed> {
                     .and(dispatches.file()?.push(&record))
             }
             CoordinatorEvent::DispatchNotified { request_id, .. }
-            | CoordinatorEvent::DispatchDelivered { request_id }
+            | CoordinatorEvent::DispatchDelivered { request_id, .. }
             | CoordinatorEvent::DispatchFailed { request_id, .. } => {
                 change(dispatches.file()?, "request_id", request_id.as_str(), {
                     |record: &mut DispatchRecord| record.advance(&event.body, event.at)

@@ -1,0 +1,191 @@
+//! `runwright worker`: takes tasks of a queue and runs a program for each.
+
+mod output;
+mod source;
+mod task;
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use kernel::coordinator::is_queue_name;
+use kernel::limits::MAX_TAKEN_AT_ONCE;
+use runtime::supervisor::Supervisor;
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::PortArgs;
+use crate::data::Data;
+use crate::exit::{Exit, Failure, io_text};
+use crate::session::{Form, Session};
+use crate::{compose, talk};
+use source::{Refused, Source};
+use task::Ended;
+
+/// How long a take is held. Clients of ours give up reading after a minute.
+const WAIT: Duration = Duration::from_secs(20);
+/// How long after an error the queue is asked again, at first and at most.
+const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  runwright worker --queue render --server http://127.0.0.1:8080 --key $KEY -- ./render.sh
+  runwright worker --queue render --data ./data --concurrency 4 -- python3 render.py
+
+The program gets the task as JSON on its standard input, and in its environment
+RUNWRIGHT_TASK_FILE (the same JSON), RUNWRIGHT_RESULT_FILE, RUNWRIGHT_QUEUE, RUNWRIGHT_WORKER,
+RUNWRIGHT_REQUEST_ID, RUNWRIGHT_ASSIGNMENT_ID, RUNWRIGHT_FENCE, and of a run RUNWRIGHT_RUN_ID,
+RUNWRIGHT_NODE_ID, RUNWRIGHT_VISIT and RUNWRIGHT_ATTEMPT. What it writes is shown in the run as it
+comes. Exit code 0 is a result: the JSON object in the result file, else standard output where that is
+a JSON object, else {\"stdout\": …}. Any other end is a failure, with the code, message and
+retryable of an {\"error\": …} in the same places.
+
+SIGTERM takes nothing more and lets what runs end; a second one stops it and gives it back.")]
+pub(crate) struct Args {
+    /// The queue to take tasks from
+    #[arg(long, value_name = "NAME", value_parser = queue)]
+    queue: String,
+
+    /// The worker's name, unique in its queue [default: a new one]
+    #[arg(long, value_name = "NAME")]
+    id: Option<String>,
+
+    /// Tasks at a time
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=MAX_TAKEN_AT_ONCE as i64))]
+    concurrency: u16,
+
+    /// The program to run for each task, with its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<String>,
+
+    #[command(flatten)]
+    ports: PortArgs,
+}
+
+fn queue(text: &str) -> Result<String, String> {
+    match is_queue_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err("a queue's name is 1 to 64 of A-Z a-z 0-9 . _ -".to_owned()),
+    }
+}
+
+/// What every task of this worker needs.
+struct Worker<'a> {
+    queue: String,
+    id: String,
+    command: Vec<String>,
+    source: Source<'a>,
+    supervisor: Supervisor,
+    workdir: std::path::PathBuf,
+    form: Form,
+    /// What runs is stopped and given back.
+    stop: CancellationToken,
+}
+
+/// Works until a signal comes.
+pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    let source = Source::open(session, &args.ports)?;
+    let folder = tempfile::Builder::new()
+        .prefix("runwright-worker-")
+        .tempdir()
+        .map_err(|error| Failure::new(io_text(&error)))?;
+    let supervisor = Supervisor {
+        dir: folder.path().to_owned(),
+        ..compose::supervisor(session)?
+    };
+    let worker = Worker {
+        id: args.id.unwrap_or_else(new_name),
+        queue: args.queue,
+        command: args.command,
+        source,
+        supervisor,
+        workdir: session.place.project.clone(),
+        form: session.form,
+        stop: CancellationToken::new(),
+    };
+    let result = worker.work(usize::from(args.concurrency)).await;
+    worker.source.close().await;
+    result
+}
+
+fn new_name() -> String {
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    format!("worker-{}", &id[..12])
+}
+
+impl Worker<'_> {
+    async fn work(&self, concurrency: usize) -> Result<Exit, Failure> {
+        let signals = |kind| signal(kind).map_err(|error| Failure::new(io_text(&error)));
+        let mut terminate = signals(SignalKind::terminate())?;
+        let mut interrupt = signals(SignalKind::interrupt())?;
+        let mut tasks = FuturesUnordered::new();
+        let (mut is_draining, mut pause) = (false, PAUSES[0]);
+        talk::say(format!("{} takes tasks of {}", self.id, self.queue));
+        loop {
+            if is_draining && tasks.is_empty() {
+                return Ok(Exit::Done);
+            }
+            let free = match is_draining {
+                true => 0,
+                false => concurrency - tasks.len(),
+            };
+            let take = async {
+                match free {
+                    0 => std::future::pending().await,
+                    free => self.source.take(&self.queue, &self.id, free, WAIT).await,
+                }
+            };
+            tokio::select! {
+                biased;
+                _ = async { tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} } } => {
+                    match is_draining {
+                        false => is_draining = true,
+                        true => self.stop.cancel(),
+                    }
+                }
+                Some(ended) = tasks.next(), if !tasks.is_empty() => self.say(&ended)?,
+                taken = take => match taken {
+                    Ok(taken) => {
+                        pause = PAUSES[0];
+                        tasks.extend(taken.into_iter().map(|task| self.carry_out(task)));
+                    }
+                    Err(Refused::Never(failure)) => return Err(failure),
+                    Err(Refused::Over(why) | Refused::Later(why)) => {
+                        talk::say(format!("the queue does not answer: {why}"));
+                        tokio::time::sleep(pause).await;
+                        pause = (pause * 2).min(PAUSES[1]);
+                    }
+                },
+            }
+        }
+    }
+
+    /// Says what became of a task.
+    fn say(&self, ended: &Ended) -> Result<(), Failure> {
+        let mut data = Data::new();
+        match self.form {
+            Form::Json => data.json_line(&json!({
+                "request_id": ended.request,
+                "assignment_id": ended.assignment,
+                "fence": ended.fence,
+                "status": ended.status,
+                "code": ended.code,
+            }))?,
+            Form::Text => data.line(match &ended.code {
+                None => format!("{} {}", ended.request, ended.status),
+                Some(code) => {
+                    let code = crate::text::plain(code);
+                    format!("{} {} {code}", ended.request, ended.status)
+                }
+            })?,
+        }
+        match data.done() {
+            // Nobody has to read it.
+            Ok(()) | Err(Failure::Unread) => Ok(()),
+            Err(failure) => Err(failure),
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Where tasks come from: a server, or a store on this machine.
+
+use std::time::Duration;
+
+use faces::coordinator::assignment;
+use kernel::coordinator::{TaskError, assignment_number};
+use kernel::ids::Seq;
+use kernel::run::event::OutputChannel;
+use reqwest::{Method, StatusCode};
+use runtime::access::{Action, Principal, Scopes};
+use runtime::api::{Api, ApiError, Heartbeat, TaskOutput};
+use runtime::authority::Authority;
+use runtime::engine::{EngineOptions, Scope};
+use serde_json::{Map, Value, json};
+
+use crate::commands::PortArgs;
+use crate::compose;
+use crate::exit::Failure;
+use crate::remote::Remote;
+use crate::session::Session;
+
+/// Where tasks come from.
+pub(super) enum Source<'a> {
+    Server(&'a Remote),
+    Store(Box<(Api, Principal)>),
+}
+
+/// Why something was not taken in.
+pub(super) enum Refused {
+    /// The assignment is over, by this code.
+    Over(String),
+    /// Not now.
+    Later(String),
+    /// And it never will be.
+    Never(Failure),
+}
+
+/// What is said of an assignment.
+pub(super) enum Word {
+    Heartbeat,
+    Output {
+        channel: OutputChannel,
+        seq: u64,
+        chunk: String,
+    },
+    Result(Map<String, Value>),
+    Failure(TaskError),
+    Release,
+}
+
+impl<'a> Source<'a> {
+    /// The server that was named, or the store.
+    pub(super) fn open(session: &'a Session, ports: &PortArgs) -> Result<Self, Failure> {
+        if let Some(remote) = &session.remote {
+            return Ok(Self::Server(remote));
+        }
+        let door = session.create()?;
+        let options = EngineOptions {
+            scope: Scope::Adopted,
+            authority: Some(Authority::default()),
+            ..EngineOptions::default()
+        };
+        let engine = compose::engine_with(session, &door, ports, options)?;
+        engine.start();
+        let who = Principal {
+            tenant: session.tenant.clone(),
+            workspace: None,
+            id: "cli".to_owned(),
+            issuer: None,
+            scopes: Scopes::Everything,
+        };
+        Ok(Self::Store(Box::new((Api::new(engine), who))))
+    }
+
+    /// Lets go of the store, in order.
+    pub(super) async fn close(&self) {
+        if let Self::Store(store) = self {
+            store.0.engine().drain(Duration::from_secs(5)).await;
+        }
+    }
+
+    /// Takes tasks, held until there is one.
+    pub(super) async fn take(
+        &self,
+        queue: &str,
+        worker: &str,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Value>, Refused> {
+        match self {
+            Self::Server(remote) => {
+                let wait = u64::try_from(wait.as_millis()).unwrap_or(0);
+                let body = json!({ "worker": worker, "max": max, "wait_ms": wait });
+                let path = format!("/v1/coordinator/{queue}/take");
+                let answer = post(remote, &path, &body).await?;
+                Ok(answer["assignments"]
+                    .as_array()
+                    .cloned()
+                    .unwrap_or_default())
+            }
+            Self::Store(store) => {
+                let (api, who) = &**store;
+                let mut watch = api.watch_queue(who, Action::WorkTasks, queue)?;
+                let until = tokio::time::Instant::now() + wait;
+                loop {
+                    let taken = api.take_tasks(who, queue, &worker.into(), max).await?;
+                    if !taken.is_empty() || tokio::time::Instant::now() >= until {
+                        let one = |one: &runtime::api::Assignment| {
+                            assignment(queue, &one.handed, &one.task, one.terms.as_ref())
+                        };
+                        return Ok(taken.iter().map(one).collect());
+                    }
+                    let _ = tokio::time::timeout_at(until, watch.changed()).await;
+                }
+            }
+        }
+    }
+
+    /// Says something of an assignment.
+    pub(super) async fn say(
+        &self,
+        queue: &str,
+        name: &str,
+        fence: u32,
+        word: Word,
+    ) -> Result<(), Refused> {
+        match self {
+            Self::Server(remote) => {
+                let (verb, body) = word.on_the_wire(fence);
+                let path = format!("/v1/coordinator/{queue}/assignments/{name}/{verb}");
+                post(remote, &path, &body).await.map(drop)
+            }
+            Self::Store(store) => {
+                let (api, who) = &**store;
+                let number = assignment_number(name);
+                let number = number.ok_or_else(|| Refused::Over("assignment_not_found".into()))?;
+                tell(api, who, queue, (number, fence), word).await
+            }
+        }
+    }
+}
+
+async fn tell(
+    api: &Api,
+    who: &Principal,
+    queue: &str,
+    assignment: (Seq, u32),
+    word: Word,
+) -> Result<(), Refused> {
+    match word {
+        Word::Heartbeat => {
+            let beat = Heartbeat::default();
+            api.heartbeat(who, queue, assignment, beat).await?;
+        }
+        Word::Output {
+            channel,
+            seq,
+            chunk,
+        } => {
+            let output = TaskOutput {
+                channel,
+                seq,
+                chunk,
+            };
+            api.task_output(who, queue, assignment, output).await?;
+        }
+        Word::Result(outputs) => {
+            api.report_task(who, queue, assignment, Ok(outputs)).await?;
+        }
+        Word::Failure(error) => {
+            api.report_task(who, queue, assignment, Err(error)).await?;
+        }
+        Word::Release => {
+            api.release_task(who, queue, assignment).await?;
+        }
+    }
+    Ok(())
+}
+
+impl Word {
+    fn on_the_wire(self, fence: u32) -> (&'static str, Value) {
+        match self {
+            Self::Heartbeat => ("heartbeat", json!({ "fence": fence })),
+            Self::Output {
+                channel,
+                seq,
+                chunk,
+            } => {
+                let stream = match channel {
+                    OutputChannel::Stderr => "stderr",
+                    _ => "stdout",
+                };
+                let body = json!({ "fence": fence, "stream": stream, "seq": seq, "chunk": chunk });
+                ("output", body)
+            }
+            Self::Result(outputs) => ("result", json!({ "fence": fence, "outputs": outputs })),
+            Self::Failure(error) => ("failure", json!({ "fence": fence, "error": error })),
+            Self::Release => ("release", json!({ "fence": fence })),
+        }
+    }
+}
+
+async fn post(remote: &Remote, path: &str, body: &Value) -> Result<Value, Refused> {
+    let sent = remote.exchange(Method::POST, path, Some(body)).await;
+    let (status, answer) = sent.map_err(|failure| Refused::Later(failure.to_string()))?;
+    if status.is_success() {
+        return Ok(answer.unwrap_or_default());
+    }
+    let code = answer.as_ref().and_then(|answer| answer["error"].as_str());
+    let code = code.unwrap_or("unreadable").to_owned();
+    Err(match status {
+        StatusCode::CONFLICT => Refused::Over(code),
+        StatusCode::NOT_FOUND if code.starts_with("assignment_") => Refused::Over(code),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => Refused::Later(code),
+        status if status.is_server_error() => Refused::Later(code),
+        status => Refused::Never(crate::remote::refused(status, answer.as_ref())),
+    })
+}
+
+impl From<ApiError> for Refused {
+    fn from(error: ApiError) -> Self {
+        match error {
+            ApiError::Coordinator(rejection) => match rejection {
+                kernel::coordinator::Rejection::NoAssignment(_) => {
+                    Self::Over(rejection.code().to_owned())
+                }
+                other => Self::Never(Failure::new(other.to_string())),
+            },
+            ApiError::Store(error) => Self::Later(error.to_string()),
+            other => Self::Never(Failure::new(other.to_string())),
+        }
+    }
+}

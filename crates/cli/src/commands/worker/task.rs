@@ -1,0 +1,386 @@
+//! One task: its program, its heartbeats, its output and its end.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use kernel::coordinator::TaskError;
+use kernel::limits::{MAX_ERROR_MESSAGE_BYTES, MAX_TASK_RESULT_BYTES};
+use kernel::run::event::OutputChannel;
+use runtime::supervisor::{DEFAULT_OUTPUT_LIMIT, End, Finish, Running, Seen, Spec, Stream};
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use super::Worker;
+use super::output::Output;
+use super::source::{Refused, Word};
+use crate::talk;
+
+/// How long a program has between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long after an error a report is sent again.
+const AGAIN: Duration = Duration::from_millis(500);
+/// Bytes of the end of standard error that a failure's message has.
+const TAIL: usize = 1_024;
+/// Bytes of plain output that a result has.
+const MAX_TEXT: usize = 256 << 10;
+
+/// What became of a task.
+pub(super) struct Ended {
+    pub(super) request: String,
+    pub(super) assignment: String,
+    pub(super) fence: u32,
+    pub(super) status: &'static str,
+    pub(super) code: Option<String>,
+}
+
+/// An assignment, as far as it matters here.
+struct Order {
+    request: String,
+    assignment: String,
+    fence: u32,
+    heartbeat: Duration,
+    /// All of it.
+    json: Value,
+}
+
+impl Order {
+    fn of(json: Value) -> Option<Self> {
+        let text = |name: &str| json[name].as_str().map(str::to_owned);
+        let heartbeat = json["heartbeat_ms"].as_u64()?;
+        Some(Self {
+            request: text("request_id")?,
+            assignment: text("assignment_id")?,
+            fence: u32::try_from(json["fence"].as_u64()?).ok()?,
+            heartbeat: Duration::from_millis(heartbeat.max(100)),
+            json,
+        })
+    }
+}
+
+/// Why a program was not followed to its end.
+enum Cut {
+    /// The assignment is over, by this code.
+    Over(String),
+    /// This worker is to stop.
+    Stop,
+}
+
+impl Worker<'_> {
+    /// Carries a task out and reports its end.
+    pub(super) async fn carry_out(&self, json: Value) -> Ended {
+        let Some(order) = Order::of(json) else {
+            return Ended {
+                request: String::new(),
+                assignment: String::new(),
+                fence: 0,
+                status: "unreadable",
+                code: None,
+            };
+        };
+        let ended = |status, code| Ended {
+            request: order.request.clone(),
+            assignment: order.assignment.clone(),
+            fence: order.fence,
+            status,
+            code,
+        };
+        let outcome = match self.run_program(&order).await {
+            Ok(outcome) => outcome,
+            Err(Cut::Over(code)) => return ended("over", Some(code)),
+            Err(Cut::Stop) => {
+                return match self.report(&order, || Word::Release).await {
+                    Ok(()) => ended("released", None),
+                    Err(code) => ended("over", Some(code)),
+                };
+            }
+        };
+        let (status, code) = match &outcome {
+            Ok(_) => ("delivered", None),
+            Err(error) => ("failed", Some(error.code.clone())),
+        };
+        let word = || match outcome.clone() {
+            Ok(outputs) => Word::Result(outputs),
+            Err(error) => Word::Failure(error),
+        };
+        match self.report(&order, word).await {
+            Ok(()) => ended(status, code),
+            Err(code) => ended("over", Some(code)),
+        }
+    }
+
+    /// Reports until there is an answer; an assignment that is over says so by its code.
+    async fn report(&self, order: &Order, word: impl Fn() -> Word) -> Result<(), String> {
+        loop {
+            let said = self
+                .source
+                .say(&self.queue, &order.assignment, order.fence, word());
+            match said.await {
+                Ok(()) => return Ok(()),
+                Err(Refused::Over(code)) => return Err(code),
+                Err(Refused::Never(failure)) => {
+                    talk::say_failure(&failure);
+                    return Err("refused".to_owned());
+                }
+                Err(Refused::Later(why)) => {
+                    talk::say(format!("a report waits: {why}"));
+                    tokio::time::sleep(AGAIN).await;
+                }
+            }
+        }
+    }
+
+    async fn run_program(
+        &self,
+        order: &Order,
+    ) -> Result<Result<Map<String, Value>, TaskError>, Cut> {
+        let key = format!("{}-{}", order.assignment, order.fence);
+        let run = "tasks".into();
+        let folder = self.supervisor.dir.join("files").join(&key);
+        let files = [folder.join("task.json"), folder.join("result.json")];
+        let text = order.json["task"].to_string();
+        let written =
+            std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&files[0], &text));
+        if let Err(error) = written {
+            return Ok(Err(failure("worker_folder", error.to_string())));
+        }
+        let spec = Spec {
+            run,
+            key: key.as_str().into(),
+            restarts: 0,
+            argv: self.command.clone(),
+            env: self.environment(order, &files),
+            cwd: self.workdir.clone(),
+            stdin: text.into_bytes(),
+            timeout: None,
+            grace: GRACE,
+            output_limit: DEFAULT_OUTPUT_LIMIT,
+        };
+        let mut running = match self.supervisor.start(spec).await {
+            Ok(running) => running,
+            Err(error) => return Ok(Err(failure("supervisor_failed", error.to_string()))),
+        };
+        let mut outputs = [
+            Output::new(OutputChannel::Stdout),
+            Output::new(OutputChannel::Stderr),
+        ];
+        let followed = self.follow(order, &mut running, &mut outputs).await;
+        let outcome = match followed {
+            Ok(finish) => {
+                self.send_output(order, &mut outputs, true).await?;
+                Ok(conclude(finish, &outputs, &files[1]))
+            }
+            Err(cut) => {
+                running.stop().await;
+                Err(cut)
+            }
+        };
+        let settled = self
+            .supervisor
+            .settle(&"tasks".into(), &key.as_str().into());
+        let removed = settled.and_then(|()| std::fs::remove_dir_all(&folder));
+        if let Err(error) = removed {
+            talk::say(format!(
+                "a task's files stay until this worker ends: {error}"
+            ));
+        }
+        outcome
+    }
+
+    /// Follows a program to its end, saying that it runs.
+    async fn follow(
+        &self,
+        order: &Order,
+        running: &mut Running,
+        outputs: &mut [Output; 2],
+    ) -> Result<Finish, Cut> {
+        let mut beat = Instant::now() + order.heartbeat;
+        loop {
+            let due = outputs.iter().filter_map(Output::due).min();
+            let due = due.map_or(beat, |due| due.min(beat));
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return Err(Cut::Stop),
+                () = tokio::time::sleep_until(due) => {
+                    if Instant::now() >= beat {
+                        beat = Instant::now() + order.heartbeat;
+                        self.tell(order, Word::Heartbeat).await?;
+                    }
+                    self.send_output(order, outputs, false).await?;
+                }
+                seen = running.next() => match seen {
+                    Seen::Started { .. } => {}
+                    Seen::Output(Stream::Stdout, bytes) => outputs[0].push(&bytes),
+                    Seen::Output(Stream::Stderr, bytes) => outputs[1].push(&bytes),
+                    Seen::Finished(finish) => return Ok(finish),
+                },
+            }
+        }
+    }
+
+    async fn send_output(
+        &self,
+        order: &Order,
+        outputs: &mut [Output; 2],
+        is_end: bool,
+    ) -> Result<(), Cut> {
+        for output in outputs {
+            while is_end || output.due().is_some_and(|due| due <= Instant::now()) {
+                let Some((channel, seq, chunk)) = output.chunk(is_end) else {
+                    break;
+                };
+                let word = Word::Output {
+                    channel,
+                    seq,
+                    chunk,
+                };
+                self.tell(order, word).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says something that need not arrive; only that the assignment is over matters.
+    async fn tell(&self, order: &Order, word: Word) -> Result<(), Cut> {
+        let said = self
+            .source
+            .say(&self.queue, &order.assignment, order.fence, word);
+        match said.await {
+            Ok(()) | Err(Refused::Later(_) | Refused::Never(_)) => Ok(()),
+            Err(Refused::Over(code)) => Err(Cut::Over(code)),
+        }
+    }
+
+    fn environment(
+        &self,
+        order: &Order,
+        [task, result]: &[std::path::PathBuf; 2],
+    ) -> BTreeMap<String, String> {
+        // Whoever starts a worker says what its program needs; the key of the server is not part of it.
+        let mut env: BTreeMap<String, String> = std::env::vars()
+            .filter(|(name, _)| name != crate::env::KEY)
+            .collect();
+        let mut set = |name: &str, value: String| {
+            env.insert(format!("RUNWRIGHT_{name}"), value);
+        };
+        set("QUEUE", self.queue.clone());
+        set("WORKER", self.id.clone());
+        set("REQUEST_ID", order.request.clone());
+        set("ASSIGNMENT_ID", order.assignment.clone());
+        set("FENCE", order.fence.to_string());
+        set("TASK_FILE", task.display().to_string());
+        set("RESULT_FILE", result.display().to_string());
+        let run = &order.json["run"];
+        for (name, key) in [("RUN_ID", "run_id"), ("NODE_ID", "node_id")] {
+            if let Some(text) = run[key].as_str() {
+                set(name, text.to_owned());
+            }
+        }
+        for (name, key) in [("VISIT", "visit"), ("ATTEMPT", "attempt")] {
+            if let Some(number) = run[key].as_u64() {
+                set(name, number.to_string());
+            }
+        }
+        env
+    }
+}
+
+fn failure(code: &str, message: impl Into<String>) -> TaskError {
+    let mut message = message.into();
+    let fits = |at: &usize| message.is_char_boundary(*at);
+    let end = (0..=MAX_ERROR_MESSAGE_BYTES.min(message.len()))
+        .rev()
+        .find(fits);
+    message.truncate(end.unwrap_or(0));
+    TaskError {
+        code: code.to_owned(),
+        message,
+        retryable: None,
+    }
+}
+
+/// What a program that ended comes to.
+fn conclude(
+    finish: Finish,
+    [stdout, stderr]: &[Output; 2],
+    result: &Path,
+) -> Result<Map<String, Value>, TaskError> {
+    let end = match finish {
+        Finish::Ended(record) | Finish::Adopted(record) => record.end,
+        Finish::NotStarted { message, .. } => {
+            return Err(failure("program_not_started", message));
+        }
+        Finish::Stopped => return Err(failure("stopped", "the program was stopped")),
+        Finish::OutputLost(why) => return Err(failure("output_lost", why)),
+        Finish::SupervisorLost => {
+            return Err(failure("supervisor_lost", "the program's supervisor ended"));
+        }
+    };
+    let said = said(stdout, result)?;
+    let how = match end {
+        End::Exited { code: 0 } => {
+            return Ok(said.unwrap_or_else(|| {
+                let text = String::from_utf8_lossy(&stdout.kept);
+                let mut text = text.trim_end().to_owned();
+                let fits = |at: &usize| text.is_char_boundary(*at);
+                let end = (0..=MAX_TEXT.min(text.len())).rev().find(fits);
+                text.truncate(end.unwrap_or(0));
+                Map::from_iter([("stdout".to_owned(), Value::from(text))])
+            }));
+        }
+        End::Exited { code } => ("exit_code", format!("the program ended with code {code}")),
+        End::Signaled { signal } => ("signal", format!("signal {signal} ended the program")),
+        End::TimedOut { .. } => ("timed_out", "the program took too long".to_owned()),
+    };
+    if let Some(error) = said.as_ref().and_then(|said| said.get("error")) {
+        let code = error["code"].as_str().filter(|code| is_code(code));
+        if let (Some(code), Some(message)) = (code, error["message"].as_str()) {
+            return Err(TaskError {
+                retryable: error["retryable"].as_bool(),
+                ..failure(code, message)
+            });
+        }
+    }
+    let tail = &stderr.kept[stderr.kept.len().saturating_sub(TAIL)..];
+    let tail = String::from_utf8_lossy(tail);
+    let (code, what) = how;
+    Err(match tail.trim() {
+        "" => failure(code, what),
+        tail => failure(code, format!("{what}: {tail}")),
+    })
+}
+
+fn is_code(code: &str) -> bool {
+    let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    (1..=64).contains(&code.len()) && code.bytes().all(is_plain)
+}
+
+/// The JSON object that a program left: in its result file, else as its output.
+fn said(stdout: &Output, result: &Path) -> Result<Option<Map<String, Value>>, TaskError> {
+    let too_large = || {
+        let text = format!("the result has more than {MAX_TASK_RESULT_BYTES} bytes");
+        TaskError {
+            retryable: Some(false),
+            ..failure("result_too_large", text)
+        }
+    };
+    match std::fs::metadata(result) {
+        Ok(file) if file.len() > MAX_TASK_RESULT_BYTES as u64 => return Err(too_large()),
+        Ok(_) => {
+            let bytes = std::fs::read(result).unwrap_or_default();
+            return match serde_json::from_slice(&bytes) {
+                Ok(Value::Object(object)) => Ok(Some(object)),
+                _ => Err(failure(
+                    "result_unreadable",
+                    "the result file does not hold a JSON object",
+                )),
+            };
+        }
+        Err(_) if stdout.is_cut => return Ok(None),
+        Err(_) => {}
+    }
+    match serde_json::from_slice(&stdout.kept) {
+        Ok(Value::Object(object)) => Ok(Some(object)),
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,38 @@
+//! Assignments as JSON.
+
+use kernel::coordinator::{HandedOut, TaskTerms, assignment_name};
+use serde_json::{Value, json};
+
+/// How often a worker says that it is at work, as a part of how long it may be silent.
+const BEATS: u64 = 3;
+
+/// An assignment as its worker is given it: which, how long it may be silent, and what there is to
+/// do.
+pub fn assignment(
+    queue: &str,
+    handed: &HandedOut,
+    task: &Value,
+    terms: Option<&TaskTerms>,
+) -> Value {
+    let run = terms.map(|terms| {
+        json!({
+            "run_id": terms.run,
+            "node_id": terms.attempt.node,
+            "visit": terms.attempt.visit,
+            "attempt": terms.attempt.attempt,
+        })
+    });
+    json!({
+        "assignment_id": assignment_name(handed.assignment),
+        "request_id": handed.request,
+        "queue": queue,
+        "worker": handed.worker,
+        "fence": handed.fence,
+        "assigned_at": handed.at.to_string(),
+        "heartbeat_ms": handed.handing.heartbeat_timeout_ms / BEATS,
+        "heartbeat_timeout_ms": handed.handing.heartbeat_timeout_ms,
+        "repeat": handed.handing.repeat.as_str(),
+        "task": task,
+        "run": run,
+    })
+}

@@ -1,0 +1,510 @@
+//! Handing tasks out: what a run, a worker or the authority says of one, and what it comes to.
+
+use serde::{Deserialize, Serialize};
+
+use crate::batch::{Batch, KeyClaim, Message};
+use crate::coordinator::Coordinator;
+use crate::coordinator::command::{Recall, Rejection};
+use crate::coordinator::contract::{Contract, LeaseRule};
+use crate::coordinator::decide::{Draft, Remembered};
+use crate::coordinator::dispatch::DispatchStatus;
+use crate::coordinator::event::CoordinatorEvent;
+use crate::coordinator::task::{
+    AssignmentEnd, Handed, PastAssignment, Report, Task, TaskEnd, TaskError, TaskRepeat, TaskTerms,
+};
+use crate::ids::{MessageId, RequestId, Seq, StreamId, TenantId, WorkerId};
+use crate::limits;
+use crate::run::cause::Driving;
+use crate::run::{Command, Envelope, RunMessage};
+use crate::time::Timestamp;
+
+/// How long the end of an assignment is remembered for a worker that asks late.
+const MEMORY_MS: u64 = 7 * 24 * 3_600_000;
+/// The way by which a request reaches a worker.
+const CHANNEL: &str = "worker";
+/// Who is blocked where nobody holds the authority.
+const NOBODY: &str = "none";
+
+/// What is said of tasks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "task", rename_all = "kebab-case")]
+pub enum TaskCommand {
+    /// A run gives a task to whoever takes it.
+    Queue {
+        /// The task; the same for the same attempt.
+        request_id: RequestId,
+        /// What there is to do, as JSON text.
+        payload: String,
+        /// On what terms.
+        terms: Box<TaskTerms>,
+    },
+    /// A run wants a task no more.
+    Withdraw {
+        /// The task.
+        request_id: RequestId,
+    },
+    /// A worker takes what waits.
+    Take {
+        /// The worker.
+        worker: WorkerId,
+        /// At most so many.
+        max: usize,
+    },
+    /// A worker says how a task ended.
+    Report {
+        /// The assignment.
+        assignment: Seq,
+        /// Its fence.
+        fence: u32,
+        /// How.
+        end: TaskEnd,
+    },
+    /// A worker gives a task back.
+    Release {
+        /// The assignment.
+        assignment: Seq,
+        /// Its fence.
+        fence: u32,
+    },
+    /// The authority missed the heartbeats of an assignment.
+    Miss {
+        /// The assignment.
+        assignment: Seq,
+        /// Its fence.
+        fence: u32,
+    },
+    /// A worker was heard of whose assignment is over.
+    Hear {
+        /// The assignment.
+        assignment: Seq,
+        /// How it was heard of.
+        recovery: String,
+        /// Who it was.
+        worker: WorkerId,
+    },
+    /// Nothing is handed out.
+    Block {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What a command about tasks comes to.
+#[derive(Clone, Debug)]
+pub struct TaskDecision {
+    /// What happened, with its place.
+    pub events: Vec<(Seq, CoordinatorEvent)>,
+    /// What to make durable first. Nothing where the command changes nothing.
+    pub batch: Option<Batch>,
+    /// The coordinator after it.
+    pub after: Coordinator,
+}
+
+/// A message to the coordinator of a queue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskMessage {
+    /// The queue.
+    pub queue: String,
+    /// What is said.
+    pub order: TaskCommand,
+}
+
+/// The message that carries an order to the queue of a tenant.
+pub fn message(tenant: &TenantId, id: MessageId, order: TaskMessage) -> Message {
+    Message {
+        id,
+        target: Coordinator::stream(tenant, &order.queue),
+        command: serde_json::to_vec(&order).expect("a message is always JSON"),
+    }
+}
+
+/// The name of an assignment.
+pub fn assignment_name(seq: Seq) -> String {
+    format!("a-{seq}")
+}
+
+/// Reads the name of an assignment.
+pub fn assignment_number(name: &str) -> Option<Seq> {
+    let seq = name.strip_prefix("a-")?.parse().ok()?;
+    (assignment_name(seq) == name).then_some(seq)
+}
+
+/// The namespace of unique keys in which a coordinator remembers how assignments ended.
+pub fn memory_of_assignments(stream: &StreamId) -> String {
+    format!("{stream}/assignment/ended")
+}
+
+impl Coordinator {
+    /// Decides a command about tasks. `past` is what is remembered of the assignment it names,
+    /// `recall` of the request.
+    ///
+    /// # Errors
+    /// The rejection. Only a coordinator that keeps the native contract hands out.
+    pub fn decide_task(
+        self,
+        command: &TaskCommand,
+        recall: &Recall,
+        past: Option<&PastAssignment>,
+        now: Timestamp,
+    ) -> Result<TaskDecision, Rejection> {
+        if self.contract() != Contract::Native {
+            return Err(Rejection::InvalidField("contract"));
+        }
+        let now = now.max(self.at);
+        let mut draft = Draft::new(self, recall.clone(), LeaseRule::Contract, now);
+        let mut said = Said::default();
+        match command {
+            TaskCommand::Queue {
+                request_id,
+                payload,
+                terms,
+            } => said.queue(&mut draft, request_id, payload, terms)?,
+            TaskCommand::Withdraw { request_id } => said.withdraw(&mut draft, request_id),
+            TaskCommand::Take { worker, max } => said.take(&mut draft, worker, *max)?,
+            TaskCommand::Report {
+                assignment,
+                fence,
+                end,
+            } => {
+                let (request, task) = current(&draft, *assignment, *fence, past)?;
+                said.hear(&mut draft, &task, "report");
+                said.end(&mut draft, &request, &task, end.clone());
+            }
+            TaskCommand::Release { assignment, fence } => {
+                let (request, task) = current(&draft, *assignment, *fence, past)?;
+                said.hear(&mut draft, &task, "release");
+                said.release(&mut draft, &request, &task);
+            }
+            TaskCommand::Miss { assignment, fence } => {
+                let (request, task) = current(&draft, *assignment, *fence, past)?;
+                draft.has_authority()?;
+                said.miss(&mut draft, &request, &task);
+            }
+            TaskCommand::Hear {
+                assignment,
+                recovery,
+                worker,
+            } => {
+                let is_over = !draft
+                    .coordinator
+                    .state
+                    .tasks
+                    .handed
+                    .contains_key(assignment);
+                if is_over && draft.coordinator.state.tasks.stalled.contains(worker) {
+                    said.recovered(&mut draft, worker, recovery);
+                }
+            }
+            TaskCommand::Block { reason } => said.block(&mut draft, reason),
+        }
+        let (batch, after) = draft.parts()?;
+        Ok(TaskDecision {
+            events: said.events,
+            batch,
+            after,
+        })
+    }
+}
+
+/// The task that an assignment is of, unless it is over.
+fn current(
+    draft: &Draft,
+    assignment: Seq,
+    fence: u32,
+    past: Option<&PastAssignment>,
+) -> Result<(RequestId, Task), Rejection> {
+    let tasks = &draft.coordinator.state.tasks;
+    let Some(request) = tasks.handed.get(&assignment) else {
+        let end = past.filter(|past| past.fence == fence).map(|past| past.end);
+        return Err(Rejection::NoAssignment(end));
+    };
+    match tasks.open.get(request) {
+        Some(task) if task.fence == fence => Ok((request.clone(), task.clone())),
+        _ => Err(Rejection::NoAssignment(None)),
+    }
+}
+
+/// Events as they are decided.
+#[derive(Default)]
+struct Said {
+    events: Vec<(Seq, CoordinatorEvent)>,
+}
+
+impl Said {
+    fn emit(&mut self, draft: &mut Draft, event: CoordinatorEvent) {
+        self.events
+            .push((draft.coordinator.next_seq, event.clone()));
+        draft.emit(event);
+    }
+
+    fn queue(
+        &mut self,
+        draft: &mut Draft,
+        request: &RequestId,
+        payload: &str,
+        terms: &TaskTerms,
+    ) -> Result<(), Rejection> {
+        draft.may_queue(request)?;
+        draft.remember_request(request, Remembered::Used, None);
+        let target = draft.coordinator.header.policy.queue.clone();
+        let event = CoordinatorEvent::DispatchQueued {
+            request_id: request.clone(),
+            target,
+            metadata: Some(payload.to_owned()),
+            task: Some(Box::new(terms.clone())),
+        };
+        self.emit(draft, event);
+        if let Err(why) = draft.has_authority() {
+            self.block(draft, no_authority(&why));
+        }
+        Ok(())
+    }
+
+    /// Says why nothing is handed out, unless that was said since something was.
+    fn block(&mut self, draft: &mut Draft, reason: &str) {
+        let state = &draft.coordinator.state;
+        if state.tasks.waiting().0 == 0 || state.tasks.blocked.as_deref() == Some(reason) {
+            return;
+        }
+        let owner = state.lease.as_ref().map(|lease| lease.owner.clone());
+        let event = CoordinatorEvent::BlockedOnSystem {
+            owner: owner.unwrap_or_else(|| NOBODY.to_owned()),
+            reason: reason.to_owned(),
+        };
+        self.emit(draft, event);
+    }
+
+    /// What was never handed out goes as if it had never been; what was, has failed.
+    fn withdraw(&mut self, draft: &mut Draft, request: &RequestId) {
+        let state = &draft.coordinator.state;
+        let (Some(status), Some(task)) = (
+            state.open.get(request).copied(),
+            state.tasks.open.get(request).cloned(),
+        ) else {
+            return;
+        };
+        match status {
+            DispatchStatus::Pending => {
+                draft.remember_request(request, Remembered::Removed, None);
+                let event = CoordinatorEvent::DispatchRemoved {
+                    request_ids: vec![request.clone()],
+                    delivered: 0,
+                    failed: 0,
+                };
+                self.emit(draft, event);
+            }
+            _ => self.end(draft, request, &task, TaskEnd::Withdrawn),
+        }
+    }
+
+    fn take(&mut self, draft: &mut Draft, worker: &WorkerId, max: usize) -> Result<(), Rejection> {
+        let fits = (1..=limits::MAX_NAME_BYTES).contains(&worker.as_str().len());
+        if !fits || worker.as_str().contains(char::is_control) {
+            return Err(Rejection::InvalidField("worker"));
+        }
+        if let Err(why) = draft.has_authority() {
+            self.block(draft, no_authority(&why));
+            return Ok(());
+        }
+        let queue = draft.coordinator.header.policy.queue.clone();
+        for _ in 0..max.min(limits::MAX_TAKEN_AT_ONCE) {
+            let state = &draft.coordinator.state;
+            let Some(request) = state.tasks.next(&queue, worker).cloned() else {
+                break;
+            };
+            let fence = state.tasks.open.get(&request).map_or(0, |task| task.fence) + 1;
+            let is_pending = state.open.get(&request) == Some(&DispatchStatus::Pending);
+            let owner = state.lease.as_ref().map(|lease| lease.owner.clone());
+            if state.tasks.stalled.contains(worker) {
+                self.recovered(draft, worker, "take");
+            }
+            if is_pending {
+                let event = CoordinatorEvent::DispatchNotified {
+                    request_id: request.clone(),
+                    channel: CHANNEL.to_owned(),
+                };
+                self.emit(draft, event);
+            }
+            let event = CoordinatorEvent::WorkerAssigned {
+                worker: worker.clone(),
+                task_id: request.to_string(),
+                handed: Some(Handed {
+                    fence,
+                    owner: owner.unwrap_or_default(),
+                }),
+            };
+            self.emit(draft, event);
+        }
+        Ok(())
+    }
+
+    /// A worker from which another task was taken is there after all.
+    fn hear(&mut self, draft: &mut Draft, task: &Task, recovery: &str) {
+        let Some(assigned) = &task.assigned else {
+            return;
+        };
+        if draft
+            .coordinator
+            .state
+            .tasks
+            .stalled
+            .contains(&assigned.worker)
+        {
+            self.recovered(draft, &assigned.worker, recovery);
+        }
+    }
+
+    fn recovered(&mut self, draft: &mut Draft, worker: &WorkerId, recovery: &str) {
+        let event = CoordinatorEvent::WorkerRecovered {
+            worker: worker.clone(),
+            recovery: recovery.to_owned(),
+        };
+        self.emit(draft, event);
+    }
+
+    fn release(&mut self, draft: &mut Draft, request: &RequestId, task: &Task) {
+        if let Some(assigned) = &task.assigned {
+            remember(draft, request, task, AssignmentEnd::Released);
+            let event = CoordinatorEvent::WorkerReleased {
+                worker: assigned.worker.clone(),
+                task_id: request.to_string(),
+                fence: task.fence,
+            };
+            self.emit(draft, event);
+        }
+    }
+
+    /// The worker is lost: the task goes to another, or fails.
+    fn miss(&mut self, draft: &mut Draft, request: &RequestId, task: &Task) {
+        let Some(assigned) = &task.assigned else {
+            return;
+        };
+        remember(draft, request, task, AssignmentEnd::Lost);
+        let reason = format!("no heartbeat for {} ms", task.handing.heartbeat_timeout_ms);
+        let event = CoordinatorEvent::WorkerStalled {
+            worker: assigned.worker.clone(),
+            reason,
+            task_id: Some(request.to_string()),
+        };
+        self.emit(draft, event);
+        if task.may_go_out_again() {
+            return;
+        }
+        let error = match task.handing.repeat {
+            TaskRepeat::Once => TaskError {
+                code: "outcome_unknown".into(),
+                message: "the worker was lost and the task must not be repeated; check whether \
+                          it took effect"
+                    .into(),
+                retryable: Some(false),
+            },
+            TaskRepeat::Repeatable => TaskError {
+                code: "worker_lost".into(),
+                message: format!(
+                    "{} workers were lost with this task; look why they end",
+                    task.lost + 1
+                ),
+                retryable: Some(false),
+            },
+        };
+        let task = Task {
+            assigned: None,
+            ..task.clone()
+        };
+        self.end(draft, request, &task, TaskEnd::Error(error));
+    }
+
+    /// A task ends, and whoever waits for it is told.
+    fn end(&mut self, draft: &mut Draft, request: &RequestId, task: &Task, end: TaskEnd) {
+        let status = match &end {
+            TaskEnd::Outputs(_) => DispatchStatus::Delivered,
+            TaskEnd::Error(_) | TaskEnd::Withdrawn => DispatchStatus::Failed,
+        };
+        if task.assigned.is_some() {
+            remember(draft, request, task, AssignmentEnd::of(&end, status));
+        }
+        draft.remember_end(request, status);
+        draft.tell_run(request, task, &end);
+        let reason = match &end {
+            TaskEnd::Error(error) => error.code.clone(),
+            TaskEnd::Outputs(_) | TaskEnd::Withdrawn => "withdrawn".to_owned(),
+        };
+        let report = Some(Box::new(Report {
+            assignment: task.assigned.as_ref().map(|assigned| assigned.seq),
+            fence: task.fence,
+            end,
+        }));
+        let request_id = request.clone();
+        let event = match status {
+            DispatchStatus::Delivered => CoordinatorEvent::DispatchDelivered { request_id, report },
+            _ => CoordinatorEvent::DispatchFailed {
+                request_id,
+                reason,
+                report,
+            },
+        };
+        self.emit(draft, event);
+    }
+}
+
+impl Draft {
+    /// A request ends that a run may wait for, by a command that names no assignment.
+    pub(super) fn end_by_command(&mut self, request: &RequestId, end: &TaskEnd) {
+        let Some(task) = self.coordinator.state.tasks.open.get(request).cloned() else {
+            return;
+        };
+        remember(self, request, &task, AssignmentEnd::Withdrawn);
+        self.tell_run(request, &task, end);
+    }
+
+    fn tell_run(&mut self, request: &RequestId, task: &Task, end: &TaskEnd) {
+        let (Some((run, signal)), Some(payload)) = (&task.waits, end.answer()) else {
+            return;
+        };
+        let command = Command::Signal {
+            name: signal.clone(),
+            id: request.to_string(),
+            payload,
+        };
+        self.send(run, |id| {
+            let envelope = Envelope {
+                command,
+                message: Some(id),
+                driving: Driving::Here,
+            };
+            let message = RunMessage {
+                header: None,
+                envelope,
+            };
+            serde_json::to_vec(&message).expect("a message is always JSON")
+        });
+    }
+}
+
+/// Why nobody may hand out, in the words of the readiness.
+fn no_authority(why: &Rejection) -> &'static str {
+    match why {
+        Rejection::LeaseExpired => "authority lease is stale: lease expired",
+        _ => "authority lease not acquired",
+    }
+}
+
+fn remember(draft: &mut Draft, request: &RequestId, task: &Task, end: AssignmentEnd) {
+    let Some(assigned) = &task.assigned else {
+        return;
+    };
+    let past = PastAssignment {
+        request: request.clone(),
+        fence: task.fence,
+        end,
+    };
+    let stream = &draft.coordinator.header.stream;
+    let claim = KeyClaim {
+        namespace: memory_of_assignments(stream),
+        key: assignment_name(assigned.seq),
+        digest: None,
+        answer: Some(serde_json::to_vec(&past).expect("a memory is always JSON")),
+        expires_at: Some(draft.now.plus_ms(MEMORY_MS)),
+    };
+    draft.claim(claim);
+}

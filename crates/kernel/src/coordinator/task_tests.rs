@@ -1,0 +1,425 @@
+use super::task::*;
+use super::*;
+use crate::batch::Batch;
+use crate::ids::AttemptId;
+
+const SECOND: i64 = 1_000;
+
+/// A queue with a live authority, and the batches that were decided on it.
+struct World {
+    queue: Coordinator,
+    batches: Vec<Batch>,
+}
+
+impl World {
+    fn without_authority() -> Self {
+        Self {
+            queue: Coordinator::unborn(&"t".into(), "q", Contract::Native, Timestamp(0)),
+            batches: Vec::new(),
+        }
+    }
+
+    fn new() -> Self {
+        let mut world = Self::without_authority();
+        world.authority("a", 0, 3_600 * SECOND).unwrap();
+        world
+    }
+
+    fn authority(&mut self, owner: &str, now: i64, until: i64) -> Result<(), Rejection> {
+        let lease = Lease {
+            owner: owner.into(),
+            lease_id: "l".into(),
+            leased_until: Timestamp(until).to_string(),
+        };
+        let command = CoordinatorCommand::AcquireAuthority(lease);
+        let recall = Recall::default();
+        let queue = self.queue.clone();
+        let decision = queue.decide(&command, &recall, LeaseRule::Contract, Timestamp(now))?;
+        self.append(decision.batch.expect("an acquisition is news"));
+        Ok(())
+    }
+
+    /// The fold of what was written is the state that was decided, from a checkpoint too.
+    fn append(&mut self, batch: Batch) {
+        if let Some(header) = batch.header() {
+            self.queue = Coordinator::at_start(header.clone());
+        }
+        for record in batch.records() {
+            self.queue
+                .fold_content(&record.content)
+                .expect("what was decided folds");
+        }
+        let (next, chain) = (self.queue.next_seq(), self.queue.chain());
+        let header = self.queue.header().clone();
+        let bytes = self.queue.checkpoint();
+        let kept = Coordinator::from_checkpoint(header, next, chain, &bytes).expect("a checkpoint");
+        assert_eq!(kept.state, self.queue.state);
+        self.queue = kept;
+        self.batches.push(batch);
+    }
+
+    fn past(&self, command: &TaskCommand) -> Option<PastAssignment> {
+        let (TaskCommand::Report { assignment, .. }
+        | TaskCommand::Release { assignment, .. }
+        | TaskCommand::Miss { assignment, .. }) = command
+        else {
+            return None;
+        };
+        let namespace = memory_of_assignments(&self.queue.header().stream);
+        let name = assignment_name(*assignment);
+        let mut keys = self.batches.iter().flat_map(Batch::keys);
+        let key = keys.find(|key| key.namespace == namespace && key.key == name)?;
+        serde_json::from_slice(key.answer.as_ref()?).ok()
+    }
+
+    fn tell(&mut self, now: i64, command: TaskCommand) -> Result<Vec<CoordinatorEvent>, Rejection> {
+        let past = self.past(&command);
+        let queue = self.queue.clone();
+        let decided =
+            queue.decide_task(&command, &Recall::default(), past.as_ref(), Timestamp(now))?;
+        if let Some(batch) = decided.batch {
+            self.append(batch);
+        }
+        Ok(decided.events.into_iter().map(|(_, event)| event).collect())
+    }
+
+    fn queue(&mut self, now: i64, task: &str, repeat: TaskRepeat) -> Vec<CoordinatorEvent> {
+        let terms = TaskTerms {
+            run: "run-1".into(),
+            attempt: AttemptId {
+                node: "n".into(),
+                visit: 0,
+                attempt: 0,
+            },
+            signal: task.into(),
+            handing: Handing {
+                repeat,
+                heartbeat_timeout_ms: 1_000,
+                max_assignments: 3,
+            },
+        };
+        let command = TaskCommand::Queue {
+            request_id: task.into(),
+            payload: "{}".into(),
+            terms: Box::new(terms),
+        };
+        self.tell(now, command).unwrap()
+    }
+
+    fn take(&mut self, now: i64, worker: &str) -> Option<HandedOut> {
+        let before: Vec<_> = self.queue.handed_out().map(|out| out.assignment).collect();
+        let worker = worker.into();
+        self.tell(now, TaskCommand::Take { worker, max: 1 })
+            .unwrap();
+        self.queue
+            .handed_out()
+            .find(|out| !before.contains(&out.assignment))
+    }
+
+    fn miss(&mut self, now: i64, out: &HandedOut) -> Result<Vec<CoordinatorEvent>, Rejection> {
+        let (assignment, fence) = (out.assignment, out.fence);
+        self.tell(now, TaskCommand::Miss { assignment, fence })
+    }
+
+    fn report(&mut self, out: &HandedOut, end: TaskEnd) -> Result<(), Rejection> {
+        let (assignment, fence) = (out.assignment, out.fence);
+        let report = TaskCommand::Report {
+            assignment,
+            fence,
+            end,
+        };
+        self.tell(2 * SECOND, report).map(drop)
+    }
+
+    fn backlog(&self) -> Backlog {
+        let standing = self.queue.standing(Timestamp(0), LeaseRule::Contract);
+        standing.backlog
+    }
+
+    /// What runs were told, oldest first.
+    fn told(&self) -> Vec<serde_json::Value> {
+        let messages = self.batches.iter().flat_map(Batch::outbox);
+        messages
+            .map(|message| {
+                assert_eq!(message.target.as_str(), "run-1");
+                let message: crate::run::RunMessage =
+                    serde_json::from_slice(&message.command).unwrap();
+                assert!(message.envelope.message.is_some());
+                match message.envelope.command {
+                    crate::run::Command::Signal { payload, .. } => payload,
+                    other => panic!("a run is told by signals, not {other:?}"),
+                }
+            })
+            .collect()
+    }
+}
+
+fn outputs() -> TaskEnd {
+    TaskEnd::Outputs(r#"{"x":1}"#.into())
+}
+
+#[test]
+fn tasks_go_out_in_order_one_worker_each_and_end_once() {
+    let mut world = World::new();
+    world.queue(0, "t1", TaskRepeat::Repeatable);
+    world.queue(0, "t2", TaskRepeat::Repeatable);
+    let first = world.take(1, "w1").unwrap();
+    let second = world.take(1, "w2").unwrap();
+    assert_eq!((first.request.as_str(), first.fence), ("t1", 1));
+    assert_eq!((second.request.as_str(), second.fence), ("t2", 1));
+    assert!(world.take(1, "w3").is_none());
+    world.report(&first, outputs()).unwrap();
+    assert_eq!(world.told(), [json!({ "outputs": { "x": 1 } })]);
+    // What comes after the end is refused, and says which end it was.
+    let again = world.report(&first, outputs());
+    let settled = Rejection::NoAssignment(Some(AssignmentEnd::Delivered));
+    assert_eq!(again, Err(settled));
+    let error = TaskError {
+        code: "bad".into(),
+        message: "no".into(),
+        retryable: Some(false),
+    };
+    world.report(&second, TaskEnd::Error(error)).unwrap();
+    assert_eq!(
+        world.told()[1],
+        json!({ "error": { "code": "bad", "message": "no", "retryable": false } })
+    );
+    let backlog = world.backlog();
+    assert_eq!((backlog.delivered, backlog.failed), (1, 1));
+    assert_eq!((backlog.pending, backlog.notified), (0, 0));
+}
+
+#[test]
+fn a_lost_workers_task_goes_out_under_the_next_fence_and_its_late_word_is_refused() {
+    let mut world = World::new();
+    world.queue(0, "t", TaskRepeat::Repeatable);
+    let first = world.take(0, "w1").unwrap();
+    let events = world.miss(SECOND, &first).unwrap();
+    assert!(
+        matches!(&events[..], [CoordinatorEvent::WorkerStalled { worker, .. }]
+        if worker.as_str() == "w1")
+    );
+    assert!(world.queue.is_stalled(&"w1".into()));
+    let second = world.take(SECOND, "w2").unwrap();
+    assert_eq!((second.request.as_str(), second.fence), ("t", 2));
+    let late = world.report(&first, outputs());
+    let lost = Rejection::NoAssignment(Some(AssignmentEnd::Lost));
+    assert_eq!(late, Err(lost));
+    assert!(world.told().is_empty(), "nobody was told by a zombie");
+    // A number that was guessed opens nothing.
+    let guessed = HandedOut {
+        fence: 7,
+        ..second.clone()
+    };
+    assert_eq!(
+        world.report(&guessed, outputs()),
+        Err(Rejection::NoAssignment(None))
+    );
+    world.report(&second, outputs()).unwrap();
+    assert_eq!(world.told().len(), 1);
+}
+
+#[test]
+fn a_worker_that_comes_back_is_recovered_once() {
+    let mut world = World::new();
+    for task in ["t1", "t2"] {
+        world.queue(0, task, TaskRepeat::Repeatable);
+    }
+    let lost = world.take(0, "w").unwrap();
+    world.miss(SECOND, &lost).unwrap();
+    let worker: WorkerId = "w".into();
+    let take = TaskCommand::Take {
+        worker: worker.clone(),
+        max: 2,
+    };
+    let events = world.tell(SECOND, take).unwrap();
+    let recovered = |event: &&CoordinatorEvent| matches!(event, CoordinatorEvent::WorkerRecovered { recovery, .. } if recovery == "take");
+    assert_eq!(events.iter().filter(recovered).count(), 1, "{events:?}");
+    assert!(!world.queue.is_stalled(&worker));
+    // One of whom a heartbeat is heard although its task is gone.
+    let out = world.queue.handed_out().next().unwrap();
+    world.miss(3 * SECOND, &out).unwrap();
+    let heard = TaskCommand::Hear {
+        assignment: out.assignment,
+        recovery: "heartbeat".into(),
+        worker,
+    };
+    assert_eq!(world.tell(3 * SECOND, heard.clone()).unwrap().len(), 1);
+    assert!(world.tell(3 * SECOND, heard).unwrap().is_empty());
+}
+
+#[test]
+fn a_task_that_must_not_be_repeated_fails_with_its_worker() {
+    let mut world = World::new();
+    world.queue(0, "t", TaskRepeat::Once);
+    let out = world.take(0, "w").unwrap();
+    world.miss(SECOND, &out).unwrap();
+    let told = world.told();
+    assert_eq!(told[0]["error"]["code"], "outcome_unknown");
+    assert_eq!(told[0]["error"]["retryable"], false);
+    assert!(world.take(SECOND, "w2").is_none());
+    assert_eq!(world.backlog().failed, 1);
+}
+
+#[test]
+fn workers_are_lost_with_a_task_so_often_and_no_more() {
+    let mut world = World::new();
+    world.queue(0, "t", TaskRepeat::Repeatable);
+    for fence in 1..=3 {
+        assert!(world.told().is_empty());
+        let out = world.take(0, "w").unwrap();
+        assert_eq!(out.fence, fence);
+        world.miss(SECOND, &out).unwrap();
+    }
+    assert_eq!(world.told()[0]["error"]["code"], "worker_lost");
+}
+
+#[test]
+fn what_is_given_back_goes_out_again_and_does_not_count_as_lost() {
+    let mut world = World::new();
+    world.queue(0, "t", TaskRepeat::Repeatable);
+    for fence in 1..=5 {
+        let out = world.take(0, "w").unwrap();
+        assert_eq!(out.fence, fence);
+        let (assignment, fence) = (out.assignment, out.fence);
+        world
+            .tell(0, TaskCommand::Release { assignment, fence })
+            .unwrap();
+        let late = world.report(&out, outputs());
+        let released = Rejection::NoAssignment(Some(AssignmentEnd::Released));
+        assert_eq!(late, Err(released));
+    }
+    assert_eq!(world.backlog().notified, 1);
+}
+
+#[test]
+fn nothing_goes_out_without_a_live_authority_and_the_log_says_so_once() {
+    let mut world = World::without_authority();
+    let events = world.queue(0, "t", TaskRepeat::Repeatable);
+    let blocked = |event: &CoordinatorEvent| {
+        matches!(event, CoordinatorEvent::BlockedOnSystem { reason, .. }
+            if reason == "authority lease not acquired")
+    };
+    assert!(events.last().is_some_and(blocked), "{events:?}");
+    let take = |worker: &str| TaskCommand::Take {
+        worker: worker.into(),
+        max: 1,
+    };
+    assert!(world.tell(0, take("w")).unwrap().is_empty());
+    assert_eq!(world.backlog().pending, 1);
+
+    world.authority("a", 0, SECOND).unwrap();
+    // A lease that has run out is as good as none: the other moment of it.
+    let events = world.tell(SECOND, take("w")).unwrap();
+    assert!(
+        matches!(&events[..], [CoordinatorEvent::BlockedOnSystem { owner, reason }]
+            if owner == "a" && reason.contains("stale")),
+        "{events:?}"
+    );
+    let out_of_time = world.tell(SECOND, take("w")).unwrap();
+    assert!(out_of_time.is_empty());
+    world.authority("b", SECOND, 5 * SECOND).unwrap();
+    let out = world.take(2 * SECOND, "w").unwrap();
+    // Nor is anything taken from a worker by somebody whose lease is over.
+    let missed = world.miss(5 * SECOND, &out);
+    assert_eq!(missed, Err(Rejection::LeaseExpired));
+}
+
+#[test]
+fn a_withdrawn_task_leaves_as_if_it_had_never_been_or_fails_in_its_workers_hands() {
+    let mut world = World::new();
+    world.queue(0, "t1", TaskRepeat::Repeatable);
+    world.queue(0, "t2", TaskRepeat::Repeatable);
+    let out = world.take(0, "w").unwrap();
+    for task in ["t1", "t2", "t3"] {
+        let request_id = task.into();
+        world.tell(0, TaskCommand::Withdraw { request_id }).unwrap();
+    }
+    let backlog = world.backlog();
+    assert_eq!(
+        (backlog.pending, backlog.notified, backlog.failed),
+        (0, 0, 1)
+    );
+    let late = world.report(&out, outputs());
+    let withdrawn = Rejection::NoAssignment(Some(AssignmentEnd::Withdrawn));
+    assert_eq!(late, Err(withdrawn));
+    assert!(world.told().is_empty());
+}
+
+#[test]
+fn a_run_hears_of_an_end_that_somebody_commands() {
+    let mut world = World::new();
+    for task in ["t1", "t2", "t3"] {
+        world.queue(0, task, TaskRepeat::Repeatable);
+    }
+    let mut command = |command: CoordinatorCommand| {
+        let queue = world.queue.clone();
+        let decision = queue
+            .decide(
+                &command,
+                &Recall::default(),
+                LeaseRule::Contract,
+                Timestamp(0),
+            )
+            .unwrap();
+        world.append(decision.batch.unwrap());
+    };
+    for task in ["t1", "t2"] {
+        command(CoordinatorCommand::MarkNotified {
+            request_id: task.into(),
+            channel: "c".into(),
+        });
+    }
+    command(CoordinatorCommand::MarkDelivered {
+        request_id: "t1".into(),
+    });
+    command(CoordinatorCommand::MarkFailed {
+        request_id: "t2".into(),
+        reason: "late".into(),
+    });
+    command(CoordinatorCommand::RemoveDispatchRecords {
+        request_ids: vec!["t3".into()],
+    });
+    let told = world.told();
+    assert_eq!(told[0], json!({ "outputs": {} }));
+    assert_eq!(told[1]["error"]["code"], "dispatch_failed");
+    assert_eq!(told[2]["error"]["code"], "dispatch_removed");
+    assert!(world.take(0, "w").is_none());
+}
+
+#[test]
+fn a_request_for_one_worker_goes_to_no_other() {
+    let mut world = World::new();
+    let queued = CoordinatorCommand::QueueDispatch {
+        request_id: "r".into(),
+        target: "w2".into(),
+        metadata: None,
+    };
+    let queue = world.queue.clone();
+    let decision = queue
+        .decide(
+            &queued,
+            &Recall::default(),
+            LeaseRule::Contract,
+            Timestamp(0),
+        )
+        .unwrap();
+    world.append(decision.batch.unwrap());
+    assert!(world.take(0, "w1").is_none());
+    assert!(world.take(0, "w2").is_some());
+}
+
+#[test]
+fn workers_names_are_names_and_many_workers_are_no_end() {
+    let mut world = World::new();
+    let long = "w".repeat(257);
+    for worker in ["", "a\nb", long.as_str()] {
+        let worker = worker.into();
+        let refused = world.tell(0, TaskCommand::Take { worker, max: 1 });
+        assert_eq!(refused, Err(Rejection::InvalidField("worker")));
+    }
+    assert!(assignment_number("a-7") == Some(7));
+    for name in ["7", "a-", "a-07", "a--7", "a-x"] {
+        assert_eq!(assignment_number(name), None, "{name}");
+    }
+}

@@ -1,0 +1,107 @@
+//! What a coordinator shows of its tasks and workers.
+
+use crate::coordinator::Coordinator;
+use crate::coordinator::task::Handing;
+use crate::ids::{RequestId, Seq, StreamId, WorkerId};
+use crate::time::Timestamp;
+
+/// A task in the hands of a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandedOut {
+    /// The assignment.
+    pub assignment: Seq,
+    /// The task.
+    pub request: RequestId,
+    /// Whose hands.
+    pub worker: WorkerId,
+    /// Which time it was handed out.
+    pub fence: u32,
+    /// When.
+    pub at: Timestamp,
+    /// How it is handed out.
+    pub handing: Handing,
+    /// The place of its `dispatch.queued`.
+    pub queued: Seq,
+    /// The run that waits for it.
+    pub run: Option<StreamId>,
+}
+
+/// Who was given a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownWorker {
+    /// The worker.
+    pub worker: WorkerId,
+    /// A task was taken from it, and it was not heard of since.
+    pub is_stalled: bool,
+    /// Tasks in its hands.
+    pub assignments: usize,
+}
+
+impl Coordinator {
+    /// Tasks in the hands of workers, in the order they were given.
+    pub fn handed_out(&self) -> impl Iterator<Item = HandedOut> + '_ {
+        let assignments = self.state.tasks.handed.keys();
+        assignments.filter_map(|assignment| self.assignment(*assignment))
+    }
+
+    /// A task in the hands of a worker.
+    pub fn assignment(&self, assignment: Seq) -> Option<HandedOut> {
+        let tasks = &self.state.tasks;
+        let request = tasks.handed.get(&assignment)?;
+        let task = tasks.open.get(request)?;
+        let assigned = task.assigned.as_ref()?;
+        Some(HandedOut {
+            assignment,
+            request: request.clone(),
+            worker: assigned.worker.clone(),
+            fence: task.fence,
+            at: assigned.at,
+            handing: task.handing,
+            queued: task.queued,
+            run: task.waits.as_ref().map(|(run, _)| run.clone()),
+        })
+    }
+
+    /// Whether anything waits that this worker may take.
+    pub fn has_work_for(&self, worker: &WorkerId) -> bool {
+        let queue = &self.header.policy.queue;
+        self.state.tasks.next(queue, worker).is_some()
+    }
+
+    /// How many requests wait to be handed out, and since when the oldest does.
+    pub fn waiting(&self) -> (usize, Option<Timestamp>) {
+        self.state.tasks.waiting()
+    }
+
+    /// Whether a task was taken from this worker, and it was not heard of since.
+    pub fn is_stalled(&self, worker: &WorkerId) -> bool {
+        self.state.tasks.stalled.contains(worker)
+    }
+
+    /// Since when somebody has held the authority without a gap: nobody could miss a heartbeat
+    /// before. Of a coordinator that keeps the native contract.
+    pub fn authority_since(&self) -> Option<Timestamp> {
+        self.state.tasks.authority.map(|(since, _)| since)
+    }
+
+    /// How many requests are not settled.
+    pub fn open_requests(&self) -> usize {
+        self.state.open.len()
+    }
+
+    /// The workers that were given a task.
+    pub fn known_workers(&self) -> Vec<KnownWorker> {
+        let mut counts = std::collections::BTreeMap::new();
+        for handed in self.handed_out() {
+            *counts.entry(handed.worker).or_insert(0) += 1;
+        }
+        let known = self.state.workers.keys();
+        known
+            .map(|worker| KnownWorker {
+                worker: worker.clone(),
+                is_stalled: self.is_stalled(worker),
+                assignments: counts.get(worker).copied().unwrap_or(0),
+            })
+            .collect()
+    }
+}

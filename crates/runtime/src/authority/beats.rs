@@ -1,0 +1,143 @@
+//! Heartbeats of workers: rows beside the log, which they never touch.
+
+use std::time::Duration;
+
+use kernel::batch::KeyClaim;
+use kernel::coordinator::assignment_name;
+use kernel::ids::{Seq, WorkerId};
+use kernel::time::Timestamp;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use store::{Conflict, KeyRow, Store, StoreError};
+
+use crate::door::CoordinatorName;
+
+/// How long it is known when a worker was last heard of.
+const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
+/// How often that is written at most.
+const SEEN_EVERY: Duration = Duration::from_secs(2);
+
+/// The last that was heard of an assignment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Beat {
+    pub(crate) at: Timestamp,
+    /// What its worker waits for, and why.
+    pub(crate) blocked: Option<(BlockedOn, String)>,
+}
+
+/// Whom a worker waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BlockedOn {
+    /// A person.
+    User,
+    /// Tooling or repair.
+    System,
+}
+
+fn of_assignments(named: &CoordinatorName) -> String {
+    format!("{}/beat", named.stream())
+}
+
+fn of_workers(named: &CoordinatorName) -> String {
+    format!("{}/worker", named.stream())
+}
+
+/// The last heartbeat of an assignment that still counts.
+pub(crate) async fn last(
+    store: &dyn Store,
+    named: &CoordinatorName,
+    assignment: Seq,
+) -> Result<Option<Beat>, StoreError> {
+    let name = assignment_name(assignment);
+    let row = store
+        .key(&named.tenant, &of_assignments(named), &name)
+        .await?;
+    Ok(read(row.as_ref()))
+}
+
+/// Keeps a heartbeat; answers the one before.
+pub(crate) async fn beat(
+    store: &dyn Store,
+    named: &CoordinatorName,
+    assignment: Seq,
+    timeout: Duration,
+    blocked: Option<(BlockedOn, String)>,
+) -> Result<Option<Beat>, StoreError> {
+    let beat = Beat {
+        at: store.now(),
+        blocked,
+    };
+    let row = Row {
+        namespace: of_assignments(named),
+        key: assignment_name(assignment),
+        ttl: timeout * 2,
+    };
+    row.put(store, named, &beat).await
+}
+
+/// When a worker was last heard of.
+pub(crate) async fn last_seen(
+    store: &dyn Store,
+    named: &CoordinatorName,
+    worker: &WorkerId,
+) -> Result<Option<Timestamp>, StoreError> {
+    let row = store
+        .key(&named.tenant, &of_workers(named), worker.as_str())
+        .await?;
+    Ok(read(row.as_ref()))
+}
+
+/// Notes that a worker was heard of, unless that was noted a moment ago.
+pub(crate) async fn seen(
+    store: &dyn Store,
+    named: &CoordinatorName,
+    worker: &WorkerId,
+) -> Result<(), StoreError> {
+    let now = store.now();
+    match last_seen(store, named, worker).await? {
+        Some(at) if at.plus(SEEN_EVERY) > now => return Ok(()),
+        _ => {}
+    }
+    let row = Row {
+        namespace: of_workers(named),
+        key: worker.to_string(),
+        ttl: REMEMBERED,
+    };
+    row.put(store, named, &now).await.map(drop)
+}
+
+fn read<T: DeserializeOwned>(row: Option<&KeyRow>) -> Option<T> {
+    serde_json::from_slice(row?.answer.as_ref()?).ok()
+}
+
+/// A row that stands for what was heard last.
+struct Row {
+    namespace: String,
+    key: String,
+    ttl: Duration,
+}
+
+impl Row {
+    async fn put<T: Serialize + DeserializeOwned>(
+        &self,
+        store: &dyn Store,
+        named: &CoordinatorName,
+        what: &T,
+    ) -> Result<Option<T>, StoreError> {
+        let before = store.key(&named.tenant, &self.namespace, &self.key).await?;
+        let answer = read(before.as_ref());
+        let claim = KeyClaim {
+            namespace: self.namespace.clone(),
+            key: self.key.clone(),
+            digest: None,
+            answer: Some(serde_json::to_vec(what).expect("a heartbeat is always JSON")),
+            expires_at: Some(store.now().plus(self.ttl)),
+        };
+        match store.put_key(&named.tenant, claim, before).await {
+            // Another heartbeat of the same moment was faster, and says the same.
+            Ok(()) | Err(StoreError::Conflict(Conflict::Key { .. })) => Ok(answer),
+            Err(error) => Err(error),
+        }
+    }
+}

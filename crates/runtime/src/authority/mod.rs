@@ -1,0 +1,414 @@
+//! The authority of queues: an engine that stands for it takes the lease of every queue of its
+//! store that has work, renews it, looks for missed heartbeats, and gives it up when it is idle
+//! or drained. Of several engines one holds a lease at a time; the log says which.
+//!
+//! Nothing is remembered that the log and the rows of heartbeats do not say, except since when a
+//! queue has had no work. An assignment is missed at the earliest a whole timeout after the
+//! authority was taken, because nobody could take its heartbeats before.
+
+pub(crate) mod beats;
+
+pub use beats::BlockedOn;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kernel::coordinator::{
+    Contract, Coordinator, CoordinatorCommand, HandedOut, Lease, LeaseRule, Rejection, TaskCommand,
+    TaskMessage,
+};
+use kernel::digest::Digest;
+use kernel::ids::{Seq, StreamId, TenantId};
+use kernel::stream::StreamKind;
+use kernel::time::Timestamp;
+use store::{ListCursor, ListQuery, StoreError};
+
+use crate::door::{CoordinatorError, CoordinatorName, Door};
+use crate::engine::Engine;
+
+/// Rows looked at at a time.
+const PAGE: usize = 256;
+/// How often queues are looked at, as a part of the lease, within these bounds.
+const PART: u32 = 8;
+const OFTEN: Duration = Duration::from_millis(100);
+const SELDOM: Duration = Duration::from_secs(1);
+/// A lease of a queue without work is given up after so many leases.
+const IDLE_LEASES: u32 = 20;
+/// Said once for tasks that wait for a worker.
+const NO_WORKER: &str = "no worker takes what waits";
+
+/// How an engine stands for the authority of queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Authority {
+    /// How long a lease lives without renewal: after a crash another engine takes over as late.
+    pub lease: Duration,
+}
+
+impl Default for Authority {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(15),
+        }
+    }
+}
+
+impl Authority {
+    fn every(&self) -> Duration {
+        (self.lease / PART).clamp(OFTEN, SELDOM)
+    }
+}
+
+/// What this process knows of the leases it holds.
+#[derive(Default)]
+struct Held {
+    /// Since when each has had no work.
+    leases: BTreeMap<StreamId, Option<Timestamp>>,
+    /// When assignments are missed at the earliest.
+    due: BTreeMap<(StreamId, Seq), Timestamp>,
+}
+
+/// Stands for the authority for as long as the engine runs.
+pub(crate) async fn keep(engine: Engine, authority: Authority) {
+    let drain = engine.inner.shutdown.drain.clone();
+    let mut held = Held::default();
+    while !drain.is_cancelled() {
+        if let Err(error) = round(&engine, authority, &mut held).await {
+            tracing::warn!(%error, "queues were not looked after; trying again");
+        }
+        tokio::select! {
+            biased;
+            () = drain.cancelled() => {}
+            () = tokio::time::sleep(authority.every()) => {}
+        }
+    }
+    if let Err(error) = give_up(&engine).await {
+        tracing::warn!(%error, "a lease was not given up; it expires");
+    }
+}
+
+/// The name of this engine as an owner. A digest: where it runs is nobody's business.
+fn owner(engine: &Engine) -> String {
+    let holder = engine.inner.options.holder.as_str();
+    let hex = Digest::of(holder.as_bytes()).to_string();
+    format!("engine-{}", &hex[..16])
+}
+
+async fn round(engine: &Engine, authority: Authority, held: &mut Held) -> Result<(), StoreError> {
+    for (named, open) in coordinators(engine.door()).await? {
+        if open == 0 && !held.leases.contains_key(&named.stream()) {
+            continue;
+        }
+        match look_after(engine, authority, held, &named).await {
+            Ok(()) => {}
+            // Somebody else was faster; the next round sees what they did.
+            Err(CoordinatorError::Rejected(rejection)) => {
+                tracing::debug!(queue = %named.name, %rejection, "a queue was left alone");
+                held.leases.remove(&named.stream());
+            }
+            Err(CoordinatorError::Store(error)) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Every coordinator of the store, and how many of its requests are not settled.
+async fn coordinators(door: &Door) -> Result<Vec<(CoordinatorName, u64)>, StoreError> {
+    let mut found = Vec::new();
+    let mut query = ListQuery {
+        kind: Some(StreamKind::Coordinator),
+        limit: PAGE,
+        ..ListQuery::default()
+    };
+    loop {
+        let page = door.store().list(query.clone()).await?;
+        let is_over = page.len() < PAGE;
+        query.after = page.last().map(|last| ListCursor {
+            created_at: last.index.created_at,
+            stream: last.stream.clone(),
+        });
+        found.extend(page.into_iter().map(|row| {
+            let count = |of: &str| row.index.summary[of].as_u64().unwrap_or(0);
+            let open = count("pending") + count("notified");
+            (named(&row.tenant, &row.index.queue), open)
+        }));
+        if is_over {
+            return Ok(found);
+        }
+    }
+}
+
+/// The coordinator of a queue.
+pub(crate) fn named(tenant: &TenantId, queue: &str) -> CoordinatorName {
+    CoordinatorName {
+        tenant: tenant.clone(),
+        name: queue.to_owned(),
+        contract: Contract::Native,
+    }
+}
+
+/// How a coordinator stands, as far as its authority has to know.
+struct Glance {
+    contract: Contract,
+    lease: Option<Lease>,
+    is_stale: bool,
+    since: Option<Timestamp>,
+    next_seq: Seq,
+    open: usize,
+    waiting: usize,
+    oldest: Option<Timestamp>,
+    handed: Vec<HandedOut>,
+}
+
+impl Glance {
+    fn at(coordinator: &Coordinator, now: Timestamp) -> Self {
+        let standing = coordinator.standing(now, LeaseRule::Contract);
+        let (waiting, oldest) = coordinator.waiting();
+        Self {
+            contract: coordinator.contract(),
+            lease: standing.lease,
+            is_stale: standing.is_stale,
+            since: coordinator.authority_since(),
+            next_seq: coordinator.next_seq(),
+            open: coordinator.open_requests(),
+            waiting,
+            oldest,
+            handed: coordinator.handed_out().collect(),
+        }
+    }
+
+    fn phase(&self) -> &'static str {
+        match (self.handed.is_empty(), self.waiting) {
+            (false, _) => "working",
+            (true, 0) => "idle",
+            (true, _) => "waiting_for_workers",
+        }
+    }
+}
+
+async fn look_after(
+    engine: &Engine,
+    authority: Authority,
+    held: &mut Held,
+    named: &CoordinatorName,
+) -> Result<(), CoordinatorError> {
+    let door = engine.door();
+    let (stream, me) = (named.stream(), owner(engine));
+    let now = door.store().now();
+    let glance = door
+        .look_at_coordinator(named, |coordinator| Glance::at(coordinator, now))
+        .await?;
+    if glance.contract != Contract::Native {
+        return Ok(());
+    }
+    let is_ours = |lease: &Lease| lease.owner == me;
+    match &glance.lease {
+        Some(lease) if is_ours(lease) => {
+            let idle = held.leases.entry(stream.clone()).or_default();
+            *idle = (glance.open == 0).then(|| idle.unwrap_or(now));
+            let kept = authority.lease * IDLE_LEASES;
+            if idle.is_some_and(|since| since.plus(kept) <= now) {
+                held.leases.remove(&stream);
+                let release = CoordinatorCommand::ReleaseAuthority { owner: me };
+                return tell(door, named, release).await;
+            }
+            let ends = Timestamp::parse(&lease.leased_until).unwrap_or(now);
+            if now.plus(authority.lease / 2) >= ends {
+                let lease = lease_of(&me, &glance, authority, now);
+                tell(door, named, CoordinatorCommand::RenewAuthority(lease)).await?;
+            }
+        }
+        Some(_) if !glance.is_stale => {
+            // Another's: theirs to look after.
+            held.leases.remove(&stream);
+            return Ok(());
+        }
+        _ if glance.open > 0 => {
+            let lease = lease_of(&me, &glance, authority, now);
+            tell(door, named, CoordinatorCommand::AcquireAuthority(lease)).await?;
+            held.leases.insert(stream.clone(), None);
+        }
+        _ => {
+            held.leases.remove(&stream);
+            return Ok(());
+        }
+    }
+    // Taken just now: nobody was listened to before.
+    let since = glance.since.filter(|_| !glance.is_stale).unwrap_or(now);
+    miss(door, named, held, &glance.handed, since).await?;
+    let phase = glance.phase().to_owned();
+    let beat = CoordinatorCommand::Heartbeat { owner: me, phase };
+    tell(door, named, beat).await?;
+    let is_stuck = glance.handed.is_empty() && glance.waiting > 0;
+    if is_stuck && (glance.oldest).is_some_and(|oldest| oldest.plus(authority.lease) <= now) {
+        let reason = NO_WORKER.to_owned();
+        door.tell_tasks(named, &TaskCommand::Block { reason })
+            .await?;
+    }
+    Ok(())
+}
+
+/// Looks for assignments whose heartbeats stayed away.
+async fn miss(
+    door: &Door,
+    named: &CoordinatorName,
+    held: &mut Held,
+    handed: &[HandedOut],
+    since: Timestamp,
+) -> Result<(), CoordinatorError> {
+    let stream = named.stream();
+    let is_current = |seq: Seq| {
+        handed
+            .binary_search_by_key(&seq, |out| out.assignment)
+            .is_ok()
+    };
+    held.due
+        .retain(|(of, seq), _| *of != stream || is_current(*seq));
+    for out in handed {
+        let timeout = Duration::from_millis(out.handing.heartbeat_timeout_ms);
+        let due = held
+            .due
+            .entry((stream.clone(), out.assignment))
+            .or_insert_with(|| out.at.max(since).plus(timeout));
+        if *due > door.store().now() {
+            continue;
+        }
+        let beat = beats::last(&**door.store(), named, out.assignment).await?;
+        let heard = beat.map_or(out.at, |beat| beat.at).max(since);
+        *due = heard.plus(timeout);
+        if *due > door.store().now() {
+            continue;
+        }
+        let missed = TaskCommand::Miss {
+            assignment: out.assignment,
+            fence: out.fence,
+        };
+        match door.tell_tasks(named, &missed).await {
+            Ok(_) => tracing::info!(queue = %named.name, worker = %out.worker,
+                "a worker missed its heartbeats; its task was taken from it"),
+            Err(CoordinatorError::Rejected(Rejection::NoAssignment(_))) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn lease_of(owner: &str, glance: &Glance, authority: Authority, now: Timestamp) -> Lease {
+    Lease {
+        owner: owner.to_owned(),
+        lease_id: format!("{owner}-{}", glance.next_seq),
+        leased_until: now.plus(authority.lease).to_string(),
+    }
+}
+
+async fn tell(
+    door: &Door,
+    named: &CoordinatorName,
+    command: CoordinatorCommand,
+) -> Result<(), CoordinatorError> {
+    door.tell_coordinator(named, &command, LeaseRule::Contract)
+        .await
+        .map(drop)
+}
+
+/// Takes the lease of a queue that nobody holds, where this engine stands for the authority.
+///
+/// # Errors
+/// The store's.
+pub(crate) async fn stand_in(engine: &Engine, named: &CoordinatorName) -> Result<(), StoreError> {
+    let Some(authority) = engine.inner.options.authority else {
+        return Ok(());
+    };
+    if engine.inner.shutdown.drain.is_cancelled() {
+        return Ok(());
+    }
+    let door = engine.door();
+    let now = door.store().now();
+    let glance = door
+        .look_at_coordinator(named, |coordinator| {
+            let standing = coordinator.standing(now, LeaseRule::Contract);
+            let is_free = standing.lease.is_none() || standing.is_stale;
+            let is_native = coordinator.contract() == Contract::Native;
+            (is_free && is_native).then(|| Glance::at(coordinator, now))
+        })
+        .await?;
+    let Some(glance) = glance else {
+        return Ok(());
+    };
+    let lease = lease_of(&owner(engine), &glance, authority, now);
+    match tell(door, named, CoordinatorCommand::AcquireAuthority(lease)).await {
+        // Somebody else was faster: there is an authority.
+        Ok(()) | Err(CoordinatorError::Rejected(_)) => Ok(()),
+        Err(CoordinatorError::Store(error)) => Err(error),
+    }
+}
+
+/// Gives up what this engine holds, so that another need not wait.
+async fn give_up(engine: &Engine) -> Result<(), StoreError> {
+    let (door, me) = (engine.door(), owner(engine));
+    for (named, _) in coordinators(door).await? {
+        let is_ours = door
+            .look_at_coordinator(&named, |coordinator| {
+                let now = door.store().now();
+                let lease = coordinator.standing(now, LeaseRule::Contract).lease;
+                lease.is_some_and(|lease| lease.owner == me)
+            })
+            .await?;
+        if !is_ours {
+            continue;
+        }
+        let release = CoordinatorCommand::ReleaseAuthority { owner: me.clone() };
+        match tell(door, &named, release).await {
+            Ok(()) | Err(CoordinatorError::Rejected(_)) => {}
+            Err(CoordinatorError::Store(error)) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Delivers what a run says to a queue. A refusal means that it was said before, or that the
+/// queue takes no more; then the run is told.
+///
+/// # Errors
+/// The store's: it must be tried again.
+pub(crate) async fn deliver(
+    engine: &Engine,
+    tenant: &TenantId,
+    message: &TaskMessage,
+) -> Result<(), StoreError> {
+    let named = named(tenant, &message.queue);
+    stand_in(engine, &named).await?;
+    match engine.door().tell_tasks(&named, &message.order).await {
+        Ok(_) | Err(CoordinatorError::Rejected(Rejection::DuplicateRequest(_))) => Ok(()),
+        Err(CoordinatorError::Rejected(rejection)) => refuse(engine, message, &rejection).await,
+        Err(CoordinatorError::Store(error)) => Err(error),
+    }
+}
+
+/// Nobody else would tell a run that its task will never be done.
+async fn refuse(
+    engine: &Engine,
+    message: &TaskMessage,
+    rejection: &Rejection,
+) -> Result<(), StoreError> {
+    let TaskCommand::Queue {
+        request_id, terms, ..
+    } = &message.order
+    else {
+        return Ok(());
+    };
+    let error = serde_json::json!({ "code": rejection.code(), "message": rejection.to_string() });
+    let command = kernel::run::Command::Signal {
+        name: terms.signal.clone(),
+        id: format!("{request_id}/refused"),
+        payload: serde_json::json!({ "error": error }),
+    };
+    let envelope = kernel::run::Envelope {
+        message: Some(format!("{request_id}/refused").into()),
+        ..command.into()
+    };
+    match engine.command(&terms.run, envelope).await {
+        Err(crate::door::DoorError::Store(StoreError::Missing)) => Ok(()),
+        Err(crate::door::DoorError::Store(error)) => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,78 @@
+//! `runwright.worker`: gives its work to a worker, a process that takes tasks from a queue.
+//!
+//! Config `{ "queue": …, "repeat": "repeatable" | "once", "heartbeatTimeoutMs": 30000,
+//! "maxAssignments": 5 }`. Its inputs are the task. The request leaves with the events by which
+//! the node begins to wait (`kernel/src/run/decide/workers.rs`), so nothing is sent here; the
+//! run is parked until its worker says how the task ended. Told in `docs/workers.md`.
+
+use async_trait::async_trait;
+use kernel::coordinator::{WORKER_NODE, WorkerConfig};
+use kernel::run::{NodeError, Outcome};
+use serde_json::{Value, json};
+
+use super::{NodeContext, Repeat, Started, WorkNode};
+
+/// The node.
+pub(super) struct Worker;
+
+#[async_trait]
+impl WorkNode for Worker {
+    fn type_id(&self) -> &'static str {
+        WORKER_NODE
+    }
+
+    fn summary(&self) -> &'static str {
+        "Gives its inputs as a task to a worker of a queue, and waits for what comes of it."
+    }
+
+    /// To begin to wait again asks for the same task again, by the same id.
+    fn repeat(&self, _config: &Value) -> Repeat {
+        Repeat::Repeatable
+    }
+
+    fn config_schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "required": ["queue", "repeat"],
+            "properties": {
+                "queue": {
+                    "type": "string",
+                    "pattern": "^[A-Za-z0-9._-]{1,64}$",
+                    "description": "The queue its workers take from.",
+                },
+                "repeat": {
+                    "enum": ["repeatable", "once"],
+                    "description": "Whether the task may be handed out again when its worker \
+                                    was lost.",
+                },
+                "heartbeatTimeoutMs": {
+                    "type": "integer",
+                    "minimum": 1_000,
+                    "maximum": 3_600_000,
+                    "default": 30_000,
+                    "description": "How long a worker may be silent.",
+                },
+                "maxAssignments": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": 100,
+                    "default": 5,
+                    "description": "How often a repeatable task is handed out at most.",
+                },
+            },
+            "additionalProperties": false,
+        })
+    }
+
+    async fn run(&self, started: Started, _cx: NodeContext) -> Outcome {
+        let Some(config) = WorkerConfig::of(started.config()) else {
+            let text = "the config names no queue or no repeat policy";
+            return Outcome::failed(NodeError::new("invalid_config", text).fatal());
+        };
+        let request = started.key().to_string();
+        Outcome::Waits {
+            data: json!({ "queue": config.queue, "request": request }),
+            key: request,
+        }
+    }
+}

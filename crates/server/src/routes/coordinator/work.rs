@@ -1,0 +1,270 @@
+//! What workers take and say.
+
+use std::time::Duration;
+
+use faces::coordinator::SnapshotJson;
+use hyper::Method;
+use kernel::coordinator::{TaskError, assignment_number};
+use kernel::ids::Seq;
+use kernel::limits::{
+    MAX_CHUNK_BYTES, MAX_ERROR_MESSAGE_BYTES, MAX_NAME_BYTES, MAX_TAKEN_AT_ONCE,
+    MAX_TASK_RESULT_BYTES,
+};
+use kernel::run::event::OutputChannel;
+use runtime::access::Action;
+use runtime::api::{Assignment, Heartbeat, TaskOutput};
+use runtime::authority::BlockedOn;
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use super::{MAX_WAIT_MS, number, queue, refused, text};
+use crate::pass::Pass;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::route::{Access, Cx, Doc, Route};
+
+/// Bytes of the reason why a worker waits.
+const MAX_REASON: usize = 1_024;
+
+pub(super) fn routes() -> Vec<Route> {
+    let works = Access::May(Action::WorkTasks);
+    let doc = |operation, summary, request, responses| Doc {
+        operation,
+        summary,
+        parameters: &[],
+        request: Some(request),
+        responses,
+    };
+    vec![
+        Route::new(
+            Method::POST,
+            "/v1/coordinator/{queue}/take",
+            works,
+            take,
+            doc(
+                "takeTasks",
+                "Takes tasks of a queue; held until there is one",
+                "TaskTake",
+                &[(200, "TaskAssignments")],
+            ),
+        ),
+        Route::new(
+            Method::POST,
+            "/v1/coordinator/{queue}/assignments/{assignmentId}/heartbeat",
+            works,
+            heartbeat,
+            doc(
+                "heartbeatTask",
+                "Says that a worker is at work",
+                "TaskHeartbeat",
+                &[(200, "TaskExpiry")],
+            ),
+        ),
+        Route::new(
+            Method::POST,
+            "/v1/coordinator/{queue}/assignments/{assignmentId}/output",
+            works,
+            output,
+            doc(
+                "outputOfTask",
+                "Puts output of a task into the log of its run",
+                "TaskOutput",
+                &[(200, "TaskOutputKept")],
+            ),
+        ),
+        Route::new(
+            Method::POST,
+            "/v1/coordinator/{queue}/assignments/{assignmentId}/result",
+            works,
+            result,
+            doc(
+                "completeTask",
+                "Reports what came of a task",
+                "TaskResult",
+                &[(200, "TaskReported")],
+            ),
+        ),
+        Route::new(
+            Method::POST,
+            "/v1/coordinator/{queue}/assignments/{assignmentId}/failure",
+            works,
+            failure,
+            doc(
+                "failTask",
+                "Reports why a task failed",
+                "TaskFailure",
+                &[(200, "TaskReported")],
+            ),
+        ),
+        Route::new(
+            Method::POST,
+            "/v1/coordinator/{queue}/assignments/{assignmentId}/release",
+            works,
+            release,
+            doc(
+                "releaseTask",
+                "Gives a task back untouched",
+                "TaskRelease",
+                &[(200, "TaskReported")],
+            ),
+        ),
+    ]
+}
+
+async fn take(mut cx: Cx) -> Result<Reply, Problem> {
+    let (who, queue) = (cx.who()?, queue(&cx));
+    // Whose queue it is comes before what the request says.
+    let mut watch = cx.app.api().watch_queue(&who, Action::WorkTasks, &queue)?;
+    let body = cx.object().await?;
+    let worker = text(&body, "worker", MAX_NAME_BYTES)?.into();
+    let max = number(&body, "max", 1..=MAX_TAKEN_AT_ONCE as u64, Some(1))?;
+    let wait = number(&body, "wait_ms", 0..=MAX_WAIT_MS, Some(0))?;
+    let until = Instant::now() + Duration::from_millis(wait);
+    let mut pass = Pass::of(&cx, Action::WorkTasks)?;
+    let api = cx.app.api();
+    let max = usize::try_from(max).unwrap_or(usize::MAX);
+    let taken = loop {
+        pass.check().await?;
+        let taken = api.take_tasks(&who, &queue, &worker, max).await?;
+        let is_over = Instant::now() >= until || cx.app.draining().is_cancelled();
+        if !taken.is_empty() || is_over {
+            break taken;
+        }
+        tokio::select! {
+            () = watch.changed() => {}
+            () = tokio::time::sleep_until(until.min(pass.due)) => {}
+            () = cx.app.draining().cancelled() => {}
+        }
+    };
+    let standing = api.queue_standing(&who, Action::WorkTasks, &queue).await?;
+    let readiness = SnapshotJson::from(&standing).readiness;
+    let assignments: Vec<Value> = {
+        let one = |one: &Assignment| {
+            faces::coordinator::assignment(&queue, &one.handed, &one.task, one.terms.as_ref())
+        };
+        taken.iter().map(one).collect()
+    };
+    Ok(Reply::ok(&json!({
+        "assignments": assignments,
+        "ready": readiness.ready,
+        "reasons": readiness.reasons,
+    })))
+}
+
+/// The assignment that an address names, and what is said of it.
+async fn said(cx: &mut Cx) -> Result<(String, (Seq, u32), Map<String, Value>), Problem> {
+    let (who, queue) = (cx.who()?, queue(cx));
+    cx.app.api().watch_queue(&who, Action::WorkTasks, &queue)?;
+    let named = assignment_number(cx.param("assignmentId"));
+    let assignment =
+        named.ok_or_else(|| refused(&kernel::coordinator::Rejection::NoAssignment(None)))?;
+    let body = cx.object().await?;
+    let fence = number(&body, "fence", 1..=u64::from(u32::MAX), None)?;
+    let fence = u32::try_from(fence).unwrap_or(u32::MAX);
+    Ok((queue, (assignment, fence), body))
+}
+
+async fn heartbeat(mut cx: Cx) -> Result<Reply, Problem> {
+    let (queue, assignment, body) = said(&mut cx).await?;
+    let on = match body.get("blocked_on") {
+        None | Some(Value::Null) => None,
+        Some(word) => match word.as_str() {
+            Some("user") => Some(BlockedOn::User),
+            Some("system") => Some(BlockedOn::System),
+            _ => return Err(Problem::invalid("blocked_on must be user, system or null")),
+        },
+    };
+    let blocked = match on {
+        None => None,
+        Some(on) => Some((on, text(&body, "reason", MAX_REASON)?.to_owned())),
+    };
+    let (api, who) = (cx.app.api(), cx.who()?);
+    let timeout = api
+        .heartbeat(&who, &queue, assignment, Heartbeat { blocked })
+        .await?;
+    let ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+    Ok(Reply::ok(&json!({ "expires_in_ms": ms })))
+}
+
+async fn output(mut cx: Cx) -> Result<Reply, Problem> {
+    let (queue, assignment, body) = said(&mut cx).await?;
+    let channel = match body.get("stream").and_then(Value::as_str) {
+        Some("stdout") => OutputChannel::Stdout,
+        Some("stderr") => OutputChannel::Stderr,
+        _ => return Err(Problem::invalid("stream must be stdout or stderr")),
+    };
+    let output = TaskOutput {
+        channel,
+        seq: number(&body, "seq", 0..=kernel::limits::MAX_COUNT, Some(0))?,
+        chunk: text(&body, "chunk", MAX_CHUNK_BYTES)?.to_owned(),
+    };
+    let (api, who) = (cx.app.api(), cx.who()?);
+    let kept = api.task_output(&who, &queue, assignment, output).await?;
+    Ok(Reply::ok(&json!({ "kept": kept })))
+}
+
+async fn result(mut cx: Cx) -> Result<Reply, Problem> {
+    let (queue, assignment, mut body) = said(&mut cx).await?;
+    let Some(Value::Object(outputs)) = body.remove("outputs") else {
+        return Err(Problem::invalid("outputs must be an object"));
+    };
+    if Value::Object(outputs.clone()).to_string().len() > MAX_TASK_RESULT_BYTES {
+        return Err(Problem::too_large(MAX_TASK_RESULT_BYTES));
+    }
+    report(cx, &queue, assignment, Ok(outputs)).await
+}
+
+async fn failure(mut cx: Cx) -> Result<Reply, Problem> {
+    let (queue, assignment, mut body) = said(&mut cx).await?;
+    let Some(Value::Object(error)) = body.remove("error") else {
+        return Err(Problem::invalid("error must be an object"));
+    };
+    let code = text(&error, "code", 64)?;
+    let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    if code.is_empty() || !code.bytes().all(is_plain) {
+        return Err(Problem::invalid(
+            "error.code must be 1 to 64 of a-z, 0-9 and _",
+        ));
+    }
+    let retryable = match error.get("retryable") {
+        None | Some(Value::Null) => None,
+        Some(Value::Bool(may)) => Some(*may),
+        Some(_) => return Err(Problem::invalid("error.retryable must be true or false")),
+    };
+    let failed = TaskError {
+        code: code.to_owned(),
+        message: text(&error, "message", MAX_ERROR_MESSAGE_BYTES)?.to_owned(),
+        retryable,
+    };
+    report(cx, &queue, assignment, Err(failed)).await
+}
+
+async fn report(
+    cx: Cx,
+    queue: &str,
+    assignment: (Seq, u32),
+    outcome: Result<Map<String, Value>, TaskError>,
+) -> Result<Reply, Problem> {
+    let status = match outcome {
+        Ok(_) => "delivered",
+        Err(_) => "failed",
+    };
+    let (api, who) = (cx.app.api(), cx.who()?);
+    let reported = api.report_task(&who, queue, assignment, outcome).await?;
+    Ok(Reply::ok(&json!({
+        "request_id": reported.request,
+        "status": status,
+        "repeated": reported.is_repeated,
+    })))
+}
+
+async fn release(mut cx: Cx) -> Result<Reply, Problem> {
+    let (queue, assignment, _) = said(&mut cx).await?;
+    let (api, who) = (cx.app.api(), cx.who()?);
+    let reported = api.release_task(&who, &queue, assignment).await?;
+    Ok(Reply::ok(&json!({
+        "request_id": reported.request,
+        "status": "notified",
+        "repeated": reported.is_repeated,
+    })))
+}
