@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kernel::document::Audited;
 use kernel::ids::TenantId;
@@ -104,6 +105,10 @@ pub(crate) struct Args {
     #[arg(long)]
     audit_saves: bool,
 
+    /// How long another server waits before it hands out tasks in the place of one that was lost
+    #[arg(long, value_name = "SPAN", default_value = "15s")]
+    authority_lease: Span,
+
     /// Serve a store that another server serves already
     #[arg(long)]
     join: bool,
@@ -145,7 +150,10 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         upkeep: Some(Upkeep {
             retain_finished: args.retain_finished.as_ref().map(|Span(kept)| *kept),
         }),
-        authority: Some(Authority::default()),
+        authority: Some(Authority {
+            lease: (args.authority_lease.0)
+                .clamp(Duration::from_secs(1), Duration::from_secs(3_600)),
+        }),
         ..EngineOptions::default()
     };
     let engine = compose::engine_with(session, &door, &args.ports, options)?;

@@ -146,7 +146,7 @@ impl Worker<'_> {
                         true => self.stop.cancel(),
                     }
                 }
-                Some(ended) = tasks.next(), if !tasks.is_empty() => self.say(&ended)?,
+                Some(ended) = tasks.next(), if !tasks.is_empty() => self.say(&ended),
                 taken = take => match taken {
                     Ok(taken) => {
                         pause = PAUSES[0];
@@ -163,29 +163,23 @@ impl Worker<'_> {
         }
     }
 
-    /// Says what became of a task.
-    fn say(&self, ended: &Ended) -> Result<(), Failure> {
+    /// Says what became of a task. Nobody has to read it.
+    fn say(&self, ended: &Ended) {
         let mut data = Data::new();
-        match self.form {
+        let written = match self.form {
             Form::Json => data.json_line(&json!({
                 "request_id": ended.request,
                 "assignment_id": ended.assignment,
                 "fence": ended.fence,
                 "status": ended.status,
                 "code": ended.code,
-            }))?,
-            Form::Text => data.line(match &ended.code {
-                None => format!("{} {}", ended.request, ended.status),
-                Some(code) => {
-                    let code = crate::text::plain(code);
-                    format!("{} {} {code}", ended.request, ended.status)
-                }
-            })?,
-        }
-        match data.done() {
-            // Nobody has to read it.
-            Ok(()) | Err(Failure::Unread) => Ok(()),
-            Err(failure) => Err(failure),
-        }
+            })),
+            Form::Text => {
+                let code = ended.code.as_deref().map(crate::text::plain);
+                let code = code.map_or_else(String::new, |code| format!(" {code}"));
+                data.line(format!("{} {}{code}", ended.request, ended.status))
+            }
+        };
+        drop(written.and_then(|()| data.done()));
     }
 }

@@ -78,6 +78,13 @@ impl Worker<'_> {
                 code: None,
             };
         };
+        self.say(&Ended {
+            request: order.request.clone(),
+            assignment: order.assignment.clone(),
+            fence: order.fence,
+            status: "assigned",
+            code: None,
+        });
         let ended = |status, code| Ended {
             request: order.request.clone(),
             assignment: order.assignment.clone(),
@@ -257,7 +264,8 @@ impl Worker<'_> {
         [task, result]: &[std::path::PathBuf; 2],
     ) -> BTreeMap<String, String> {
         // Whoever starts a worker says what its program needs; the key of the server is not part of it.
-        let mut env: BTreeMap<String, String> = std::env::vars()
+        let mut env: BTreeMap<String, String> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .filter(|(name, _)| name != crate::env::KEY)
             .collect();
         let mut set = |name: &str, value: String| {
