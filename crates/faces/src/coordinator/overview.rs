@@ -157,6 +157,9 @@ impl Overview {
                 };
                 self.workers.insert(worker.clone(), assigned);
             }
+            CoordinatorEvent::WorkerReleased { worker, .. } => {
+                self.tell(worker, "gave its task back".to_owned(), at);
+            }
             CoordinatorEvent::WorkerStalled { worker, reason, .. } => {
                 self.tell(worker, format!("stalled: {reason}"), at);
             }
