@@ -38,3 +38,4 @@ mod tools;
 mod traces;
 mod usage;
 mod webhooks;
+mod workers;

@@ -1,0 +1,120 @@
+//! Two servers on one store: one authority at a time, whichever is frozen or killed.
+
+use std::sync::mpsc::channel;
+
+use kernel::coordinator::{CoordinatorEvent, Lease};
+use kernel::time::Timestamp;
+
+use super::*;
+
+/// Every lease is taken from nobody, from one that gave it up, or after it ran out; and whatever
+/// is handed out or taken back is so under a live one, by its owner. Answers the owners in turn.
+pub(super) fn judge_authority(events: &[Event]) -> Vec<String> {
+    let mut held: Option<Lease> = None;
+    let mut owners: Vec<String> = Vec::new();
+    let until = |lease: &Lease| Timestamp::parse(&lease.leased_until).expect("a time");
+    for event in events {
+        match &event.body {
+            CoordinatorEvent::AuthorityAcquired(lease) => {
+                if let Some(before) = &held {
+                    let is_free = before.owner == lease.owner || until(before) <= event.at;
+                    assert!(is_free, "{lease:?} over {before:?} at {}", event.at);
+                }
+                owners.push(lease.owner.clone());
+                held = Some(lease.clone());
+            }
+            CoordinatorEvent::AuthorityRenewed(lease) => {
+                let before = held.replace(lease.clone()).expect("something to renew");
+                assert_eq!(before.owner, lease.owner);
+            }
+            CoordinatorEvent::AuthorityReleased { owner } => {
+                assert_eq!(held.take().map(|lease| lease.owner).as_ref(), Some(owner));
+            }
+            CoordinatorEvent::WorkerAssigned {
+                handed: Some(handed),
+                ..
+            } => {
+                let lease = held.as_ref().expect("an authority");
+                assert_eq!(lease.owner, handed.owner);
+                assert!(event.at < until(lease), "handed out under a stale lease");
+            }
+            CoordinatorEvent::WorkerStalled { .. } => {
+                let lease = held.as_ref().expect("an authority");
+                assert!(event.at < until(lease), "taken back under a stale lease");
+            }
+            _ => {}
+        }
+    }
+    owners.dedup();
+    owners
+}
+
+/// Who is the authority while another server is frozen: whoever writes a lease then.
+fn authority_beside(lab: &Lab, frozen: &Serving, alive: &Serving) -> String {
+    loop {
+        frozen.signal(Signal::STOP);
+        // Frozen in the middle of a write it keeps everybody from writing: not what is meant here.
+        if ask(
+            alive,
+            "POST",
+            "commands",
+            r#"{"command":"CaptureSnapshot"}"#,
+        )
+        .is_some()
+        {
+            break;
+        }
+        frozen.signal(Signal::CONT);
+    }
+    let before = snapshot(alive)["authority"].clone();
+    let id = run(lab, alive, "ten");
+    wait(|| {
+        let now = &snapshot(alive)["authority"];
+        now["leased_until"] != before["leased_until"] && now["stale"] == false
+    });
+    let owner = snapshot(alive)["authority"]["owner"].clone();
+    frozen.signal(Signal::CONT);
+    shown(lab, alive, &id, 0);
+    owner.as_str().expect("an owner").to_owned()
+}
+
+#[test]
+fn of_two_servers_one_is_the_authority_and_the_other_takes_over() {
+    let lab = Lab::new();
+    flow(&lab, "ten", 10, &config());
+    let lease = ["--dev", "--authority-lease", "1s"];
+    let first = Serving::of(&lab, &lease);
+    let second = Serving::of(&lab, &["--dev", "--authority-lease", "1s", "--join"]);
+    let (tell, said) = channel();
+    let workers: Vec<Worker> = [&first, &second]
+        .iter()
+        .enumerate()
+        .map(|(n, serving)| {
+            let place = ["--server", serving.url.as_str()];
+            Worker::start(&lab, &place, &format!("w{n}"), "printf '{}'", &tell)
+        })
+        .collect();
+    let owners: Vec<String> = (0..4)
+        .map(|round| match round % 2 {
+            0 => authority_beside(&lab, &second, &first),
+            _ => authority_beside(&lab, &first, &second),
+        })
+        .collect();
+    assert_ne!(owners[0], owners[1]);
+    assert_eq!((&owners[0], &owners[1]), (&owners[2], &owners[3]));
+    // A server that is killed gives nothing up: its lease runs out.
+    first.kill();
+    let id = run(&lab, &second, "ten");
+    for worker in workers {
+        // That of the server which is gone goes on asking it.
+        worker.signal(Signal::TERM);
+    }
+    let last = Worker::start(&lab, &["--server", &second.url], "w9", "printf '{}'", &tell);
+    shown(&lab, &second, &id, 0);
+    last.stop();
+    drop(said);
+    second.stop();
+    let events = log(&lab);
+    assert!(judge_authority(&events).len() >= 4);
+    judge(&events);
+}

@@ -1,0 +1,358 @@
+//! `worker`: real processes that take tasks from a real server, are killed, frozen and stopped.
+
+mod authority;
+mod soak;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use kernel::coordinator::{Coordinator, CoordinatorEvent, Event};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use store::{ReadFrom, Store};
+use store_sqlite::{Access, Options, SqliteStore};
+
+use crate::serving::{Serving, call};
+use crate::support::*;
+
+/// Nothing here takes longer unless it hangs.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// A worker, and what it says line by line.
+struct Worker {
+    child: Child,
+}
+
+/// What a worker said: which worker, and the line. `None` when it has ended.
+type Said = (String, Option<Value>);
+
+impl Worker {
+    /// A worker of a queue on a server, or where `place` says.
+    fn start(lab: &Lab, place: &[&str], name: &str, script: &str, said: &Sender<Said>) -> Self {
+        let args = ["worker", "--queue", "q", "--id", name, "--json"];
+        let program = ["--", "sh", "-euc", script];
+        let args: Vec<&str> = args.iter().chain(place).chain(&program).copied().collect();
+        let mut child = lab
+            .command(&args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let (said, teller) = (said.clone(), name.to_owned());
+        std::thread::spawn(move || {
+            for line in lines.lines().map_while(Result::ok) {
+                let line = serde_json::from_str(&line).expect("a line of JSON");
+                if said.send((teller.clone(), Some(line))).is_err() {
+                    return;
+                }
+            }
+            let _ = said.send((teller, None));
+        });
+        Self { child }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Lets it end in order.
+    fn stop(mut self) {
+        self.signal(Signal::TERM);
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+/// Waits for a line of a status.
+fn until(said: &Receiver<Said>, status: &str) -> Value {
+    loop {
+        let (_, line) = said.recv_timeout(DEADLINE).expect("it is said in time");
+        if let Some(line) = line.filter(|line| line["status"] == status) {
+            return line;
+        }
+    }
+}
+
+/// A workflow of so many nodes that workers do.
+fn flow(lab: &Lab, id: &str, nodes: usize, config: &Value) {
+    let nodes: Vec<Value> = (0..nodes)
+        .map(|n| {
+            let mut node = node(&format!("n{n}"), "runwright.worker", config.clone());
+            node["inputs"] = json!({ "n": { "type": "static", "value": n } });
+            node
+        })
+        .collect();
+    lab.write_flow(&workflow(id, &nodes, &[]));
+}
+
+fn config() -> Value {
+    json!({ "queue": "q", "repeat": "repeatable", "heartbeatTimeoutMs": 1_000,
+            "maxAssignments": 100 })
+}
+
+/// The log of the queue of `--dev`'s tenant, from the store itself.
+fn log(lab: &Lab) -> Vec<Event> {
+    let options = Options {
+        access: Access::Read,
+        ..Options::default()
+    };
+    let store = SqliteStore::open(lab.path().join("store/store.db"), options).unwrap();
+    let stream = Coordinator::stream(&"local".into(), "q");
+    let load = store.load(&stream, ReadFrom::Seq(0), usize::MAX);
+    let loaded = tokio::runtime::Runtime::new().unwrap().block_on(load);
+    let records = loaded.expect("a log").records.into_iter();
+    records
+        .map(|record| serde_json::from_slice(&record.content).expect("an event"))
+        .collect()
+}
+
+/// Every task was queued once, handed out under growing fences, and settled once, by the last
+/// worker that had it.
+fn judge(events: &[Event]) -> BTreeMap<String, u32> {
+    let (mut queued, mut fences) = (BTreeMap::new(), BTreeMap::new());
+    let mut settled = BTreeMap::new();
+    for event in events {
+        match &event.body {
+            CoordinatorEvent::DispatchQueued { request_id, .. } => {
+                let again = queued.insert(request_id.to_string(), event.seq);
+                assert_eq!(again, None, "{request_id} was queued twice");
+            }
+            CoordinatorEvent::WorkerAssigned {
+                task_id,
+                handed: Some(handed),
+                ..
+            } => {
+                assert!(!settled.contains_key(task_id), "{task_id} goes out again");
+                let before = fences.insert(task_id.clone(), handed.fence).unwrap_or(0);
+                assert_eq!(handed.fence, before + 1);
+            }
+            CoordinatorEvent::DispatchDelivered { request_id, report } => {
+                let report = report.as_deref().expect("a worker said so");
+                assert_eq!(fences.get(request_id.as_str()), Some(&report.fence));
+                let again = settled.insert(request_id.to_string(), report.fence);
+                assert_eq!(again, None, "{request_id} was settled twice");
+            }
+            CoordinatorEvent::DispatchFailed {
+                request_id, reason, ..
+            } => {
+                panic!("{request_id} failed: {reason}");
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(queued.len(), settled.len(), "tasks are left");
+    settled
+}
+
+/// Waits for something that other processes do.
+fn wait(what: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !what() {
+        assert!(began.elapsed() < DEADLINE, "it did not happen in time");
+        std::thread::yield_now();
+    }
+}
+
+/// Asks a server something about the queue. `None` where it does not answer at once.
+fn ask(serving: &Serving, method: &str, path: &str, body: &str) -> Option<Value> {
+    let address = serving.url.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(3))).ok()?;
+    let head = format!(
+        "{method} /v1/coordinator/q/{path} HTTP/1.1\r\nhost: q\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (_, body) = answer.split_once("\r\n\r\n")?;
+    serde_json::from_str(body).ok()
+}
+
+/// How the queue stands, by a server that lives.
+fn snapshot(serving: &Serving) -> Value {
+    loop {
+        if let Some(found) = ask(serving, "GET", "snapshot", "") {
+            return found;
+        }
+    }
+}
+
+fn run(lab: &Lab, serving: &Serving, workflow: &str) -> String {
+    let started = call(lab, serving, "", &["run", workflow, "--detach"]).with(0);
+    started.stdout.trim().to_owned()
+}
+
+fn shown(lab: &Lab, serving: &Serving, run: &str, code: i32) -> Value {
+    call(lab, serving, "", &["runs", "tail", run]).with(code);
+    let shown = call(lab, serving, "", &["runs", "show", run, "--json"]);
+    shown.with(0).json()
+}
+
+#[test]
+fn a_program_gets_its_task_and_its_output_is_the_result() {
+    let lab = Lab::new();
+    flow(&lab, "one", 1, &config());
+    let serving = Serving::of(&lab, &["--dev"]);
+    let (tell, said) = channel();
+    let script = r#"cmp - "$RUNWRIGHT_TASK_FILE" >&2
+        printf '{"got": %s, "fence": %s, "queue": "%s", "run": "%s"}' "$(cat "$RUNWRIGHT_TASK_FILE")" \
+            "$RUNWRIGHT_FENCE" "$RUNWRIGHT_QUEUE" "$RUNWRIGHT_RUN_ID""#;
+    let place = ["--server", &serving.url];
+    let worker = Worker::start(&lab, &place, "w", script, &tell);
+    let id = run(&lab, &serving, "one");
+    let snapshot = shown(&lab, &serving, &id, 0);
+    let outputs = &snapshot["outputs"]["n0"];
+    assert_eq!(outputs["got"], json!({ "n": 0 }), "{snapshot}");
+    assert_eq!(outputs["run"], id.as_str());
+    assert_eq!(
+        (&outputs["fence"], &outputs["queue"]),
+        (&json!(1), &json!("q"))
+    );
+    until(&said, "delivered");
+    worker.stop();
+
+    // The result file wins, and a failure says why.
+    let script = r#"echo plain; echo '{"x": 1}' > "$RUNWRIGHT_RESULT_FILE""#;
+    let worker = Worker::start(&lab, &place, "w", script, &tell);
+    let snapshot = shown(&lab, &serving, &run(&lab, &serving, "one"), 0);
+    assert_eq!(snapshot["outputs"]["n0"], json!({ "x": 1 }));
+    worker.stop();
+    let worker = Worker::start(&lab, &place, "w", "echo no disk >&2; exit 3", &tell);
+    let snapshot = shown(&lab, &serving, &run(&lab, &serving, "one"), 1);
+    assert_eq!(snapshot["error"]["code"], "exit_code", "{snapshot}");
+    let message = snapshot["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("code 3") && message.contains("no disk"),
+        "{message}"
+    );
+    worker.stop();
+    let script = r#"echo '{"error": {"code": "no_page", "message": "no such page"}}'; exit 1"#;
+    let worker = Worker::start(&lab, &place, "w", script, &tell);
+    let snapshot = shown(&lab, &serving, &run(&lab, &serving, "one"), 1);
+    assert_eq!(snapshot["error"]["code"], "no_page");
+    worker.stop();
+    serving.stop();
+}
+
+#[test]
+fn a_worker_on_the_store_itself_needs_no_server() {
+    let lab = Lab::new();
+    flow(&lab, "one", 1, &config());
+    let args = ["run", "flows/one.json", "--detach", "--data", "store"];
+    let id = lab.call(&args).with(0).stdout.trim().to_owned();
+    let (tell, said) = channel();
+    let worker = Worker::start(&lab, &["--data", "store"], "w", "echo done", &tell);
+    lab.call(&["resume", &id, "--data", "store"]).with(0);
+    until(&said, "delivered");
+    worker.stop();
+    let shown = lab.call(&["runs", "show", &id, "--json", "--data", "store"]);
+    assert_eq!(
+        shown.with(0).json()["outputs"]["n0"],
+        json!({ "stdout": "done" })
+    );
+    lab.call(&["verify", "--data", "store"]).with(0);
+}
+
+#[test]
+fn the_task_of_a_killed_worker_goes_to_another_and_its_program_with_it() {
+    let lab = Lab::new();
+    flow(&lab, "one", 1, &config());
+    let serving = Serving::of(&lab, &["--dev"]);
+    let _gate = lab.gate("gate");
+    let (tell, said) = channel();
+    let place = ["--server", &serving.url];
+    let waits = "echo $$ > first.pid; read -r _ < gate; echo first >> done";
+    let first = Worker::start(&lab, &place, "w1", waits, &tell);
+    let id = run(&lab, &serving, "one");
+    until(&said, "assigned");
+    wait(|| lab.read("first.pid").ends_with('\n'));
+    first.kill();
+    let second = Worker::start(&lab, &place, "w2", "echo second >> done; echo 2", &tell);
+    let snapshot = shown(&lab, &serving, &id, 0);
+    assert_eq!(snapshot["outputs"]["n0"], json!({ "stdout": "2" }));
+    let pid: i32 = lab.read("first.pid").trim().parse().unwrap();
+    wait(|| !std::path::Path::new(&format!("/proc/{pid}")).exists());
+    assert_eq!(lab.read("done"), "second\n");
+    second.stop();
+    serving.stop();
+    judge(&log(&lab));
+    lab.call(&["verify", "--data", "store"]).with(0);
+}
+
+#[test]
+fn a_frozen_workers_late_result_is_refused() {
+    let lab = Lab::new();
+    flow(&lab, "one", 1, &config());
+    let serving = Serving::of(&lab, &["--dev"]);
+    let mut gate = lab.gate("gate");
+    let (tell, said) = channel();
+    let place = ["--server", &serving.url];
+    let waits = "echo x > begun; read -r _ < gate; echo zombie";
+    let first = Worker::start(&lab, &place, "w1", waits, &tell);
+    let id = run(&lab, &serving, "one");
+    until(&said, "assigned");
+    wait(|| lab.read("begun").ends_with('\n'));
+    first.signal(Signal::STOP);
+    let second = Worker::start(&lab, &place, "w2", "echo living", &tell);
+    let snapshot = shown(&lab, &serving, &id, 0);
+    assert_eq!(snapshot["outputs"]["n0"], json!({ "stdout": "living" }));
+    gate.open();
+    first.signal(Signal::CONT);
+    let over = until(&said, "over");
+    assert_eq!(over["code"], "assignment_lost");
+    first.stop();
+    second.stop();
+    serving.stop();
+    let events = log(&lab);
+    judge(&events);
+    let recovered = |event: &&Event| {
+        matches!(&event.body, CoordinatorEvent::WorkerRecovered { worker, .. }
+            if worker.as_str() == "w1")
+    };
+    assert_eq!(events.iter().filter(recovered).count(), 1);
+}
+
+#[test]
+fn a_worker_that_is_told_to_stop_ends_what_it_does_and_at_the_second_word_gives_it_back() {
+    let lab = Lab::new();
+    flow(&lab, "one", 1, &config());
+    let serving = Serving::of(&lab, &["--dev"]);
+    let mut gate = lab.gate("gate");
+    let (tell, said) = channel();
+    let place = ["--server", &serving.url];
+    let waits = "echo x > begun; read -r _ < gate; echo done";
+    let drained = Worker::start(&lab, &place, "w1", waits, &tell);
+    let id = run(&lab, &serving, "one");
+    wait(|| lab.read("begun").ends_with('\n'));
+    drained.signal(Signal::TERM);
+    gate.open();
+    until(&said, "delivered");
+    shown(&lab, &serving, &id, 0);
+    drop(drained);
+
+    lab.write("begun", "");
+    let hurried = Worker::start(&lab, &place, "w2", waits, &tell);
+    let id = run(&lab, &serving, "one");
+    wait(|| lab.read("begun").ends_with('\n'));
+    hurried.signal(Signal::TERM);
+    // Another signal of the kind that waits would be one signal.
+    hurried.signal(Signal::INT);
+    until(&said, "released");
+    let third = Worker::start(&lab, &place, "w3", "echo third", &tell);
+    let snapshot = shown(&lab, &serving, &id, 0);
+    assert_eq!(snapshot["outputs"]["n0"], json!({ "stdout": "third" }));
+    third.stop();
+    serving.stop();
+    judge(&log(&lab));
+}

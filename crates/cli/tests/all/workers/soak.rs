@@ -1,0 +1,137 @@
+//! Many tasks, eight workers, and workers killed and frozen at random.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::channel;
+
+use kernel::coordinator::CoordinatorEvent;
+use rustix::process::Signal;
+
+use super::*;
+
+/// Workers at a time.
+const WORKERS: usize = 8;
+/// Runs of a case, and tasks of a run: 200 tasks.
+const RUNS: usize = 4;
+const TASKS: usize = 50;
+/// Some work, and a ledger of what was begun.
+const SCRIPT: &str = r#"echo "$RUNWRIGHT_REQUEST_ID" >> begun
+    head -c 100000 /dev/zero | cksum > /dev/null
+    printf '{"fence": %s}' "$RUNWRIGHT_FENCE""#;
+
+/// Numbers that follow from a seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = (self.0)
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % n
+    }
+}
+
+#[test]
+fn soak_workers() {
+    let seeds: Vec<u64> = testkit::seeds(1, 50).collect();
+    let lab = Lab::new();
+    flow(&lab, "many", TASKS, &config());
+    let serving = Serving::of(&lab, &["--dev"]);
+    let place = ["--server".to_owned(), serving.url.clone()];
+    let place: Vec<&str> = place.iter().map(String::as_str).collect();
+    let (tell, said) = channel();
+    let mut born = 0;
+    let mut next = || {
+        born += 1;
+        Worker::start(&lab, &place, &format!("w{born}"), SCRIPT, &tell)
+    };
+    let mut workers: Vec<Worker> = (0..WORKERS).map(|_| next()).collect();
+    let mut frozen: VecDeque<Worker> = VecDeque::new();
+    let (mut kills, mut freezes, mut refused) = (0, 0, 0);
+    let began = std::time::Instant::now();
+    for seed in &seeds {
+        let mut dice = Dice(*seed);
+        let runs: Vec<String> = (0..RUNS).map(|_| run(&lab, &serving, "many")).collect();
+        let mut left = RUNS * TASKS;
+        let mut until_next = 5 + dice.below(10);
+        while left > 0 {
+            let (who, line) = said
+                .recv_timeout(DEADLINE)
+                .unwrap_or_else(|error| panic!("seed {seed}: {error}, {left} tasks are left"));
+            let Some(line) = line else { continue };
+            match line["status"].as_str() {
+                Some("delivered") => left -= 1,
+                Some("over") => {
+                    assert_eq!(line["code"], "assignment_lost", "seed {seed}: {who} {line}");
+                    refused += 1;
+                }
+                // A result whose answer the worker did not live to read is one all the same.
+                Some("assigned") => {}
+                other => panic!("seed {seed}: {who} said {other:?}"),
+            }
+            until_next -= 1;
+            if until_next == 0 {
+                until_next = 5 + dice.below(20);
+                let at = dice.below(workers.len());
+                let unlucky = std::mem::replace(&mut workers[at], next());
+                if dice.below(3) == 0 {
+                    unlucky.signal(Signal::STOP);
+                    frozen.push_back(unlucky);
+                    freezes += 1;
+                } else {
+                    unlucky.kill();
+                    kills += 1;
+                }
+                if frozen.len() > 3
+                    && let Some(zombie) = frozen.pop_front()
+                {
+                    // It goes on where it was, and then ends in order.
+                    zombie.signal(Signal::CONT);
+                    zombie.stop();
+                }
+            }
+            if left <= WORKERS {
+                left = open_tasks(&serving);
+            }
+        }
+        for run in runs {
+            shown(&lab, &serving, &run, 0);
+        }
+    }
+    for zombie in frozen {
+        zombie.signal(Signal::CONT);
+        zombie.stop();
+    }
+    for worker in workers {
+        worker.stop();
+    }
+    serving.stop();
+    let events = log(&lab);
+    let settled = judge(&events);
+    assert_eq!(settled.len(), seeds.len() * RUNS * TASKS);
+    let count = |of: fn(&CoordinatorEvent) -> bool| {
+        let events = events.iter().filter(|event| of(&event.body));
+        events.count()
+    };
+    let stalled = count(|event| matches!(event, CoordinatorEvent::WorkerStalled { .. }));
+    let recovered = count(|event| matches!(event, CoordinatorEvent::WorkerRecovered { .. }));
+    let begun = lab.read("begun").lines().count();
+    lab.call(&["verify", "--data", "store"]).with(0);
+    testkit::figures(
+        "soak_workers",
+        &format!(
+            "{} tasks, each settled once; {kills} workers killed, {freezes} frozen, {stalled} \
+             stalled, {recovered} recovered, {refused} late words refused; {begun} programs \
+             begun, {} events; {} s",
+            settled.len(),
+            events.len(),
+            began.elapsed().as_secs()
+        ),
+    );
+}
+
+/// Tasks that are not settled, by the queue itself.
+fn open_tasks(serving: &Serving) -> usize {
+    let snapshot = snapshot(serving);
+    let count = |of: &str| snapshot["backlog"][of].as_u64().unwrap();
+    usize::try_from(count("pending") + count("notified")).unwrap()
+}
