@@ -114,6 +114,8 @@ pub(super) async fn application(
         principal: None,
         workspace: None,
         scopes: Scopes::Everything,
+        groups: Default::default(),
+        roles: Default::default(),
         name: None,
         expires_at: None,
     };

@@ -313,6 +313,9 @@ pub(crate) fn standing(status: &NodeStatus) -> String {
         NodeStatus::InFlight { restarts, .. } => format!("restarted {}", times(*restarts)),
         NodeStatus::Delayed { .. } => "waits for its time".into(),
         NodeStatus::Dispatched { child, .. } => format!("as run {}", short(child)),
+        NodeStatus::FannedOut { fan, .. } => {
+            format!("{} of {} runs have ended", fan.ended.len(), fan.total)
+        }
         NodeStatus::Suspended { .. } => "waits for an answer".into(),
         NodeStatus::Backoff { last_error, .. } => text::one_line(&last_error.message, 100),
         NodeStatus::Failed { error, .. } => text::one_line(&error.message, 100),

@@ -50,6 +50,8 @@ kinds! {
     AgentHandedOff => "agent.handoff",
     OrchestratorDecided => "runOrchestrator.decided",
     ChainStepped => "core.workflowChain.event",
+    FannedOut => "core.dispatch.fanOut",
+    Joined => "core.dispatch.join",
     ConfidenceEscalated => "core.workflowChain.confidence-escalated",
     LoopbackLimited => "workflow.loopback-limit",
     InterruptRequested => "interrupt.requested",
@@ -58,6 +60,7 @@ kinds! {
     ApprovalReceived => "approval.received",
     ApprovalGranted => "approval.granted",
     ApprovalRejected => "approval.rejected",
+    ApprovalOverridden => "approval.overridden",
     ApprovalAsked => "runwright.approval.asked",
     ClarificationRequested => "clarification.requested",
     ClarificationResolved => "clarification.resolved",
@@ -122,6 +125,7 @@ pub(crate) fn node(event: &RunEvent) -> Option<&NodeId> {
         | E::ApprovalReceived { node_id, .. }
         | E::ApprovalGranted { node_id, .. }
         | E::ApprovalRejected { node_id, .. }
+        | E::ApprovalOverridden { node_id, .. }
         | E::ApprovalAsked { node_id, .. }
         | E::ClarificationRequested { node_id, .. }
         | E::ClarificationResolved { node_id, .. }
@@ -129,6 +133,8 @@ pub(crate) fn node(event: &RunEvent) -> Option<&NodeId> {
         | E::AgentHandedOff { node_id, .. }
         | E::OrchestratorDecided { node_id, .. }
         | E::ChainStepped { node_id, .. }
+        | E::FannedOut { node_id, .. }
+        | E::Joined { node_id, .. }
         | E::ConfidenceEscalated { node_id, .. }
         | E::LoopbackLimited { node_id, .. }
         | E::ArtifactCreated { node_id, .. }

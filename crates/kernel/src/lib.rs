@@ -27,6 +27,7 @@ pub mod json;
 pub mod limits;
 pub mod notes;
 pub mod problem;
+pub mod recompute;
 pub mod registry;
 pub mod replay;
 pub mod run;
@@ -37,4 +38,7 @@ pub mod trace;
 
 /// The version of this engine, as events and snapshots show it. A run persisted by a newer
 /// engine is not driven by an older one.
-pub const ENGINE_VERSION: u32 = 2;
+pub const ENGINE_VERSION: u32 = 3;
+
+/// The versions whose rules this engine knows: runs of all of them go on by their own.
+pub const ENGINE_VERSIONS: std::ops::RangeInclusive<u32> = 1..=ENGINE_VERSION;

@@ -46,6 +46,8 @@ pub const MAX_COPY_EVENTS: usize = 10_000;
 pub const MAX_COPY_BYTES: usize = 16 << 20;
 /// Workers of one decision.
 pub const MAX_WORKERS: usize = 256;
+/// Workers of one decision that run at the same time.
+pub const MAX_FAN_OUT: u32 = 128;
 /// How deep runs may start runs.
 pub const MAX_RUN_DEPTH: u32 = 16;
 /// Tags of a run, and bytes of one.
@@ -70,6 +72,8 @@ pub const MAX_VALUE_BYTES: usize = MAX_EVENT_BYTES / 4;
 pub const MAX_KEYS: usize = 10_000;
 /// Scopes of one key.
 pub const MAX_SCOPES: usize = 64;
+/// Groups, and roles, of one credential.
+pub const MAX_MEMBERSHIPS: usize = 64;
 /// Webhooks of a tenant.
 pub const MAX_WEBHOOKS: usize = 100;
 /// Bytes of a webhook's address.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::batch::Record;
 use crate::definition::Plan;
 use crate::ids::Seq;
+use crate::recompute::{self, AsRecorded, Recompute};
 use crate::run::event::DivergenceKind;
 use crate::run::{BadEvent, Command, Decided, Envelope, Event, Run, decide};
 use crate::stream::StreamHeader;
@@ -45,6 +46,9 @@ pub enum ReplayError {
 
 /// Decides a whole log again and compares each batch; gives the state at its end.
 ///
+/// Outcomes are those that are recorded: whether nodes still compute the same is a question for a
+/// replay ([`crate::fork`]).
+///
 /// What a fork copied is its source's to vouch for and is only folded: a branch has another root
 /// and would decide other ids.
 ///
@@ -60,7 +64,7 @@ pub fn verify(
     let mut next = copied;
     while next < records.len() {
         let batch = batch_at(records, next)?;
-        let decided = match again(run, &batch) {
+        let decided = match again(run, &batch, &AsRecorded) {
             Again::Same(decided) => decided,
             Again::Other(divergence) => return Err(ReplayError::Diverged(divergence)),
         };
@@ -118,6 +122,21 @@ impl Recorded<'_> {
         Command::from_log(&self.events)
     }
 
+    /// The same, with the outcome of an attempt as it is computed now.
+    pub(crate) fn command_on(
+        &self,
+        run: &Run,
+        nodes: &dyn Recompute,
+    ) -> Option<(Envelope, Timestamp)> {
+        let (mut envelope, at) = self.command()?;
+        if let Command::Finish { attempt, outcome } = &mut envelope.command
+            && let Some(computed) = recompute::instead_of(run, attempt, outcome, nodes)
+        {
+            *outcome = computed;
+        }
+        Some((envelope, at))
+    }
+
     /// When it was decided.
     pub(crate) fn at(&self) -> Timestamp {
         self.events[0].at
@@ -156,8 +175,8 @@ pub(crate) enum Again {
     Other(Box<Divergence>),
 }
 
-/// Decides a recorded batch again on the state before it.
-pub(crate) fn again(run: Run, batch: &Recorded<'_>) -> Again {
+/// Decides a recorded batch again on the state before it, and computes again what it can.
+pub(crate) fn again(run: Run, batch: &Recorded<'_>, nodes: &dyn Recompute) -> Again {
     let first = batch.events[0].seq;
     let missing = |refused| {
         Again::Other(Box::new(Divergence {
@@ -168,7 +187,7 @@ pub(crate) fn again(run: Run, batch: &Recorded<'_>) -> Again {
             refused,
         }))
     };
-    let Some((envelope, at)) = batch.command() else {
+    let Some((envelope, at)) = batch.command_on(&run, nodes) else {
         return missing(None);
     };
     let decided = match decide(run, &envelope, at) {

@@ -59,6 +59,11 @@ impl Plans {
         }
     }
 
+    /// The node types plans are made of.
+    pub(crate) fn nodes(&self) -> &Registry {
+        &self.registry
+    }
+
     /// Reads and compiles a document, without keeping it anywhere.
     ///
     /// # Errors

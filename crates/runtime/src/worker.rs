@@ -59,7 +59,7 @@ async fn take_due(engine: &Engine) -> Result<Duration, StoreError> {
         };
         taken += 1;
         match inner.door.load(&due.stream).await {
-            Ok(run) if run.is_of_newer_engine() => {
+            Ok(run) if run.newer_engine().is_some() => {
                 // Left held until it expires: an engine that knows its rules may come.
                 tracing::error!(run = %due.stream, "a newer engine wrote the run; it is not driven");
             }

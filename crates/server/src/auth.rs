@@ -29,6 +29,8 @@ impl Gate {
             id: "dev".into(),
             issuer: None,
             scopes: Scopes::Everything,
+            groups: Default::default(),
+            roles: Default::default(),
         }))
     }
 

@@ -1,7 +1,7 @@
 //! The capabilities document: what this server does, and nothing it does not.
 
-use kernel::ENGINE_VERSION;
-use kernel::limits::{MAX_LOOP_ITERATIONS, MAX_NODE_EXECUTIONS, MAX_WAIT_MS};
+use kernel::limits::{MAX_FAN_OUT, MAX_LOOP_ITERATIONS, MAX_NODE_EXECUTIONS, MAX_WAIT_MS};
+use kernel::{ENGINE_VERSION, ENGINE_VERSIONS};
 use runtime::access::checkpoints;
 use runtime::access::signing::PublicKey;
 use runtime::models::{LAYERS, Mode, Provider, Providers};
@@ -75,7 +75,11 @@ pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>)
 
 /// What there is for tests, where every key is a test key.
 fn testing() -> Value {
-    json!({ "mockProviders": TEST_PROVIDERS, "testKeyPrefix": "rw_" })
+    json!({
+        "mockProviders": TEST_PROVIDERS,
+        "testKeyPrefix": "rw_",
+        "forceEngineVersionRange": { "min": ENGINE_VERSIONS.start(), "max": ENGINE_VERSIONS.end() },
+    })
 }
 
 /// What is sent to a collector.
@@ -183,6 +187,9 @@ fn families(limits: &Limits) -> Map<String, Value> {
                 "drainPolicies": ["immediate", "drain-current-node"],
             },
         },
+        "interrupt": {
+            "approverRouting": { "supported": true, "refKinds": ["group", "role"] },
+        },
         "extensions": {
             "interrupts": {
                 "profiles": [
@@ -227,7 +234,21 @@ fn families(limits: &Limits) -> Map<String, Value> {
             "dispatch": true,
             "dispatchMapping": true,
         },
-        "multiAgent": { "executionModel": { "supported": true, "version": 1 } },
+        "dispatch": {
+            "supported": true,
+            "fanOutSupported": true,
+            "fanOutPolicies": ["sequential", "parallel", "reject"],
+            "joinModes": ["wait-all", "quorum", "first", "race"],
+            "maxFanOut": MAX_FAN_OUT,
+        },
+        "multiAgent": {
+            "executionModel": {
+                "supported": true,
+                "version": 2,
+                "confidenceEscalationFloor": 0.5,
+                "confidenceEscalationInterruptKind": "approval",
+            },
+        },
         "idempotency": { "crossRegion": "single-region" },
     });
     match document {

@@ -2,7 +2,7 @@
 //! part of this server; discovery lists those that somebody has put at hand.
 
 /// Each of them is run by a test (`fixtures.rs`, `protocol_gates.rs`) where it is at hand.
-const KNOWN: [&str; 43] = [
+const KNOWN: [&str; 44] = [
     "conformance-agent-identity",
     "conformance-approval",
     "conformance-cancellable",
@@ -12,6 +12,7 @@ const KNOWN: [&str; 43] = [
     "conformance-clarification",
     "conformance-configurable-schema",
     "conformance-delay",
+    "conformance-dispatch-cancellable-child",
     "conformance-dispatch-cross-worker-handoff",
     "conformance-dispatch-cross-worker-handoff-child-a",
     "conformance-dispatch-cross-worker-handoff-child-b",

@@ -5,6 +5,7 @@
 //! definitions hold.
 
 use hyper::StatusCode;
+use kernel::ENGINE_VERSIONS;
 use kernel::fork::ForkError;
 use kernel::problem::{ProblemCode, Problems, pointer};
 use kernel::registry;
@@ -457,6 +458,18 @@ impl From<ApiError> for Problem {
                 "unsupported_mock_provider",
                 "there is no such test provider; discovery lists those there are",
             ),
+            ApiError::EngineForTestsOnly => Self::new(
+                StatusCode::FORBIDDEN,
+                "force_engine_version_forbidden",
+                "the engine's version is chosen with test keys only, and this server has none",
+            ),
+            ApiError::NoSuchEngine => Self::new(
+                StatusCode::BAD_REQUEST,
+                "unsupported_force_engine_version",
+                "this engine does not know the rules of that version",
+            )
+            .with("min", *ENGINE_VERSIONS.start())
+            .with("max", *ENGINE_VERSIONS.end()),
             ApiError::Active { run } => Self::new(
                 StatusCode::CONFLICT,
                 "run_already_active",
@@ -518,6 +531,7 @@ impl From<Rejection> for Problem {
                 return Self::invalid(rejection.to_string());
             }
             Rejection::InvalidAnswer { .. } => return Self::invalid(rejection.to_string()),
+            Rejection::InvalidDecision { .. } => StatusCode::BAD_REQUEST,
             Rejection::CorrelationMismatch => StatusCode::UNPROCESSABLE_ENTITY,
             Rejection::NotAnApprover | Rejection::AuthRequired => StatusCode::FORBIDDEN,
             Rejection::InterruptExpired | Rejection::InterruptGone => StatusCode::GONE,
@@ -535,13 +549,16 @@ impl From<Rejection> for Problem {
             | Rejection::AlreadyVoted
             | Rejection::InterruptAnswered
             | Rejection::BudgetExhausted { .. }
-            | Rejection::NewerEngine
+            | Rejection::NewerEngine { .. }
             | Rejection::Replay => StatusCode::CONFLICT,
         };
         let problem = Self::new(status, rejection.code(), rejection.to_string());
         match rejection {
             Rejection::Settled { status } => problem.with("runStatus", status),
             Rejection::AlreadyPaused => problem.with("runStatus", "paused"),
+            Rejection::NewerEngine { wrote } => problem
+                .with("persistedVersion", wrote)
+                .with("currentVersion", *ENGINE_VERSIONS.end()),
             Rejection::Stopping => problem.with("runStatus", "cancelling"),
             _ => problem,
         }

@@ -225,23 +225,29 @@ impl Judge {
         wrong
     }
 
-    /// Each child that was started is there, and its parent heard how it ended.
+    /// Each child that was started is there and was started once, and its parent heard once how it
+    /// ended.
     fn judge_children(
         &self,
         rows: &[Listed],
         ends: &BTreeMap<StreamId, String>,
         wrong: &mut Vec<String>,
     ) {
+        let mut started: BTreeMap<StreamId, StreamId> = BTreeMap::new();
         for row in rows {
+            let mut heard = BTreeSet::new();
             for kept in self.read(&row.stream).records {
                 let Ok(event) = serde_json::from_slice::<Event>(&kept.content) else {
                     continue;
                 };
                 let run = &row.stream;
-                if let RunEvent::NodeDispatched { child_run_id, .. } = &event.body
-                    && !ends.contains_key(child_run_id)
-                {
-                    wrong.push(format!("{run} started {child_run_id}, which is not there"));
+                if let RunEvent::NodeDispatched { child_run_id, .. } = &event.body {
+                    if !ends.contains_key(child_run_id) {
+                        wrong.push(format!("{run} started {child_run_id}, which is not there"));
+                    }
+                    if let Some(other) = started.insert(child_run_id.clone(), run.clone()) {
+                        wrong.push(format!("{other} and {run} started {child_run_id}"));
+                    }
                 }
                 if let RunEvent::ChildSettled {
                     child_run_id,
@@ -249,12 +255,21 @@ impl Judge {
                     ..
                 } = &event.body
                 {
+                    if !heard.insert(child_run_id.clone()) {
+                        wrong.push(format!("{run} heard twice of the end of {child_run_id}"));
+                    }
                     let said = json!(status);
                     let end = ends.get(child_run_id).map(String::as_str);
                     if said.as_str() != end {
                         wrong.push(format!("{run} heard {said} of {child_run_id}: {end:?}"));
                     }
                 }
+            }
+        }
+        for row in rows {
+            let parent = row.index.parent.as_ref();
+            if parent.is_some() && started.get(&row.stream) != parent {
+                wrong.push(format!("{} was not started by its parent", row.stream));
             }
         }
     }

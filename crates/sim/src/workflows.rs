@@ -38,10 +38,59 @@ pub(crate) fn edge_by(from: &str, port: &str, to: &str) -> Value {
 
 /// A workflow by chance. It may start those of `children`.
 pub(crate) fn random(draws: &mut Draws, id: &str, children: &[&str]) -> Value {
-    match draws.below(4) {
+    match draws.below(5) {
         0 => looping(draws, id),
+        1 if !children.is_empty() => team(draws, id, children),
         _ => graph(draws, id, children),
     }
+}
+
+/// A supervisor that sends workers, one after another or at the same time, and decides again.
+fn team(draws: &mut Draws, id: &str, children: &[&str]) -> Value {
+    let decisions: Vec<Value> = (0..1 + draws.below(2))
+        .map(|_| {
+            let workers = (0..1 + draws.below(3)).map(|_| match draws.per_mille(100) {
+                true => "nowhere",
+                false => draws.pick(children),
+            });
+            json!({ "kind": "next-worker", "nextWorkerIds": workers.collect::<Vec<_>>() })
+        })
+        .collect();
+    let mut config = match draws.below(3) {
+        0 => json!({}),
+        1 => json!({ "onChildFailure": "fail-parent" }),
+        _ => {
+            let mode = draws.pick(&["wait-all", "wait-all", "first", "race", "quorum"]);
+            json!({
+                "fanOutPolicy": "parallel",
+                "maxConcurrency": 1 + draws.below(3),
+                "joinPolicy": {
+                    "mode": mode, "quorum": 1 + draws.below(2),
+                    "onChildFailure": draws.pick(&["collect", "fail-fast", "absorb"]),
+                },
+            })
+        }
+    };
+    if draws.per_mille(150) {
+        config["propagateCancellation"] = json!(false);
+    }
+    let mut go = node("go", "core.dispatch", config);
+    go["settings"] = json!({ "retry": { "maxRetries": draws.below(2), "backoffMs": 40 } });
+    if draws.per_mille(150) {
+        go["settings"]["timeoutMs"] = json!(500 + draws.below(3_000));
+    }
+    let boss = node(
+        "boss",
+        "core.orchestrator.supervisor",
+        json!({ "decisions": decisions }),
+    );
+    let nodes = vec![boss, go, work(draws, "after")];
+    let edges = vec![
+        edge("boss", "go"),
+        edge("go", "boss"),
+        edge_by("boss", "terminate", "after"),
+    ];
+    document(id, nodes, edges)
 }
 
 fn work(draws: &mut Draws, id: &str) -> Value {

@@ -112,6 +112,8 @@ impl Local {
                 id: "cli".into(),
                 issuer: None,
                 scopes: Scopes::Everything,
+                groups: Default::default(),
+                roles: Default::default(),
             },
         })
     }

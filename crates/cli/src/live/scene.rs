@@ -136,7 +136,9 @@ impl Scene for Follower {
 
 fn standing(node: &NodeRun) -> Option<Standing> {
     Some(match &node.status {
-        NodeStatus::Idle | NodeStatus::Dispatched { .. } => return None,
+        NodeStatus::Idle | NodeStatus::Dispatched { .. } | NodeStatus::FannedOut { .. } => {
+            return None;
+        }
         status if status.is_settled() => return None,
         NodeStatus::InFlight { .. } => Standing::InFlight,
         NodeStatus::Delayed { .. } => Standing::Delayed,

@@ -10,37 +10,51 @@ use crate::lookup::short;
 use crate::session::Session;
 use crate::talk;
 
+/// Pages of a list of questions that are asked for.
+const MAX_PAGES: usize = 20;
+
 /// Lists what runs wait for.
 pub(super) async fn interrupts(
     args: interrupts::Args,
     session: &Session,
     remote: &Remote,
 ) -> Result<Exit, Failure> {
-    let runs = match &args.run {
-        Some(name) => vec![find(remote, name).await?],
-        None => {
-            let statuses = interrupts::WAITING.map(|status| format!("&status={status}"));
-            let max = interrupts::MAX_RUNS;
-            let path = format!("/v1/runs?limit={max}{}", statuses.concat());
-            let page = remote.get(&path).await?;
-            let rows = page["runs"].as_array().into_iter().flatten();
-            rows.filter_map(|row| row["runId"].as_str().map(str::to_owned))
-                .collect()
-        }
-    };
-    let mut open = Vec::new();
-    for run in runs {
-        for mut question in questions(remote, &run).await? {
-            question["runId"] = json!(run);
-            // Whoever reads a list does not need what answers for them.
-            if let Some(fields) = question.as_object_mut() {
-                fields.remove("interruptToken");
-                fields.remove("callbackUrl");
+    let mut open = match &args.run {
+        Some(name) => {
+            let run = find(remote, name).await?;
+            let mut open = questions(remote, &run).await?;
+            for question in &mut open {
+                question["runId"] = json!(run);
             }
-            open.push(question);
+            open
         }
+        None => all_questions(remote).await?,
+    };
+    // Whoever reads a list does not need what answers for them.
+    for fields in open.iter_mut().filter_map(Value::as_object_mut) {
+        fields.remove("interruptToken");
+        fields.remove("callbackUrl");
     }
     interrupts::print(session, &open)
+}
+
+/// What all runs wait for, page by page.
+async fn all_questions(remote: &Remote) -> Result<Vec<Value>, Failure> {
+    let (mut open, mut cursor) = (Vec::new(), String::new());
+    for _ in 0..MAX_PAGES {
+        let mut page = remote
+            .get(&format!("/v1/interrupts?limit=100{cursor}"))
+            .await?;
+        if let Value::Array(asked) = page["interrupts"].take() {
+            open.extend(asked);
+        }
+        match page["nextCursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={}", urlencoded(next)),
+            None => return Ok(open),
+        }
+    }
+    talk::say("there are more questions than are listed here");
+    Ok(open)
 }
 
 async fn questions(remote: &Remote, run: &str) -> Result<Vec<Value>, Failure> {

@@ -112,7 +112,8 @@ impl State {
             NodeStatus::Idle => Self::Pending,
             NodeStatus::InFlight { .. }
             | NodeStatus::Delayed { .. }
-            | NodeStatus::Dispatched { .. } => Self::Running,
+            | NodeStatus::Dispatched { .. }
+            | NodeStatus::FannedOut { .. } => Self::Running,
             NodeStatus::Suspended { .. } => Self::Suspended,
             NodeStatus::Backoff { .. } | NodeStatus::Ready { .. } => Self::Retrying,
             NodeStatus::Completed { .. } => Self::Completed,
@@ -302,7 +303,9 @@ fn kind(kind: NodeKind) -> Kind {
         NodeKind::Control(C::Conditional) => Kind::Choice,
         NodeKind::Control(C::Loop) => Kind::Loop,
         NodeKind::Control(C::Delay) => Kind::Delay,
-        NodeKind::Control(C::Interrupt | C::ApprovalGate | C::ClarificationGate) => Kind::Gate,
+        NodeKind::Control(
+            C::Interrupt | C::ApprovalGate | C::GovernanceGate | C::ClarificationGate,
+        ) => Kind::Gate,
         NodeKind::Control(C::SubWorkflow) => Kind::SubWorkflow,
         NodeKind::Control(C::ChannelWrite | C::SetVariable | C::GetVariable) => Kind::Data,
         NodeKind::Control(C::Supervisor | C::Dispatch) => Kind::Agent,

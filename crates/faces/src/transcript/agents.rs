@@ -60,6 +60,31 @@ pub(super) fn text(event: &RunEvent) -> String {
             names("kept in", harvested_keys),
             error.as_ref().map(failure).unwrap_or_default(),
         ]),
+        E::FannedOut {
+            visit,
+            child_count,
+            max_concurrency,
+            join_mode,
+            ..
+        } => join([
+            round(*visit),
+            format!("{child_count} at the same time, {max_concurrency} at most"),
+            join_mode.clone(),
+        ]),
+        E::Joined {
+            visit,
+            join_outcome,
+            completed_count,
+            failed_count,
+            cancelled_count,
+            ..
+        } => join([
+            round(*visit),
+            word(join_outcome),
+            format!(
+                "{completed_count} completed, {failed_count} failed, {cancelled_count} cancelled"
+            ),
+        ]),
         E::ConfidenceEscalated {
             visit,
             confidence,

@@ -172,6 +172,8 @@ pub(super) fn text(event: &RunEvent) -> String {
         | E::AgentHandedOff { .. }
         | E::OrchestratorDecided { .. }
         | E::ChainStepped { .. }
+        | E::FannedOut { .. }
+        | E::Joined { .. }
         | E::ConfidenceEscalated { .. }
         | E::LoopbackLimited { .. } => super::agents::text(event),
         E::InterruptRequested {
@@ -246,6 +248,12 @@ pub(super) fn text(event: &RunEvent) -> String {
             reason,
             ..
         } => join([round(*visit), by(Some(principal)), why(reason.as_deref())]),
+        E::ApprovalOverridden {
+            visit,
+            principal,
+            reason,
+            ..
+        } => join([round(*visit), by(Some(principal)), why(Some(reason))]),
         E::ApprovalAsked { visit, vote, .. } => join([
             round(*visit),
             vote.resume_value.as_ref().map(value).unwrap_or_default(),

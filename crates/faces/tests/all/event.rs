@@ -67,6 +67,7 @@ const LISTED: &[&str] = &[
     "approval.granted",
     "approval.rejected",
     "clarification.requested",
+    "approval.overridden",
     "clarification.resolved",
     "channel.written",
     "variable.changed",
@@ -81,6 +82,8 @@ const LISTED: &[&str] = &[
     "runOrchestrator.decided",
     "core.workflowChain.event",
     "core.workflowChain.confidence-escalated",
+    "core.dispatch.fanOut",
+    "core.dispatch.join",
     "workflow.loopback-limit",
 ];
 
@@ -153,6 +156,9 @@ fn nothing_absent_is_null_outside_of_values_given_by_users() {
 /// OpenWOP has no word for, or an error without its code.
 const TOLD_OTHERWISE: &[&str] = &[
     "approval.granted",
+    "approval.overridden",
+    "core.dispatch.fanOut",
+    "core.dispatch.join",
     "core.workflowChain.confidence-escalated",
     "core.workflowChain.event",
     "envelope.nlToFormat.engaged",

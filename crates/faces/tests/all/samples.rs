@@ -7,7 +7,7 @@ use kernel::ids::{AttemptId, StreamId};
 use kernel::run::cause::Start;
 use kernel::run::event::{
     ApprovalAction, CapKind, ChainPhase, ChildStatus, DivergenceKind, Doubt, DrainPolicy, Ending,
-    OutputChannel, SkipReason, Vote,
+    JoinOutcome, OutputChannel, SkipReason, Vote,
 };
 use kernel::run::report::{
     EnvelopeCoerced, EnvelopeFault, EnvelopeRecovered, EnvelopeRefused, EnvelopeRetried,
@@ -333,6 +333,22 @@ fn orchestrator_events() -> Vec<RunEvent> {
         step(ChainPhase::DispatchSucceeded, &[], None),
         step(ChainPhase::DispatchFailed, &[], Some(error())),
         step(ChainPhase::OutputHarvested, &["copies"], None),
+        RunEvent::FannedOut {
+            node_id: "send".into(),
+            visit: 1,
+            child_count: 3,
+            max_concurrency: 2,
+            join_mode: "quorum".into(),
+        },
+        RunEvent::Joined {
+            node_id: "send".into(),
+            visit: 1,
+            join_outcome: JoinOutcome::Partial,
+            completed_count: 2,
+            failed_count: 1,
+            cancelled_count: 0,
+            merge_order: vec!["run-child".into()],
+        },
         RunEvent::ConfidenceEscalated {
             node_id: "send".into(),
             visit: 1,
@@ -461,6 +477,14 @@ fn gate_events() -> Vec<RunEvent> {
             visit: 0,
             principal: "user-9".into(),
             reason: Some("too long".into()),
+            vote: Vote::default(),
+        },
+        RunEvent::ApprovalOverridden {
+            interrupt_id: "interrupt-1".into(),
+            node_id: "ask".into(),
+            visit: 0,
+            principal: "user-7".into(),
+            reason: "the site is down".into(),
             vote: Vote::default(),
         },
         RunEvent::ApprovalAsked {

@@ -96,6 +96,12 @@ pub enum AuditAction {
     /// A run was cancelled by somebody.
     #[serde(rename = "run.cancelled")]
     RunCancelled,
+    /// Somebody decided a gate past those who should have.
+    #[serde(rename = "approval.overridden")]
+    ApprovalOverridden,
+    /// Somebody without the right to was about to decide a gate.
+    #[serde(rename = "approvals.respond")]
+    ApprovalsRespond,
     /// A webhook was made.
     #[serde(rename = "webhook.registered")]
     WebhookRegistered,

@@ -9,11 +9,19 @@ use crate::run::event::ApprovalAction;
 impl Log<'_> {
     /// Whether a node says what it asks in the words of its kind.
     pub(super) fn is_gate(&self, ix: NodeIx) -> bool {
-        self.is_approval(ix) || self.is_clarification(ix)
+        self.is_announced_approval(ix) || self.is_clarification(ix)
     }
 
     pub(super) fn is_approval(&self, ix: NodeIx) -> bool {
+        self.is_announced_approval(ix) || self.is_governed(ix)
+    }
+
+    fn is_announced_approval(&self, ix: NodeIx) -> bool {
         self.plan.node(ix).kind == NodeKind::Control(ControlKind::ApprovalGate)
+    }
+
+    fn is_governed(&self, ix: NodeIx) -> bool {
+        self.plan.node(ix).kind == NodeKind::Control(ControlKind::GovernanceGate)
     }
 
     fn is_clarification(&self, ix: NodeIx) -> bool {
@@ -46,7 +54,7 @@ impl Log<'_> {
             RunEvent::ApprovalRequested { interrupt_id, .. }
             | RunEvent::ClarificationRequested { interrupt_id, .. } => {
                 let of_its_kind = match body {
-                    RunEvent::ApprovalRequested { .. } => self.is_approval(ix),
+                    RunEvent::ApprovalRequested { .. } => self.is_announced_approval(ix),
                     _ => self.is_clarification(ix) || self.is_dispatch(ix),
                 };
                 self.require(of_its_kind, || format!("{id} is not a gate of this kind"));
@@ -100,6 +108,19 @@ impl Log<'_> {
                 principal,
                 ..
             } => self.votes(ix, interrupt_id.as_str(), principal, ApprovalAction::Reject),
+            RunEvent::ApprovalOverridden {
+                interrupt_id,
+                principal,
+                reason,
+                ..
+            } => {
+                let of_its_kind = self.is_governed(ix) && !reason.is_empty();
+                self.require(of_its_kind, || format!("{id} cannot be overridden"));
+                let question = self.question(ix, interrupt_id.as_str());
+                if question.is_some_and(|question| !question.answered) {
+                    self.votes(ix, interrupt_id.as_str(), principal, ApprovalAction::Accept);
+                }
+            }
             RunEvent::ApprovalAsked { interrupt_id, .. } => {
                 let open = self
                     .question(ix, interrupt_id.as_str())
@@ -113,7 +134,12 @@ impl Log<'_> {
     /// A decision follows the answer; only a gate that fails for want of one has none.
     fn decides(&mut self, ix: NodeIx, of: &str, action: ApprovalAction) {
         let id = self.id(ix).clone();
-        let required = self.required(ix);
+        let config = &self.plan.node(ix).config;
+        let bypasses = config.get("overrideBypassesQuorum") == Some(&serde_json::json!(true));
+        let required = match self.is_governed(ix) && bypasses {
+            true => 1,
+            false => self.required(ix),
+        };
         let accepted = self.count(ix, of, ApprovalAction::Accept);
         let Some(question) = self.question_mut(ix, of) else {
             return self.violation(format!("{id} is decided but has not asked"));
@@ -129,7 +155,7 @@ impl Log<'_> {
 
     fn votes(&mut self, ix: NodeIx, of: &str, who: &str, action: ApprovalAction) {
         let id = self.id(ix).clone();
-        let several = self.required(ix) > 1;
+        let several = self.required(ix) > 1 || self.is_governed(ix);
         self.require(several, || format!("{id} counts votes but needs only one"));
         let Some(question) = self.question_mut(ix, of) else {
             return self.violation(format!("{id} counts a vote but has not asked"));
@@ -152,7 +178,11 @@ impl Log<'_> {
 
     /// How many must accept, as the definition says it.
     fn required(&self, ix: NodeIx) -> u32 {
-        let required = self.plan.node(ix).config.get("requiredApprovals");
+        let key = match self.is_governed(ix) {
+            true => "quorum",
+            false => "requiredApprovals",
+        };
+        let required = self.plan.node(ix).config.get(key);
         let required = required.and_then(serde_json::Value::as_u64);
         required.and_then(|n| u32::try_from(n).ok()).unwrap_or(1)
     }

@@ -1,6 +1,6 @@
 //! What each event of a node may follow.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Log;
 use super::rules::Judgement;
@@ -8,7 +8,7 @@ use super::run::Child;
 use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind, OnFailure};
 use crate::ids::{AttemptId, NodeId};
 use crate::run::RunEvent;
-use crate::run::event::{ApprovalAction, NodeError, SkipReason};
+use crate::run::event::{ApprovalAction, JoinOutcome, NodeError, SkipReason};
 
 /// A node in its current visit.
 #[derive(Clone, Debug, Default)]
@@ -49,8 +49,21 @@ pub(super) enum WaitsFor {
     Time,
     /// A child run.
     Child(String),
+    /// Several child runs at the same time.
+    Workers(Workers),
     /// An interrupt that was requested.
     Answer(Question),
+}
+
+/// Child runs of one node at the same time.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Workers {
+    pub(super) total: u32,
+    pub(super) at_a_time: u32,
+    /// A worker has begun and has no run yet.
+    pub(super) begun: bool,
+    pub(super) runs: BTreeSet<String>,
+    pub(super) joined: Option<JoinOutcome>,
 }
 
 /// An interrupt that was requested.
@@ -184,6 +197,8 @@ impl Log<'_> {
             | RunEvent::AgentHandedOff { .. }
             | RunEvent::OrchestratorDecided { .. }
             | RunEvent::ChainStepped { .. }
+            | RunEvent::FannedOut { .. }
+            | RunEvent::Joined { .. }
             | RunEvent::ConfidenceEscalated { .. }
             | RunEvent::LoopbackLimited { .. } => self.orchestrator_event(ix, body),
             body => self.gate_event(ix, body),
@@ -348,6 +363,7 @@ impl Log<'_> {
                 self.require(child.is_none_or(|child| child.settled), || {
                     format!("{id} completes before its worker")
                 });
+                self.left_as_joined(ix, &waits_for, true);
             }
             place => self.violation(format!("{id} completes but is {place:?}")),
         }
@@ -355,6 +371,7 @@ impl Log<'_> {
             NodeKind::Control(ControlKind::Conditional) => &["true", "false"],
             NodeKind::Control(ControlKind::Loop) => &["body", "done"],
             NodeKind::Control(ControlKind::ApprovalGate) => &["accept", "reject", "refine"],
+            NodeKind::Control(ControlKind::GovernanceGate) => &["accept", "reject"],
             NodeKind::Control(ControlKind::Supervisor) => &["dispatch", "terminate"],
             _ => &[],
         };
@@ -410,6 +427,11 @@ impl Log<'_> {
         let id = self.id(ix).clone();
         let under_way = matches!(self.place(ix), Place::Attempt { .. });
         self.require(under_way, || format!("{id} fails but is not under way"));
+        if let Place::Attempt { waits_for, .. } = self.place(ix).clone()
+            && error.code != "node_timeout"
+        {
+            self.left_as_joined(ix, &waits_for, false);
+        }
         let starts = self.nodes[ix.index()].starts;
         self.require(attempts == starts, || {
             format!("{id} fails after {attempts} attempts, started were {starts}")
@@ -516,6 +538,13 @@ impl Log<'_> {
             Place::Attempt { waits_for, .. } if *waits_for == WaitsFor::Work => {
                 *waits_for = WaitsFor::Child(child);
             }
+            Place::Attempt {
+                waits_for: WaitsFor::Workers(workers),
+                ..
+            } if workers.begun => {
+                workers.begun = false;
+                workers.runs.insert(child);
+            }
             _ => self.violation(format!("{id} starts a child but is not under way")),
         }
     }
@@ -592,6 +621,7 @@ fn node_of(body: &RunEvent) -> Option<(&NodeId, Option<u32>)> {
         | RunEvent::ApprovalReceived { node_id, visit, .. }
         | RunEvent::ApprovalGranted { node_id, visit, .. }
         | RunEvent::ApprovalRejected { node_id, visit, .. }
+        | RunEvent::ApprovalOverridden { node_id, visit, .. }
         | RunEvent::ApprovalAsked { node_id, visit, .. }
         | RunEvent::ClarificationRequested { node_id, visit, .. }
         | RunEvent::ClarificationResolved { node_id, visit, .. }
@@ -599,6 +629,8 @@ fn node_of(body: &RunEvent) -> Option<(&NodeId, Option<u32>)> {
         | RunEvent::AgentHandedOff { node_id, visit, .. }
         | RunEvent::OrchestratorDecided { node_id, visit, .. }
         | RunEvent::ChainStepped { node_id, visit, .. }
+        | RunEvent::FannedOut { node_id, visit, .. }
+        | RunEvent::Joined { node_id, visit, .. }
         | RunEvent::ConfidenceEscalated { node_id, visit, .. }
         | RunEvent::OutputChunk { node_id, visit, .. } => Some((node_id, Some(*visit))),
         RunEvent::InterruptResolved { node_id, .. }

@@ -1,10 +1,13 @@
 //! What each event of a supervisor and of a dispatch node may follow.
 
+use std::collections::BTreeSet;
+
 use super::Log;
-use super::nodes::{Place, WaitsFor};
+use super::nodes::{Place, WaitsFor, Workers};
 use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind};
+use crate::ids::StreamId;
 use crate::run::RunEvent;
-use crate::run::event::ChainPhase;
+use crate::run::event::{ChainPhase, JoinOutcome};
 
 impl Log<'_> {
     pub(super) fn is_dispatch(&self, ix: NodeIx) -> bool {
@@ -72,6 +75,7 @@ impl Log<'_> {
                 });
                 self.run.breached = true;
             }
+            RunEvent::FannedOut { .. } | RunEvent::Joined { .. } => self.fan_event(ix, body),
             RunEvent::ChainStepped {
                 phase,
                 worker,
@@ -81,10 +85,126 @@ impl Log<'_> {
                 let is_dispatch = self.is_dispatch(ix);
                 self.require(is_dispatch, || format!("{id} has no workers"));
                 let child = child_run_id.as_ref().map(|child| child.as_str());
-                self.stepped(ix, *phase, *worker, child);
+                if !self.stepped_among(ix, *phase, *worker, child) {
+                    self.stepped(ix, *phase, *worker, child);
+                }
             }
             _ => {}
         }
+    }
+
+    /// Whether workers that run at the same time were joined before their node is left.
+    pub(super) fn left_as_joined(&mut self, ix: NodeIx, waits_for: &WaitsFor, completes: bool) {
+        let WaitsFor::Workers(workers) = waits_for else {
+            return;
+        };
+        let id = self.id(ix).clone();
+        let fits = match workers.joined {
+            Some(JoinOutcome::Failed) => !completes,
+            Some(JoinOutcome::Satisfied | JoinOutcome::Partial) => completes,
+            None => false,
+        };
+        self.require(fits, || {
+            format!("{id} is left otherwise than its workers were joined")
+        });
+    }
+
+    /// Workers that run at the same time: they begin one by one, not too many of them, and are
+    /// joined once.
+    fn fan_event(&mut self, ix: NodeIx, body: &RunEvent) {
+        let id = self.id(ix).clone();
+        let is_dispatch = self.is_dispatch(ix);
+        let merged: &[StreamId] = match body {
+            RunEvent::Joined { merge_order, .. } => merge_order,
+            _ => &[],
+        };
+        let has_ended = |run: &StreamId| {
+            let child = self.run.children.get(run.as_str());
+            child.is_some_and(|child| child.node == ix && child.settled)
+        };
+        let mut legal = is_dispatch && merged.iter().all(has_ended);
+        let node = &mut self.nodes[ix.index()];
+        match (&mut node.place, body) {
+            (
+                Place::Attempt { waits_for, .. },
+                RunEvent::FannedOut {
+                    child_count,
+                    max_concurrency,
+                    ..
+                },
+            ) => {
+                legal &= *waits_for == WaitsFor::Work || waits_for.is_answered();
+                legal &= *child_count > 1 && *max_concurrency > 0;
+                node.worker = None;
+                *waits_for = WaitsFor::Workers(Workers {
+                    total: *child_count,
+                    at_a_time: *max_concurrency,
+                    begun: false,
+                    runs: BTreeSet::new(),
+                    joined: None,
+                });
+            }
+            (
+                Place::Attempt {
+                    waits_for: WaitsFor::Workers(workers),
+                    ..
+                },
+                RunEvent::Joined { join_outcome, .. },
+            ) => {
+                legal &= workers.joined.is_none();
+                workers.joined = Some(*join_outcome);
+            }
+            _ => legal = false,
+        }
+        self.require(legal, || format!("{id} has no such workers to join"));
+    }
+
+    /// A step of one of several workers at the same time. Whether it was one.
+    fn stepped_among(
+        &mut self,
+        ix: NodeIx,
+        phase: ChainPhase,
+        worker: u32,
+        child: Option<&str>,
+    ) -> bool {
+        let id = self.id(ix).clone();
+        let children = &self.run.children;
+        let has_ended = |run: &String| children.get(run).is_none_or(|child| child.settled);
+        let settled = child
+            .and_then(|child| children.get(child))
+            .filter(|child| child.node == ix)
+            .map(|child| child.settled);
+        let node = &mut self.nodes[ix.index()];
+        let Place::Attempt {
+            waits_for: WaitsFor::Workers(workers),
+            ..
+        } = &mut node.place
+        else {
+            return false;
+        };
+        let fits = match phase {
+            ChainPhase::DispatchBegan => {
+                let follows = node.worker.map_or(0, |before| before + 1) == worker;
+                let running = workers.runs.iter().filter(|run| !has_ended(run)).count();
+                let has_room = running < workers.at_a_time as usize;
+                let fits = follows && has_room && !workers.begun && worker < workers.total;
+                node.worker = Some(worker);
+                workers.begun = true;
+                fits
+            }
+            ChainPhase::DispatchSucceeded => node.worker == Some(worker) && settled == Some(false),
+            ChainPhase::DispatchFailed => {
+                node.worker == Some(worker) && std::mem::take(&mut workers.begun)
+            }
+            ChainPhase::ChildCompleted | ChainPhase::ChildFailed | ChainPhase::ChildCancelled => {
+                workers.joined.is_none() && settled == Some(true)
+            }
+            ChainPhase::OutputHarvested => settled == Some(true),
+        };
+        self.require(fits, || {
+            format!("{id} says {phase:?} of a worker that is not so far")
+        });
+        true
     }
 
     fn is_waiting(&self, ix: NodeIx) -> bool {

@@ -401,6 +401,7 @@ fn begins(cause: &CausedBy, event: &RunEvent) -> bool {
             // An answer that leaves its gate open says itself what it was.
             RunEvent::ApprovalGranted { vote, .. }
             | RunEvent::ApprovalRejected { vote, .. }
+            | RunEvent::ApprovalOverridden { vote, .. }
             | RunEvent::ApprovalAsked { vote, .. } => vote.resume_value.is_some(),
             _ => false,
         },

@@ -5,7 +5,8 @@
 use serde_json::{Map, Value};
 
 use super::schema;
-use crate::definition::PlanNode;
+use crate::definition::{ControlKind, NodeKind, PlanNode};
+use crate::limits::MAX_NAME_BYTES;
 use crate::run::capacity::Answerer;
 use crate::run::rejection::Rejection;
 use crate::run::state::OpenInterrupt;
@@ -13,10 +14,28 @@ use crate::run::state::OpenInterrupt;
 /// The profile of a gate that only somebody known by name may answer.
 const AUTH_REQUIRED: &str = "openwop-interrupt-auth-required";
 
+/// The kind of a question that an event from outside answers.
+pub const EXTERNAL_EVENT: &str = "external-event";
+
+/// The id that the sender of an event from outside gave it: `eventId`, of the answer or of its
+/// `eventPayload`.
+pub fn event_id(value: &Value) -> Option<&str> {
+    let told = value
+        .get("eventId")
+        .or_else(|| value.get("eventPayload")?.get("eventId"));
+    let id = told.and_then(Value::as_str);
+    id.filter(|id| (1..=MAX_NAME_BYTES).contains(&id.len()))
+}
+
 /// Whether only somebody known by name may answer the interrupts of a node, so that no token may
 /// be issued for them.
 pub fn needs_authentication(node: &PlanNode) -> bool {
-    node.config.get("profile").and_then(Value::as_str) == Some(AUTH_REQUIRED)
+    is_governed(node) || node.config.get("profile").and_then(Value::as_str) == Some(AUTH_REQUIRED)
+}
+
+/// Whether only those with a role or a scope may answer the interrupts of a node.
+pub fn is_governed(node: &PlanNode) -> bool {
+    node.kind == NodeKind::Control(ControlKind::GovernanceGate)
 }
 
 /// What holds of an answer to any kind of question.
@@ -29,7 +48,7 @@ pub(crate) fn check(
     if who.by.is_none() && needs_authentication(node) {
         return Err(Rejection::AuthRequired);
     }
-    if open.kind == "external-event" {
+    if open.kind == EXTERNAL_EVENT {
         correlate(&open.data, value)?;
     }
     match &open.resume_schema {

@@ -1,22 +1,24 @@
 //! `core.dispatch`: carries out what a supervisor decided last, or what its input port
 //! `decision` says.
 //!
-//! Config (OpenWOP's `DispatchConfig`): `fanOutPolicy` (`sequential`, or `reject` for more than
-//! one worker), `askUserRouting` (`auto` and `clarification` ask by a clarification), `iterationCap`
+//! Config (OpenWOP's `DispatchConfig`): `fanOutPolicy` (`sequential`, `parallel`, or `reject` for
+//! more than one worker), `joinPolicy` and `maxConcurrency` of `parallel`, `askUserRouting` (`auto` and `clarification` ask by a clarification), `iterationCap`
 //! (visits of all dispatch nodes of the run), `inputMapping`, `outputMapping`, and
 //! `perWorkerInputMappings`, `perWorkerOutputMappings`, which replace them for a worker;
 //! `onChildFailure` (`continue`, or `fail-parent`), `budget` of each worker,
 //! `propagateCancellation`.
 //!
 //! Each worker is a run of the workflow of that id. Workers run one after another over the
-//! variables of this run, so that one sees what the one before it gave back. A confidence below
+//! variables of this run, so that one sees what the one before it gave back; or at the same time
+//! over the variables as they are when each begins, and are joined. A confidence below
 //! 0.5 is a person's to confirm before any worker runs. Outputs: `childRunId`, `childStatus` and
-//! `outputs` of the last worker and all `workers`; of a question `answers`.
+//! `outputs` of the last worker and all `workers`; of workers that were joined `joinOutcome` and
+//! `children`; of a question `answers`.
 
 use serde_json::{Map, Value, json};
 
-use super::Ask;
 use super::sub_workflow::SubWorkflow;
+use super::{Ask, join};
 
 /// The id of the one question that `ask-user` asks.
 const QUESTION: &str = "answer";
@@ -32,6 +34,18 @@ impl Dispatch<'_> {
     /// Whether several workers at once are refused.
     pub(crate) fn refuses_many(&self) -> bool {
         self.text("fanOutPolicy") == Some("reject")
+    }
+
+    /// Whether several workers run at the same time.
+    pub(crate) fn is_parallel(&self) -> bool {
+        self.text("fanOutPolicy") == Some("parallel")
+    }
+
+    /// The most workers at a time.
+    pub(crate) fn max_concurrency(&self) -> u32 {
+        let max = self.0.get("maxConcurrency").and_then(Value::as_u64);
+        max.map_or(u32::MAX, |max| u32::try_from(max).unwrap_or(u32::MAX))
+            .max(1)
     }
 
     /// The most visits of dispatch nodes in a run.
@@ -93,11 +107,7 @@ pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
             problems.push((key, format!("must be {}{instead}", allowed.join(" or "))));
         }
     };
-    word(
-        "fanOutPolicy",
-        &["sequential", "reject"],
-        "; workers run one after another",
-    );
+    word("fanOutPolicy", &["sequential", "parallel", "reject"], "");
     word(
         "askUserRouting",
         &["auto", "clarification"],
@@ -129,6 +139,7 @@ pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
             problems.push((key, "must be mappings by workflow".into()));
         }
     }
+    problems.extend(join::check_config(config));
     problems
 }
 
@@ -152,7 +163,7 @@ mod tests {
     #[test]
     fn what_this_engine_does_not_do_is_a_problem() {
         let config = json!({
-            "fanOutPolicy": "parallel",
+            "fanOutPolicy": "anyhow",
             "askUserRouting": "conversation",
             "iterationCap": 0,
             "inputMapping": { "a": 1 },

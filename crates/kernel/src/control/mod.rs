@@ -12,7 +12,9 @@ pub(crate) mod decision;
 pub mod delay;
 pub mod dispatch;
 pub mod get_variable;
+pub mod governance;
 pub mod interrupt;
+pub(crate) mod join;
 pub mod loop_head;
 mod schema;
 pub mod set_variable;
@@ -90,6 +92,7 @@ pub(crate) fn begin(kind: ControlKind, cx: &Context<'_>) -> Began {
         ControlKind::SubWorkflow => Began::Waits,
         ControlKind::Interrupt => interrupt::begin(cx),
         ControlKind::ApprovalGate => approval::begin(cx),
+        ControlKind::GovernanceGate => governance::begin(cx),
         ControlKind::ClarificationGate => clarification::begin(cx),
         ControlKind::ChannelWrite => channel_write::begin(cx),
         ControlKind::SetVariable => set_variable::begin(cx),
@@ -105,6 +108,7 @@ pub(crate) fn ports(kind: NodeKind) -> &'static [&'static str] {
         NodeKind::Control(ControlKind::Conditional) => &["true", "false"],
         NodeKind::Control(ControlKind::Loop) => &["body", "done"],
         NodeKind::Control(ControlKind::ApprovalGate) => &approval::PORTS,
+        NodeKind::Control(ControlKind::GovernanceGate) => &governance::PORTS,
         NodeKind::Control(ControlKind::Supervisor) => &supervisor::PORTS,
         _ => &[],
     }
@@ -119,7 +123,9 @@ pub(crate) fn port_of_edge(plan: &Plan, source: NodeIx, edge: EdgeIx) -> Option<
         return Some(named);
     }
     match (node.kind, &node.body) {
-        (NodeKind::Control(ControlKind::ApprovalGate), _) => Some("accept"),
+        (NodeKind::Control(ControlKind::ApprovalGate | ControlKind::GovernanceGate), _) => {
+            Some("accept")
+        }
         (NodeKind::Control(ControlKind::Supervisor), Some(body)) => {
             match body.starts.contains(&edge_ix) {
                 true => Some(supervisor::DISPATCH),
@@ -138,6 +144,8 @@ pub(crate) fn port_of_edge(plan: &Plan, source: NodeIx, edge: EdgeIx) -> Option<
 pub(crate) fn check_config(kind: ControlKind, config: &Value) -> Vec<(&'static str, String)> {
     let mut problems = match kind {
         ControlKind::ApprovalGate => approval::check_config(config),
+        // What it says of answers is for people: the rules are the gate's own.
+        ControlKind::GovernanceGate => return governance::check_config(config),
         ControlKind::ClarificationGate => clarification::check_config(config),
         ControlKind::Supervisor => supervisor::check_config(config),
         ControlKind::Dispatch => dispatch::check_config(config),

@@ -265,6 +265,57 @@ impl ControlKind {
                     ]
                 }
             }
+            Self::GovernanceGate => {
+                const {
+                    &[
+                        key("requiredRole", TEXT, "The role whose holders may decide."),
+                        key(
+                            "requiredScope",
+                            TEXT,
+                            "The scope that a credential needs to decide; with requiredRole, both.",
+                        ),
+                        key("quorum", NUMBER, "How many must grant; 1 without it."),
+                        key(
+                            "override",
+                            OBJECT,
+                            "requiredRole: whose holders may decide past the others, and why.",
+                        ),
+                        key(
+                            "overrideBypassesQuorum",
+                            YES_OR_NO,
+                            "Whether one override is enough; it is one vote without it.",
+                        ),
+                        key(
+                            "timeoutSec",
+                            NUMBER,
+                            "Seconds until the gate counts as rejected; it waits for ever without it.",
+                        ),
+                        key(
+                            "title",
+                            TEXT,
+                            "The question in one line; the node's name without it.",
+                        ),
+                        key("description", TEXT, "The question at length."),
+                        key(
+                            "artifactId",
+                            TEXT,
+                            "What is to be approved; the node's id without it.",
+                        ),
+                        key("artifactType", TEXT, "What kind of thing that is."),
+                        key("artifactData", Takes::Anything, "The thing itself."),
+                        key(
+                            "resumeSchema",
+                            Takes::Anything,
+                            "For people: what an answer says is the gate's own.",
+                        ),
+                        key(
+                            "key",
+                            TEXT,
+                            "The key an answer names; the node's id without it.",
+                        ),
+                    ]
+                }
+            }
             Self::ClarificationGate => {
                 const {
                     &[
@@ -329,8 +380,18 @@ impl ControlKind {
                     &[
                         key(
                             "fanOutPolicy",
-                            Takes::Words(&["sequential", "reject"]),
+                            Takes::Words(&["sequential", "parallel", "reject"]),
                             "What is done with several workers; sequential without it.",
+                        ),
+                        key(
+                            "joinPolicy",
+                            OBJECT,
+                            "Of parallel: mode (wait-all, quorum, first, race), quorum, onChildFailure (collect, fail-fast, absorb).",
+                        ),
+                        key(
+                            "maxConcurrency",
+                            NUMBER,
+                            "Of parallel: how many workers run at a time.",
                         ),
                         key(
                             "askUserRouting",

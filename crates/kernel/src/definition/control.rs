@@ -16,6 +16,8 @@ pub enum ControlKind {
     Interrupt,
     /// Waits for a decision of one or more people.
     ApprovalGate,
+    /// Waits for a decision of those who have a role or a scope.
+    GovernanceGate,
     /// Waits for answers to questions.
     ClarificationGate,
     /// Writes a value to a channel.
@@ -32,13 +34,14 @@ pub enum ControlKind {
 
 impl ControlKind {
     /// Every control kind.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Delay,
         Self::Loop,
         Self::Conditional,
         Self::SubWorkflow,
         Self::Interrupt,
         Self::ApprovalGate,
+        Self::GovernanceGate,
         Self::ClarificationGate,
         Self::ChannelWrite,
         Self::SetVariable,
@@ -61,6 +64,7 @@ impl ControlKind {
             Self::SubWorkflow => "core.subWorkflow",
             Self::Interrupt => "core.interrupt",
             Self::ApprovalGate => "core.approvalGate",
+            Self::GovernanceGate => "core.openwop.governance.approvalGate",
             Self::ClarificationGate => "core.clarificationGate",
             Self::ChannelWrite => "core.channelWrite",
             Self::SetVariable => "core.setVariable",
@@ -79,6 +83,7 @@ impl ControlKind {
             Self::SubWorkflow => "Runs another workflow as a run of its own.",
             Self::Interrupt => "Waits for an answer from outside.",
             Self::ApprovalGate => "Waits for people to accept or reject.",
+            Self::GovernanceGate => "Waits for those with a role or a scope to grant or reject.",
             Self::ClarificationGate => "Waits for answers to questions.",
             Self::ChannelWrite => "Writes a value to a channel.",
             Self::SetVariable => "Sets variables.",

@@ -2,7 +2,8 @@
 //!
 //! A **branch** goes on from there by itself: what was in flight starts over, effects happen
 //! again. A **replay** decides the rest of its source's log again, with the outcomes, answers and
-//! times recorded there; it touches nothing and nobody drives it.
+//! times recorded there; it touches nothing and nobody drives it. What nodes only compute is
+//! computed again ([`crate::recompute`]).
 //!
 //! **Where a log is cut.** Events below the cut are copied byte for byte, under the same
 //! sequences and the same hash chain. A branch is cut exactly where it was asked for, also in the
@@ -27,6 +28,7 @@ use crate::audit::Actor;
 use crate::batch::{Batch, Record};
 use crate::definition::Plan;
 use crate::ids::{Seq, StreamId};
+use crate::recompute::Recompute;
 use crate::replay::{self, Divergence, ReplayError};
 use crate::run::cause::Start;
 use crate::run::{BadEvent, Command, Envelope, Overlay, Rejection, Run, RunEvent, decide};
@@ -140,8 +142,12 @@ impl Fork {
         }
         // A branch from the start is asked for anew, by the rules of this engine.
         let is_anew = new.mode == ForkMode::Branch && new.at == 0;
-        if source.engine_version > Some(ENGINE_VERSION) && !is_anew {
-            return Err(Rejection::NewerEngine.into());
+        if let Some(wrote) = source
+            .engine_version
+            .filter(|wrote| *wrote > ENGINE_VERSION)
+            && !is_anew
+        {
+            return Err(Rejection::NewerEngine { wrote }.into());
         }
         let seq = cut(&source, &records, new.mode, new.at)?;
         let header = header(&source, &new, seq, now);
@@ -184,11 +190,12 @@ impl Fork {
         }
     }
 
-    /// The next batch to append; `None` when the fork is whole.
+    /// The next batch to append; `None` when the fork is whole. A replay computes again what
+    /// `nodes` can.
     ///
     /// # Errors
     /// A damaged source, or a refused overlay. The fork cannot be finished then.
-    pub fn next_batch(&mut self) -> Result<Option<Batch>, ForkError> {
+    pub fn next_batch(&mut self, nodes: &dyn Recompute) -> Result<Option<Batch>, ForkError> {
         let mut run = self.run.take().expect("put back by every step");
         let mut chunk = Chunk::at(&run);
         let cut = cut_of(&run);
@@ -213,7 +220,12 @@ impl Fork {
             };
         }
         if let Stage::Repeating(repeat) = &mut self.stage {
-            run = repeat.fill(run, &self.source, &self.records, &mut self.next, &mut chunk)?;
+            let source = repeat::Source {
+                header: &self.source,
+                records: &self.records,
+                nodes,
+            };
+            run = repeat.fill(run, source, &mut self.next, &mut chunk)?;
         }
         let batch = (!chunk.is_empty()).then(|| chunk.seal(&run));
         self.run = Some(run);

@@ -6,10 +6,11 @@
 //! what does not is left out.
 //!
 //! Nothing outside is ever asked. So when the source has nothing more to say and the replay has
-//! not ended, attempts in flight fail with `replay_source_missing`, and what still waits is
+//! not ended, what can be computed is, all other attempts in flight fail with `replay_source_missing`, and what still waits is
 //! cancelled for the same reason.
 
 use crate::batch::Record;
+use crate::recompute::{self, Recompute};
 use crate::replay::{self, Again, Divergence, Recorded, ReplayError};
 use crate::run::cause::Start;
 use crate::run::{Command, Envelope, NodeError, Outcome, Run, RunState, decide};
@@ -20,6 +21,14 @@ use super::chunk::Chunk;
 
 /// Why an attempt of a replay fails, or the replay is cancelled.
 const SOURCE_MISSING: &str = "replay_source_missing";
+
+/// What a replay repeats, and what computes for it.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) header: &'a StreamHeader,
+    pub(super) records: &'a [Record],
+    pub(super) nodes: &'a dyn Recompute,
+}
 
 /// How far a replay has come.
 #[derive(Debug, Default)]
@@ -36,54 +45,81 @@ impl Repeat {
     pub(super) fn fill(
         &mut self,
         mut run: Run,
-        source: &StreamHeader,
-        records: &[Record],
+        source: Source<'_>,
         next: &mut usize,
         chunk: &mut Chunk,
     ) -> Result<Run, ReplayError> {
-        while *next < records.len() && !run.is_settled() {
+        let Source { records, nodes, .. } = source;
+        while !run.is_settled() {
             if chunk.is_full() {
                 return Ok(run);
             }
+            if *next == records.len() {
+                match computed(&run, nodes) {
+                    Some(finish) => {
+                        let at = run.head.at;
+                        run = apply(run, finish.into(), at, chunk);
+                        continue;
+                    }
+                    None => return Ok(end(run, chunk)),
+                }
+            }
             let batch = replay::batch_at(records, *next)?;
             run = match self.divergence {
-                Some(_) => observe(run, &batch, chunk),
-                None => {
-                    let (header, plan) = (run.header.clone(), run.plan.clone());
-                    match replay::again(run, &batch) {
-                        Again::Same(decided) => chunk.take(decided),
-                        Again::Other(divergence) => {
-                            // The decision took the state. It was the fold of the source's log.
-                            let before = replay::fold(&header, &plan, &records[..*next])?;
-                            let command = Command::Diverge {
-                                source: source.stream.clone(),
-                                at: divergence.seq,
-                                kind: divergence.kind,
-                            };
-                            if matches!(before.state, RunState::Unborn) {
-                                let begun = begin(before, &batch, command, chunk);
-                                let begun = begun
-                                    .ok_or_else(|| ReplayError::Diverged(divergence.clone()))?;
-                                self.divergence = Some(divergence);
-                                begun
-                            } else {
-                                self.divergence = Some(divergence);
-                                let parted = apply(before, command.into(), batch.at(), chunk);
-                                observe(parted, &batch, chunk)
-                            }
-                        }
-                    }
-                }
+                Some(_) => observe(run, &batch, nodes, chunk),
+                None => self.again(run, &batch, source, *next, chunk)?,
             };
             *next += batch.len();
         }
-        Ok(end(run, chunk))
+        Ok(run)
+    }
+
+    /// Decides a batch of the source again, and leaves the source where it comes out otherwise.
+    fn again(
+        &mut self,
+        run: Run,
+        batch: &Recorded<'_>,
+        source: Source<'_>,
+        next: usize,
+        chunk: &mut Chunk,
+    ) -> Result<Run, ReplayError> {
+        let (header, plan) = (run.header.clone(), run.plan.clone());
+        let divergence = match replay::again(run, batch, source.nodes) {
+            Again::Same(decided) => return Ok(chunk.take(decided)),
+            Again::Other(divergence) => divergence,
+        };
+        // The decision took the state. It was the fold of the source's log.
+        let before = replay::fold(&header, &plan, &source.records[..next])?;
+        let command = Command::Diverge {
+            source: source.header.stream.clone(),
+            at: divergence.seq,
+            kind: divergence.kind,
+        };
+        let parted = match before.state {
+            RunState::Unborn => begin(before, batch, command, chunk)
+                .ok_or_else(|| ReplayError::Diverged(divergence.clone()))?,
+            _ => {
+                let parted = apply(before, command.into(), batch.at(), chunk);
+                observe(parted, batch, source.nodes, chunk)
+            }
+        };
+        self.divergence = Some(divergence);
+        Ok(parted)
     }
 }
 
+/// The outcome of the first attempt in flight that can be computed.
+fn computed(run: &Run, nodes: &dyn Recompute) -> Option<Command> {
+    run.live_attempts().find_map(|live| {
+        let outcome = recompute::outcome(run, &live.id, nodes)?;
+        let attempt = live.id;
+        Some(Command::Finish { attempt, outcome })
+    })
+}
+
 /// Decides what the source observed, if it still applies.
-fn observe(run: Run, batch: &Recorded<'_>, chunk: &mut Chunk) -> Run {
-    match batch.command() {
+fn observe(run: Run, batch: &Recorded<'_>, nodes: &dyn Recompute, chunk: &mut Chunk) -> Run {
+    match batch.command_on(&run, nodes) {
         Some((envelope, at)) => apply(run, envelope, at, chunk),
         None => run,
     }

@@ -34,6 +34,12 @@ pub struct Grant {
     pub workspace: Option<String>,
     /// Scope words. Their meaning is the runtime's.
     pub scopes: BTreeSet<String>,
+    /// Groups that its bearer belongs to, for gates that name some.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub groups: BTreeSet<String>,
+    /// Roles that its bearer has, for gates that name some.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub roles: BTreeSet<String>,
     /// What people call the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,

@@ -114,6 +114,13 @@ pub(super) fn check(grant: &Grant, now: Timestamp) -> Result<(), Rejection> {
     if !grant.scopes.iter().all(|scope| is_text(scope)) {
         return Err(Rejection::InvalidGrant("a scope is a short word"));
     }
+    for refs in [&grant.groups, &grant.roles] {
+        if refs.len() > limits::MAX_MEMBERSHIPS || !refs.iter().all(|word| is_text(word)) {
+            return Err(Rejection::InvalidGrant(
+                "a key has at most 64 groups and 64 roles, each a short word",
+            ));
+        }
+    }
     if grant.expires_at.is_some_and(|expires_at| expires_at <= now) {
         return Err(Rejection::InvalidGrant(
             "the key would have expired already",

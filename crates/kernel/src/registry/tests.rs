@@ -27,6 +27,8 @@ fn grant(expires_at: Option<i64>) -> Grant {
         principal: "ci".into(),
         workspace: Some("w".into()),
         scopes: BTreeSet::from(["runs:read".to_owned()]),
+        groups: BTreeSet::from(["finance".to_owned()]),
+        roles: BTreeSet::new(),
         name: None,
         expires_at: expires_at.map(Timestamp),
     }
@@ -193,6 +195,13 @@ fn an_id_is_used_once_and_a_grant_has_bounds() {
         Some("invalid_grant")
     );
     assert_eq!(with(|g| g.scopes.clear()), Some("invalid_grant"));
+    fn words(count: usize) -> impl Iterator<Item = String> {
+        (0..count).map(|n| format!("g{n}"))
+    }
+    let refused = Some("invalid_grant");
+    assert_eq!(with(|g| g.groups.extend(words(64))), refused);
+    assert_eq!(with(|g| g.roles.extend(words(65))), refused);
+    assert_eq!(with(|g| g.roles.extend([String::new()])), refused);
     assert_eq!(
         with(|g| g.workspace = Some("w".repeat(257))),
         Some("invalid_grant")

@@ -19,6 +19,9 @@ pub struct Capacity {
     /// Roles they have.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub roles: BTreeSet<String>,
+    /// Scopes of their credential.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub scopes: BTreeSet<String>,
 }
 
 impl Capacity {
@@ -29,17 +32,28 @@ impl Capacity {
 
     /// The part of it that a question refers to: the log learns nothing else about anybody.
     pub fn for_question(&self, data: &Value) -> Self {
-        let named = |key: &str, of: &BTreeSet<String>| {
-            let refs = data.get(key).and_then(Value::as_array);
-            let refs = refs.into_iter().flatten().filter_map(Value::as_str);
-            refs.filter(|word| of.contains(*word))
+        let named = |places: &[&str], of: &BTreeSet<String>| {
+            let given = places.iter().filter_map(|place| data.pointer(place));
+            let words = given.flat_map(|given| match given {
+                Value::Array(refs) => refs.iter().collect(),
+                word => vec![word],
+            });
+            words
+                .filter_map(Value::as_str)
+                .filter(|word| of.contains(*word))
                 .map(str::to_owned)
                 .collect()
         };
+        const ROLES: [&str; 3] = [
+            "/approverRoleRefs",
+            "/requiredRole",
+            "/override/requiredRole",
+        ];
         Self {
             speaks_for: self.speaks_for.clone(),
-            groups: named("approverGroupRefs", &self.groups),
-            roles: named("approverRoleRefs", &self.roles),
+            groups: named(&["/approverGroupRefs"], &self.groups),
+            roles: named(&ROLES, &self.roles),
+            scopes: named(&["/requiredScope"], &self.scopes),
         }
     }
 }

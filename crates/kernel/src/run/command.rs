@@ -458,6 +458,9 @@ impl Command {
                 | RunEvent::ApprovalRejected {
                     interrupt_id, vote, ..
                 }
+                | RunEvent::ApprovalOverridden {
+                    interrupt_id, vote, ..
+                }
                 | RunEvent::ApprovalAsked {
                     interrupt_id, vote, ..
                 } => Self::Resolve {

@@ -22,7 +22,8 @@ use crate::stream::DefinitionRef;
 use crate::time::Timestamp;
 
 pub use parts::{
-    ApprovalAction, Artifact, ChainPhase, ChildStatus, Doubt, OutputChannel, Usage, Vote,
+    ApprovalAction, Artifact, ChainPhase, ChildStatus, Doubt, JoinOutcome, OutputChannel, Usage,
+    Vote,
 };
 
 /// An event with its place and time. Run id and event id are not stored: they follow from the
@@ -474,6 +475,40 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<NodeError>,
     },
+    /// The workers of a decision run at the same time from now on.
+    #[serde(rename = "core.dispatch.fanOut")]
+    FannedOut {
+        /// The dispatch node.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// How many workers.
+        child_count: u32,
+        /// How many of them at a time.
+        max_concurrency: u32,
+        /// When they are enough: `wait-all`, `quorum`, `first` or `race`.
+        join_mode: String,
+    },
+    /// Workers that ran at the same time are joined.
+    #[serde(rename = "core.dispatch.join")]
+    Joined {
+        /// The dispatch node.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// How.
+        join_outcome: JoinOutcome,
+        /// Workers that completed.
+        completed_count: u32,
+        /// Workers that failed, or could not be run.
+        failed_count: u32,
+        /// Workers that were cancelled, those included that were not needed any more.
+        cancelled_count: u32,
+        /// Runs whose outputs were kept, in this order.
+        merge_order: Vec<StreamId>,
+    },
     /// A decision is not sure enough to be carried out; a person is asked.
     #[serde(rename = "core.workflowChain.confidence-escalated")]
     ConfidenceEscalated {
@@ -628,6 +663,24 @@ pub enum RunEvent {
         /// Why.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// What they answered, unless an `interrupt.resolved` says it.
+        #[serde(flatten)]
+        vote: Vote,
+    },
+    /// Somebody decided a gate past those who should have; they have the role for it.
+    #[serde(rename = "approval.overridden")]
+    ApprovalOverridden {
+        /// The interrupt.
+        interrupt_id: InterruptId,
+        /// The gate.
+        node_id: NodeId,
+        /// The visit.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        visit: u32,
+        /// Who.
+        principal: String,
+        /// Why.
+        reason: String,
         /// What they answered, unless an `interrupt.resolved` says it.
         #[serde(flatten)]
         vote: Vote,

@@ -225,6 +225,8 @@ impl Run {
             RunEvent::ChildSettled {
                 child_run_id,
                 status,
+                variables,
+                error,
                 spent,
                 ..
             } => {
@@ -233,6 +235,11 @@ impl Run {
                     return Err("no such child run was started".into());
                 };
                 child.status = Some(*status);
+                let ix = child.node as usize;
+                if let NodeStatus::FannedOut { fan, .. } = &mut facts.nodes[ix].status {
+                    let of = (child.workflow.as_str(), &self.plan.nodes[ix].config);
+                    fan.settled(child_run_id, of, *status, variables, error.as_ref());
+                }
             }
             RunEvent::ChildReported {
                 child_run_id,
@@ -279,6 +286,7 @@ impl Run {
             executions: 0,
             interrupts: Vec::new(),
             closed_interrupts: Default::default(),
+            taken_events: Default::default(),
             last_asked: Default::default(),
             inbox: Inbox::default(),
             children: Default::default(),

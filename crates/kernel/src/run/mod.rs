@@ -7,6 +7,7 @@ pub mod channel;
 pub mod command;
 pub mod decide;
 pub mod event;
+pub mod fan;
 pub mod fold;
 pub mod index;
 pub mod message;

@@ -77,6 +77,7 @@ pub(super) fn as_read_back(event: &mut RunEvent) {
             .for_each(value),
         RunEvent::ApprovalGranted { vote, .. }
         | RunEvent::ApprovalRejected { vote, .. }
+        | RunEvent::ApprovalOverridden { vote, .. }
         | RunEvent::ApprovalAsked { vote, .. } => vote.resume_value.iter_mut().for_each(value),
         RunEvent::ClarificationRequested { questions, .. } => questions.iter_mut().for_each(value),
         RunEvent::ClarificationResolved { answers, .. } => object(answers),

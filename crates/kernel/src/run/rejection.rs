@@ -62,6 +62,12 @@ pub enum Rejection {
         /// What is wrong, for a person; quotes nothing of the answer.
         what: String,
     },
+    /// The decision at a governance gate is not one.
+    #[error("the decision cannot be read: {what}")]
+    InvalidDecision {
+        /// What is wrong, for a person; quotes nothing of the answer.
+        what: String,
+    },
     /// The event is about something else than what is waited for.
     #[error("the event does not match the correlation that is waited for")]
     CorrelationMismatch,
@@ -93,13 +99,16 @@ pub enum Rejection {
     /// No such child run was started, or it ended before.
     #[error("no such child run is waited for")]
     NoChild,
-    /// A replay repeats what its source recorded. Refused by whoever takes commands from outside:
     /// A newer engine has decided on the run.
     #[error(
-        "the run was written by a newer engine; this one is {}",
+        "the run was written by engine version {wrote}; this one knows the rules up to {}",
         crate::ENGINE_VERSION
     )]
-    NewerEngine,
+    NewerEngine {
+        /// The version that has decided on it.
+        wrote: u32,
+    },
+    /// A replay repeats what its source recorded. Refused by whoever takes commands from outside:
     /// the commands of the source are decided in it like in any run.
     #[error("the run is a replay: it repeats its source and takes no commands")]
     Replay,
@@ -125,6 +134,8 @@ impl Rejection {
             Self::InterruptExpired => "interrupt_expired",
             Self::InterruptGone => "interrupt_gone",
             Self::InvalidAnswer { .. } => "invalid_resume_value",
+            // The protocol's own word for it, capitals included.
+            Self::InvalidDecision { .. } => "INVALID_RESUME_VALUE",
             Self::CorrelationMismatch => "correlation_mismatch",
             Self::AlreadyVoted => "already_voted",
             Self::NotAnApprover => "not_an_approver",
@@ -133,7 +144,7 @@ impl Rejection {
             Self::InboxFull => "inbox_full",
             Self::BudgetExhausted { .. } => "budget_exhausted",
             Self::NoChild => "child_not_found",
-            Self::NewerEngine => "engine_version_mismatch",
+            Self::NewerEngine { .. } => "engine_version_mismatch",
             Self::Replay => "run_is_replay",
         }
     }

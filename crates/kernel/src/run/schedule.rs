@@ -133,6 +133,7 @@ fn edge_state(plan: &Plan, facts: &Facts, edge: EdgeIx) -> EdgeState {
         | NodeStatus::InFlight { .. }
         | NodeStatus::Delayed { .. }
         | NodeStatus::Dispatched { .. }
+        | NodeStatus::FannedOut { .. }
         | NodeStatus::Suspended { .. }
         | NodeStatus::Backoff { .. }
         | NodeStatus::Ready { .. } => EdgeState::Pending,

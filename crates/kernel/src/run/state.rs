@@ -12,6 +12,7 @@ use crate::digest::Digest;
 use crate::ids::{AttemptId, InterruptId, MessageId, NodeId, Seq, StreamId, WorkflowId};
 use crate::run::budget::Budget;
 use crate::run::event::{ApprovalAction, Artifact, Ending, NodeError, SkipReason, Usage};
+use crate::run::fan::Fan;
 use crate::stream::{ForkMode, StreamHeader};
 use crate::time::Timestamp;
 
@@ -145,6 +146,9 @@ pub struct Facts {
     pub interrupts: Vec<OpenInterrupt>,
     /// Interrupts that wait no more, and why.
     pub closed_interrupts: BTreeMap<InterruptId, Closed>,
+    /// Events from outside that answered an interrupt, by the id their sender gave them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub taken_events: BTreeMap<InterruptId, String>,
     /// The interrupt each node asked last.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub last_asked: BTreeMap<NodeId, InterruptId>,
@@ -242,6 +246,13 @@ pub enum NodeStatus {
         /// The child.
         child: StreamId,
     },
+    /// It waits for several child runs at the same time.
+    FannedOut {
+        /// The attempt.
+        attempt: u32,
+        /// How far they are.
+        fan: Box<Fan>,
+    },
     /// It waits for an answer.
     Suspended {
         /// The attempt.
@@ -299,7 +310,10 @@ impl NodeStatus {
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Idle => "pending",
-            Self::InFlight { .. } | Self::Delayed { .. } | Self::Dispatched { .. } => "running",
+            Self::InFlight { .. }
+            | Self::Delayed { .. }
+            | Self::Dispatched { .. }
+            | Self::FannedOut { .. } => "running",
             Self::Suspended { .. } => "suspended",
             Self::Backoff { .. } | Self::Ready { .. } => "retrying",
             Self::Completed { .. } => "completed",
@@ -524,10 +538,12 @@ impl Run {
         origin.mode == ForkMode::Branch && origin.seq > 0 && forked_from != Some(&origin.source)
     }
 
-    /// Whether an engine newer than this one has decided on it: its rules are not known here.
-    pub fn is_of_newer_engine(&self) -> bool {
+    /// The version of an engine newer than this one that has decided on it, if one has: its rules
+    /// are not known here.
+    pub fn newer_engine(&self) -> Option<u32> {
         let told = self.facts().map(|facts| facts.engine_version);
-        self.header.engine_version.max(told) > Some(crate::ENGINE_VERSION)
+        let wrote = self.header.engine_version.max(told);
+        wrote.filter(|wrote| *wrote > crate::ENGINE_VERSION)
     }
 
     /// Whether this is a fork whose making is not over: a branch that is still copied, or a replay
@@ -569,12 +585,20 @@ impl Run {
 
     /// The status of a child that a node waits for, while the child itself waits.
     fn awaited_status(&self, facts: &Facts) -> Option<&'static str> {
-        facts.active.iter().find_map(|ix| {
-            let NodeStatus::Dispatched { child, .. } = &facts.nodes[*ix as usize].status else {
-                return None;
-            };
+        let waits = |child: &StreamId| {
             let waits = facts.children.get(child)?.waits()?;
             WAITING.into_iter().find(|status| *status == waits)
+        };
+        facts.active.iter().find_map(|ix| {
+            match &facts.nodes[*ix as usize].status {
+                NodeStatus::Dispatched { child, .. } => waits(child),
+                // As long as one of them works, the node does.
+                NodeStatus::FannedOut { fan, .. } if fan.pending.is_none() => {
+                    let all: Option<Vec<_>> = fan.running.keys().map(waits).collect();
+                    all?.first().copied()
+                }
+                _ => None,
+            }
         })
     }
 
@@ -614,8 +638,12 @@ impl Run {
             .filter_map(move |(facts, ix)| {
                 let node = self.plan.node(ix);
                 let run = &facts.nodes[ix.index()];
-                let NodeStatus::InFlight { attempt, restarts } = run.status else {
-                    return None;
+                let (attempt, restarts) = match &run.status {
+                    NodeStatus::InFlight { attempt, restarts } => (*attempt, *restarts),
+                    NodeStatus::FannedOut { attempt, fan } if fan.pending.is_some() => {
+                        (*attempt, 0)
+                    }
+                    _ => return None,
                 };
                 let inputs = run.inputs.as_ref()?;
                 of(node.kind).then(|| LiveAttempt {

@@ -15,7 +15,10 @@ pub(crate) const SCENE: &str = "a: {\"settings\":{\"onFailure\":\"ask\"}}\na -> 
                                 c: {\"settings\":{\"onFailure\":\"ask\"}}\nc -> d";
 
 pub(crate) fn scene(run: &mut World) {
-    run.create(serde_json::Map::new()).decided();
+    let mut create =
+        kernel::run::Create::new(serde_json::Map::new(), "test", kernel::run::Start::Now);
+    create.engine_version = 2;
+    run.when(Command::Create(create)).decided();
     run.fails("a", "boom").decided();
     run.fails("b", "bang").decided();
     run.resolve("a", json!({ "action": "retry" })).decided();

@@ -44,7 +44,7 @@ impl World {
         let mut world = World::with_header(fork.header().clone(), self.run.plan.clone());
         world.now = now;
         let mut appends = 0;
-        while let Some(batch) = fork.next_batch()? {
+        while let Some(batch) = fork.next_batch(&kernel::recompute::AsRecorded)? {
             assert_eq!(batch.first_seq(), world.run.head.next_seq);
             assert_eq!(batch.header().is_some(), batch.first_seq() == 0);
             world.append(&batch);

@@ -295,16 +295,17 @@ fn what_a_newer_engine_wrote_is_neither_driven_nor_forked() {
         ..(*run.run.header).clone()
     };
     run.run.header = header.into();
-    assert!(run.run.is_of_newer_engine());
+    let wrote = kernel::ENGINE_VERSION + 1;
+    assert_eq!(run.run.newer_engine(), Some(wrote));
     let refused = decide(run.run.clone(), &Command::Advance.into(), run.now);
     let refused = refused.expect_err("its rules are not known").rejection;
-    assert_eq!(refused, Rejection::NewerEngine);
+    assert_eq!(refused, Rejection::NewerEngine { wrote });
     assert_eq!(refused.code(), "engine_version_mismatch");
     for mode in [ForkMode::Replay, ForkMode::Branch] {
         let fork = run.fork(mode, 2);
         assert_eq!(
             fork.err(),
-            Some(ForkError::Rejected(Rejection::NewerEngine))
+            Some(ForkError::Rejected(Rejection::NewerEngine { wrote }))
         );
     }
     assert!(

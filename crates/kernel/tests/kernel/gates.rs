@@ -269,6 +269,7 @@ fn groups_and_roles_of_whoever_answers_count_as_they_are_when_they_answer() {
         speaks_for: None,
         groups: groups.iter().map(|&word| word.to_owned()).collect(),
         roles: roles.iter().map(|&word| word.to_owned()).collect(),
+        ..Capacity::default()
     };
     let accept = || json!({ "action": "accept" });
     for stranger in [

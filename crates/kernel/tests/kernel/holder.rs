@@ -92,14 +92,23 @@ impl World {
                 "external-event" if is_work => json!({ "outputs": { "n": 2 } }),
                 "clarification" => json!({ "answers": { "q1": "blue", "q2": 3, "answer": "a" } }),
                 "low-confidence" => json!({ "action": "accept" }),
-                "approval" => json!({ "action": "accept", "voter": voter }),
+                "approval" => json!({ "action": "accept", "voter": voter.clone() }),
                 _ => json!(true),
             };
+            let asks_for = |key: &str| {
+                let word = open.data[key].as_str();
+                word.map(str::to_owned).into_iter().collect()
+            };
+            let is_governed = open.data["gateId"].is_string();
             let resolve = Command::Resolve {
                 interrupt,
                 value,
-                by: None,
-                capacity: Default::default(),
+                by: is_governed.then_some(voter),
+                capacity: kernel::run::Capacity {
+                    roles: asks_for("requiredRole"),
+                    scopes: asks_for("requiredScope"),
+                    ..Default::default()
+                },
             };
             drop(self.when(resolve).decided());
             return;

@@ -141,6 +141,12 @@ fn details(event: &RunEvent) -> String {
             visit,
             principal,
             ..
+        }
+        | RunEvent::ApprovalOverridden {
+            node_id,
+            visit,
+            principal,
+            ..
         } => format!("{} {principal}", at(node_id.as_str(), *visit, 0)),
         RunEvent::ClarificationResolved {
             node_id,
@@ -163,6 +169,29 @@ fn details(event: &RunEvent) -> String {
             ChildStatus::Cancelled => "cancelled".into(),
         },
         RunEvent::ChildReported { status, .. } => status.clone().unwrap_or_default(),
+        RunEvent::FannedOut {
+            node_id,
+            visit,
+            child_count,
+            max_concurrency,
+            join_mode,
+        } => format!(
+            "{} {child_count} by {max_concurrency} {join_mode}",
+            at(node_id.as_str(), *visit, 0)
+        ),
+        RunEvent::Joined {
+            node_id,
+            visit,
+            join_outcome,
+            completed_count,
+            failed_count,
+            cancelled_count,
+            ..
+        } => format!(
+            "{} {} {completed_count}/{failed_count}/{cancelled_count}",
+            at(node_id.as_str(), *visit, 0),
+            json_word(join_outcome)
+        ),
         RunEvent::AgentDecided {
             node_id,
             visit,

@@ -60,6 +60,18 @@ pub(crate) fn all() -> Vec<Scene> {
             Policy::default(),
             crate::asking::scene,
         ),
+        scene(
+            "governed",
+            crate::governance::SCENE,
+            Policy::default(),
+            crate::governance::scene,
+        ),
+        scene(
+            "fan",
+            crate::fan::SCENE,
+            Policy::default(),
+            crate::fan::scene,
+        ),
         scene("questions", QUESTIONS, Policy::default(), questions),
         scene("pauses", "a -> b -> c\nd", Policy::default(), pauses),
         scene(
@@ -636,7 +648,7 @@ const TRACED: &str = r#"s: core.subWorkflow {"config":{"workflowId":"child"}}"#;
 
 const CHILD: &str = "x";
 
-fn child_definition() -> DefinitionRef {
+pub(crate) fn child_definition() -> DefinitionRef {
     let plan = flow::plan(CHILD);
     DefinitionRef {
         workflow: plan.workflow.clone(),

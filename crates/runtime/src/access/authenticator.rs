@@ -167,6 +167,8 @@ impl Authenticator {
             id: grant.principal.clone(),
             issuer: None,
             scopes: Scopes::known(grant.scopes.iter().map(String::as_str)),
+            groups: grant.groups.clone(),
+            roles: grant.roles.clone(),
         })
     }
 

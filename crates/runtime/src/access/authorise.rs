@@ -237,6 +237,8 @@ mod tests {
             id: "p".into(),
             issuer: None,
             scopes,
+            groups: BTreeSet::new(),
+            roles: BTreeSet::new(),
         }
     }
 

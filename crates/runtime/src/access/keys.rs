@@ -1,5 +1,6 @@
 //! Making keys and taking them back.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kernel::audit::Actor;
@@ -24,6 +25,10 @@ pub struct NewKey {
     pub workspace: Option<String>,
     /// What it may do.
     pub scopes: Scopes,
+    /// Groups its bearer belongs to.
+    pub groups: BTreeSet<String>,
+    /// Roles its bearer has.
+    pub roles: BTreeSet<String>,
     /// What people call it.
     pub name: Option<String>,
     /// From when on it is refused.
@@ -111,6 +116,8 @@ impl ApiKeys {
                     .unwrap_or_else(|| token.key().to_string()),
                 workspace: new.workspace.clone(),
                 scopes: new.scopes.words(),
+                groups: new.groups.clone(),
+                roles: new.roles.clone(),
                 name: new.name.clone(),
                 expires_at: new.expires_at,
             },

@@ -18,6 +18,8 @@
 //! workspace = "team"
 //! principal = "sub"
 //! scopes = "scope"
+//! groups = "groups"
+//! roles = "roles"
 //! ```
 
 use std::path::Path;
@@ -122,6 +124,8 @@ struct Claims {
     workspace: Option<String>,
     principal: Option<String>,
     scopes: Option<String>,
+    groups: Option<String>,
+    roles: Option<String>,
 }
 
 impl AuthOptions {
@@ -207,6 +211,8 @@ impl Jwt {
                 principal: self.claims.principal.unwrap_or(usual.principal),
                 scopes: self.claims.scopes.unwrap_or(usual.scopes),
                 granted,
+                groups: self.claims.groups.unwrap_or(usual.groups),
+                roles: self.claims.roles.unwrap_or(usual.roles),
             },
         })
     }

@@ -1,7 +1,10 @@
 //! Who asks.
 
+use std::collections::BTreeSet;
+
 use kernel::audit::Actor;
 use kernel::ids::TenantId;
+use kernel::run::Capacity;
 use kernel::stream::Owner;
 
 use super::scopes::Scopes;
@@ -20,6 +23,10 @@ pub struct Principal {
     pub issuer: Option<String>,
     /// What it may do.
     pub scopes: Scopes,
+    /// Groups it belongs to, for gates that name some.
+    pub groups: BTreeSet<String>,
+    /// Roles it has, for gates that name some.
+    pub roles: BTreeSet<String>,
 }
 
 impl Principal {
@@ -30,6 +37,16 @@ impl Principal {
             workspace: self.workspace.clone(),
             principal: Some(self.id.clone()),
             issuer: self.issuer.clone(),
+        }
+    }
+
+    /// As what this principal answers questions.
+    pub fn capacity(&self) -> Capacity {
+        Capacity {
+            speaks_for: None,
+            groups: self.groups.clone(),
+            roles: self.roles.clone(),
+            ..Capacity::default()
         }
     }
 

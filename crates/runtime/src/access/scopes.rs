@@ -127,6 +127,14 @@ impl Scopes {
         }
     }
 
+    /// Whether a scope is in it, by its word.
+    pub fn has_word(&self, word: &str) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Only(scopes) => word.parse().is_ok_and(|scope| scopes.contains(&scope)),
+        }
+    }
+
     /// Whether every scope of another set is in it: what somebody has who hands `other` on.
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {

@@ -5,10 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use kernel::audit::{self, AuditAction, AuditMessage, AuditTrail, Entry, Event, Outcome, Subject};
+use kernel::audit::{
+    self, Actor, AuditAction, AuditMessage, AuditTrail, Entry, Event, Outcome, Subject,
+};
 use kernel::digest::Digest;
 use kernel::ids::{MessageId, Seq, StreamId, TenantId};
-use kernel::stream::Owner;
+use kernel::stream::{Owner, StreamHeader};
 use store::{Conflict, Guard, HoldChange, ReadFrom, Store, StoreError};
 
 use super::authorise::{Action, Denied, Resource};
@@ -202,6 +204,35 @@ pub async fn record_denial(
         },
     };
     record(store, &principal.tenant, entry).await.map(drop)
+}
+
+/// Tells a run's tenant that somebody without the right to was about to decide one of its gates.
+/// The same attempt is kept once in a while.
+///
+/// # Errors
+/// The store's.
+pub async fn record_not_an_approver(
+    store: &dyn Store,
+    run: &StreamHeader,
+    who: &str,
+    needs: &str,
+) -> Result<(), StoreError> {
+    let now = store.now();
+    let minute = now.0.div_euclid(DENIAL_MS);
+    let same = format!("{who:?}\0{}\0{needs:?}\0{minute}", run.stream);
+    let mut on = Subject::new("run", run.stream.as_str());
+    on.workspace.clone_from(&run.owner.workspace);
+    let entry = Entry {
+        message: MessageId::new(format!("denied.{}", Digest::of(same.as_bytes()))),
+        decided_at: now,
+        action: AuditAction::ApprovalsRespond,
+        by: Actor::new(who),
+        on,
+        outcome: Outcome::Denied {
+            needs: needs.to_owned(),
+        },
+    };
+    record(store, run.tenant(), entry).await.map(drop)
 }
 
 /// What waits in the outbox for a trail: what is done, and not told yet.

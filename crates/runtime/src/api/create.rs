@@ -6,6 +6,7 @@ use kernel::problem::{ProblemCode, Problems};
 use kernel::run::{Create, Run, Start};
 use kernel::stream::{DefinitionRef, Owner};
 use kernel::trace::TraceContext;
+use kernel::{ENGINE_VERSION, ENGINE_VERSIONS};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use store::{ListQuery, StoreError};
@@ -46,6 +47,9 @@ pub struct RunOrder {
     pub request_id: Option<String>,
     /// What the request is recognised by when it comes again.
     pub keyed: Option<KeyedBy>,
+    /// By the rules of which engine version it is decided, where not by this engine's: for test
+    /// keys.
+    pub engine_version: Option<u32>,
 }
 
 /// Whether runs of one workflow and scope may be active side by side.
@@ -100,6 +104,7 @@ impl Api {
         }
         let mut problems = Problems::new();
         options::check_test_provider(&order.configurable, self.test_provider)?;
+        self.check_engine_version(order.engine_version)?;
         let policy = options::policy(&order.configurable, &mut problems);
         options::check_tags(&order.tags, &mut problems);
         options::check_provider(&order.configurable, self.engine.models(), &mut problems);
@@ -142,6 +147,7 @@ impl Api {
         create.metadata = order.metadata;
         create.configurable = order.configurable;
         create.request_id = order.request_id;
+        create.engine_version = order.engine_version.unwrap_or(ENGINE_VERSION);
         let run = new_run_id();
         let new = NewRun {
             owner: owner.clone(),
@@ -180,6 +186,15 @@ impl Api {
                 }
             }
             Err(error) => Err(error.into()),
+        }
+    }
+
+    fn check_engine_version(&self, wanted: Option<u32>) -> Result<(), ApiError> {
+        match wanted {
+            None => Ok(()),
+            Some(_) if !self.test_provider => Err(ApiError::EngineForTestsOnly),
+            Some(version) if ENGINE_VERSIONS.contains(&version) => Ok(()),
+            Some(_) => Err(ApiError::NoSuchEngine),
         }
     }
 

@@ -103,6 +103,12 @@ pub enum ApiError {
     /// A test provider was asked for that there is not.
     #[error("there is no such test provider")]
     UnknownTestProvider,
+    /// Another engine version was asked for, where keys are not for tests.
+    #[error("engine versions are chosen with test keys only")]
+    EngineForTestsOnly,
+    /// This engine does not know the rules of the version asked for.
+    #[error("this engine does not know the rules of that version")]
+    NoSuchEngine,
     /// Another run of the same workflow is active.
     #[error("a run of this workflow is active")]
     Active {
@@ -172,6 +178,13 @@ impl ApiError {
             Denied::NotFound => Self::NotFound(thing),
             Denied::Scope { needs } => Self::Scope { needs },
         }
+    }
+}
+
+impl ApiError {
+    /// Whether a question takes no answer because it has one.
+    pub fn is_answered(&self) -> bool {
+        matches!(self, Self::Rejected(Rejection::InterruptAnswered))
     }
 }
 

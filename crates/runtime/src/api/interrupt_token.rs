@@ -6,6 +6,7 @@
 //!
 //! *Invariant:* a token's text is never logged and never stored.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use base64::Engine as _;
@@ -46,6 +47,12 @@ pub(crate) struct Claim {
     pub(crate) intent: Intent,
     /// Whose answer one given with it is.
     pub(crate) subject: String,
+    /// Groups of the subject that the question names.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) groups: BTreeSet<String>,
+    /// Roles of the subject that the question names.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) roles: BTreeSet<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -137,6 +144,8 @@ mod tests {
             expires_at: Timestamp(2_000),
             intent: Intent::Resolve,
             subject: "ada".into(),
+            groups: BTreeSet::from(["finance".into()]),
+            roles: BTreeSet::new(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kernel::control::answer::needs_authentication;
+use kernel::control::answer::{is_governed, needs_authentication};
 use kernel::definition::NodeIx;
 use kernel::ids::{InterruptId, StreamId};
 use kernel::limits::MAX_NAME_BYTES;
@@ -13,8 +13,9 @@ use serde_json::Value;
 use store::StoreError;
 
 use super::interrupt_token::{self, Claim, Intent, InterruptToken, Refused};
+use super::outside::TakenEvent;
 use super::{Api, ApiError, Thing};
-use crate::access::{Action, Principal, Resource, Scope, authorise};
+use crate::access::{Action, Principal, Resource, Scope, authorise, trail};
 use crate::door::DoorError;
 use crate::redact::Redactor;
 
@@ -92,11 +93,18 @@ impl Api {
         let may_delegate = authorise(who, Action::AnswerForOthers, &resource).is_ok();
         let run = self.door().load(run).await?;
         let open = asked_by(&run, node)?.clone();
+        let mut capacity = who.capacity();
+        // A question may ask for a scope of whoever answers it.
+        if let Some(word) = open.data.get("requiredScope").and_then(Value::as_str)
+            && who.scopes.has_word(word)
+        {
+            capacity.scopes.insert(word.to_owned());
+        }
         Ok(Question {
             run,
             open,
             by: who.id.clone(),
-            capacity: Capacity::default(),
+            capacity,
             may_delegate,
         })
     }
@@ -146,13 +154,28 @@ impl Api {
         let run = &question.run.header.stream;
         let command = Command::Resolve {
             interrupt: question.open.id.clone(),
-            value,
-            by: Some(question.by),
+            value: value.clone(),
+            by: Some(question.by.clone()),
             capacity,
         };
+        let by = question.by;
         match self.engine.command(run, Envelope::from(command)).await {
             // Repeating one's vote changes nothing, and is no mistake.
             Ok(()) | Err(DoorError::Rejected(Rejection::Duplicate)) => {}
+            Err(DoorError::Rejected(Rejection::NotAnApprover)) => {
+                self.tell_of_denial(&question.run, &question.open, &by)
+                    .await;
+                return Err(Rejection::NotAnApprover.into());
+            }
+            Err(DoorError::Rejected(Rejection::InterruptAnswered)) => {
+                // Perhaps by the same event, sent twice at the same time.
+                let now = self.door().load(run).await?;
+                let node = NodeIx(question.open.node);
+                return match TakenEvent::of(now, node, &question.open.id) {
+                    Some(taken) => taken.again(&value),
+                    None => Err(Rejection::InterruptAnswered.into()),
+                };
+            }
             Err(DoorError::Rejected(
                 rejection @ (Rejection::Settled { .. }
                 | Rejection::Stopping
@@ -170,6 +193,21 @@ impl Api {
             Err(error) => return Err(error.into()),
         }
         Ok(self.door().load(run).await?.status())
+    }
+
+    /// Who may decide at a governed gate is a matter for the audit trail.
+    async fn tell_of_denial(&self, run: &Run, open: &OpenInterrupt, by: &str) {
+        if !is_governed(run.plan.node(NodeIx(open.node))) {
+            return;
+        }
+        let mut needs = ["/requiredRole", "/requiredScope"].iter();
+        let needs = needs.find_map(|place| open.data.pointer(place)?.as_str());
+        let store = self.door().store();
+        let told =
+            trail::record_not_an_approver(&**store, &run.header, by, needs.unwrap_or_default());
+        if let Err(error) = told.await {
+            tracing::warn!(%error, "a denial was not kept on the audit trail");
+        }
     }
 
     /// Makes a token for a question.
@@ -194,13 +232,23 @@ impl Api {
             Some(subject) => subject,
             None => question.by.clone(),
         };
+        // Memberships are those of whoever makes the token; nobody knows another's.
+        let capacity = match subject == question.by {
+            true => question.capacity.for_question(&question.open.data),
+            false => Capacity::default(),
+        };
+        let longest = match capacity == Capacity::default() {
+            true => MAX_LIFE,
+            // They may end, and the token would not know.
+            false => LIFE,
+        };
         let now = self.door().store().now();
-        let expires_at = now.plus(order.life.unwrap_or(LIFE).min(MAX_LIFE));
+        let expires_at = now.plus(order.life.unwrap_or(LIFE).min(longest));
         self.sign(
             &question.run,
             &question.open,
             order.intent,
-            subject,
+            (subject, capacity),
             expires_at,
         )
     }
@@ -221,7 +269,10 @@ impl Api {
         open.unwrap_or_default()
             .iter()
             .filter(may)
-            .map(|open| self.sign(run, open, Intent::Resolve, who.id.clone(), expires_at))
+            .map(|open| {
+                let subject = (who.id.clone(), who.capacity().for_question(&open.data));
+                self.sign(run, open, Intent::Resolve, subject, expires_at)
+            })
             .collect()
     }
 
@@ -235,7 +286,7 @@ impl Api {
         run: &Run,
         open: &OpenInterrupt,
         intent: Intent,
-        subject: String,
+        (subject, capacity): (String, Capacity),
         expires_at: Timestamp,
     ) -> Result<ShownToken, ApiError> {
         let expires_at = open.timeout_at.map_or(expires_at, |at| at.min(expires_at));
@@ -246,6 +297,8 @@ impl Api {
             expires_at,
             intent,
             subject,
+            groups: capacity.groups,
+            roles: capacity.roles,
         };
         let token = interrupt_token::sign(&*self.engine.inner.ports.keyring, claim);
         let token = token.map_err(|error| StoreError::Unavailable(error.to_string()))?;
@@ -256,7 +309,7 @@ impl Api {
         })
     }
 
-    fn claim(&self, token: &str) -> Result<Claim, ApiError> {
+    pub(super) fn claim(&self, token: &str) -> Result<Claim, ApiError> {
         let now = self.door().store().now();
         let keyring = &*self.engine.inner.ports.keyring;
         interrupt_token::verify(keyring, token, now).map_err(|refused| match refused {
@@ -290,7 +343,12 @@ impl Api {
             run,
             open,
             by: claim.subject,
-            capacity: Capacity::default(),
+            capacity: Capacity {
+                speaks_for: None,
+                groups: claim.groups,
+                roles: claim.roles,
+                ..Capacity::default()
+            },
             may_delegate: false,
         })
     }

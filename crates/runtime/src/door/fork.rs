@@ -191,7 +191,7 @@ impl Door {
         holder: &HolderId,
         hold: &mut Option<Hold>,
     ) -> Result<(), ForkFailed> {
-        while let Some(mut batch) = fork.next_batch()? {
+        while let Some(mut batch) = fork.next_batch(self.plans.nodes())? {
             let is_first = batch.first_seq() == 0;
             if fork.is_whole() {
                 // A key that is on record stands for a fork that is.

@@ -73,9 +73,27 @@ pub trait WorkNode: Send + Sync + 'static {
         &[]
     }
 
+    /// What an attempt comes to, for a node that only computes: the same of the same, without
+    /// anything outside. A replay computes such nodes again. `None` for every other node.
+    fn compute(&self, given: &Given<'_>) -> Option<Outcome> {
+        let _ = given;
+        None
+    }
+
     /// Runs one attempt to its end. Watches `cx.stop`: when it fires, everything the attempt
     /// started is stopped before this returns (with [`Outcome::Stopped`]).
     async fn run(&self, started: Started, cx: NodeContext) -> Outcome;
+}
+
+/// What a node that only computes computes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Given<'a> {
+    /// The node's config.
+    pub config: &'a Value,
+    /// What its ports resolved to.
+    pub inputs: &'a Map<String, Value>,
+    /// The key of the attempt; the same in a replay.
+    pub key: &'a AttemptKey,
 }
 
 /// An attempt whose start is durable. Only the driver can make one, from an append that has
@@ -188,6 +206,15 @@ impl Started {
     /// The same, as far as it is about models.
     pub fn model_settings(&self) -> ModelSettings<'_> {
         ModelSettings::of(&self.settings)
+    }
+
+    /// What a node that only computes is given.
+    pub(super) fn given(&self) -> Given<'_> {
+        Given {
+            config: &self.config,
+            inputs: &self.inputs,
+            key: &self.key,
+        }
     }
 
     /// Whether what the run may spend is bounded, so that it is set aside before it is spent.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use kernel::run::{NodeError, Outcome};
 use serde_json::{Value, json};
 
-use super::{NodeContext, Repeat, Started, WorkNode};
+use super::{Given, NodeContext, Repeat, Started, WorkNode};
 
 /// Fails with the code and message of its config.
 pub(super) struct Fail;
@@ -48,12 +48,20 @@ impl WorkNode for Fail {
         })
     }
 
-    async fn run(&self, started: Started, _cx: NodeContext) -> Outcome {
-        let text = |name: &str| started.config()[name].as_str();
-        let code = text("code").unwrap_or("conformance_test_failure");
-        let message = text("message").unwrap_or("this node fails on purpose");
-        let mut error = NodeError::new(code, message);
-        error.retryable = started.config()["retryable"].as_bool();
-        Outcome::failed(error)
+    fn compute(&self, given: &Given<'_>) -> Option<Outcome> {
+        Some(fail(given.config))
     }
+
+    async fn run(&self, started: Started, _cx: NodeContext) -> Outcome {
+        fail(started.config())
+    }
+}
+
+fn fail(config: &Value) -> Outcome {
+    let text = |name: &str| config[name].as_str();
+    let code = text("code").unwrap_or("conformance_test_failure");
+    let message = text("message").unwrap_or("this node fails on purpose");
+    let mut error = NodeError::new(code, message);
+    error.retryable = config["retryable"].as_bool();
+    Outcome::failed(error)
 }

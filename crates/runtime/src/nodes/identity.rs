@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use kernel::run::{ChannelWrite, Completion, Outcome};
 use serde_json::{Value, json};
 
-use super::{NodeContext, Repeat, Started, WorkNode};
+use super::{Given, NodeContext, Repeat, Started, WorkNode};
 
 /// Gives its resolved inputs as outputs and sets a variable of each bound input's name. Any
 /// config is accepted. With `emitDuplicateMessageId: true` it also writes one message twice to
@@ -29,25 +29,32 @@ impl WorkNode for Identity {
         json!({ "type": "object", "additionalProperties": true })
     }
 
+    fn compute(&self, given: &Given<'_>) -> Option<Outcome> {
+        Some(repeat(given))
+    }
+
     async fn run(&self, started: Started, _cx: NodeContext) -> Outcome {
-        let inputs = started.inputs().clone();
-        Outcome::Completed(Completion {
-            variables: inputs.clone(),
-            outputs: inputs,
-            channel_writes: messages(&started),
-            ..Completion::default()
-        })
+        repeat(&started.given())
     }
 }
 
-fn messages(started: &Started) -> Vec<ChannelWrite> {
-    if started.config().get("emitDuplicateMessageId") != Some(&Value::Bool(true)) {
+fn repeat(given: &Given<'_>) -> Outcome {
+    Outcome::Completed(Completion {
+        variables: given.inputs.clone(),
+        outputs: given.inputs.clone(),
+        channel_writes: messages(given),
+        ..Completion::default()
+    })
+}
+
+fn messages(given: &Given<'_>) -> Vec<ChannelWrite> {
+    if given.config.get("emitDuplicateMessageId") != Some(&Value::Bool(true)) {
         return Vec::new();
     }
     let write = |content: &str| ChannelWrite {
         channel: "messages".into(),
         value: json!({
-            "messageId": started.key(),
+            "messageId": given.key,
             "role": "assistant",
             "content": content,
         }),

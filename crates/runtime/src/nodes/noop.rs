@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use kernel::run::{Completion, Outcome};
 use serde_json::{Value, json};
 
-use super::{NodeContext, Repeat, Started, WorkNode};
+use super::{Given, NodeContext, Repeat, Started, WorkNode};
 
 /// Completes at once, under the type id it is given. Any config is accepted: these nodes carry
 /// what other programs want to note in a graph.
@@ -57,6 +57,10 @@ impl WorkNode for Noop {
 
     fn config_schema(&self) -> Value {
         json!({ "type": "object", "additionalProperties": true })
+    }
+
+    fn compute(&self, _given: &Given<'_>) -> Option<Outcome> {
+        Some(Outcome::Completed(Completion::default()))
     }
 
     async fn run(&self, _started: Started, _cx: NodeContext) -> Outcome {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use kernel::run::{NodeError, Outcome};
 use serde_json::{Value, json};
 
-use super::{NodeContext, Repeat, Started, WorkNode};
+use super::{Given, NodeContext, Repeat, Started, WorkNode};
 
 /// The capability it needs. No host provides it.
 const CAPABILITY: &str = "conformance.never-provided";
@@ -31,12 +31,20 @@ impl WorkNode for RequiresMissing {
         json!({ "type": "object", "additionalProperties": true })
     }
 
-    async fn run(&self, _started: Started, _cx: NodeContext) -> Outcome {
-        let error = NodeError::new(
-            "capability_not_provided",
-            format!("this host does not provide the capability {CAPABILITY}"),
-        );
-        let details = json!({ "requiredCapability": CAPABILITY });
-        Outcome::failed(error.fatal().with_details(details))
+    fn compute(&self, _given: &Given<'_>) -> Option<Outcome> {
+        Some(refuse())
     }
+
+    async fn run(&self, _started: Started, _cx: NodeContext) -> Outcome {
+        refuse()
+    }
+}
+
+fn refuse() -> Outcome {
+    let error = NodeError::new(
+        "capability_not_provided",
+        format!("this host does not provide the capability {CAPABILITY}"),
+    );
+    let details = json!({ "requiredCapability": CAPABILITY });
+    Outcome::failed(error.fatal().with_details(details))
 }

@@ -16,7 +16,7 @@ use kernel::run::{Completion, NodeError, Outcome};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{NodeContext, Repeat, Started, WorkNode};
+use super::{Given, NodeContext, Repeat, Started, WorkNode};
 
 /// Computes outputs and variables from its inputs. It has no effect outside.
 pub(super) struct Transform;
@@ -73,22 +73,30 @@ impl WorkNode for Transform {
         problems
     }
 
+    fn compute(&self, given: &Given<'_>) -> Option<Outcome> {
+        Some(transform(given.config, given.inputs))
+    }
+
     async fn run(&self, started: Started, _cx: NodeContext) -> Outcome {
-        let inputs = Inputs(Value::Object(started.inputs().clone()));
-        let computed = serde_json::from_value(started.config().clone())
-            .map_err(|error| NodeError::new("invalid_config", error.to_string()).fatal())
-            .and_then(|config: Config| {
-                let outputs = compute(&config.outputs, "output", &inputs)?;
-                Ok((outputs, compute(&config.variables, "variable", &inputs)?))
-            });
-        match computed {
-            Ok((outputs, variables)) => Outcome::Completed(Completion {
-                outputs,
-                variables,
-                ..Completion::default()
-            }),
-            Err(error) => Outcome::failed(error),
-        }
+        transform(started.config(), started.inputs())
+    }
+}
+
+fn transform(config: &Value, inputs: &Map<String, Value>) -> Outcome {
+    let inputs = Inputs(Value::Object(inputs.clone()));
+    let computed = serde_json::from_value(config.clone())
+        .map_err(|error| NodeError::new("invalid_config", error.to_string()).fatal())
+        .and_then(|config: Config| {
+            let outputs = compute(&config.outputs, "output", &inputs)?;
+            Ok((outputs, compute(&config.variables, "variable", &inputs)?))
+        });
+    match computed {
+        Ok((outputs, variables)) => Outcome::Completed(Completion {
+            outputs,
+            variables,
+            ..Completion::default()
+        }),
+        Err(error) => Outcome::failed(error),
     }
 }
 

@@ -54,6 +54,8 @@ impl World {
             principal: Some("ci".into()),
             workspace: None,
             scopes: Scopes::Everything,
+            groups: BTreeSet::new(),
+            roles: BTreeSet::new(),
             name: None,
             expires_at: None,
         };
@@ -86,6 +88,8 @@ async fn a_key_is_whoever_it_was_made_for() {
         .key(|new| {
             new.workspace = Some("blue".into());
             new.scopes = Scopes::Only(BTreeSet::from([Scope::RunsRead]));
+            new.groups = BTreeSet::from(["finance".into()]);
+            new.roles = BTreeSet::from(["controller".into()]);
         })
         .await;
     let found = world.authenticator();
@@ -96,6 +100,8 @@ async fn a_key_is_whoever_it_was_made_for() {
         id: "ci".into(),
         issuer: None,
         scopes: Scopes::Only(BTreeSet::from([Scope::RunsRead])),
+        groups: BTreeSet::from(["finance".into()]),
+        roles: BTreeSet::from(["controller".into()]),
     };
     assert_eq!(found, Ok(expected));
 }

@@ -43,6 +43,8 @@ fn who(workspace: Option<&str>) -> Principal {
         id: "ci".into(),
         issuer: None,
         scopes: Scopes::Everything,
+        groups: Default::default(),
+        roles: Default::default(),
     }
 }
 

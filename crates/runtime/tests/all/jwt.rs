@@ -135,7 +135,9 @@ async fn each_algorithm_opens_what_the_claims_say() {
         ),
     ] {
         let authenticator = configured(text, folder.path());
-        let claims = with("workspace", json!("blue"));
+        let mut claims = with("workspace", json!("blue"));
+        claims["groups"] = json!(["finance", 7, "", "x".repeat(257)]);
+        claims["roles"] = json!("controller auditor");
         let token = sign(&json!({ "alg": alg, "kid": "a" }), &claims, &signer);
         let principal = authenticator.authenticate(&token).await.unwrap();
         assert_eq!(principal.tenant.as_str(), "acme");
@@ -144,6 +146,9 @@ async fn each_algorithm_opens_what_the_claims_say() {
         assert_eq!(principal.issuer.as_deref(), Some("https://issuer.test"));
         assert!(principal.scopes.has(Scope::RunsRead));
         assert!(!principal.scopes.has(Scope::RunsCancel));
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        assert_eq!(principal.groups, words(&["finance"]), "what can be a name");
+        assert_eq!(principal.roles, words(&["auditor", "controller"]));
         // A bit of the claims changed.
         let (head, rest) = token.split_once('.').unwrap();
         let forged = format!("{head}.{}", rest.replacen('e', "f", 1));

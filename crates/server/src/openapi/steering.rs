@@ -64,6 +64,12 @@ pub(super) fn schemas() -> Value {
                 "interrupts": { "type": "array", "items": object },
             },
         },
+        "OpenInterrupts": {
+            "type": "object", "required": ["interrupts"],
+            "properties": {
+                "interrupts": { "type": "array", "items": object }, "nextCursor": text,
+            },
+        },
         "TokenOrder": {
             "type": "object", "additionalProperties": false,
             "properties": {

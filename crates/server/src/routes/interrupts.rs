@@ -7,18 +7,48 @@ use hyper::{Method, StatusCode};
 use kernel::limits::MAX_NAME_BYTES;
 use kernel::run::Run;
 use runtime::access::{Action, Principal};
-use runtime::api::{Api, Intent, Question, ShownToken, TokenOrder};
+use runtime::api::{
+    Api, ApiError, Intent, Question, QuestionFilter, QuestionPage, ShownToken, TakenEvent,
+    TokenOrder,
+};
 use serde_json::{Map, Value, json};
 
-use super::runs::named;
+use super::runs::{bounded, named, read_cursor, write_cursor};
 use super::workbench::view;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
 
+/// Questions of a page where the client does not say.
+const PAGE: u64 = 50;
+/// Questions of a page, at most so many and those of one more run.
+const MAX_PAGE: u64 = 100;
+
 /// The routes of this group.
 pub(super) fn routes() -> Vec<Route> {
     vec![
+        Route::new(
+            Method::GET,
+            "/v1/interrupts",
+            Access::May(Action::ReadRun),
+            list_all,
+            Doc {
+                operation: "listOpenInterrupts",
+                summary: "What all runs wait for, by run, those created last first (extension)",
+                parameters: &[
+                    ("query", "workflowId", "only of runs of this workflow"),
+                    ("query", "kind", "only of this kind"),
+                    (
+                        "query",
+                        "limit",
+                        "1 to 100: a page ends with the run with which it has so many",
+                    ),
+                    ("query", "cursor", "nextCursor of the page before"),
+                ],
+                request: None,
+                responses: &[(200, "OpenInterrupts")],
+            },
+        ),
         Route::new(
             Method::GET,
             "/v1/runs/{runId}/interrupts",
@@ -89,14 +119,40 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(cx: Cx) -> Result<Reply, Problem> {
-    let (who, run) = (cx.who()?, named(&cx)?);
-    if view::is_document(&run) {
-        return view::interrupts(cx, run).await;
+async fn list_all(cx: Cx) -> Result<Reply, Problem> {
+    let who = cx.who()?;
+    let query = cx.query();
+    let kind = bounded(&query, "kind")?;
+    let after = query.get("cursor").map(read_cursor).transpose()?;
+    let limit = query.number("limit", 1..=MAX_PAGE)?.unwrap_or(PAGE);
+    let filter = QuestionFilter {
+        workflow: bounded(&query, "workflowId")?,
+        kind: kind.clone(),
+        after,
+        limit: limit as usize,
+    };
+    let QuestionPage { runs, next } = cx.app.api().open_questions(&who, filter).await?;
+    let mut all = Vec::new();
+    for run in &runs {
+        let asked = shown(cx.app.api(), &who, run).into_iter();
+        for mut open in asked.filter(|open| kind.as_ref().is_none_or(|kind| open["kind"] == *kind))
+        {
+            open["runId"] = json!(run.header.stream);
+            open["workflowId"] = json!(run.plan.workflow);
+            all.push(open);
+        }
     }
-    let run = cx.app.api().run(&who, &run).await?;
-    let mut open = v1::open_interrupts(&run);
-    for token in tokens(cx.app.api(), &who, &run) {
+    let mut page = json!({ "interrupts": all });
+    if let Some(next) = next {
+        page["nextCursor"] = json!(write_cursor(&next));
+    }
+    Ok(Reply::ok(&page))
+}
+
+/// The open questions of a run as somebody is shown them: with tokens, for who may answer.
+fn shown(api: &Api, who: &Principal, run: &Run) -> Vec<Value> {
+    let mut open = v1::open_interrupts(run);
+    for token in tokens(api, who, run) {
         let of_it = open
             .iter_mut()
             .find(|open| open["interruptId"] == token.interrupt.as_str());
@@ -104,6 +160,16 @@ async fn list(cx: Cx) -> Result<Reply, Problem> {
             with_token(open, &token);
         }
     }
+    open
+}
+
+async fn list(cx: Cx) -> Result<Reply, Problem> {
+    let (who, run) = (cx.who()?, named(&cx)?);
+    if view::is_document(&run) {
+        return view::interrupts(cx, run).await;
+    }
+    let run = cx.app.api().run(&who, &run).await?;
+    let open = shown(cx.app.api(), &who, &run);
     let status = run.status();
     let doc = json!({ "runId": run.header.stream, "status": status, "interrupts": open });
     Ok(Reply::ok(&doc))
@@ -114,12 +180,16 @@ async fn resolve(mut cx: Cx) -> Result<Reply, Problem> {
     if view::is_document(&run) {
         return view::answer(cx, run).await;
     }
-    let question = cx
-        .app
-        .api()
-        .question(&who, &run, cx.param("nodeId"))
-        .await?;
-    answer(&mut cx, question).await
+    let node = cx.param("nodeId").to_owned();
+    let api = cx.app.api().clone();
+    match api.question(&who, &run, &node).await {
+        Ok(question) => answer(&mut cx, question).await,
+        Err(error) if error.is_answered() => {
+            let taken = api.taken_event(&who, &run, &node).await?;
+            again(&mut cx, taken, error).await
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 async fn inspect_by_token(cx: Cx) -> Result<Reply, Problem> {
@@ -128,19 +198,32 @@ async fn inspect_by_token(cx: Cx) -> Result<Reply, Problem> {
 }
 
 async fn resolve_by_token(mut cx: Cx) -> Result<Reply, Problem> {
-    let question = cx.app.api().question_of(cx.param("token")).await?;
-    answer(&mut cx, question).await
+    let token = cx.param("token").to_owned();
+    let api = cx.app.api().clone();
+    match api.question_of(&token).await {
+        Ok(question) => answer(&mut cx, question).await,
+        Err(error) if error.is_answered() => {
+            let taken = api.taken_event_of(&token).await?;
+            again(&mut cx, taken, error).await
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// An answer to what was answered before: the same event from outside is answered again.
+async fn again(cx: &mut Cx, taken: Option<TakenEvent>, error: ApiError) -> Result<Reply, Problem> {
+    let Some(taken) = taken else {
+        return Err(error.into());
+    };
+    let value = value(cx).await?;
+    let status = taken.again(&value)?;
+    let doc = json!({ "runId": taken.run(), "nodeId": taken.node(), "status": status });
+    Ok(Reply::ok(&doc))
 }
 
 /// Reads an answer, once it is known that somebody waits for it, and gives it.
 async fn answer(cx: &mut Cx, question: Question) -> Result<Reply, Problem> {
-    let mut body = cx.object().await?;
-    let value = body.remove("resumeValue");
-    let Some(value) = value.filter(|_| body.is_empty()) else {
-        return Err(Problem::invalid(
-            "the body has `resumeValue`, what is answered, and nothing else",
-        ));
-    };
+    let value = value(cx).await?;
     let (run, node) = (
         question.run().header.stream.clone(),
         question.node().to_owned(),
@@ -148,6 +231,14 @@ async fn answer(cx: &mut Cx, question: Question) -> Result<Reply, Problem> {
     let status = cx.app.api().answer(question, value).await?;
     let doc = json!({ "runId": run, "nodeId": node, "status": status });
     Ok(Reply::ok(&doc))
+}
+
+async fn value(cx: &mut Cx) -> Result<Value, Problem> {
+    let mut body = cx.object().await?;
+    let value = body.remove("resumeValue");
+    value.filter(|_| body.is_empty()).ok_or_else(|| {
+        Problem::invalid("the body has `resumeValue`, what is answered, and nothing else")
+    })
 }
 
 async fn issue(mut cx: Cx) -> Result<Reply, Problem> {

@@ -14,7 +14,7 @@ use store::ListCursor;
 
 use super::steering::reason;
 use super::{interrupts, snapshots};
-use crate::params::run_id;
+use crate::params::{Query, run_id};
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
@@ -162,12 +162,6 @@ pub(super) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
 async fn list(cx: Cx) -> Result<Reply, Problem> {
     let who = cx.who()?;
     let query = cx.query();
-    let bounded = |name: &'static str| match query.get(name) {
-        Some(text) if text.len() > 256 || text.contains('\0') => Err(Problem::invalid(format!(
-            "{name} has at most 256 characters"
-        ))),
-        text => Ok(text.map(str::to_owned)),
-    };
     let statuses: Vec<String> = query.all("status").map(str::to_owned).collect();
     let is_status = |status: &String| v1::RUN_STATUSES.contains(&status.as_str());
     if statuses.len() > 16 || !statuses.iter().all(is_status) {
@@ -176,7 +170,7 @@ async fn list(cx: Cx) -> Result<Reply, Problem> {
             v1::RUN_STATUSES.join(", ")
         )));
     }
-    let parent = match bounded("parentRunId")? {
+    let parent = match bounded(&query, "parentRunId")? {
         Some(parent) => {
             Some(run_id(&parent).ok_or_else(|| Problem::invalid("parentRunId must be a run id"))?)
         }
@@ -188,9 +182,9 @@ async fn list(cx: Cx) -> Result<Reply, Problem> {
     };
     let limit = query.number("limit", 1..=MAX_PAGE)?.unwrap_or(PAGE);
     let filter = RunFilter {
-        workflow: bounded("workflowId")?,
+        workflow: bounded(&query, "workflowId")?,
         statuses,
-        tag: bounded("tag")?,
+        tag: bounded(&query, "tag")?,
         parent,
         after,
         limit: limit as usize,
@@ -202,6 +196,16 @@ async fn list(cx: Cx) -> Result<Reply, Problem> {
         page["nextCursor"] = json!(write_cursor(&next));
     }
     Ok(Reply::ok(&page))
+}
+
+/// A text of a query, if it is there.
+pub(super) fn bounded(query: &Query, name: &'static str) -> Result<Option<String>, Problem> {
+    match query.get(name) {
+        Some(text) if text.len() > 256 || text.contains('\0') => Err(Problem::invalid(format!(
+            "{name} has at most 256 characters"
+        ))),
+        text => Ok(text.map(str::to_owned)),
+    }
 }
 
 fn row(listed: &store::Listed) -> Value {
@@ -228,11 +232,11 @@ fn row(listed: &store::Listed) -> Value {
     row
 }
 
-fn write_cursor(cursor: &ListCursor) -> String {
+pub(super) fn write_cursor(cursor: &ListCursor) -> String {
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(cursor).unwrap_or_default())
 }
 
-fn read_cursor(text: &str) -> Result<ListCursor, Problem> {
+pub(super) fn read_cursor(text: &str) -> Result<ListCursor, Problem> {
     let bytes = URL_SAFE_NO_PAD.decode(text).ok();
     let cursor = bytes.and_then(|bytes| serde_json::from_slice::<ListCursor>(&bytes).ok());
     cursor

@@ -60,6 +60,7 @@ fn call(route: &Route, run: &str, token: &str) -> (Request, u16) {
         ("POST", "/v1/runs/{runId}:pause" | "/v1/runs/{runId}:resume") => (path, None, 404),
         // Each run is answered for by itself.
         ("POST", "/v1/runs:bulk-cancel") => (path, Some(json!({ "runIds": ["run-0"] })), 200),
+        ("GET", "/v1/interrupts") => (path, None, 200),
         ("GET", "/v1/runs/{runId}/interrupts") => (path, None, 404),
         ("POST", "/v1/runs/{runId}/interrupts/{nodeId}") => {
             let ask = json!({ "action": "ask" });
@@ -242,8 +243,8 @@ async fn another_tenant_and_another_workspace_see_nothing() {
         let is_by_token = route.path.contains("{token}");
         for key in [&stranger, &neighbour] {
             let answer = request.clone().key(key).send(host.address).await;
-            let is_own_tenant =
-                key == &neighbour && ["/v1/runs", "/v1/audit/verify"].contains(&route.path);
+            let is_own_tenant = key == &neighbour
+                && ["/v1/runs", "/v1/interrupts", "/v1/audit/verify"].contains(&route.path);
             // A queue belongs to all of a tenant.
             let is_walled = key == &neighbour && route.path.starts_with("/v1/coordinator/");
             if is_walled {

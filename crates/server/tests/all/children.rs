@@ -302,6 +302,10 @@ async fn a_decision_that_is_not_sure_enough_waits_for_a_person() {
     let snapshot = host.shows(&run, waits).await;
     assert_eq!(snapshot["currentNodeId"], "go");
     assert_eq!(snapshot["childRuns"], Value::Null, "no worker runs");
+    assert_eq!(snapshot["interrupt"]["kind"], "approval");
+    let discovery = host.get("/.well-known/openwop").await.json();
+    let model = &discovery["multiAgent"]["executionModel"];
+    assert_eq!(model["confidenceEscalationInterruptKind"], "approval");
     let seen = host.types(&run).await;
     assert!(seen.contains(&"core.workflowChain.confidence-escalated".to_owned()));
     host.settle(&run, json!({ "action": "accept" })).await;

@@ -308,3 +308,57 @@ async fn a_run_is_over_when_its_time_is() {
         "{kinds:?}"
     );
 }
+
+#[tokio::test]
+async fn channels_are_what_was_written_after_reduction() {
+    let host = Host::new().await;
+    let write = |id: &str, value: Value| {
+        node(
+            id,
+            "core.channelWrite",
+            json!({ "channel": "sum", "value": value }),
+        )
+    };
+    let mut counts = chain("counts", &[write("one", json!(3)), write("two", json!(-1))]);
+    counts["channels"] =
+        json!({ "sum": { "reducer": "counter" }, "never": { "reducer": "append" } });
+    let snapshot = of(&host, counts, json!({})).await;
+    assert_eq!(snapshot["channels"], json!({ "sum": 2 }));
+}
+
+#[tokio::test]
+async fn status_is_what_a_run_waits_for_and_how_it_ended() {
+    let host = Host::new().await;
+    let event = json!({
+        "kind": "external-event", "data": { "eventType": "e", "correlation": {} },
+    });
+    let ask = |id: &str| json!([{ "id": id, "question": "Which?" }]);
+    let approval = node("ask", "core.approvalGate", json!({}));
+    let input = node(
+        "ask",
+        "core.clarificationGate",
+        json!({ "questions": ask("q") }),
+    );
+    for (asking, status) in [
+        (approval, "waiting-approval"),
+        (input, "waiting-input"),
+        (node("ask", "core.interrupt", event), "waiting-external"),
+    ] {
+        let id = format!("asks-{status}");
+        host.put(&[chain(&id, &[asking])]).await;
+        let run = host.create(&json!({ "workflowId": id })).await;
+        host.shows(&run, |shown| shown["status"] == status).await;
+        host.post(&format!("/v1/runs/{run}:pause"), &json!({}))
+            .await;
+        assert_eq!(host.snapshot(&run).await["status"], "paused");
+        host.post(&format!("/v1/runs/{run}:resume"), &json!({}))
+            .await;
+        assert_eq!(host.snapshot(&run).await["status"], status);
+        host.post(&format!("/v1/runs/{run}/cancel"), &json!({}))
+            .await;
+        host.engine.settled(&run.as_str().into()).await.unwrap();
+        assert_eq!(host.snapshot(&run).await["status"], "cancelled");
+    }
+    let run = host.create(&json!({ "workflowId": "waits" })).await;
+    host.shows(&run, |shown| shown["status"] == "running").await;
+}

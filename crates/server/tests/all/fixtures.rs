@@ -318,9 +318,17 @@ async fn orchestrators() {
 
     completes(&host, "conformance-dispatch-loop", json!({})).await;
 
-    for (workflow, decisions) in [
-        ("conformance-orchestrator-low-confidence", 0),
-        ("conformance-multi-agent-confidence-escalation", 1),
+    for (workflow, decisions, reason) in [
+        (
+            "conformance-orchestrator-low-confidence",
+            0,
+            "low-confidence",
+        ),
+        (
+            "conformance-multi-agent-confidence-escalation",
+            1,
+            "approval",
+        ),
     ] {
         let id = host.create(&json!({ "workflowId": workflow })).await;
         let is_asked = |snapshot: &Value| snapshot["status"] == "waiting-approval";
@@ -333,7 +341,7 @@ async fn orchestrators() {
         assert_eq!(run["childRuns"], Value::Null, "{workflow}");
         let suspended = host.events(&id).await.pop().unwrap();
         assert_eq!(suspended["type"], "node.suspended");
-        assert_eq!(suspended["payload"]["reason"], "low-confidence");
+        assert_eq!(suspended["payload"]["reason"], reason, "{workflow}");
     }
 
     let run = completes(&host, "conformance-multi-agent-handoff", json!({})).await;
@@ -409,4 +417,33 @@ async fn agents() {
     let run = completes(&host, "conformance-agent-identity", json!({})).await;
     let agent = json!({ "agentId": "core.conformance.identity-agent", "modelClass": "chat" });
     assert_eq!(run["agent"], agent);
+}
+
+#[tokio::test]
+async fn a_cancelled_worker_gives_nothing_back() {
+    let Some(host) = host("a_cancelled_worker_gives_nothing_back").await else {
+        return;
+    };
+    let worker = "conformance-dispatch-cancellable-child";
+    let plan = json!({ "mockDispatchPlan": [crate::children::next(&[worker])] });
+    let config = json!({ "outputMapping": { "got": "delayMs" } });
+    let mut team = crate::children::supervised("sends-one", plan, config);
+    team["variables"] = json!([{ "name": "got", "type": "string", "defaultValue": "untouched" }]);
+    host.put(&[team]).await;
+    let run = host.create(&json!({ "workflowId": "sends-one" })).await;
+    let started = |snapshot: &Value| !snapshot["childRuns"].is_null();
+    let snapshot = host.shows(&run, started).await;
+    let cancelled = snapshot["childRuns"][0]["runId"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    host.post(&format!("/v1/runs/{cancelled}/cancel"), &json!({}))
+        .await;
+    host.engine.settled(&run.as_str().into()).await.unwrap();
+    let ended = host.snapshot(&run).await;
+    assert_eq!(ended["status"], "completed");
+    assert_eq!(ended["variables"]["got"], "untouched");
+    assert_eq!(ended["childRuns"][0]["status"], "cancelled");
+    let last = host.events(&cancelled).await.pop().unwrap();
+    assert_eq!(last["payload"].get("parentRunId"), None, "nobody cascaded");
 }

@@ -1,5 +1,6 @@
 //! A server on a store of its own.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use kernel::audit::Actor;
 use kernel::document::Audited;
 use kernel::ids::TenantId;
-use runtime::access::{ApiKeys, AuthOptions, Authenticator, NewKey, Scopes};
+use runtime::access::{ApiKeys, AuthOptions, Authenticator, NewKey, Scopes, trail};
 use runtime::api::Api;
 use runtime::authority::Authority;
 use runtime::definitions::shared_tenant;
@@ -78,6 +79,16 @@ impl Host {
 
     /// With models, and nodes that may reach so far.
     pub(crate) async fn with_models(limits: Limits, reach: Reach, models: Models) -> Self {
+        Self::with_nodes(limits, reach, models, Registry::standard()).await
+    }
+
+    /// With work nodes of its own.
+    pub(crate) async fn with_nodes(
+        limits: Limits,
+        reach: Reach,
+        models: Models,
+        nodes: Registry,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options = Options {
             access: Access::Create,
@@ -98,12 +109,7 @@ impl Host {
             authority: Some(Authority::default()),
             ..EngineOptions::default()
         };
-        let engine = Engine::new(
-            store.clone(),
-            Arc::new(Registry::standard()),
-            ports,
-            options,
-        );
+        let engine = Engine::new(store.clone(), Arc::new(nodes), ports, options);
         for definition in definitions() {
             let document = definition.to_string();
             let by = Actor::operator();
@@ -113,7 +119,7 @@ impl Host {
                 .await;
             registered.expect("a definition");
         }
-        let key = create_key(&engine, "acme", None, Scopes::Everything).await;
+        let key = create_key(&engine, "acme", everything()).await;
         let gate = Gate::Bearer(Arc::new(Authenticator::new(store, models.auth)));
         let app = App::new(
             Api::new(engine.clone())
@@ -148,7 +154,31 @@ impl Host {
         workspace: Option<&str>,
         scopes: Scopes,
     ) -> String {
-        create_key(&self.engine, tenant, workspace, scopes).await
+        let new = NewKey {
+            workspace: workspace.map(str::to_owned),
+            scopes,
+            ..everything()
+        };
+        create_key(&self.engine, tenant, new).await
+    }
+
+    /// A key of tenant `acme`, as it is described.
+    pub(crate) async fn key(&self, new: NewKey) -> String {
+        create_key(&self.engine, "acme", new).await
+    }
+
+    /// What the audit trail of tenant `acme` has, oldest first.
+    pub(crate) async fn trail(&self) -> Vec<Value> {
+        let (store, tenant) = (self.engine.door().store(), TenantId::new("acme"));
+        trail::deliver(&**store).await.expect("delivered");
+        let events = trail::read(&**store, &tenant, 0, 1_000).await;
+        let events = events.expect("a trail").into_iter();
+        events
+            .filter_map(|event| match event.body {
+                kernel::audit::AuditEvent::Recorded(entry) => Some(json!(entry)),
+                kernel::audit::AuditEvent::Checkpointed(_) => None,
+            })
+            .collect()
     }
 
     /// Where files of attempts would lie.
@@ -231,19 +261,20 @@ fn supervisor(folder: &tempfile::TempDir) -> Supervisor {
     }
 }
 
-async fn create_key(
-    engine: &Engine,
-    tenant: &str,
-    workspace: Option<&str>,
-    scopes: Scopes,
-) -> String {
-    let new = NewKey {
+/// A key of somebody who may do everything and belongs to nothing.
+pub(crate) fn everything() -> NewKey {
+    NewKey {
         principal: Some("somebody".into()),
-        workspace: workspace.map(str::to_owned),
-        scopes,
+        workspace: None,
+        scopes: Scopes::Everything,
+        groups: BTreeSet::new(),
+        roles: BTreeSet::new(),
         name: None,
         expires_at: None,
-    };
+    }
+}
+
+async fn create_key(engine: &Engine, tenant: &str, new: NewKey) -> String {
     let keys = ApiKeys::new(engine.door().clone());
     let by = Actor::operator();
     let issued = keys.create(&TenantId::new(tenant), new, &by).await;

@@ -115,6 +115,8 @@ async fn key(host: &Host, life: Option<Duration>) -> Issued {
         principal: None,
         workspace: None,
         scopes: Scopes::Everything,
+        groups: Default::default(),
+        roles: Default::default(),
         name: None,
         expires_at: life.map(|life| door.store().now().plus(life)),
     };

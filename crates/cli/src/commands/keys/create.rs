@@ -17,6 +17,7 @@ use crate::span::Span;
     after_help = "Scopes: manifest:read (workflow definitions), runs:create, runs:read, \
 runs:cancel (also pause, resume, signal), artifacts:read, approvals:respond, approvals:delegate \
 (answer for others by name), webhooks:manage, audit:read, workflows:write, keys:manage; * for all. None implies another.
+Groups and roles are words of your own; approval gates name them in approverGroupRefs and approverRoleRefs.
 
 The key is printed alone on stdout, so that a script can keep it:
   KEY=$(runwright keys create --data ./data --tenant acme --scopes runs:create,runs:read)
@@ -39,6 +40,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SCOPES", default_value = "*", value_parser = scopes)]
     scopes: Scopes,
 
+    /// Groups its bearer belongs to, for gates that name some; separated by commas
+    #[arg(long, value_name = "GROUPS", value_delimiter = ',')]
+    groups: Vec<String>,
+
+    /// Roles its bearer has, for gates that name some; separated by commas
+    #[arg(long, value_name = "ROLES", value_delimiter = ',')]
+    roles: Vec<String>,
+
     /// For how long it works, such as 12h or 30d [default: until it is revoked]
     #[arg(long, value_name = "SPAN")]
     expires: Option<Span>,
@@ -60,6 +69,8 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         principal: args.principal,
         workspace: args.workspace,
         scopes: args.scopes,
+        groups: args.groups.into_iter().collect(),
+        roles: args.roles.into_iter().collect(),
         name: args.name,
         expires_at: args.expires.map(|Span(life)| now.plus(life)),
     };

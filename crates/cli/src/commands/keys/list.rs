@@ -55,11 +55,14 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         "MADE",
         "EXPIRES",
         "SCOPES",
+        "GROUPS, ROLES",
         "NAME",
     ]);
     for key in &keys {
         let grant = &key.grant;
         let optional = |text: &Option<String>| text.as_deref().map(|text| text::one_line(text, 30));
+        let memberships = grant.groups.iter().chain(&grant.roles);
+        let memberships: Vec<&str> = memberships.map(String::as_str).collect();
         let scopes: Vec<&str> = grant.scopes.iter().map(String::as_str).collect();
         table.row([
             style::strong(short(&key.id)),
@@ -79,6 +82,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
                 None => "never".into(),
             },
             text::one_line(&scopes.join(","), 60),
+            text::one_line(&memberships.join(","), 40),
             optional(&grant.name).unwrap_or_default(),
         ]);
     }

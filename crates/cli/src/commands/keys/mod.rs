@@ -136,6 +136,8 @@ fn described(id: &KeyId, grant: &Grant) -> Value {
         "principal": grant.principal,
         "workspace": grant.workspace,
         "scopes": grant.scopes,
+        "groups": grant.groups,
+        "roles": grant.roles,
         "name": grant.name,
         "expiresAt": grant.expires_at.map(|at| at.to_string()),
     })

@@ -12,15 +12,16 @@ use crate::lookup::{self, RunName, short};
 use crate::session::{Form, Session};
 use crate::{style, talk, text};
 
-/// Statuses of runs that may wait for somebody.
-pub(crate) const WAITING: [&str; 4] = [
+/// Statuses of runs that may ask something: one at work in a branch may ask in another.
+const ASKING: [&str; 5] = [
     "waiting-approval",
     "waiting-input",
     "waiting-external",
     "paused",
+    "running",
 ];
 /// Runs looked at.
-pub(crate) const MAX_RUNS: usize = 500;
+const MAX_RUNS: usize = 500;
 
 /// What can be typed.
 #[derive(clap::Args, Debug)]
@@ -39,7 +40,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         None => {
             let query = ListQuery {
                 kind: Some(StreamKind::Run),
-                statuses: WAITING.map(str::to_owned).into(),
+                statuses: ASKING.map(str::to_owned).into(),
                 limit: MAX_RUNS,
                 ..ListQuery::default()
             };

@@ -80,6 +80,17 @@ pub(super) fn gate(event: &Event) -> Fields {
             .text("gateId", node_id)
             .with("principal", principal)
             .maybe("reason", reason.as_ref()),
+        RunEvent::ApprovalOverridden {
+            interrupt_id: _,
+            node_id,
+            visit: _,
+            principal,
+            reason,
+            vote: _,
+        } => Fields::new()
+            .text("gateId", node_id)
+            .with("principal", principal)
+            .with("reason", reason),
         RunEvent::ApprovalAsked {
             interrupt_id,
             node_id,
@@ -114,6 +125,15 @@ pub(super) fn gate(event: &Event) -> Fields {
             .with("answers", answers)
             .maybe("answeredBy", answered_by.as_ref()),
         _ => Fields::new(),
+    }
+}
+
+/// What a decision at a governance gate came to: `granted` or `rejected`. Other answers have none.
+pub(super) fn outcome(kind: &str, answer: &Value) -> Option<&'static str> {
+    match answer.get("decision")?.as_str()? {
+        "granted" | "overridden" if kind == "approval" => Some("granted"),
+        "rejected" if kind == "approval" => Some("rejected"),
+        _ => None,
     }
 }
 

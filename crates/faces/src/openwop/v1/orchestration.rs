@@ -1,6 +1,6 @@
 //! The payloads of what supervisors, agents and dispatch nodes say.
 //!
-//! Those of `runOrchestrator.decided` and `core.workflowChain.*` are closed: the node stands
+//! Those of `runOrchestrator.decided`, `core.workflowChain.*` and `core.dispatch.*` are closed: the node stands
 //! beside the payload.
 
 use kernel::run::{Event, RunEvent};
@@ -62,6 +62,31 @@ pub(super) fn orchestration(header: &StreamHeader, event: &Event) -> Fields {
             .maybe_text("childRunId", child_run_id.as_ref())
             .filled("harvestedKeys", harvested_keys)
             .maybe("error", error.as_ref().map(failure)),
+        RunEvent::FannedOut {
+            node_id: _,
+            visit: _,
+            child_count,
+            max_concurrency,
+            join_mode,
+        } => Fields::new()
+            .with("fanOutPolicy", "parallel")
+            .with("childCount", child_count)
+            .with("maxConcurrency", max_concurrency)
+            .with("joinMode", join_mode),
+        RunEvent::Joined {
+            node_id: _,
+            visit: _,
+            join_outcome,
+            completed_count,
+            failed_count,
+            cancelled_count,
+            merge_order,
+        } => Fields::new()
+            .with("joinOutcome", join_outcome)
+            .with("completedCount", completed_count)
+            .with("failedCount", failed_count)
+            .with("cancelledCount", cancelled_count)
+            .with("mergeOrder", merge_order),
         RunEvent::ConfidenceEscalated {
             node_id: _,
             visit: _,

@@ -11,7 +11,7 @@ use kernel::stream::{Owner, StreamHeader};
 use serde_json::{Map, Value, json};
 
 use super::fields::{Fields, error};
-use super::gate::gate;
+use super::gate::{gate, outcome};
 use super::orchestration::orchestration;
 use super::report::report;
 use super::snapshot::MASK;
@@ -270,6 +270,8 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
         | RunEvent::AgentHandedOff { .. }
         | RunEvent::OrchestratorDecided { .. }
         | RunEvent::ChainStepped { .. }
+        | RunEvent::FannedOut { .. }
+        | RunEvent::Joined { .. }
         | RunEvent::ConfidenceEscalated { .. }
         | RunEvent::LoopbackLimited { .. } => orchestration(header, event),
         RunEvent::InterruptRequested {
@@ -296,11 +298,17 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             .text("interruptId", interrupt_id)
             .with("kind", kind)
             .with("resumeValue", resume_value)
+            .maybe("outcome", outcome(kind, resume_value))
+            .maybe(
+                "reason",
+                outcome(kind, resume_value).and_then(|_| resume_value.get("reason")),
+            )
             .maybe("resolvedBy", resolved_by.as_ref()),
         RunEvent::ApprovalRequested { .. }
         | RunEvent::ApprovalReceived { .. }
         | RunEvent::ApprovalGranted { .. }
         | RunEvent::ApprovalRejected { .. }
+        | RunEvent::ApprovalOverridden { .. }
         | RunEvent::ApprovalAsked { .. }
         | RunEvent::ClarificationRequested { .. }
         | RunEvent::ClarificationResolved { .. } => gate(event),

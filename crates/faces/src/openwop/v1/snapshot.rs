@@ -172,6 +172,9 @@ fn outcome(doc: Fields, status: &NodeStatus, hides: impl Fn(&str) -> bool) -> Va
             doc.maybe("restarts", (*restarts > 0).then_some(restarts))
         }
         NodeStatus::Dispatched { child, .. } => doc.text("childRunId", child),
+        NodeStatus::FannedOut { fan, .. } => {
+            doc.filled("childRunIds", fan.running.keys().collect::<Vec<_>>())
+        }
         NodeStatus::Suspended { interrupt, .. } => doc.text("interruptId", interrupt),
         NodeStatus::Backoff { last_error, .. } => doc.with("lastError", failure(last_error)),
         NodeStatus::Completed { outputs, port, .. } => doc

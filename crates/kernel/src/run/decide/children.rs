@@ -50,7 +50,10 @@ impl Decision {
             ..Step::default()
         };
         self.step(ix, ChainPhase::DispatchFailed, step);
-        self.fail_attempt(ix, error);
+        match self.fan(ix) {
+            Some(_) => self.fan_on(ix),
+            None => self.fail_attempt(ix, error),
+        }
     }
 
     /// What a node says of the child it starts now.
@@ -88,9 +91,14 @@ impl Decision {
         let mut budget = config.budget.clone();
         if self.since(2) {
             let counters = &self.facts().budget;
+            // Of workers that run at the same time each is given its share.
+            let shares = self
+                .fan(ix)
+                .map_or(1, |fan| fan.total - fan.pending.unwrap_or(0));
             for (dimension, limit) in &counters.limits {
                 let left = limit.saturating_sub(counters.committed(dimension));
-                budget.entry(dimension.clone()).or_insert(left);
+                let share = left / u64::from(shares.max(1));
+                budget.entry(dimension.clone()).or_insert(share);
             }
         }
         let inputs = config.child_inputs(&self.facts().variables);
@@ -151,6 +159,7 @@ impl Decision {
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
         self.send(&child, Some(child_header), Command::Create(create));
+        self.fan_on(ix);
         if !config.wait_for_completion {
             let outputs = child_outputs(&child, "pending", Map::new());
             self.complete(ix, outputs, None);
@@ -178,6 +187,8 @@ impl Decision {
         if known.status.is_some() {
             return Err(Rejection::Duplicate);
         }
+        let fan = self.fan(NodeIx(known.node));
+        let is_joined = fan.is_some_and(|fan| fan.running.contains_key(child));
         self.emit(RunEvent::ChildSettled {
             child_run_id: child.clone(),
             status: *status,
@@ -187,6 +198,12 @@ impl Decision {
             spent: budget::countable(spent),
         });
         let ix = NodeIx(known.node);
+        if is_joined {
+            let worker = (known.worker, child);
+            self.worker_ended(ix, worker, *status, error.as_ref());
+            self.conclude();
+            return Ok(());
+        }
         let waits = match &self.facts().nodes[ix.index()].status {
             NodeStatus::Dispatched { child: awaited, .. } => awaited == child,
             _ => false,
@@ -210,11 +227,7 @@ impl Decision {
     ) {
         let config = self.child_config(ix);
         let worker = self.current_worker(ix).map(|(worker, _)| worker);
-        let phase = match status {
-            ChildStatus::Completed => ChainPhase::ChildCompleted,
-            ChildStatus::Failed => ChainPhase::ChildFailed,
-            ChildStatus::Cancelled => ChainPhase::ChildCancelled,
-        };
+        let phase = ChainPhase::of_end(status);
         let of_child = |harvested, error| Step {
             child: Some(child.clone()),
             harvested,

@@ -6,6 +6,7 @@ use super::Decision;
 use super::failures::{self, Choice};
 use crate::control::approval::{self, Answer, OnTimeout, Terms, Verdict};
 use crate::control::decision::Decided;
+use crate::control::governance::{self, Ruling};
 use crate::control::{answer, clarification};
 use crate::coordinator::WORKER_NODE;
 use crate::definition::{ControlKind, NodeIx, NodeKind};
@@ -31,6 +32,8 @@ pub(super) enum Reply {
     Confirmed(Decided),
     /// A decision is not to be carried out.
     Refused,
+    /// Somebody with the right to has granted, rejected or overridden.
+    Governed(Ruling),
     /// What becomes of a failed work node.
     Choice(Choice),
     /// How the work ended that a node left to somebody outside.
@@ -40,7 +43,11 @@ pub(super) enum Reply {
 impl Reply {
     /// Whether nothing more is waited for.
     pub(super) fn ends_the_question(&self) -> bool {
-        !matches!(self, Self::Voted(_) | Self::Asked)
+        match self {
+            Self::Voted(_) | Self::Asked => false,
+            Self::Governed(ruling) => ruling.decides,
+            _ => true,
+        }
     }
 }
 
@@ -60,6 +67,9 @@ impl Decision {
                     Verdict::Voted(answer) => Reply::Voted(answer),
                     Verdict::Asked => Reply::Asked,
                 })
+            }
+            NodeKind::Control(ControlKind::GovernanceGate) => {
+                governance::judge(open, value, who).map(Reply::Governed)
             }
             NodeKind::Control(ControlKind::ClarificationGate) => {
                 clarification::judge(node, open, value, who).map(Reply::Answers)
@@ -138,6 +148,7 @@ impl Decision {
                     Outcome::Waits { .. } | Outcome::Stopped => {}
                 }
             }
+            Reply::Governed(ruling) => self.govern(open, &ruling, value, by),
             Reply::Asked => {
                 let vote = Vote {
                     resume_value: Some(value),
@@ -236,12 +247,7 @@ impl Decision {
         let ix = NodeIx(open.node);
         let port = approval::port(answer.action);
         let outputs = approval::outputs(answer, value, &open.data);
-        let plan = self.run.plan.clone();
-        let is_routed = plan
-            .node(ix)
-            .outgoing
-            .iter()
-            .any(|edge| plan.edge(*edge).source_output.as_deref() == Some(port));
+        let is_routed = self.has_edge_from(ix, port);
         match answer.action {
             ApprovalAction::Reject if !is_routed => {
                 let mut error = NodeError::new("interrupt_rejected", "the approval was refused");
@@ -262,7 +268,7 @@ impl Decision {
         }
     }
 
-    fn vote(&mut self, open: &OpenInterrupt, answer: &Answer, vote: Vote) {
+    pub(super) fn vote(&mut self, open: &OpenInterrupt, answer: &Answer, vote: Vote) {
         let ix = NodeIx(open.node);
         let (interrupt_id, node_id, visit) = (open.id.clone(), self.node_id(ix), self.visit(ix));
         let principal = answer.by.clone().unwrap_or_default();
@@ -294,7 +300,7 @@ impl Decision {
         self.emit(body);
     }
 
-    fn received(&mut self, open: &OpenInterrupt, answer: &Answer) {
+    pub(super) fn received(&mut self, open: &OpenInterrupt, answer: &Answer) {
         let ix = NodeIx(open.node);
         let is_timeout = answer.action == ApprovalAction::Timeout;
         self.emit(RunEvent::ApprovalReceived {
@@ -312,7 +318,7 @@ impl Decision {
         });
     }
 
-    fn resolved(&mut self, open: &OpenInterrupt, value: Value, by: Option<String>) {
+    pub(super) fn resolved(&mut self, open: &OpenInterrupt, value: Value, by: Option<String>) {
         let node_id = self.node_id(NodeIx(open.node));
         self.emit(RunEvent::InterruptResolved {
             interrupt_id: open.id.clone(),
@@ -323,7 +329,7 @@ impl Decision {
         });
     }
 
-    fn resumed(&mut self, open: &OpenInterrupt) {
+    pub(super) fn resumed(&mut self, open: &OpenInterrupt) {
         let ix = NodeIx(open.node);
         self.emit(RunEvent::NodeResumed {
             node_id: self.node_id(ix),
@@ -332,7 +338,7 @@ impl Decision {
         });
     }
 
-    fn visit(&self, ix: NodeIx) -> u32 {
+    pub(super) fn visit(&self, ix: NodeIx) -> u32 {
         self.facts().nodes[ix.index()].visit
     }
 }

@@ -56,7 +56,7 @@ impl Decision {
             node_id: self.node_id(ix),
             visit: self.facts().nodes[ix.index()].visit,
             interrupt_id: interrupt.clone(),
-            doubt: doubt_of(&open),
+            doubt: doubt_of(&open, self.run.plan.node(ix).kind),
             kind: open.kind,
         });
     }
@@ -179,6 +179,7 @@ impl Decision {
         let ix = NodeIx(open.node);
         match self.run.plan.node(ix).kind {
             NodeKind::Control(ControlKind::ApprovalGate) => self.expire_gate(&open),
+            NodeKind::Control(ControlKind::GovernanceGate) => self.expire_governed(&open),
             _ => self.fail_unanswered(ix),
         }
         self.conclude();

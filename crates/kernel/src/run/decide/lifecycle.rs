@@ -54,8 +54,12 @@ impl Decision {
             "node_timeout",
             format!("the attempt took longer than {limit} ms; raise the node's timeout"),
         );
-        if let NodeStatus::Dispatched { child, .. } = &self.facts().nodes[ix.index()].status {
-            let child = child.clone();
+        let children: Vec<StreamId> = match &self.facts().nodes[ix.index()].status {
+            NodeStatus::Dispatched { child, .. } => vec![child.clone()],
+            NodeStatus::FannedOut { fan, .. } => fan.running.keys().cloned().collect(),
+            _ => Vec::new(),
+        };
+        for child in children {
             self.cancel_child(&child, "parent-failed");
         }
         self.withdraw_from_workers(ix);

@@ -9,8 +9,10 @@ mod children;
 mod create;
 mod ending;
 mod failures;
+mod fan;
 mod fork;
 mod gates;
+mod governance;
 mod interrupts;
 mod lifecycle;
 mod orchestrate;
@@ -126,8 +128,8 @@ impl Decision {
     }
 
     fn dispatch(&mut self, envelope: &Envelope) -> Result<(), Rejection> {
-        if self.run.is_of_newer_engine() {
-            return Err(Rejection::NewerEngine);
+        if let Some(wrote) = self.run.newer_engine() {
+            return Err(Rejection::NewerEngine { wrote });
         }
         if self.run.is_copying() && !matches!(envelope.command, Command::Fork { .. }) {
             return Err(Rejection::Unborn);

@@ -212,7 +212,7 @@ impl Decision {
             }
             Choice::NextWorker(_) => match decided.below_floor() {
                 Some(observed) => self.escalate(ix, &decided, observed),
-                None => self.begin_worker(ix, self.facts().nodes[ix.index()].worker),
+                None => self.begin_workers(ix),
             },
         }
     }
@@ -253,6 +253,16 @@ impl Decision {
         Some(workers.get(worker as usize)?.as_str()?.to_owned())
     }
 
+    /// How many workers the decision names that a dispatch node carries out.
+    pub(super) fn workers_of(&self, ix: NodeIx) -> u32 {
+        let inputs = self.facts().nodes[ix.index()].inputs.as_ref();
+        let workers =
+            inputs.and_then(|inputs| inputs.get("decision")?.get("nextWorkerIds")?.as_array());
+        workers.map_or(0, |workers| {
+            u32::try_from(workers.len()).unwrap_or(u32::MAX)
+        })
+    }
+
     /// The worker that a dispatch node is at.
     pub(super) fn current_worker(&self, ix: NodeIx) -> Option<(u32, String)> {
         let worker = self.facts().nodes[ix.index()].worker;
@@ -261,7 +271,14 @@ impl Decision {
 
     /// Says a step of the worker that a dispatch node is at. Other nodes have no workers.
     pub(super) fn step(&mut self, ix: NodeIx, phase: ChainPhase, step: Step) {
-        if let Some((worker, worker_id)) = self.current_worker(ix) {
+        if let Some((worker, _)) = self.current_worker(ix) {
+            self.step_of(ix, worker, phase, step);
+        }
+    }
+
+    /// Says a step of one of the workers of a dispatch node.
+    pub(super) fn step_of(&mut self, ix: NodeIx, worker: u32, phase: ChainPhase, step: Step) {
+        if let Some(worker_id) = self.worker_at(ix, worker) {
             self.emit(RunEvent::ChainStepped {
                 node_id: self.node_id(ix),
                 visit: self.facts().nodes[ix.index()].visit,
@@ -327,21 +344,42 @@ impl Decision {
             worker_id: first,
             original_decision: decided.value.clone(),
         });
-        self.doubt(ix, &decided.value, CONFIDENCE_FLOOR, observed);
+        if !self.since(3) {
+            return self.doubt(ix, &decided.value, CONFIDENCE_FLOOR, observed);
+        }
+        // Whoever shows approvals can show this one.
+        let mut data = self.doubtful(&decided.value, CONFIDENCE_FLOOR, observed);
+        let replaces = self.run.plan.node(ix).kind == NodeKind::Control(ControlKind::Supervisor);
+        data["artifactId"] = json!(self.node_id(ix));
+        data["artifactType"] = json!("decision");
+        data["title"] = json!("Shall this decision be carried out?");
+        data["actions"] = match replaces {
+            true => json!(["accept", "edit-accept", "reject"]),
+            false => json!(["accept", "reject"]),
+        };
+        self.ask_whether(ix, "approval", data);
     }
 
     /// Asks whether a decision may be carried out.
     fn doubt(&mut self, ix: NodeIx, decision: &Value, threshold: f64, observed: f64) {
-        let data = json!({
+        let data = self.doubtful(decision, threshold, observed);
+        self.ask_whether(ix, DOUBT, data);
+    }
+
+    fn doubtful(&self, decision: &Value, threshold: f64, observed: f64) -> Value {
+        json!({
             "agentId": self.orchestrator(),
             "threshold": threshold,
             "observed": observed,
             "decision": decision,
-        });
+        })
+    }
+
+    fn ask_whether(&mut self, ix: NodeIx, kind: &str, data: Value) {
         self.ask(
             ix,
             Ask {
-                kind: DOUBT.to_owned(),
+                kind: kind.to_owned(),
                 key: self.node_id(ix).to_string(),
                 data,
                 resume_schema: None,
@@ -391,7 +429,7 @@ impl Decision {
     pub(super) fn confirmed(&mut self, ix: NodeIx, decided: &Decided) {
         match self.run.plan.node(ix).kind {
             NodeKind::Control(ControlKind::Supervisor) => self.decided(ix, decided),
-            _ => self.begin_worker(ix, self.facts().nodes[ix.index()].worker),
+            _ => self.begin_workers(ix),
         }
     }
 
@@ -414,8 +452,12 @@ impl Decision {
 }
 
 /// What a suspension says of the decision it holds back.
-pub(super) fn doubt_of(open: &OpenInterrupt) -> Option<Doubt> {
-    if open.kind != DOUBT {
+pub(super) fn doubt_of(open: &OpenInterrupt, node: NodeKind) -> Option<Doubt> {
+    let decides = matches!(
+        node,
+        NodeKind::Control(ControlKind::Supervisor | ControlKind::Dispatch)
+    );
+    if open.kind != DOUBT && !decides {
         return None;
     }
     Some(Doubt {

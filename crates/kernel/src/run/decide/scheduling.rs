@@ -271,6 +271,7 @@ impl Decision {
             NodeStatus::InFlight { attempt, .. }
             | NodeStatus::Delayed { attempt }
             | NodeStatus::Dispatched { attempt, .. }
+            | NodeStatus::FannedOut { attempt, .. }
             | NodeStatus::Suspended { attempt, .. } => attempt,
             _ => 0,
         };
@@ -438,6 +439,7 @@ impl Decision {
             NodeStatus::InFlight { attempt, .. }
             | NodeStatus::Delayed { attempt }
             | NodeStatus::Dispatched { attempt, .. }
+            | NodeStatus::FannedOut { attempt, .. }
             | NodeStatus::Suspended { attempt, .. }
             | NodeStatus::Backoff { attempt, .. }
             | NodeStatus::Ready { attempt } => attempt,

@@ -43,6 +43,12 @@ impl Decision {
         self.tell(AuditAction::RunCancelled, by, on);
     }
 
+    /// Somebody with the right to it granted what the gate's approvers had not.
+    pub(super) fn tell_of_override(&mut self, by: &str) {
+        let on = Subject::new("run", self.run.header.stream.as_str());
+        self.tell(AuditAction::ApprovalOverridden, Actor::new(by), on);
+    }
+
     fn tell(&mut self, action: AuditAction, by: Actor, mut on: Subject) {
         let message = self.next_message();
         let header = &self.run.header;

@@ -128,6 +128,18 @@ impl ChildStatus {
     }
 }
 
+/// How workers that ran at the same time were joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JoinOutcome {
+    /// Enough of them completed, and none ended otherwise.
+    Satisfied,
+    /// Too few completed.
+    Failed,
+    /// Enough of them ended, some without completing.
+    Partial,
+}
+
 /// A step of a dispatch node with one of its workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChainPhase {
@@ -152,4 +164,15 @@ pub enum ChainPhase {
     /// What it gave back was kept.
     #[serde(rename = "output.harvested")]
     OutputHarvested,
+}
+
+impl ChainPhase {
+    /// The step that tells of the end of a worker's run.
+    pub(crate) fn of_end(status: ChildStatus) -> Self {
+        match status {
+            ChildStatus::Completed => Self::ChildCompleted,
+            ChildStatus::Failed => Self::ChildFailed,
+            ChildStatus::Cancelled => Self::ChildCancelled,
+        }
+    }
 }

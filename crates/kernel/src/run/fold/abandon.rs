@@ -47,7 +47,8 @@ impl Run {
             NodeStatus::InFlight { attempt, .. }
             | NodeStatus::Delayed { attempt }
             | NodeStatus::Suspended { attempt, .. }
-            | NodeStatus::Dispatched { attempt, .. } => Some(*attempt),
+            | NodeStatus::Dispatched { attempt, .. }
+            | NodeStatus::FannedOut { attempt, .. } => Some(*attempt),
             _ => None,
         });
         let passed = at.ms_since(self.head.at);

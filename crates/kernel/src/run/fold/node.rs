@@ -3,10 +3,12 @@
 use serde_json::{Value, json};
 
 use super::{EXPIRED, round_of, set_timer, take_signal, withdraw_question};
+use crate::control::answer;
 use crate::definition::{ControlKind, NodeKind, PlanNode};
 use crate::ids::{InterruptId, NodeId};
 use crate::run::command::OUTSIDE;
 use crate::run::event::{ApprovalAction, ChainPhase, RunEvent};
+use crate::run::fan::Fan;
 use crate::run::state::{
     Ballot, Child, Closed, Facts, NodeRun, NodeStatus, OpenInterrupt, Run, RunState, timer,
 };
@@ -178,6 +180,11 @@ impl Run {
                     .cloned();
                 self.count_vote(interrupt_id, principal, ApprovalAction::Accept, edited);
             }
+            RunEvent::ApprovalOverridden {
+                interrupt_id,
+                principal,
+                ..
+            } => self.count_vote(interrupt_id, principal, ApprovalAction::Accept, None),
             RunEvent::ApprovalRejected {
                 interrupt_id,
                 principal,
@@ -225,6 +232,11 @@ impl Run {
                     return Err("no such interrupt is open".into());
                 };
                 let open = facts.interrupts.remove(at);
+                if let Some(id) = answer::event_id(resume_value)
+                    && open.kind == answer::EXTERNAL_EVENT
+                {
+                    facts.taken_events.insert(open.id.clone(), id.to_owned());
+                }
                 facts
                     .closed_interrupts
                     .entry(open.id)
@@ -263,9 +275,13 @@ impl Run {
                 };
                 facts.children.insert(child_run_id.clone(), child);
                 let node = &mut facts.nodes[ix.index()];
-                if let NodeStatus::InFlight { attempt, .. } = node.status {
-                    let child = child_run_id.clone();
-                    node.status = NodeStatus::Dispatched { attempt, child };
+                match &mut node.status {
+                    NodeStatus::InFlight { attempt, .. } => {
+                        let (attempt, child) = (*attempt, child_run_id.clone());
+                        node.status = NodeStatus::Dispatched { attempt, child };
+                    }
+                    NodeStatus::FannedOut { fan, .. } => fan.started(child_run_id),
+                    _ => {}
                 }
             }
             RunEvent::AgentDecided { .. } | RunEvent::ConfidenceEscalated { .. } => {}
@@ -291,15 +307,44 @@ impl Run {
                 let (ix, facts) = self.node(node_id)?;
                 let node = &mut facts.nodes[ix.index()];
                 node.worker = *worker;
-                // The worker before it has ended.
-                if let NodeStatus::Dispatched { attempt, .. } = node.status {
-                    node.status = NodeStatus::InFlight {
-                        attempt,
-                        restarts: 0,
-                    };
+                match &mut node.status {
+                    // The worker before it has ended.
+                    NodeStatus::Dispatched { attempt, .. } => {
+                        node.status = NodeStatus::InFlight {
+                            attempt: *attempt,
+                            restarts: 0,
+                        };
+                    }
+                    NodeStatus::FannedOut { fan, .. } => fan.begin(*worker),
+                    _ => {}
                 }
             }
-            RunEvent::ChainStepped { .. } => {}
+            RunEvent::ChainStepped {
+                node_id,
+                phase: ChainPhase::DispatchFailed,
+                worker_id,
+                error,
+                ..
+            } => {
+                let (ix, facts) = self.node(node_id)?;
+                if let NodeStatus::FannedOut { fan, .. } = &mut facts.nodes[ix.index()].status {
+                    fan.refused(worker_id, error.clone());
+                }
+            }
+            RunEvent::FannedOut {
+                node_id,
+                child_count,
+                max_concurrency,
+                ..
+            } => {
+                let (ix, facts) = self.node(node_id)?;
+                let node = &mut facts.nodes[ix.index()];
+                if let NodeStatus::InFlight { attempt, .. } = node.status {
+                    let fan = Box::new(Fan::of(*child_count, *max_concurrency));
+                    node.status = NodeStatus::FannedOut { attempt, fan };
+                }
+            }
+            RunEvent::ChainStepped { .. } | RunEvent::Joined { .. } => {}
             _ => return Err("an event of the run, not of a node".into()),
         }
         Ok(())

@@ -18,6 +18,10 @@ pub struct ClaimNames {
     pub scopes: String,
     /// What a token may do that has no such claim.
     pub granted: Scopes,
+    /// Groups of the bearer, in the same forms.
+    pub groups: String,
+    /// Roles of the bearer, in the same forms.
+    pub roles: String,
 }
 
 impl Default for ClaimNames {
@@ -28,6 +32,8 @@ impl Default for ClaimNames {
             principal: "sub".into(),
             scopes: "scope".into(),
             granted: Scopes::known([]),
+            groups: "groups".into(),
+            roles: "roles".into(),
         }
     }
 }

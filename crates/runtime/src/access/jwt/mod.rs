@@ -7,6 +7,7 @@ mod claims;
 mod crypto;
 mod jwks;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -213,13 +214,30 @@ impl JwtVerifier {
                 None | Some(Value::Null) => names.granted.clone(),
                 Some(_) => Scopes::known([]),
             },
+            groups: memberships(claims.get(&names.groups)),
+            roles: memberships(claims.get(&names.roles)),
         })
     }
 }
 
+/// The words of a claim, as far as they can be names and there are not too many of them. What is
+/// left out opens nothing.
+fn memberships(claim: Option<&Value>) -> BTreeSet<String> {
+    let texts: Vec<&str> = match claim {
+        Some(Value::String(words)) => words.split_ascii_whitespace().collect(),
+        Some(Value::Array(words)) => words.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    let names = texts.into_iter().filter_map(name_of);
+    names.take(limits::MAX_MEMBERSHIPS).collect()
+}
+
 /// A claim that can be a name.
 fn name(value: &Value) -> Option<String> {
-    let text = value.as_str()?;
+    name_of(value.as_str()?)
+}
+
+fn name_of(text: &str) -> Option<String> {
     let fits = !text.is_empty()
         && text.len() <= limits::MAX_NAME_BYTES
         && !text.chars().any(char::is_control);

@@ -1,0 +1,255 @@
+//! `core.openwop.governance.approvalGate`: waits until somebody who has a role, or a scope, grants
+//! or rejects (OpenWOP, interrupt profiles, and its RFCs 0051 and 0093).
+//!
+//! Config: `requiredRole`, `requiredScope` (one of them at least; where both are said, both),
+//! `quorum` (1), `override` {`requiredRole`}, `overrideBypassesQuorum` (false), `timeoutSec`,
+//! `title`, `description`, `artifactId`, `artifactType`, `artifactData`, `key`. Input ports win
+//! over the config, except over who may decide.
+//!
+//! An answer has a `decision`: `granted`, `rejected`, or `overridden` with a `reason`; the actions
+//! `accept` and `reject` are read as the first two. It must come from somebody known by name.
+//! The first rejection decides. An override counts as one vote of the quorum, unless the config
+//! says that it bypasses it; it is told to the audit trail either way.
+//!
+//! The gate is left by port `accept` or `reject`; an edge that names no port belongs to `accept`.
+//! A rejection without an edge asks again. After `timeoutSec` the gate counts as rejected; without
+//! an edge for it the node fails with `interrupt_rejected`, as asking again would never end.
+
+use serde_json::{Map, Value, json};
+
+use super::answer;
+use super::approval::Answer;
+use super::{Ask, Began, Context, misconfigured, setting};
+use crate::limits::MAX_WAIT_MS;
+use crate::run::capacity::Answerer;
+use crate::run::event::ApprovalAction;
+use crate::run::rejection::Rejection;
+use crate::run::state::OpenInterrupt;
+
+/// The ports a gate is left by.
+pub(crate) const PORTS: [&str; 2] = ["accept", "reject"];
+/// Grants that a gate may need.
+const MAX_QUORUM: u64 = 1_000;
+
+pub(crate) fn begin(cx: &Context<'_>) -> Began {
+    let config = &cx.node.config;
+    if let Some((key, what)) = check_config(config).first() {
+        return misconfigured(cx, format_args!("config.{key} {what}"));
+    }
+    let id = cx.node.id.as_str();
+    let text = |key: &str, otherwise: &str| {
+        let given = setting(cx, key).and_then(Value::as_str);
+        let given = given.filter(|text| !text.is_empty());
+        json!(given.unwrap_or(otherwise))
+    };
+    let name = match cx.node.name.trim() {
+        "" => id,
+        name => name,
+    };
+    let quorum = config.get("quorum").and_then(Value::as_u64);
+    let mut data = Map::from_iter([
+        ("gateId".to_owned(), json!(id)),
+        ("artifactId".to_owned(), text("artifactId", id)),
+        ("artifactType".to_owned(), text("artifactType", "approval")),
+        ("title".to_owned(), text("title", name)),
+        ("actions".to_owned(), json!(["accept", "reject"])),
+    ]);
+    if let Some(quorum) = quorum {
+        data.insert("quorum".into(), json!(quorum));
+        data.insert("requiredApprovals".into(), json!(quorum));
+    }
+    for key in ["requiredRole", "requiredScope", "overrideBypassesQuorum"] {
+        data.extend(config.get(key).map(|value| (key.to_owned(), value.clone())));
+    }
+    if let Some(role) = config.get("override").and_then(|of| of.get("requiredRole")) {
+        data.insert("override".into(), json!({ "requiredRole": role }));
+    }
+    for key in ["description", "artifactData"] {
+        data.extend(setting(cx, key).map(|value| (key.to_owned(), value.clone())));
+    }
+    let seconds = config.get("timeoutSec").and_then(Value::as_u64);
+    Began::Asks(Ask {
+        kind: "approval".into(),
+        key: setting(cx, "key")
+            .and_then(Value::as_str)
+            .map_or_else(|| id.to_owned(), str::to_owned),
+        data: Value::Object(data),
+        resume_schema: None,
+        timeout_ms: seconds.map(|seconds| seconds.saturating_mul(1_000).min(MAX_WAIT_MS)),
+    })
+}
+
+/// What is wrong with the config of a gate, by its key.
+pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
+    let mut problems = Vec::new();
+    let is_text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
+    let given = |key: &str| config.get(key);
+    for key in ["requiredRole", "requiredScope"] {
+        if given(key).is_some_and(|value| !is_text(value)) {
+            problems.push((key, "must be a text".into()));
+        }
+    }
+    if given("requiredRole").is_none() && given("requiredScope").is_none() {
+        let what =
+            "is missing: the gate needs it, or `requiredScope`; without them nobody may decide";
+        problems.push(("requiredRole", what.into()));
+    }
+    let is_count = |value: &Value| {
+        value
+            .as_u64()
+            .is_some_and(|n| (1..=MAX_QUORUM).contains(&n))
+    };
+    if given("quorum").is_some_and(|value| !is_count(value)) {
+        problems.push(("quorum", format!("must be a number from 1 to {MAX_QUORUM}")));
+    }
+    if let Some(given) = given("override") {
+        if !given.get("requiredRole").is_some_and(is_text) {
+            problems.push(("override", "must name its `requiredRole`".into()));
+        }
+        if given.get("audited") == Some(&json!(false)) {
+            problems.push(("override", "is always audited".into()));
+        }
+    }
+    if given("overrideBypassesQuorum").is_some_and(|value| !value.is_boolean()) {
+        problems.push(("overrideBypassesQuorum", "must be true or false".into()));
+    }
+    if given("timeoutSec").is_some_and(|value| value.as_u64().is_none_or(|n| n == 0)) {
+        problems.push((
+            "timeoutSec",
+            "must be a whole number of seconds from 1 on".into(),
+        ));
+    }
+    problems
+}
+
+/// What was asked of whoever decides: what [`begin`] wrote.
+struct Terms<'a>(&'a Value);
+
+impl<'a> Terms<'a> {
+    fn text(&self, key: &str) -> Option<&'a str> {
+        self.0.get(key).and_then(Value::as_str)
+    }
+
+    fn required(&self) -> usize {
+        let required = self.0.get("requiredApprovals").and_then(Value::as_u64);
+        required.map_or(1, |n| usize::try_from(n).unwrap_or(usize::MAX))
+    }
+
+    fn override_role(&self) -> Option<&'a str> {
+        self.0.get("override")?.get("requiredRole")?.as_str()
+    }
+
+    fn bypasses(&self) -> bool {
+        self.0.get("overrideBypassesQuorum") == Some(&json!(true))
+    }
+
+    /// Whether somebody may decide; whoever answers for another never may.
+    fn may_decide(&self, decision: Decision, who: Answerer<'_>) -> bool {
+        let capacity = who.capacity;
+        let has = |role: &str| capacity.roles.contains(role);
+        if capacity.speaks_for.is_some() {
+            return false;
+        }
+        match decision {
+            Decision::Overridden => self.override_role().is_some_and(has),
+            Decision::Granted | Decision::Rejected => {
+                let (role, scope) = (self.text("requiredRole"), self.text("requiredScope"));
+                (role.is_some() || scope.is_some())
+                    && role.is_none_or(has)
+                    && scope.is_none_or(|scope| capacity.scopes.contains(scope))
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decision {
+    Granted,
+    Rejected,
+    Overridden,
+}
+
+/// What an answer comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ruling {
+    /// The answer in the words of every gate.
+    pub(crate) answer: Answer,
+    /// It went past those who should have decided.
+    pub(crate) overrides: bool,
+    /// Nobody else is waited for.
+    pub(crate) decides: bool,
+}
+
+/// Judges an answer by what was asked, who answers and who has voted.
+pub(crate) fn judge(
+    open: &OpenInterrupt,
+    value: &Value,
+    who: Answerer<'_>,
+) -> Result<Ruling, Rejection> {
+    let Some(name) = who.by else {
+        return Err(Rejection::AuthRequired);
+    };
+    let terms = Terms(&open.data);
+    let (decision, reason) = read(value)?;
+    if !terms.may_decide(decision, who) {
+        return Err(Rejection::NotAnApprover);
+    }
+    let overrides = decision == Decision::Overridden;
+    let action = match decision {
+        Decision::Rejected => ApprovalAction::Reject,
+        Decision::Granted | Decision::Overridden => ApprovalAction::Accept,
+    };
+    let ruling = |decides| Ruling {
+        answer: Answer {
+            action,
+            by: Some(name.to_owned()),
+            comment: reason.clone(),
+            feedback: None,
+            refine_feedback: None,
+            edited: None,
+        },
+        overrides,
+        decides,
+    };
+    if action == ApprovalAction::Reject || (overrides && terms.bypasses()) {
+        return Ok(ruling(true));
+    }
+    if open.votes.iter().any(|vote| vote.by == name) {
+        return Err(Rejection::Duplicate);
+    }
+    Ok(ruling(open.votes.len() + 1 >= terms.required()))
+}
+
+fn read(value: &Value) -> Result<(Decision, Option<String>), Rejection> {
+    let malformed = |what: &str| Rejection::InvalidDecision { what: what.into() };
+    let fields = value
+        .as_object()
+        .ok_or_else(|| malformed("it must be an object with a `decision`"))?;
+    let word = |key: &str| {
+        fields
+            .get(key)
+            .map(|word| word.as_str().unwrap_or_default())
+    };
+    let decision = match (word("decision"), word("action")) {
+        (Some("granted"), _) | (None, Some("accept")) => Decision::Granted,
+        (Some("rejected"), _) | (None, Some("reject")) => Decision::Rejected,
+        (Some("overridden"), _) => Decision::Overridden,
+        _ => {
+            return Err(malformed(
+                "its decision must be granted, rejected or overridden",
+            ));
+        }
+    };
+    let reason = ["reason", "comment", "feedback"]
+        .iter()
+        .find(|key| fields.contains_key(**key))
+        .map(|key| answer::text(fields, key))
+        .transpose()
+        .map_err(|_| malformed("its reason must be a text"))?
+        .flatten()
+        .filter(|reason| !reason.trim().is_empty());
+    match decision == Decision::Overridden && reason.is_none() {
+        true => Err(malformed("an override needs a `reason`")),
+        false => Ok((decision, reason)),
+    }
+}

@@ -1,0 +1,167 @@
+//! Workers of one decision at the same time, and where they are joined.
+//!
+//! What they give back is kept at the join, in the order in which the decision names them: which
+//! of them was faster changes nothing.
+
+use serde_json::{Map, Value, json};
+
+use super::Decision;
+use super::orchestrate::Step;
+use crate::control::dispatch::Dispatch;
+use crate::control::join::JoinPolicy;
+use crate::definition::NodeIx;
+use crate::ids::StreamId;
+use crate::limits::MAX_FAN_OUT;
+use crate::run::event::{ChainPhase, ChildStatus, JoinOutcome, NodeError, RunEvent};
+use crate::run::fan::{EndedWorker, Fan};
+use crate::run::state::NodeStatus;
+
+impl Decision {
+    /// The workers of a decision begin: one after another, or at the same time.
+    pub(super) fn begin_workers(&mut self, ix: NodeIx) {
+        let plan = self.run.plan.clone();
+        let config = Dispatch(&plan.node(ix).config);
+        let total = self.workers_of(ix);
+        if !config.is_parallel() || total < 2 {
+            return self.begin_worker(ix, self.facts().nodes[ix.index()].worker);
+        }
+        let policy = JoinPolicy::of(config.0);
+        if !policy.fits(total) {
+            let what = format!("{total} workers were chosen, and the quorum is more than that");
+            return self.fail_attempt(ix, NodeError::new("join_unsatisfied", what).fatal());
+        }
+        self.emit(RunEvent::FannedOut {
+            node_id: self.node_id(ix),
+            visit: self.visit(ix),
+            child_count: total,
+            max_concurrency: config.max_concurrency().min(MAX_FAN_OUT),
+            join_mode: policy.mode.as_str().to_owned(),
+        });
+        self.fan_on(ix);
+    }
+
+    pub(super) fn fan(&self, ix: NodeIx) -> Option<&Fan> {
+        match &self.facts().nodes[ix.index()].status {
+            NodeStatus::FannedOut { fan, .. } => Some(fan),
+            _ => None,
+        }
+    }
+
+    /// Joins the workers of a node that are enough, or begins the next one that may.
+    pub(super) fn fan_on(&mut self, ix: NodeIx) {
+        let Some(fan) = self.fan(ix) else { return };
+        let policy = JoinPolicy::of(&self.run.plan.node(ix).config);
+        match policy.verdict(fan) {
+            Some(outcome) => {
+                let fan = fan.clone();
+                self.join(ix, &fan, outcome);
+            }
+            None if fan.may_begin() => self.begin_worker(ix, fan.next),
+            None => {}
+        }
+    }
+
+    /// A run of one of the workers has ended.
+    pub(super) fn worker_ended(
+        &mut self,
+        ix: NodeIx,
+        (worker, child): (u32, &StreamId),
+        status: ChildStatus,
+        error: Option<&NodeError>,
+    ) {
+        let step = Step {
+            child: Some(child.clone()),
+            error: error.cloned(),
+            ..Step::default()
+        };
+        self.step_of(ix, worker, ChainPhase::of_end(status), step);
+        self.fan_on(ix);
+    }
+
+    fn join(&mut self, ix: NodeIx, fan: &Fan, outcome: JoinOutcome) {
+        for child in fan.running.keys() {
+            self.cancel_child(child, "parent-cancelled");
+        }
+        let mut merged = Vec::new();
+        if outcome != JoinOutcome::Failed {
+            for ended in &fan.ended {
+                if let (ChildStatus::Completed, Some(run)) = (ended.status, &ended.run) {
+                    merged.push(run.clone());
+                    self.keep(ix, ended);
+                }
+            }
+        }
+        let count = |status| {
+            let ended = fan.ended.iter().filter(|ended| ended.status == status);
+            u32::try_from(ended.count()).unwrap_or(u32::MAX)
+        };
+        let still = u32::try_from(fan.running.len()).unwrap_or(u32::MAX);
+        self.emit(RunEvent::Joined {
+            node_id: self.node_id(ix),
+            visit: self.visit(ix),
+            join_outcome: outcome,
+            completed_count: count(ChildStatus::Completed),
+            failed_count: count(ChildStatus::Failed),
+            cancelled_count: count(ChildStatus::Cancelled).saturating_add(still),
+            merge_order: merged,
+        });
+        let children = fan.children();
+        if outcome == JoinOutcome::Failed {
+            let error = NodeError::new("join_unsatisfied", "too few workers have completed");
+            return self.fail_attempt(ix, error.with_details(json!({ "children": children })));
+        }
+        let outputs = Map::from_iter([
+            ("joinOutcome".to_owned(), json!(outcome)),
+            ("children".to_owned(), children),
+        ]);
+        self.complete(ix, outputs, None);
+    }
+
+    /// Keeps what a worker gave back.
+    fn keep(&mut self, ix: NodeIx, ended: &EndedWorker) {
+        let mut harvested = Vec::new();
+        for (name, next) in &ended.gave {
+            harvested.push(name.clone());
+            let node_id = Some(self.node_id(ix));
+            self.emit(RunEvent::VariableChanged {
+                name: name.clone(),
+                next: next.clone(),
+                node_id,
+            });
+        }
+        if !harvested.is_empty() {
+            let step = Step {
+                child: ended.run.clone(),
+                harvested,
+                error: None,
+            };
+            self.step_of(ix, ended.worker, ChainPhase::OutputHarvested, step);
+        }
+    }
+}
+
+impl Fan {
+    /// What a joined node says of its workers, in the order of the decision. Those that were not
+    /// needed any more count as cancelled.
+    fn children(&self) -> Value {
+        let mut all = std::collections::BTreeMap::new();
+        for ended in &self.ended {
+            let mut child = json!({
+                "workflowId": ended.workflow,
+                "childStatus": ended.status,
+            });
+            if let Some(run) = &ended.run {
+                child["childRunId"] = json!(run);
+            }
+            if let Some(error) = &ended.error {
+                child["error"] = json!(error);
+            }
+            all.insert(ended.worker, child);
+        }
+        for (run, worker) in &self.running {
+            let child = json!({ "childRunId": run, "childStatus": ChildStatus::Cancelled });
+            all.insert(*worker, child);
+        }
+        Value::Array(all.into_values().collect())
+    }
+}

@@ -1,0 +1,140 @@
+//! Workers of one decision at the same time, over HTTP.
+
+use serde_json::{Value, json};
+
+use crate::children::{next, supervised};
+use crate::host::{Host, chain, node};
+
+/// A worker that asks before it gives its name back.
+fn asks(id: &str) -> Value {
+    let gate = node("gate", "core.approvalGate", json!({ "title": id }));
+    let mut worker = chain(id, &[gate]);
+    worker["variables"] = json!([{ "name": "said", "type": "string", "defaultValue": id }]);
+    worker
+}
+
+fn team(policy: Value) -> Value {
+    let plan = json!({ "mockDispatchPlan": [next(&["north", "south", "west"])] });
+    let mut config = json!({ "fanOutPolicy": "parallel", "outputMapping": { "last": "said" } });
+    for (key, value) in policy.as_object().into_iter().flatten() {
+        config[key] = value.clone();
+    }
+    let mut team = supervised("team", plan, config);
+    team["variables"] = json!([{ "name": "last", "type": "string" }]);
+    team
+}
+
+/// The run of a worker, by its workflow.
+fn of(snapshot: &Value, workflow: &str) -> String {
+    let mut children = snapshot["childRuns"].as_array().unwrap().iter();
+    let child = children.find(|child| child["workflowId"] == workflow);
+    child.unwrap_or_else(|| panic!("no {workflow} in {snapshot}"))["runId"]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+async fn begun(policy: Value) -> (Host, String, Value) {
+    let host = Host::new().await;
+    let workers = [asks("north"), asks("south"), asks("west")];
+    host.put(&workers).await;
+    host.put(&[team(policy)]).await;
+    let run = host.create(&json!({ "workflowId": "team" })).await;
+    // All of them wait, and so does what waits for all of them.
+    let snapshot = host
+        .shows(&run, |shown| shown["status"] == "waiting-approval")
+        .await;
+    assert_eq!(snapshot["childRuns"].as_array().map(Vec::len), Some(3));
+    (host, run, snapshot)
+}
+
+async fn accept(host: &Host, run: &str) {
+    host.until(run, |status| status == "waiting-approval").await;
+    let answer = host
+        .answer(run, "gate", json!({ "action": "accept" }))
+        .await;
+    assert_eq!(answer.status, 200, "{}", answer.json());
+    host.ended(run).await;
+}
+
+#[tokio::test]
+async fn all_run_at_once_and_are_joined_in_the_order_of_the_decision() {
+    let (host, run, waiting) = begun(json!({})).await;
+    for worker in ["west", "south", "north"] {
+        accept(&host, &of(&waiting, worker)).await;
+    }
+    let snapshot = host.ended(&run).await;
+    assert_eq!(snapshot["status"], "completed", "{snapshot}");
+    assert_eq!(
+        snapshot["variables"]["last"], "west",
+        "the last one of the decision"
+    );
+    let fanned = host.payload(&run, "core.dispatch.fanOut").await;
+    let expected = json!({
+        "fanOutPolicy": "parallel", "childCount": 3, "maxConcurrency": 128, "joinMode": "wait-all",
+    });
+    assert_eq!(fanned, expected);
+    let joined = host.payload(&run, "core.dispatch.join").await;
+    assert_eq!(joined["joinOutcome"], "satisfied");
+    let merged = ["north", "south", "west"].map(|worker| of(&waiting, worker));
+    assert_eq!(joined["mergeOrder"], json!(merged));
+    // Each was created once, and its end was heard of once.
+    let events = host.events(&run).await;
+    for child in &merged {
+        for (kind, field) in [
+            ("node.dispatched", "childRunId"),
+            ("runwright.child.settled", "childRunId"),
+        ] {
+            let of_it = events
+                .iter()
+                .filter(|event| event["type"] == kind && event["payload"][field] == child.as_str());
+            assert_eq!(of_it.count(), 1, "{kind} of {child}");
+        }
+    }
+    // A replay comes out the same, and creates nothing.
+    let path = format!("/v1/runs/{run}:fork");
+    let replay = host.post(&path, &json!({ "mode": "replay" })).await.json();
+    assert_eq!(replay.get("divergedAtSeq"), None, "{replay}");
+    let children = host
+        .get(&format!("/v1/runs?parentRunId={run}"))
+        .await
+        .json();
+    assert_eq!(children["runs"].as_array().map(Vec::len), Some(3));
+}
+
+#[tokio::test]
+async fn the_first_is_enough_and_the_others_are_cancelled() {
+    let (host, run, waiting) = begun(json!({ "joinPolicy": { "mode": "first" } })).await;
+    accept(&host, &of(&waiting, "south")).await;
+    let snapshot = host.ended(&run).await;
+    assert_eq!(snapshot["variables"]["last"], "south");
+    for worker in ["north", "west"] {
+        let child = of(&waiting, worker);
+        let ended = host.ended(&child).await;
+        assert_eq!(ended["status"], "cancelled");
+        let told = host.payload(&child, "run.cancelled").await;
+        assert_eq!(told["reason"], "parent-cancelled");
+        assert_eq!(told["parentRunId"], run.as_str());
+        let late = host
+            .answer(&child, "gate", json!({ "action": "accept" }))
+            .await;
+        assert_eq!(late.refusal(410), "interrupt_gone");
+    }
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused_when_it_is_registered() {
+    let host = Host::new().await;
+    for policy in [
+        json!({ "joinPolicy": { "mode": "quorum" } }),
+        json!({ "joinPolicy": { "mode": "any" } }),
+        json!({ "maxConcurrency": 0 }),
+        json!({ "fanOutPolicy": "sequential", "joinPolicy": {} }),
+    ] {
+        let answer = host.post("/v1/workflows", &team(policy.clone())).await;
+        assert_eq!(answer.refusal(400), "validation_error", "{policy}");
+    }
+    let discovery = host.get("/.well-known/openwop").await.json();
+    assert_eq!(discovery["dispatch"]["fanOutSupported"], true);
+    assert_eq!(discovery["dispatch"]["maxFanOut"], 128);
+}
