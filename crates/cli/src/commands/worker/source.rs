@@ -1,5 +1,6 @@
 //! Where tasks come from: a server, or a store on this machine.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use faces::coordinator::assignment;
@@ -63,6 +64,8 @@ impl<'a> Source<'a> {
         let engine = compose::engine_with(session, &door, ports, options)?;
         engine.start();
         let who = Principal {
+            groups: BTreeSet::new(),
+            roles: BTreeSet::new(),
             tenant: session.tenant.clone(),
             workspace: None,
             id: "cli".to_owned(),
