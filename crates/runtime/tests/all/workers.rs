@@ -37,6 +37,8 @@ struct Bed {
 
 fn principal(tenant: &str) -> Principal {
     Principal {
+        groups: Default::default(),
+        roles: Default::default(),
         tenant: tenant.into(),
         workspace: None,
         id: "w".into(),
