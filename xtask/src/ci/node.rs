@@ -45,6 +45,13 @@ const KITS: &[Kit] = &[
         variable: "RUNWRIGHT_OMX_MODULES",
         test: "the_published_client_drives_it",
     },
+    // The compiler of the worker library for TypeScript.
+    Kit {
+        folder: "typescript-5.9.3",
+        packages: &["typescript@5.9.3", "@types/node@20.19.43"],
+        variable: "RUNWRIGHT_TYPESCRIPT_MODULES",
+        test: "workers_in_typescript_do_the_work",
+    },
 ];
 
 /// The folders that were made ready, by variable.

@@ -1,6 +1,7 @@
 //! `runwright runtime`, and the program under its published name.
 
 mod bridge;
+mod clients;
 mod live;
 mod served;
 mod status;

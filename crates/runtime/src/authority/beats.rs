@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use store::{Conflict, KeyRow, Store, StoreError};
 
-use crate::door::CoordinatorName;
+use crate::door::{CoordinatorName, Door};
 
 /// How long it is known when a worker was last heard of.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
@@ -74,6 +74,20 @@ pub(crate) async fn beat(
         ttl: timeout * 2,
     };
     row.put(store, named, &beat).await
+}
+
+impl Door {
+    /// When a worker of a queue was last heard of, where that is remembered.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn worker_seen(
+        &self,
+        named: &CoordinatorName,
+        worker: &WorkerId,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        last_seen(&**self.store(), named, worker).await
+    }
 }
 
 /// When a worker was last heard of.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use kernel::coordinator::{Contract, Coordinator, CoordinatorCommand, Event, LeaseRule};
 use kernel::ids::Seq;
+use kernel::time::Timestamp;
 use runtime::door::{CoordinatorError, CoordinatorName, CoordinatorOrder, Door, Told};
 use runtime::hints::Hints;
 use runtime::nodes::Registry;
@@ -15,7 +16,7 @@ use rustix::fs::{FlockOperation, flock};
 use store::{ReadFrom, StoreError};
 use store_sqlite::{Access, SqliteStore};
 
-use super::options::Options;
+use super::options::{Options, Queue};
 use super::{Refused, import, views};
 use crate::place::Place;
 
@@ -83,11 +84,34 @@ impl Folder {
         Ok(folder)
     }
 
+    /// Opens a queue in the store of a server, to read it.
+    pub(super) fn queue(queue: &Queue) -> Result<Self, Refused> {
+        let place = Place {
+            project: queue.data.clone(),
+            data: queue.data.clone(),
+        };
+        let named = CoordinatorName {
+            tenant: queue.tenant.as_str().into(),
+            name: queue.name.clone(),
+            contract: Contract::Native,
+        };
+        Self::at(place, Access::Read, named)
+    }
+
     fn with_store(path: &Path, access: Access, options: &Options) -> Result<Self, Refused> {
         let place = Place {
             project: path.to_owned(),
             data: data(path),
         };
+        let named = CoordinatorName {
+            tenant: TENANT.into(),
+            name: NAME.to_owned(),
+            contract: options.contract,
+        };
+        Self::at(place, access, named)
+    }
+
+    fn at(place: Place, access: Access, named: CoordinatorName) -> Result<Self, Refused> {
         if access == Access::Create {
             place
                 .create()
@@ -104,14 +128,10 @@ impl Folder {
             .map_err(|error| Refused(format!("io error: {error}")))?;
         let plans = Arc::new(Plans::new(Arc::new(Registry::standard())));
         Ok(Self {
-            path: path.to_owned(),
+            path: place.project,
             data: place.data,
             door: Door::new(Arc::new(store), plans, Hints::default()),
-            named: CoordinatorName {
-                tenant: TENANT.into(),
-                name: NAME.to_owned(),
-                contract: options.contract,
-            },
+            named,
             threads,
             _mutation: None,
         })
@@ -143,6 +163,11 @@ impl Folder {
             contract,
             ..self.named.clone()
         }
+    }
+
+    /// When a worker was last heard of over HTTP, where that is remembered.
+    pub(super) fn worker_seen(&self, worker: &str) -> Result<Option<Timestamp>, StoreError> {
+        self.wait(self.door.worker_seen(&self.named, &worker.into()))
     }
 
     /// Tells it something.

@@ -57,6 +57,8 @@ Options:
   --views=all|none        After an exec, bring the JSON files up to date, or leave them [all]
   --contract=published|native
                           With the first exec or init: which rules the runtime keeps [published]
+  --data=DIR --queue=NAME [--tenant=NAME]
+                          With status: a queue in the store of a server, in place of --state-dir
   --watch                 With status: print it again whenever something has changed
   --notify=tmux           With serve: type pending requests into the panes they are for
   --enforce-leases        Let leases of the published contract expire

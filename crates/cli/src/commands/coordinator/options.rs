@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use kernel::coordinator::{Contract, LeaseRule};
 
 use super::Refused;
+use super::folder::TENANT;
 
 /// What was asked for beside the command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,23 @@ pub(super) struct Options {
     pub notify: Option<Notify>,
     /// Print again whenever something has changed.
     pub watch: bool,
+    /// The store of a server, for one of its queues.
+    pub data: Option<PathBuf>,
+    /// Whose queue.
+    pub tenant: Option<String>,
+    /// Which queue.
+    pub queue: Option<String>,
+}
+
+/// A queue in the store of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Queue {
+    /// The folder of the store.
+    pub data: PathBuf,
+    /// Whose it is.
+    pub tenant: String,
+    /// Its name.
+    pub name: String,
 }
 
 /// Who puts requests before their targets.
@@ -54,6 +72,9 @@ impl Options {
             rule: LeaseRule::Contract,
             notify: None,
             watch: false,
+            data: None,
+            tenant: None,
+            queue: None,
         };
         for word in words {
             if let Some(dir) = word.strip_prefix("--state-dir=") {
@@ -67,6 +88,12 @@ impl Options {
                 options.compact = true;
             } else if word == "--enforce-leases" {
                 options.rule = LeaseRule::Enforced;
+            } else if let Some(data) = word.strip_prefix("--data=") {
+                options.data = Some(data.into());
+            } else if let Some(tenant) = word.strip_prefix("--tenant=") {
+                options.tenant = Some(tenant.to_owned());
+            } else if let Some(queue) = word.strip_prefix("--queue=") {
+                options.queue = Some(queue.to_owned());
             } else if word == "--watch" {
                 options.watch = true;
             } else if let Some(notifier) = word.strip_prefix("--notify=") {
@@ -89,5 +116,18 @@ impl Options {
             }
         }
         Ok(options)
+    }
+
+    /// The queue that was asked for.
+    pub(super) fn queue(&self) -> Result<Option<Queue>, Refused> {
+        match (&self.data, &self.queue) {
+            (Some(data), Some(name)) => Ok(Some(Queue {
+                data: data.clone(),
+                tenant: self.tenant.clone().unwrap_or_else(|| TENANT.to_owned()),
+                name: name.clone(),
+            })),
+            (None, None) => Ok(None),
+            _ => Err("a queue of a server is --data=DIR and --queue=NAME".into()),
+        }
     }
 }

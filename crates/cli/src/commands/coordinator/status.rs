@@ -23,11 +23,8 @@ const LISTED: usize = 10;
 
 /// A few lines; with `--json` the same for programs; with `--watch` until it is ended.
 pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refused> {
-    let Some(dir) = &options.state_dir else {
-        return Err("status needs --state-dir=DIR".into());
-    };
     let json = words.iter().any(|word| word == "--json");
-    let mut reader = Reader::open(dir, options)?;
+    let mut reader = Reader::open(options)?;
     if !options.watch {
         let overview = reader.read()?.1;
         return Ok(match json {
@@ -62,6 +59,16 @@ pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refuse
     }
 }
 
+/// A state directory, to be read.
+fn state(dir: &Path, options: &Options) -> Result<Folder, Refused> {
+    let fail = |error: std::io::Error| Refused(format!("io error: {error}"));
+    let _reading = lock(dir, ENGINE_LOCK, FlockOperation::LockShared).map_err(fail)?;
+    let mut folder = Folder::read(dir, options)?;
+    // One that was just taken over may be changed again.
+    folder.let_go();
+    Ok(folder)
+}
+
 /// Without colours where they are not wanted.
 fn painted(text: String) -> String {
     match AutoStream::choice(&std::io::stdout()) {
@@ -82,12 +89,12 @@ struct Reader {
 }
 
 impl Reader {
-    fn open(dir: &Path, options: &Options) -> Result<Self, Refused> {
-        let fail = |error: std::io::Error| Refused(format!("io error: {error}"));
-        let _reading = lock(dir, ENGINE_LOCK, FlockOperation::LockShared).map_err(fail)?;
-        let mut folder = Folder::read(dir, options)?;
-        // One that was just taken over may be changed again.
-        folder.let_go();
+    fn open(options: &Options) -> Result<Self, Refused> {
+        let folder = match (options.queue()?, &options.state_dir) {
+            (Some(queue), _) => Folder::queue(&queue)?,
+            (None, Some(dir)) => state(dir, options)?,
+            (None, None) => return Err("status needs --state-dir=DIR".into()),
+        };
         Ok(Self {
             folder,
             options: options.clone(),
@@ -104,7 +111,12 @@ impl Reader {
             self.overview.apply(&event);
         }
         let coordinator = self.folder.coordinator().map_err(fail)?;
-        let overview = self.at(&coordinator, self.folder.door().store().now());
+        let now = self.folder.door().store().now();
+        let mut overview = self.at(&coordinator, now);
+        for worker in &mut overview.workers {
+            let seen = self.folder.worker_seen(&worker.worker).map_err(fail)?;
+            worker.hear(seen, now);
+        }
         Ok((self.next, overview))
     }
 

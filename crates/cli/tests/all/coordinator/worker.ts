@@ -1,0 +1,241 @@
+/**
+ * Lets the worker library for TypeScript work against a server.
+ *
+ *     node worker.js URL KEY EXAMPLE
+ *
+ * The server has the workflow `counting`, whose one node gives its inputs to the queue `words`, and
+ * `waiting`, whose one node gives its to the queue `slow`.
+ */
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+
+import {
+  Failure,
+  Queue,
+  Refused,
+  Worker,
+  type Assignment,
+  type Job,
+  type Json,
+  type JsonObject,
+} from "../src/index.js";
+
+const [URL_, KEY, EXAMPLE] = process.argv.slice(2) as [string, string, string];
+/** Nothing takes longer unless it hangs. */
+const DEADLINE_MS = 60_000;
+
+async function api(method: string, path: string, body: object): Promise<JsonObject> {
+  const answer = await fetch(URL_ + path, {
+    method,
+    headers: { authorization: `Bearer ${KEY}`, "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  assert.ok(answer.ok, `${path}: ${answer.status}`);
+  return (await answer.json()) as JsonObject;
+}
+
+async function put(queue: Queue, request: string, task: Json): Promise<void> {
+  const event = await queue.command({
+    command: "QueueDispatch",
+    request_id: request,
+    target: queue.name,
+    metadata: task,
+  });
+  assert.equal(event["event"], "DispatchQueued");
+}
+
+/** The next assignment, waited for by long polls. */
+async function take(queue: Queue, worker = "w"): Promise<Assignment> {
+  for (let tries = 0; tries < 10; tries += 1) {
+    const [first] = (await queue.take(worker, { waitMs: 6_000 })).assignments;
+    if (first !== undefined) {
+      return first;
+    }
+  }
+  throw new Error("nothing was handed out");
+}
+
+const refused = (code: string) => (error: unknown) =>
+  error instanceof Refused && error.code === code;
+
+/** The queue's events, up to one that is waited for. */
+async function eventsUntil(
+  queue: Queue,
+  isLast: (event: JsonObject) => boolean,
+): Promise<JsonObject[]> {
+  const seen: JsonObject[] = [];
+  let after: string | null = null;
+  const deadline = performance.now() + DEADLINE_MS;
+  while (performance.now() < deadline) {
+    const options: { waitMs: number; after?: string } = { waitMs: 3_000 };
+    if (after !== null) {
+      options.after = after;
+    }
+    const { events, next } = await queue.events(options);
+    after = next;
+    for (const { event } of events) {
+      seen.push(event);
+      if (isLast(event)) {
+        return seen;
+      }
+    }
+  }
+  throw new Error(`the event did not come: ${JSON.stringify(seen)}`);
+}
+
+const isEnd = (event: JsonObject): boolean =>
+  event["event"] === "DispatchDelivered" || event["event"] === "DispatchFailed";
+
+async function bareContract(): Promise<void> {
+  const queue = new Queue(URL_, KEY, "bare-ts");
+  // Somebody waits already when the task comes.
+  const waiting = take(queue);
+  await put(queue, "one", { page: 3 });
+  const one = await waiting;
+  assert.deepEqual(
+    [one.request_id, one.task, one.run, one.fence],
+    ["one", { page: 3 }, null, 1],
+  );
+  assert.ok((await queue.heartbeat(one, { on: "user", reason: "which colour?" })) > 0);
+  assert.equal(await queue.output(one, "stdout", 0, "page 3\n"), false);
+  assert.equal(await queue.result(one, { pages: 3 }), false);
+  assert.equal(await queue.result(one, { pages: 3 }), true);
+  await assert.rejects(
+    queue.failure(one, { code: "late", message: "too late" }),
+    refused("assignment_settled"),
+  );
+  await put(queue, "two", null);
+  const first = await take(queue);
+  await queue.release(first);
+  const second = await take(queue, "other");
+  assert.ok(second.request_id === "two" && second.fence > first.fence);
+  await assert.rejects(queue.result(first, {}), refused("assignment_released"));
+  await queue.failure(second, { code: "no_space", message: "full", retryable: false });
+  assert.equal(((await queue.snapshot())["backlog"] as JsonObject)["failed"], 1);
+  assert.deepEqual(await queue.readiness(), { ready: true, reasons: [] });
+  await assert.rejects(
+    new Queue(URL_, "nobody's key", "bare-ts").take("w"),
+    refused("invalid_token"),
+  );
+  // A poll that is not wanted any more ends at once.
+  const stop = new AbortController();
+  const poll = queue.take("w", { waitMs: 20_000, signal: stop.signal });
+  stop.abort();
+  await assert.rejects(poll, { name: "AbortError" });
+}
+
+async function workerAroundAFunction(): Promise<void> {
+  let asked = 0;
+  let lost = 0;
+  // Every second answer to a report is lost on its way.
+  const shaky: typeof fetch = async (input, init) => {
+    const answer = await fetch(input, init);
+    asked += 1;
+    if (/\/(result|failure)$/.test(String(input)) && asked % 2 === 0) {
+      lost += 1;
+      throw new TypeError("the answer was lost");
+    }
+    return answer;
+  };
+  const queue = new Queue(URL_, KEY, "tasks-ts", { fetch: shaky });
+  const seen: Json[] = [];
+  const handle = async (job: Job): Promise<JsonObject> => {
+    seen.push(job.task);
+    if (job.task === "fail") {
+      throw new Failure("out_of_ink", "there is no ink", false);
+    }
+    if (job.task === "raise") {
+      throw new RangeError("ink");
+    }
+    if (job.task === "too much") {
+      return { text: "x".repeat(3 << 19) };
+    }
+    await job.output("é".repeat(50_000));
+    return { done: job.task };
+  };
+  const tasks = ["fail", "raise", "too much", ...Array.from({ length: 12 }, (_, n) => `task ${n}`)];
+  for (const [number, task] of tasks.entries()) {
+    await put(queue, `r${number}`, task);
+  }
+  const stop = new AbortController();
+  const running = new Worker(queue, handle, { slots: 3, waitMs: 2_000 }).run(stop.signal);
+  let open = tasks.length;
+  const events = await eventsUntil(
+    new Queue(URL_, KEY, "tasks-ts"),
+    (event) => isEnd(event) && --open === 0,
+  );
+  stop.abort();
+  await running;
+  assert.deepEqual(seen.map(String).sort(), [...tasks].sort());
+  assert.ok(lost > 0);
+  const failed = new Map(
+    events
+      .filter((event) => event["event"] === "DispatchFailed")
+      .map((event) => [event["request_id"], String(event["reason"])]),
+  );
+  assert.deepEqual([...failed.keys()].sort(), ["r0", "r1", "r2"]);
+  assert.match(failed.get("r0") ?? "", /out_of_ink/);
+  assert.match(failed.get("r1") ?? "", /worker_error/);
+  assert.match(failed.get("r2") ?? "", /report_refused/);
+}
+
+async function withdrawnWorkIsStopped(): Promise<void> {
+  const queue = new Queue(URL_, KEY, "slow");
+  let begin = (): void => {};
+  const begun = new Promise<void>((resolve) => (begin = resolve));
+  let over: string | undefined;
+  const handle = async (job: Job): Promise<void> => {
+    begin();
+    await once(job.signal, "abort");
+    over = job.lost;
+    job.signal.throwIfAborted();
+  };
+  const stop = new AbortController();
+  const running = new Worker(queue, handle, { waitMs: 2_000 }).run(stop.signal);
+  const run = (await api("POST", "/v1/runs", { workflowId: "waiting" }))["runId"];
+  await begun;
+  await api("POST", `/v1/runs/${String(run)}/cancel`, {});
+  await eventsUntil(queue, isEnd);
+  stop.abort();
+  await running;
+  assert.equal(over, "assignment_withdrawn");
+}
+
+async function whatIsNotDoneIsGivenBack(): Promise<void> {
+  const queue = new Queue(URL_, KEY, "back-ts");
+  let begin = (): void => {};
+  const begun = new Promise<void>((resolve) => (begin = resolve));
+  const handle = async (job: Job): Promise<void> => {
+    begin();
+    await once(job.signal, "abort");
+    job.signal.throwIfAborted();
+  };
+  await put(queue, "later", null);
+  const stop = new AbortController();
+  const running = new Worker(queue, handle, { waitMs: 2_000, graceMs: 100 }).run(stop.signal);
+  await begun;
+  stop.abort();
+  await running;
+  assert.equal((await take(queue, "next")).request_id, "later");
+}
+
+async function exampleCounts(): Promise<void> {
+  const child = spawn(process.execPath, [EXAMPLE, URL_, "words"], {
+    env: { ...process.env, RUNWRIGHT_KEY: KEY },
+    stdio: "inherit",
+  });
+  const ended = once(child, "exit");
+  const run = (await api("POST", "/v1/runs", { workflowId: "counting" }))["runId"];
+  await eventsUntil(new Queue(URL_, KEY, "words"), isEnd);
+  child.kill("SIGTERM");
+  assert.deepEqual(await ended, [0, null]);
+  console.log("run", run);
+}
+
+await bareContract();
+await workerAroundAFunction();
+await withdrawnWorkIsStopped();
+await whatIsNotDoneIsGivenBack();
+await exampleCounts();
+console.log("driven");
