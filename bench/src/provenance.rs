@@ -173,12 +173,28 @@ async fn answer(listener: TcpListener) {
             let mut piece = [0; 8 << 10];
             while let Ok(count @ 1..) = stream.read(&mut piece).await {
                 request.extend_from_slice(&piece[..count]);
-                // The question is longer than its head says by less than this.
-                if request.len() > TEXT && request.ends_with(b"]}") {
+                if is_whole(&request) {
                     break;
                 }
             }
             let _ = stream.write_all(answer.as_bytes()).await;
         });
     }
+}
+
+/// Whether a request has come with all of its body.
+fn is_whole(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request).to_ascii_lowercase();
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return false;
+    };
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length:"));
+    length.is_some_and(|length| {
+        length
+            .trim()
+            .parse()
+            .is_ok_and(|length| body.len() >= length)
+    })
 }
