@@ -10,7 +10,6 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::body::{Body, Derived, text};
-use crate::ENGINE_VERSION;
 use crate::digest::Digest;
 use crate::ids::{InterruptId, NodeId, Seq, StreamId, WorkflowId};
 use crate::json;
@@ -18,6 +17,10 @@ use crate::limits;
 use crate::run::event::{Artifact, Usage};
 use crate::run::{NodeError, RunEvent};
 use crate::time::Timestamp;
+
+/// By which version's rules the events of a view are decided. They are rules of documents, which
+/// later versions of the engine left as they were.
+const RULES: u32 = 2;
 
 /// The type of a node that is a step of a document.
 pub const STEP_TYPE: &str = "runwright.workbench.step";
@@ -141,7 +144,7 @@ impl Implying<'_> {
             inputs: Map::new(),
             variables: Map::new(),
             transport: "rest".into(),
-            engine_version: ENGINE_VERSION,
+            engine_version: RULES,
             tags,
             metadata,
             configurable: Map::new(),

@@ -437,8 +437,14 @@ async fn a_cancelled_worker_gives_nothing_back() {
         .as_str()
         .unwrap()
         .to_owned();
-    host.post(&format!("/v1/runs/{cancelled}/cancel"), &json!({}))
-        .await;
+    // A parent names its child before there is one.
+    let path = format!("/v1/runs/{cancelled}/cancel");
+    let mut answer = host.post(&path, &json!({})).await;
+    while answer.status == 404 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        answer = host.post(&path, &json!({})).await;
+    }
+    assert_eq!(answer.status, 200, "{}", answer.json());
     host.engine.settled(&run.as_str().into()).await.unwrap();
     let ended = host.snapshot(&run).await;
     assert_eq!(ended["status"], "completed");
