@@ -96,7 +96,7 @@ pub(crate) struct Args {
     #[arg(long)]
     refuse_stale_saves: bool,
 
-    /// Let pages of this origin, as https://app.example.org, use the workbench API with a session
+    /// Let pages of this origin, as `https://app.example.org`, use the workbench API with a session
     /// or a key; may be given several times [default: only pages of this server's own]
     #[arg(long, value_name = "ORIGIN", value_parser = origin)]
     allow_origin: Vec<String>,
