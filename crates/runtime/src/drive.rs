@@ -209,9 +209,7 @@ impl Driver {
         }
         self.reload_if_needed().await?;
         self.stop_unwanted();
-        if !self.is_draining() {
-            self.spawn_wanted();
-        }
+        self.spawn_wanted();
         match self.next() {
             Next::Decide(command) => {
                 if command == Command::Advance {

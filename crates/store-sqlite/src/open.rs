@@ -100,11 +100,16 @@ fn log_ahead(db: &Db, timeout: Duration) -> Fallible<()> {
 /// The version of the schema, 0 for a file that holds nothing yet; an error for a file that is
 /// not ours or newer than this build.
 fn version(db: &Db) -> Fallible<usize> {
-    let application: Option<i64> = db.value("PRAGMA application_id", [])?;
+    // One look: another process may be making the store right now.
+    let application: Option<i64> = db.value(
+        "SELECT iif(application_id = 0 AND EXISTS (SELECT 1 FROM sqlite_schema), -1, application_id)
+         FROM pragma_application_id",
+        [],
+    )?;
     let version: usize = db.value("PRAGMA user_version", [])?.unwrap_or_default();
     let newest = MIGRATIONS.len();
     match application {
-        Some(0) if version == 0 && !db.any("SELECT 1 FROM sqlite_schema", [])? => Ok(0),
+        Some(0) => Ok(0),
         Some(APPLICATION_ID) if version <= newest => Ok(version),
         Some(APPLICATION_ID) => Err(StoreError::Unavailable(format!(
             "the store has schema version {version}, this build knows {newest}; update runwright"

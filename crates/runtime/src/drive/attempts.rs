@@ -15,7 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument as _;
 
 use super::{Ask, Driver, Stop, Task, Unheard};
-use crate::nodes::{NodeContext, Ports, Started};
+use crate::nodes::{NodeContext, Ports, Repeat, Started};
 use crate::seal::Seal;
 use crate::sinks::{Artifacts, Output};
 use crate::telemetry::context;
@@ -46,11 +46,16 @@ impl Driver {
 
     /// Starts tasks for attempts that this driver has started, one per node at a time: an
     /// attempt never overlaps an earlier one of its node that is still being stopped.
+    ///
+    /// While the engine drains, what may be started again is left to the next holder. What may
+    /// not is begun: its start is in the log already, and nobody could tell that it never was.
     pub(super) fn spawn_wanted(&mut self) {
         let Some(run) = &self.run else { return };
-        if matches!(run.phase(), Some(Phase::Stopping { .. })) {
+        let is_stopping = matches!(run.phase(), Some(Phase::Stopping { .. }));
+        if is_stopping || self.engine.inner.shutdown.stop.is_cancelled() {
             return;
         }
+        let is_draining = self.is_draining();
         let seal = self.seal();
         let facts = run.facts();
         let settings = facts.map(|facts| facts.configurable.clone());
@@ -64,6 +69,14 @@ impl Driver {
                 continue;
             }
             let node = run.plan.node(live.node);
+            let repeat = self
+                .engine
+                .inner
+                .registry
+                .repeat(&node.type_id, &node.config);
+            if is_draining && repeat != Repeat::Once {
+                continue;
+            }
             let started = Started {
                 owner: run.header.owner.clone(),
                 run: run.header.stream.clone(),

@@ -4,6 +4,7 @@
 mod access;
 mod coordinator;
 mod core_nodes;
+mod draining;
 mod engine;
 mod faults;
 mod forks;
