@@ -105,11 +105,12 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
     let is_for_stores = matches!(
         command,
         Command::Serve(_)
-            | Command::Workflow(_)
-            | Command::Keys(_)
-            | Command::Secrets(_)
+            | Command::Workflow(
+                workflow::Command::Validate(_)
+                    | workflow::Command::Graph(_)
+                    | workflow::Command::Nodes(_)
+            )
             | Command::Webhooks(_)
-            | Command::Audit(_)
             | Command::Workbench(_)
             | Command::Snapshot(_)
             | Command::Completions(_)

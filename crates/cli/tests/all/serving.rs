@@ -159,6 +159,8 @@ fn every_tenants_key_runs_the_workflows_of_the_folders() {
         call(&["run", "nowhere"]).with(2).says("workflow_not_found");
         call(&["run", "odd"]).with(2).says("capability_required");
         call(&["runs", "purge", run]).with(2).says("leave --server");
+        call(&["workflow", "list"]).with(2).says("leave --server");
+        call(&["keys", "list"]).with(2).says("leave --server");
     }
     let wrong = call(&lab, &serving, "rw_0_0", &["runs", "list"]).with(2);
     wrong.says("invalid_token").says("keys create");

@@ -165,6 +165,16 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             "--list, --resume, --status, --archive, --abort and a template are different things";
         return Err(Failure::new(what).hint("ask for one of them"));
     }
+    let goes_on = args.resume.is_some() || !args.retry.is_empty() || !args.skip.is_empty();
+    if goes_on && !(args.context.is_empty() && args.context_file.is_none()) {
+        let what = "a session keeps the context it began with";
+        return Err(Failure::new(what)
+            .hint("leave --context out, or begin a new session with `runwright play TEMPLATE`"));
+    }
+    if args.from.is_some() && !(args.retry.is_empty() && args.skip.is_empty()) {
+        let what = "--retry and --skip decide about a node of the session itself, and --from begins a new one";
+        return Err(Failure::new(what).hint("ask for one of them"));
+    }
     match &args {
         Args {
             command: Some(Command::New(new)),

@@ -144,4 +144,8 @@ fn two_things_at_once() {
         &["play", "--resume"],
         &["there is no session to resume"],
     );
+    let resume = ["play", "--resume", "S", "--context", "goal=new"];
+    refused(&lab, &resume, &["keeps the context it began with"]);
+    let from = ["play", "--resume", "S", "--from", "CP-01", "--skip", "a"];
+    refused(&lab, &from, &["--from begins a new one"]);
 }
