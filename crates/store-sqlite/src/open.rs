@@ -88,8 +88,8 @@ fn connect(path: &Path, options: &Options, flags: OpenFlags) -> Fallible<Db> {
 fn log_ahead(db: &Db, timeout: Duration) -> Fallible<()> {
     let since = Instant::now();
     while let Err(error) = db.0.execute_batch("PRAGMA journal_mode = WAL") {
-        let busy = error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy);
-        if !busy || since.elapsed() > timeout {
+        let code = error.sqlite_error_code();
+        if code != Some(ErrorCode::DatabaseBusy) || since.elapsed() > timeout {
             return Err(error.into());
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -98,19 +98,14 @@ fn log_ahead(db: &Db, timeout: Duration) -> Fallible<()> {
 }
 
 /// The version of the schema, 0 for a file that holds nothing yet; an error for a file that is
-/// not ours or newer than this build.
+/// not ours or newer than this build. One look: another process may be making it right now.
 fn version(db: &Db) -> Fallible<usize> {
-    // One look: another process may be making the store right now.
-    let application: Option<i64> = db.value(
-        "SELECT iif(application_id = 0 AND EXISTS (SELECT 1 FROM sqlite_schema), -1, application_id)
-         FROM pragma_application_id",
-        [],
-    )?;
+    const LOOK: &str = "SELECT iif(application_id = 0 AND (user_version <> 0 OR EXISTS (SELECT 1 FROM sqlite_schema)), -1, application_id) FROM pragma_application_id, pragma_user_version";
+    let application: Option<i64> = db.value(LOOK, [])?;
     let version: usize = db.value("PRAGMA user_version", [])?.unwrap_or_default();
     let newest = MIGRATIONS.len();
     match application {
-        Some(0) => Ok(0),
-        Some(APPLICATION_ID) if version <= newest => Ok(version),
+        Some(0 | APPLICATION_ID) if version <= newest => Ok(version),
         Some(APPLICATION_ID) => Err(StoreError::Unavailable(format!(
             "the store has schema version {version}, this build knows {newest}; update runwright"
         ))
