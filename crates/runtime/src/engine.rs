@@ -120,6 +120,8 @@ pub(crate) struct Inner {
     pub(crate) let_go: Notify,
     pub(crate) shutdown: Shutdown,
     pub(crate) tasks: TaskTracker,
+    /// Held from the look at a queue's lease to its acquisition.
+    pub(crate) taking_leases: tokio::sync::Mutex<()>,
 }
 
 /// The two steps of stopping: first nothing new, then nothing at all.
@@ -161,6 +163,7 @@ impl Engine {
                 let_go: Notify::new(),
                 shutdown: Shutdown::default(),
                 tasks: TaskTracker::new(),
+                taking_leases: tokio::sync::Mutex::default(),
             }),
         }
     }

@@ -223,8 +223,10 @@ async fn look_after(
             return Ok(());
         }
         _ if glance.open > 0 => {
-            let lease = lease_of(&me, &glance, authority, now);
-            tell(door, named, CoordinatorCommand::AcquireAuthority(lease)).await?;
+            if !take(engine, authority, named).await? {
+                // Not free any more: the next round sees whose it is.
+                return Ok(());
+            }
             held.leases.insert(stream.clone(), None);
         }
         _ => {
@@ -321,25 +323,43 @@ pub(crate) async fn stand_in(engine: &Engine, named: &CoordinatorName) -> Result
     if engine.inner.shutdown.drain.is_cancelled() {
         return Ok(());
     }
-    let door = engine.door();
-    let now = door.store().now();
-    let glance = door
-        .look_at_coordinator(named, |coordinator| {
-            let standing = coordinator.standing(now, LeaseRule::Contract);
-            let is_free = standing.lease.is_none() || standing.is_stale;
-            let is_native = coordinator.contract() == Contract::Native;
-            (is_free && is_native).then(|| Glance::at(coordinator, now))
-        })
-        .await?;
-    let Some(glance) = glance else {
+    if free_lease(engine.door(), named).await?.is_none() {
         return Ok(());
-    };
-    let lease = lease_of(&owner(engine), &glance, authority, now);
-    match tell(door, named, CoordinatorCommand::AcquireAuthority(lease)).await {
+    }
+    match take(engine, authority, named).await {
         // Somebody else was faster: there is an authority.
-        Ok(()) | Err(CoordinatorError::Rejected(_)) => Ok(()),
+        Ok(_) | Err(CoordinatorError::Rejected(_)) => Ok(()),
         Err(CoordinatorError::Store(error)) => Err(error),
     }
+}
+
+/// Acquires a lease that nobody holds, and says whether it did. Of those in this engine who find
+/// it free at one moment the first acquires it, and the others find it held.
+async fn take(
+    engine: &Engine,
+    authority: Authority,
+    named: &CoordinatorName,
+) -> Result<bool, CoordinatorError> {
+    let door = engine.door();
+    let _alone = engine.inner.taking_leases.lock().await;
+    let Some(glance) = free_lease(door, named).await? else {
+        return Ok(false);
+    };
+    let lease = lease_of(&owner(engine), &glance, authority, door.store().now());
+    tell(door, named, CoordinatorCommand::AcquireAuthority(lease)).await?;
+    Ok(true)
+}
+
+/// How a queue stands whose lease nobody holds, or whose holder let it end.
+async fn free_lease(door: &Door, named: &CoordinatorName) -> Result<Option<Glance>, StoreError> {
+    let now = door.store().now();
+    door.look_at_coordinator(named, |coordinator| {
+        let standing = coordinator.standing(now, LeaseRule::Contract);
+        let is_free = standing.lease.is_none() || standing.is_stale;
+        let is_native = coordinator.contract() == Contract::Native;
+        (is_free && is_native).then(|| Glance::at(coordinator, now))
+    })
+    .await
 }
 
 /// Gives up what this engine holds, so that another need not wait.
