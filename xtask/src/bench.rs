@@ -10,6 +10,7 @@ const COMPARED: &str = "workbench";
 /// Hands every argument on to the driver in `bench/`.
 pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure> {
     if measures_the_program(arguments) {
+        eprintln!("building the program as it is kept; the first time takes minutes");
         succeed(&mut project.cargo(&[
             "build",
             "--quiet",
