@@ -18,6 +18,7 @@ mod follow;
 mod inputs;
 mod live;
 mod lookup;
+mod next;
 mod place;
 mod prompt;
 mod remote;

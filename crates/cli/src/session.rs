@@ -14,6 +14,7 @@ use store_sqlite::{Access, Durability, Options, SqliteStore};
 
 use crate::env;
 use crate::exit::Failure;
+use crate::next;
 use crate::place::Place;
 use crate::remote::Remote;
 
@@ -39,7 +40,8 @@ pub(crate) struct Typed {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     color: Colour,
 
-    /// A server to ask instead of a store, as http://127.0.0.1:8080: for run, events and runs
+    /// A server to ask instead of a store, as http://127.0.0.1:8080: for run, events and most of
+    /// runs; what is done to a store refuses it
     #[arg(long, global = true, value_name = "URL", env = env::SERVER, hide_env = true)]
     server: Option<String>,
 
@@ -105,6 +107,15 @@ impl Session {
             Colour::Always => anstream::ColorChoice::Always.write_global(),
             Colour::Never => anstream::ColorChoice::Never.write_global(),
         }
+        let remote = match typed.server.as_deref().filter(|server| !server.is_empty()) {
+            Some(server) => Some(Remote::new(server, typed.key.clone())?),
+            None => None,
+        };
+        next::remember(
+            typed.data.as_deref(),
+            typed.project.as_deref(),
+            remote.as_ref().map(Remote::place),
+        );
         Ok(Self {
             place: Place::find(typed.project.as_deref(), typed.data.as_deref())?,
             form: if typed.json { Form::Json } else { Form::Text },
@@ -114,10 +125,7 @@ impl Session {
             },
             tenant: TenantId::new("local"),
             nodes: Arc::new(Registry::standard()),
-            remote: match typed.server.as_deref().filter(|server| !server.is_empty()) {
-                Some(server) => Some(Remote::new(server, typed.key.clone())?),
-                None => None,
-            },
+            remote,
         })
     }
 

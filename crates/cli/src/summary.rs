@@ -31,8 +31,6 @@ pub(crate) struct Told<'a> {
     pub counts: String,
     /// That it was set aside for a person, if it was.
     pub dead_letter: Option<String>,
-    /// What else to type, so that a command that is proposed finds the run.
-    pub place: String,
 }
 
 /// Says how a run ended, or why it has not.
@@ -46,7 +44,6 @@ pub(crate) fn say(run: &Run) {
             took_ms: run.head.at.ms_since(run.header.created_at),
             counts,
             dead_letter: dead_lettered(run),
-            place: String::new(),
         }),
         None => {
             let workflow = text::one_line(run.plan.workflow.as_str(), 60);
@@ -93,8 +90,7 @@ pub(crate) fn say_end(told: &Told) {
                 text::plain(&error.message)
             )));
             next(&format!(
-                "`runwright events {id}{}` shows what happened; correct the cause and run it again",
-                told.place
+                "`runwright events {id}` shows what happened; correct the cause and run it again"
             ));
         }
         End::Cancelled { reason } => {

@@ -14,16 +14,22 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::env;
 use crate::exit::Failure;
+use crate::next;
 use crate::style;
 
 /// The bars on the terminal now.
 static BARS: Mutex<Option<MultiProgress>> = Mutex::new(None);
 
-/// Says a line, or several.
+/// Says a line, or several; the commands in it name the place that was named.
 pub(crate) fn say(text: impl AsRef<str>) {
+    write(&next::placed(text.as_ref()));
+}
+
+/// Writes above the bars, if some are drawn.
+fn write(text: &str) {
     let write = || {
         // Nobody can be told that stderr is closed.
-        let _ = writeln!(anstream::stderr().lock(), "{}", text.as_ref());
+        let _ = writeln!(anstream::stderr().lock(), "{text}");
     };
     let bars = BARS.lock().unwrap_or_else(PoisonError::into_inner);
     match &*bars {
@@ -108,7 +114,7 @@ fn filter(otherwise: &str) -> EnvFilter {
     }
 }
 
-/// Hands each report to [`say`].
+/// Writes each report as it is.
 struct Lines;
 
 impl<'a> MakeWriter<'a> for Lines {
@@ -135,7 +141,7 @@ impl Write for Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        say(String::from_utf8_lossy(&self.0).trim_end());
+        write(String::from_utf8_lossy(&self.0).trim_end());
     }
 }
 

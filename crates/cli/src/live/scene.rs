@@ -1,7 +1,7 @@
 //! What a view shows, whoever knows it: a fold of logs in a store, or what a server tells.
 
 use kernel::ids::{NodeId, StreamId};
-use kernel::run::state::{NodeRun, NodeStatus, Phase};
+use kernel::run::state::{Facts, NodeRun, NodeStatus, Phase};
 use kernel::run::{Event, Run};
 use kernel::time::Timestamp;
 
@@ -106,7 +106,8 @@ impl Scene for Follower {
     }
 
     fn began(&self, of: usize) -> Option<Timestamp> {
-        Some(self.runs()[of].run.facts()?.started_at)
+        let run = &self.runs()[of].run;
+        Some(begun(run, run.facts()?))
     }
 
     fn open_nodes(&self) -> Vec<OpenNode<'_>> {
@@ -148,6 +149,11 @@ fn standing(node: &NodeRun) -> Option<Standing> {
     })
 }
 
+/// A fork keeps the events of its source with their times; its own time begins with itself.
+fn begun(run: &Run, facts: &Facts) -> Timestamp {
+    facts.started_at.max(run.header.created_at)
+}
+
 fn open_run(run: &Run) -> OpenRun<'_> {
     let facts = run.facts();
     let nodes = facts.into_iter().flat_map(|facts| &facts.nodes);
@@ -156,7 +162,7 @@ fn open_run(run: &Run) -> OpenRun<'_> {
         workflow: run.plan.workflow.as_str(),
         settled: nodes.filter(|node| node.status.is_settled()).count(),
         total: run.plan.nodes.len(),
-        began: facts.map_or(run.header.created_at, |facts| facts.started_at),
+        began: facts.map_or(run.header.created_at, |facts| begun(run, facts)),
         going: match run.phase() {
             Some(Phase::Paused { .. }) => Going::Paused,
             Some(Phase::Stopping { .. }) => Going::Stopping,

@@ -77,11 +77,8 @@ pub(super) async fn run(
     })
     .await;
     live.end();
-    let place = remote.place();
-    let commands = format!(
-        "`runwright runs tail {id}{place}` watches it, \
-         `runwright runs cancel {id}{place}` stops it"
-    );
+    let commands =
+        format!("`runwright runs tail {id}` watches it, `runwright runs cancel {id}` stops it");
     match ended {
         Ok(Exit::Interrupted) => {
             talk::say(format!(

@@ -241,7 +241,6 @@ pub(super) fn tell(
         took_ms: took_ms.map_or(0, |(ended, began)| ended.ms_since(began)),
         counts: counts(snapshot, takeovers),
         dead_letter: dead_letter.or_else(|| attempts_of_failure(snapshot)),
-        place: remote.place(),
     });
     if let End::Completed { outputs } = &end {
         let run = format!("{}{}", short(&id), remote.place());

@@ -79,7 +79,18 @@ fn a_trail_is_verified_in_its_store_and_as_a_file_without_it() {
     offline(&[file, "--public-key", &spki])
         .with(0)
         .prints("all is well");
-    offline(&[file]).with(0).says("signatures are not checked");
+    offline(&[file])
+        .with(0)
+        .says("signatures are not checked")
+        .says("missing after entry 3, the last one here");
+    let empty = lab.write("empty.jsonl", "");
+    offline(&[empty.to_str().unwrap()])
+        .with(2)
+        .says("no entry of a trail");
+    let cut = lab.write("cut.jsonl", &exported[..exported.len() - 10]);
+    offline(&[cut.to_str().unwrap(), "--public-key", &spki])
+        .with(1)
+        .prints("wrong entry 3");
     let other = elsewhere
         .call(&["audit", "key", "--data", "."])
         .with(0)

@@ -178,9 +178,25 @@ fn a_rotated_key_ends_and_its_successor_may_do_the_same() {
     lab.call(&["keys", "rotate", id])
         .with(2)
         .says("does not work any more");
-    // Both carry the name.
-    lab.call(&["keys", "revoke", "ci"]).with(2).says("several");
+    // Both carry the name: the one that works is meant.
+    lab.call(&["keys", "revoke", "ci"]).with(0).says(&format!(
+        "key {} is revoked",
+        &key_id(&new)[key_id(&new).len() - 8..]
+    ));
     lab.call(&["verify"]).with(0).prints("all is well");
+}
+
+#[test]
+fn of_two_keys_that_work_by_one_name_none_is_guessed() {
+    let lab = Lab::new();
+    let old = printed(&lab.call(&["keys", "create", "--name", "ci"]).with(0));
+    let new = printed(&lab.call(&["keys", "rotate", "ci"]).with(0));
+    let mut refused = lab.call(&["keys", "revoke", "ci"]).with(2);
+    for key in [&old, &new] {
+        let id = key_id(key);
+        refused = refused.says(&format!("{} (live", &id[id.len() - 8..]));
+    }
+    assert!(lab.keys("local").iter().all(|key| key["status"] == "live"));
 }
 
 #[test]

@@ -441,8 +441,11 @@ fn a_secret_that_cannot_be_kept_is_refused() {
         lab.call_with(&args, value.as_bytes())
     };
     put(&["k"], "").with(2).says("nothing to keep");
-    put(&["../k"], "value").with(2).says("letters, digits");
-    put(&["k", "--workspace", "w", "--principal", "p"], "value")
+    put(&["k"], "12345")
+        .with(2)
+        .says("a secret needs at least 6 characters");
+    put(&["../k"], "a value").with(2).says("letters, digits");
+    put(&["k", "--workspace", "w", "--principal", "p"], "a value")
         .with(2)
         .says("not for both");
     lab.call(&["secrets", "list", "--secrets", "vault"])

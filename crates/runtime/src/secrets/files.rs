@@ -18,6 +18,7 @@ use kernel::run::NodeError;
 use kernel::stream::Owner;
 
 use super::reference::{Scope, is_plain};
+use crate::redact::Redactor;
 
 /// Bytes of a secret file at most.
 const MAX_FILE_BYTES: u64 = 64 << 10;
@@ -101,16 +102,17 @@ impl FileSecrets {
     /// When the name is none, the owner has no such scope, or the file cannot be written.
     pub fn put(&self, owner: &Owner, secret: &StoredSecret, value: &str) -> std::io::Result<()> {
         let file = self.file(owner, secret)?;
-        if value.len() as u64 > MAX_FILE_BYTES {
-            return Err(invalid("it is longer than any secret"));
-        }
+        // What could not be kept out of a log would be refused when a workflow asks for it.
+        Redactor::default()
+            .knowing(&secret.name, value)
+            .map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error))?;
         let folder = file.parent().unwrap_or(&self.folder);
         create_private(folder)?;
         let mut new = tempfile::NamedTempFile::new_in(folder)?;
         new.write_all(value.as_bytes())?;
         new.as_file().sync_all()?;
         new.persist(&file)?;
-        Ok(())
+        std::fs::File::open(folder)?.sync_all()
     }
 
     /// Takes a secret away. Answers whether there was one.
@@ -253,7 +255,7 @@ mod tests {
         let ada = owner(Some("w"), Some("ada"), None);
         for (scope, value) in [
             (Scope::Tenant, "of acme"),
-            (Scope::Workspace, "of w"),
+            (Scope::Workspace, "all of w"),
             (Scope::User, "of ada"),
         ] {
             files.put(&ada, &secret(scope), value).unwrap();
@@ -262,7 +264,7 @@ mod tests {
         assert_eq!(stored, Scope::ALL);
         for (who, expected) in [
             (ada.clone(), "of ada"),
-            (owner(Some("w"), Some("bob"), None), "of w"),
+            (owner(Some("w"), Some("bob"), None), "all of w"),
             (owner(None, Some("bob"), None), "of acme"),
             // Whom an issuer calls ada is somebody else.
             (
@@ -283,7 +285,7 @@ mod tests {
         assert_eq!(found(&files, &ada, Some(Scope::Tenant)).await, "of acme");
         assert!(files.remove(&ada, &secret(Scope::User)).unwrap());
         assert!(!files.remove(&ada, &secret(Scope::User)).unwrap());
-        assert_eq!(found(&files, &ada, None).await, "of w");
+        assert_eq!(found(&files, &ada, None).await, "all of w");
     }
 
     #[tokio::test]
@@ -291,12 +293,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let files = FileSecrets::new(folder.path());
         let ada = owner(None, Some("auth0|ada"), Some("https://idp"));
-        files.put(&ada, &secret(Scope::User), "hers").unwrap();
-        assert_eq!(found(&files, &ada, None).await, "hers");
+        files.put(&ada, &secret(Scope::User), "hers alone").unwrap();
+        assert_eq!(found(&files, &ada, None).await, "hers alone");
         let other = owner(None, Some("auth0|ada"), Some("https://other"));
         assert_eq!(found(&files, &other, None).await, "secret_not_found");
         let nobody = owner(None, None, None);
-        assert!(files.put(&nobody, &secret(Scope::User), "x").is_err());
+        assert!(
+            files
+                .put(&nobody, &secret(Scope::User), "nobody's")
+                .is_err()
+        );
     }
 
     #[tokio::test]
@@ -309,7 +315,16 @@ mod tests {
         assert_eq!(found(&files, &acme, None).await, "s3cret");
         std::fs::write(folder.path().join("acme/k"), [0xff]).unwrap();
         assert_eq!(found(&files, &acme, None).await, "secret_not_found");
-        let long = "x".repeat(MAX_FILE_BYTES as usize + 1);
-        assert!(files.put(&acme, &secret(Scope::Tenant), &long).is_err());
+    }
+
+    #[test]
+    fn what_no_log_could_be_kept_free_of_is_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = FileSecrets::new(folder.path());
+        let acme = Owner::tenant("acme");
+        for value in ["short", &"x".repeat(MAX_FILE_BYTES as usize + 1)] {
+            assert!(files.put(&acme, &secret(Scope::Tenant), value).is_err());
+        }
+        assert!(files.list(&acme).unwrap().is_empty());
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use faces::openwop::v1;
 use kernel::audit::{AnomalyKind, Report, Walk};
 use kernel::ids::{Seq, TenantId};
+use kernel::problem::quoted;
 use runtime::access::checkpoints::{self, Keys};
 use runtime::access::signing::{PublicKey, Signer};
 use runtime::access::trail;
@@ -98,7 +99,17 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             if args.public_key.is_none() {
                 talk::say("signatures are not checked: give the key with --public-key");
             }
-            read(file, args.public_key)?
+            let (report, entries) = read(file, args.public_key)?;
+            if entries == 0 {
+                return Err(Failure::new("the file holds no entry of a trail")
+                    .hint("`runwright audit export --tenant TENANT` writes what can be verified"));
+            }
+            talk::say(format!(
+                "whether entries are missing after entry {}, the last one here, the file cannot tell; \
+                 `runwright audit list` shows the last one of the store",
+                entries - 1
+            ));
+            (report, entries)
         }
         None => {
             let door = session.read()?;
@@ -114,7 +125,12 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
                     "{entries} of the store wait to be written, for {oldest}"
                 ));
             }
-            checkpoints::verify(store, &keys, &tenant, 0, Seq::MAX).await?
+            let (report, entries) = checkpoints::verify(store, &keys, &tenant, 0, Seq::MAX).await?;
+            if entries == 0 {
+                let whose = quoted(tenant.as_str());
+                talk::say(format!("nothing is on the trail of tenant {whose}"));
+            }
+            (report, entries)
         }
     };
     show(&report, entries, session.form)

@@ -180,7 +180,12 @@ pub(super) async fn store(session: &Session) -> Result<Vec<Finding>, Failure> {
     };
     let rows = lookup::all(&door, ListQuery::default()).await?;
     let open: Vec<&Listed> = rows.iter().filter(|row| !row.index.settled).collect();
-    let size = fs::metadata(&path).map_or(0, |file| file.len());
+    // What was written last lies in the log beside the file until it is taken over.
+    let mut log = path.clone().into_os_string();
+    log.push("-wal");
+    let sizes =
+        [path.as_path(), Path::new(&log)].map(|file| fs::metadata(file).map_or(0, |f| f.len()));
+    let size: u64 = sizes.iter().sum();
     let what = format!(
         "opens; {}, {} of them not settled, {}",
         text::count(rows.len(), "run"),

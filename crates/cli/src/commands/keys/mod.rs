@@ -8,7 +8,7 @@ mod rotate;
 use clap::Subcommand;
 use kernel::ids::{KeyId, TenantId};
 use kernel::problem::quoted;
-use kernel::registry::{Grant, Key};
+use kernel::registry::{Grant, Key, Standing};
 use runtime::access::{ApiKeys, Issued, KeyError};
 use runtime::door::Door;
 use serde_json::{Value, json};
@@ -73,7 +73,16 @@ async fn find(door: &Door, tenant: &TenantId, typed: &str) -> Result<KeyId, Fail
             || key.grant.name.as_deref() == Some(typed)
     };
     let meant: Vec<&Key> = keys.iter().filter(is_meant).collect();
-    match meant[..] {
+    let now = door.store().now();
+    // A name goes on to the successor: where one of its keys still works, that one is meant.
+    let live: Vec<&Key> = (meant.iter().copied())
+        .filter(|key| key.standing(now) == Standing::Live)
+        .collect();
+    match if live.len() == 1 {
+        &live[..]
+    } else {
+        &meant[..]
+    } {
         [key] => Ok(key.id.clone()),
         [] => Err(Failure::new(format!(
             "tenant {} has no such key",
@@ -83,10 +92,18 @@ async fn find(door: &Door, tenant: &TenantId, typed: &str) -> Result<KeyId, Fail
             "`runwright keys list{}` shows the keys there are; give the end of an id",
             option(tenant)
         ))),
-        [..] => Err(Failure::new("several keys fit").hint(format!(
-            "give more of the id; `runwright keys list{} --json` shows all of it",
-            option(tenant)
-        ))),
+        several => {
+            let shown = |key: &&Key| {
+                let (id, standing) = (short(&key.id), key.standing(now).as_str());
+                format!("{id} ({standing}, made {})", text::ago(key.created_at, now))
+            };
+            let several: Vec<String> = several.iter().map(shown).collect();
+            let what = format!("several keys fit: {}", several.join(", "));
+            Err(Failure::new(what).hint(format!(
+                "name one by its id; `runwright keys list{}` shows all of them",
+                option(tenant)
+            )))
+        }
     }
 }
 
