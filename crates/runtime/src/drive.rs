@@ -7,6 +7,7 @@
 mod append;
 mod attempts;
 mod look_up;
+mod past;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::door::DoorError;
 use crate::engine::Engine;
 use crate::kept_out::KeptOut;
-use crate::nodes::{Ports, Repeat};
+use crate::nodes::{PastCall, Ports};
 
 /// A checkpoint is kept after so many events since the last.
 const CHECKPOINT_EVERY: u64 = 1_000;
@@ -75,6 +76,8 @@ pub(crate) struct Driver {
     leaves_results: bool,
     /// Attempts whose start or restart this driver wrote: the others were lost with their holder.
     ours: HashSet<AttemptId>,
+    /// The tool calls that attempts made whose holder was lost.
+    past: HashMap<AttemptId, Arc<Vec<PastCall>>>,
     /// The engine's ports, with secrets this run's redactor learns.
     ports: Arc<Ports>,
     kept_out: KeptOut,
@@ -94,6 +97,8 @@ struct Task {
 enum Next {
     /// Decide this.
     Decide(Command),
+    /// Take attempts over whose holder was lost.
+    TakeOver,
     /// Look the definition of a child up.
     LookUp(AttemptId, Option<String>),
     /// Wait until something happens, at most until the first timer.
@@ -142,6 +147,7 @@ impl Driver {
             by_task: HashMap::new(),
             ended_at_once: VecDeque::new(),
             ours: HashSet::new(),
+            past: HashMap::new(),
             checkpointed: 0,
             released: false,
             was_read: true,
@@ -217,6 +223,10 @@ impl Driver {
                 }
                 self.decide(command).await
             }
+            Next::TakeOver => {
+                let unrepeatable = self.look_back().await?;
+                self.decide(Command::TakeOver { unrepeatable }).await
+            }
             Next::LookUp(attempt, workflow) => {
                 let found = self.look_up(workflow).await?;
                 self.decide(Command::Dispatch { attempt, found }).await
@@ -256,9 +266,7 @@ impl Driver {
         }
         let is_lost = |live: &LiveAttempt<'_>| !self.ours.contains(&live.id);
         if run.live_attempts().any(|live| is_lost(&live)) {
-            return Next::Decide(Command::TakeOver {
-                unrepeatable: self.unrepeatable(),
-            });
+            return Next::TakeOver;
         }
         let stopping = matches!(run.phase(), Some(Phase::Stopping { .. }));
         // Nothing runs of it: it had stopped for another reason, or was never begun.
@@ -311,24 +319,6 @@ impl Driver {
             Some(wait) if wait <= SHORT_WAIT => Next::Wait(timer),
             _ => Next::Park,
         }
-    }
-
-    fn unrepeatable(&self) -> Vec<AttemptId> {
-        let run = self.run();
-        let inner = &self.engine.inner;
-        let is_once = |live: &LiveAttempt<'_>| {
-            let node = run.plan.node(live.node);
-            let key = live.id.key(run.header.root());
-            let has_result = inner
-                .registry
-                .get(&node.type_id)
-                .is_some_and(|work| work.has_result(&inner.ports, &run.header.stream, &key));
-            !has_result && inner.registry.repeat(&node.type_id, &node.config) == Repeat::Once
-        };
-        run.live_attempts()
-            .filter(|live| !self.ours.contains(&live.id) && is_once(live))
-            .map(|live| live.id)
-            .collect()
     }
 
     async fn wait(&mut self, at_most: Option<Duration>) -> Result<(), Stop> {

@@ -3,8 +3,9 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
@@ -15,19 +16,30 @@ use crate::support::*;
 struct Model {
     address: SocketAddr,
     asked: Arc<AtomicUsize>,
+    /// Which question, counted from 1, is not answered; who asked it has to go.
+    holds: Arc<AtomicUsize>,
+    /// Says that a question is held.
+    held: Receiver<()>,
+    /// What it was told last.
+    heard: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Model {
     fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (holding, held) = std::sync::mpsc::channel();
         let model = Self {
             address: listener.local_addr().unwrap(),
             asked: Arc::default(),
+            holds: Arc::default(),
+            held,
+            heard: Arc::default(),
         };
-        let asked = model.asked.clone();
+        let (asked, holds) = (model.asked.clone(), model.holds.clone());
+        let heard = model.heard.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                asked.fetch_add(1, Ordering::SeqCst);
+                let nth = asked.fetch_add(1, Ordering::SeqCst) + 1;
                 let mut stream = BufReader::new(stream);
                 let (mut line, mut length) = (String::new(), 0);
                 while stream.read_line(&mut line).unwrap_or(0) > 2 {
@@ -39,7 +51,14 @@ impl Model {
                 let mut body = vec![0; length];
                 stream.read_exact(&mut body).unwrap();
                 let body: Value = serde_json::from_slice(&body).unwrap();
-                let said = answer(body["messages"].as_array().unwrap());
+                let messages = body["messages"].as_array().unwrap();
+                heard.lock().unwrap().clone_from(messages);
+                if holds.load(Ordering::SeqCst) == nth {
+                    holding.send(()).unwrap();
+                    let _ = stream.read_to_end(&mut Vec::new());
+                    continue;
+                }
+                let said = answer(messages);
                 let head = format!(
                     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\
                      connection: close\r\n\r\n{said}",
@@ -97,6 +116,10 @@ fn answer(messages: &[Value]) -> String {
 
 /// A workflow of a question whose model may have a program called.
 fn asking(lab: &Lab, script: &str) -> String {
+    asking_with(lab, script, json!({}))
+}
+
+fn asking_with(lab: &Lab, script: &str, more: Value) -> String {
     let tool = json!({
         "name": "note", "description": "Takes a note.",
         "parameters": { "type": "object", "required": ["text"],
@@ -104,11 +127,11 @@ fn asking(lab: &Lab, script: &str) -> String {
         "process": { "argv": ["sh", "-euc", script, "sh", "${inputs.text}"],
             "env": { "LAB": lab.mark() } },
     });
-    let mut ask = node(
-        "ask",
-        "core.ai.chatCompletion",
-        json!({ "prompt": "Take a note.", "tools": [tool] }),
-    );
+    let mut config = json!({ "prompt": "Take a note.", "tools": [tool] });
+    for (key, value) in more.as_object().into_iter().flatten() {
+        config[key] = value.clone();
+    }
+    let mut ask = node("ask", "core.ai.chatCompletion", config);
     ask["settings"] = json!({ "retry": { "maxRetries": 3 } });
     lab.workflow(&workflow("asking", &[ask], &[]))
 }
@@ -194,4 +217,63 @@ fn a_tool_that_ran_when_the_engine_was_killed_does_not_run_again() {
         (lab.read("notes").as_str(), model.asked()),
         ("remember\n", 1)
     );
+}
+
+#[test]
+fn a_model_goes_on_with_what_its_tools_gave_before_the_engine_was_killed() {
+    let lab = Lab::new();
+    let model = Model::new();
+    let options = model.options(&lab);
+    let file = asking(&lab, "echo \"$1\" >> notes; echo noted");
+    model.holds.store(2, Ordering::SeqCst);
+    let mut engine = lab.engine(&with(&["run", &file], &options));
+    // The tool is over and the model is told of it.
+    model.held.recv().unwrap();
+    engine.kill();
+    lab.wait_until_quiet();
+    lab.call(&with(&["resume"], &options)).with(0);
+    assert_eq!(lab.read("notes"), "remember\n", "it ran once");
+    assert_eq!(model.asked(), 3, "and was not asked for again");
+    let heard = model.heard.lock().unwrap().clone();
+    let said = "<UNTRUSTED tool=\"process.note\">\nnoted\n\n</UNTRUSTED>";
+    let last = heard.last().unwrap();
+    assert_eq!(
+        (&last["role"], &last["content"]),
+        (&json!("tool"), &json!(said))
+    );
+    let call = &heard[heard.len() - 2]["tool_calls"][0];
+    assert_eq!(call["id"], last["tool_call_id"]);
+    assert_eq!(call["function"]["name"], "note");
+    let events = lab.events(&lab.last_run());
+    let of = |kind: &'static str| events.iter().filter(|event| is(kind)(event)).count();
+    assert_eq!((of("agent.toolCalled"), of("agent.toolReturned")), (1, 1));
+    assert_eq!(of("runwright.attempt.restarted"), 1);
+    let done = events.iter().find(|event| is("node.completed")(event));
+    assert_eq!(done.unwrap()["payload"]["outputs"]["content"], said);
+    // What it decides does not depend on who drove it.
+    lab.call(&["verify"]).with(0);
+}
+
+#[test]
+fn a_call_under_way_is_made_again_where_the_workflow_says_that_it_may_be() {
+    let lab = Lab::new();
+    let model = Model::new();
+    let options = model.options(&lab);
+    let (_gate, _begun) = (lab.gate("gate"), lab.gate("begun"));
+    // The first time it waits for ever.
+    let script = "echo \"$1\" >> notes; \
+                  if [ \"$(wc -l < notes)\" = 1 ]; then echo > begun; read -r _ < gate; fi; echo noted";
+    let file = asking_with(&lab, script, json!({ "repeat": "repeatable" }));
+    let mut engine = lab.engine(&with(&["run", &file], &options));
+    let begun = std::fs::File::open(lab.path().join("begun")).unwrap();
+    BufReader::new(begun).read_line(&mut String::new()).unwrap();
+    engine.kill();
+    lab.wait_until_quiet();
+    lab.call(&with(&["resume"], &options)).with(0);
+    assert_eq!(lab.read("notes"), "remember\nremember\n");
+    assert_eq!(model.asked(), 2, "the model had asked for it already");
+    let events = lab.events(&lab.last_run());
+    let of = |kind: &'static str| events.iter().filter(|event| is(kind)(event)).count();
+    assert_eq!((of("agent.toolCalled"), of("agent.toolReturned")), (2, 1));
+    lab.call(&["verify"]).with(0);
 }

@@ -88,6 +88,7 @@ impl Driver {
                 inputs: live.inputs.clone(),
                 settings: settings.clone(),
                 is_budgeted,
+                past: self.past.get(&live.id).cloned().unwrap_or_default(),
             };
             starts.push((node.type_id.clone(), started));
         }

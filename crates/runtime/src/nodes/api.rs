@@ -9,6 +9,7 @@ use kernel::ids::{AttemptId, AttemptKey, StreamId, TenantId};
 use kernel::problem::Problem;
 use kernel::run::budget::Amounts;
 use kernel::run::event::OutputChannel;
+use kernel::run::report::{ToolCalled, ToolReturned};
 use kernel::run::{Artifact, ModelSettings, NodeError, Outcome, Report};
 use kernel::stream::Owner;
 #[cfg(feature = "testing")]
@@ -61,6 +62,20 @@ pub trait WorkNode: Send + Sync + 'static {
         false
     }
 
+    /// Whether an attempt is told of the tool calls that it made before its holder was lost.
+    fn remembers_calls(&self) -> bool {
+        false
+    }
+
+    /// Whether an attempt whose holder was lost goes on from the calls it made, and repeats none
+    /// that must not be. Then it is started again, even where [`repeat`] says `Once`. May block.
+    ///
+    /// [`repeat`]: WorkNode::repeat
+    fn goes_on(&self, past: &Past<'_>) -> bool {
+        let _ = past;
+        false
+    }
+
     /// Whether attempts leave something with the supervisor that has to be dropped once the log
     /// knows their outcome.
     fn leaves_results(&self) -> bool {
@@ -83,6 +98,30 @@ pub trait WorkNode: Send + Sync + 'static {
     /// Runs one attempt to its end. Watches `cx.stop`: when it fires, everything the attempt
     /// started is stopped before this returns (with [`Outcome::Stopped`]).
     async fn run(&self, started: Started, cx: NodeContext) -> Outcome;
+}
+
+/// A tool call of an attempt, as the log has it.
+#[derive(Clone, Debug)]
+pub struct PastCall {
+    /// What was called.
+    pub called: ToolCalled,
+    /// How it went; nothing where nobody knows.
+    pub returned: Option<ToolReturned>,
+}
+
+/// What an attempt did before its holder was lost.
+#[derive(Clone, Copy)]
+pub struct Past<'a> {
+    /// The node's config.
+    pub config: &'a Value,
+    /// Its tool calls, in order.
+    pub calls: &'a [PastCall],
+    /// Ports to the outside.
+    pub ports: &'a Ports,
+    /// The run.
+    pub run: &'a StreamId,
+    /// The key of the attempt.
+    pub key: &'a AttemptKey,
 }
 
 /// What a node that only computes computes from.
@@ -110,6 +149,7 @@ pub struct Started {
     pub(crate) settings: Arc<Map<String, Value>>,
     pub(crate) is_budgeted: bool,
     pub(crate) trace: TraceContext,
+    pub(crate) past: Arc<Vec<PastCall>>,
 }
 
 impl Started {
@@ -138,6 +178,7 @@ impl Started {
             inputs,
             settings: Arc::default(),
             is_budgeted: false,
+            past: Arc::default(),
         }
     }
 
@@ -153,6 +194,13 @@ impl Started {
     #[cfg(feature = "testing")]
     pub fn owned(mut self, owner: Owner) -> Self {
         self.owner = owner;
+        self
+    }
+
+    /// The same start after it made these calls.
+    #[cfg(feature = "testing")]
+    pub fn after(mut self, past: Vec<PastCall>) -> Self {
+        self.past = Arc::new(past);
         self
     }
 
@@ -191,6 +239,11 @@ impl Started {
     /// How often this attempt was restarted because its holder was lost.
     pub fn restarts(&self) -> u32 {
         self.restarts
+    }
+
+    /// The tool calls it made before its holder was lost, in order; of a node that remembers them.
+    pub fn past(&self) -> &[PastCall] {
+        &self.past
     }
 
     /// The node's config.

@@ -60,6 +60,11 @@ impl Called {
         Ok(Self(call))
     }
 
+    /// A call that an earlier holder said.
+    pub(super) fn before(call: &ToolCalled) -> Self {
+        Self(call.clone())
+    }
+
     /// The tool, behind the name of its server.
     pub(super) fn tool_name(&self) -> &str {
         &self.0.tool_name

@@ -6,6 +6,7 @@
 
 mod api;
 mod called;
+mod cost_emit;
 mod fail;
 mod http;
 mod identity;

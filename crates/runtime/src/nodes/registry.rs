@@ -11,6 +11,7 @@ use kernel::recompute::{self, Recompute};
 use kernel::run::Outcome;
 use serde_json::Value;
 
+use super::cost_emit::CostEmit;
 use super::fail::Fail;
 use super::http::Http;
 use super::identity::Identity;
@@ -51,6 +52,7 @@ impl Registry {
         nodes.extend(Play::all(&host).map(|node| Arc::new(node) as Arc<dyn WorkNode>));
         nodes.push(Arc::new(RequiresMissing));
         nodes.push(Arc::new(SecretEcho));
+        nodes.push(Arc::new(CostEmit));
         nodes.extend(Model::all(&host).map(|node| Arc::new(node) as Arc<dyn WorkNode>));
         nodes.push(Arc::new(Process::new(host)));
         nodes.push(Arc::new(Http));

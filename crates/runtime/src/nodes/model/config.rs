@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::super::mcp::Mcp;
 use super::super::process::Process;
 use super::super::template::Template;
-use super::super::{Repeat, WorkNode as _};
-use super::tools::{ProcessTool, narrows};
+use super::super::{Past, Repeat, WorkNode as _};
+use super::tools::{ProcessTool, has_result, narrows};
 use crate::models::Api;
 use crate::models::base_url;
 use crate::models::call::Patience;
@@ -226,6 +226,14 @@ impl Config {
             None if self.has_tools() => Repeat::Once,
             None => Repeat::Repeatable,
         }
+    }
+
+    /// Whether an attempt whose holder was lost goes on from the calls it made: none of them is one
+    /// of which nobody knows how it ended, and to ask the model once more is no matter.
+    pub(super) fn goes_on(&self, past: &Past<'_>) -> bool {
+        let in_flight = past.calls.last().filter(|call| call.returned.is_none());
+        let is_known = in_flight.is_none_or(|call| has_result(call, past));
+        self.repeat.is_none() && self.has_tools() && is_known
     }
 
     fn has_tools(&self) -> bool {

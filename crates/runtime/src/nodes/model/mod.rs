@@ -11,7 +11,8 @@
 //! effect outside, so an attempt whose engine was lost asks again, unless the config says `once`.
 //!
 //! With `mcpServers` or `tools` in its config the model may have tools called before it answers, at
-//! most `maxToolRounds` times in a row; each call is in the log. With `mcp` in its config the node calls that tool itself, as `core.mcp.toolCall` does.
+//! most `maxToolRounds` times in a row; each call is in the log. An attempt whose engine was lost goes
+//! on with the calls that are over, and makes none of them again. With `mcp` in its config the node calls that tool itself, as `core.mcp.toolCall` does.
 
 mod access;
 mod answered;
@@ -34,7 +35,7 @@ use serde_json::{Value, json};
 
 use super::mcp::Mcp;
 use super::process::{Process, ProcessHost};
-use super::{NodeContext, Repeat, Started, WorkNode};
+use super::{NodeContext, Past, Repeat, Started, WorkNode};
 use config::Config;
 pub(crate) use mock::PROVIDERS as TEST_PROVIDERS;
 
@@ -120,6 +121,16 @@ impl WorkNode for Model {
 
     fn leaves_results(&self) -> bool {
         true
+    }
+
+    fn remembers_calls(&self) -> bool {
+        true
+    }
+
+    fn goes_on(&self, past: &Past<'_>) -> bool {
+        let calls_itself = past.config.get("mcp").is_some_and(|call| !call.is_null());
+        let config = self.config(past.config);
+        !calls_itself && config.is_ok_and(|config| config.goes_on(past))
     }
 
     async fn run(&self, started: Started, cx: NodeContext) -> Outcome {

@@ -5,6 +5,7 @@
 //! gives comes from outside: the model is told so by marks around it, which the tool cannot close.
 
 mod offer;
+mod past;
 mod untrusted;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use tokio::time::Instant;
 
 use offer::{Offer, Via, name_them};
 pub(super) use offer::{ProcessTool, narrows};
+pub(super) use past::has_result;
 
 use super::super::called::{self, Called, NotMade};
 use super::super::mcp::{is_open, said_failed};
@@ -125,16 +127,8 @@ impl Toolbox {
     ) -> Result<Vec<CallResult>, Silenced> {
         let mut results = Vec::new();
         for call in calls {
-            let (text, is_error) = match self.one(call, started, cx, process).await {
-                Ok(text) => (text, false),
-                Err(Undone::Told(error)) => (told(&error), true),
-                Err(Undone::Over(error)) => return Err(error.into()),
-                Err(Undone::Stopped) => return Err(Silenced::Stopped),
-            };
-            // Who asks the model gets nothing of what the run keeps to itself, in either case.
-            let text = cx.ports.secrets.redacted(&text);
-            let id = call.id.clone();
-            results.push(CallResult { id, text, is_error });
+            let done = self.one(call, started, cx, process).await;
+            results.push(result(call, done, cx)?);
         }
         Ok(results)
     }
@@ -193,21 +187,13 @@ impl Toolbox {
         let done = match &offer.via {
             Via::Server { server, tool } => self.ask(server, tool, arguments, cx).await,
             Via::Process(config) => {
-                let nth = self.said;
-                run(process, config.clone(), arguments, started, cx, nth).await
+                // A model that is asked again may call other tools: no result of an earlier life is
+                // this one's.
+                let key = past::key(started.key(), started.restarts(), self.said);
+                run(process, config.clone(), arguments, started, cx, key).await
             }
         };
-        let took = Some(called::since(since));
-        let (status, outcome, error) = match &done {
-            Ok(done) => (ToolStatus::Ok, Some(done.kept.clone()), None),
-            Err(Undone::Told(error) | Undone::Over(error)) => {
-                (ToolStatus::Error, None, Some(error.clone()))
-            }
-            Err(Undone::Stopped) => return Err(Undone::Stopped),
-        };
-        let over = called.over(cx, status, outcome, error, took).await;
-        over.map_err(|_| Undone::Stopped)?;
-        Ok(marked(called.tool_name(), &done?.told))
+        over(&called, done, since, cx).await
     }
 
     /// Calls a tool of a server.
@@ -242,6 +228,26 @@ impl Toolbox {
     }
 }
 
+/// Puts on record how a call went. Gives what the model is told of it.
+async fn over(
+    called: &Called,
+    done: Result<Done, Undone>,
+    since: Instant,
+    cx: &NodeContext,
+) -> Result<String, Undone> {
+    let took = Some(called::since(since));
+    let (status, outcome, error) = match &done {
+        Ok(done) => (ToolStatus::Ok, Some(done.kept.clone()), None),
+        Err(Undone::Told(error) | Undone::Over(error)) => {
+            (ToolStatus::Error, None, Some(error.clone()))
+        }
+        Err(Undone::Stopped) => return Err(Undone::Stopped),
+    };
+    let said = called.over(cx, status, outcome, error, took).await;
+    said.map_err(|_| Undone::Stopped)?;
+    Ok(marked(called.tool_name(), &done?.told))
+}
+
 /// Runs a program as a tool: the arguments are its inputs.
 async fn run(
     process: &Process,
@@ -249,14 +255,12 @@ async fn run(
     arguments: Map<String, Value>,
     started: &Started,
     cx: &NodeContext,
-    nth: u32,
+    key: AttemptKey,
 ) -> Result<Done, Undone> {
-    // A model that is asked again may call other tools: no result of an earlier life is this one's.
-    let key = format!("{}.tool.{}.{nth}", started.key(), started.restarts());
     let started = Started {
         config: std::sync::Arc::new(config),
         inputs: arguments,
-        key: AttemptKey::new(key),
+        key,
         ..started.clone()
     };
     match process.run(started, cx.clone()).await {
@@ -288,6 +292,24 @@ async fn until<T>(
             Err(_) => Err(patience_over(server).into()),
         },
     }
+}
+
+/// What the model is told of a call.
+fn result(
+    call: &Call,
+    done: Result<String, Undone>,
+    cx: &NodeContext,
+) -> Result<CallResult, Silenced> {
+    let (text, is_error) = match done {
+        Ok(text) => (text, false),
+        Err(Undone::Told(error)) => (told(&error), true),
+        Err(Undone::Over(error)) => return Err(error.into()),
+        Err(Undone::Stopped) => return Err(Silenced::Stopped),
+    };
+    // Who asks the model gets nothing of what the run keeps to itself, in either case.
+    let text = cx.ports.secrets.redacted(&text);
+    let id = call.id.clone();
+    Ok(CallResult { id, text, is_error })
 }
 
 async fn forbidden(called: &Called, cx: &NodeContext, error: NodeError) -> Undone {

@@ -109,6 +109,9 @@ impl Turn<'_> {
         self.composed(&prompt).await?;
         let Prompt { system, messages } = prompt;
         let mut ask = self.ask(&access, system, messages, shape.as_ref());
+        let (started, process) = (self.started, self.process);
+        ask.messages
+            .extend(self.tools.recall(started, cx, process).await?);
         let (mut asked, mut rounds) = (1, 0);
         loop {
             let (answer, last) = self.call_until_answered(&access, &ask).await?;
@@ -230,10 +233,12 @@ impl Turn<'_> {
     /// it that is not in the log yet.
     async fn call(&mut self, access: &Access, ask: &Ask) -> Result<(Answer, String), Silenced> {
         self.reserve("tokens", ask.max_tokens.unwrap_or(1)).await?;
-        // The same for the same call of an attempt that is started again.
-        let key = match self.calls {
-            0 => self.started.key().to_string(),
-            n => format!("{}-{n}", self.started.key()),
+        // The same for the same call of an attempt that is started again; one that goes on from
+        // calls of tools asks something else than it did.
+        let key = match (self.calls, self.started.past().len()) {
+            (0, 0) => self.started.key().to_string(),
+            (n, 0) => format!("{}-{n}", self.started.key()),
+            (n, past) => format!("{}-{past}.{n}", self.started.key()),
         };
         self.calls += 1;
         let since = tokio::time::Instant::now();

@@ -1,0 +1,65 @@
+//! `conformance.cost.emit`: shows what of a cost reaches spans, and what does not.
+
+use async_trait::async_trait;
+use kernel::run::{Completion, Outcome, Usage};
+use serde_json::{Value, json};
+
+use super::{NodeContext, Repeat, Started, WorkNode};
+
+/// Tells of a cost as a model's node does, in the words of its config's `attrs` (OpenWOP v1,
+/// `openwop-smoke-cost-emit`). Those that the protocol does not list are left out: a cost has no
+/// place for them.
+pub(super) struct CostEmit;
+
+#[async_trait]
+impl WorkNode for CostEmit {
+    fn type_id(&self) -> &'static str {
+        "conformance.cost.emit"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Tells of a cost; of what its config names only what a cost may have."
+    }
+
+    fn repeat(&self, _config: &Value) -> Repeat {
+        Repeat::Repeatable
+    }
+
+    fn config_schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "attrs": {
+                    "type": "object",
+                    "description": "Attributes by name; those of the protocol begin with openwop.cost.",
+                },
+            },
+            "required": ["attrs"],
+            "additionalProperties": false,
+        })
+    }
+
+    async fn run(&self, started: Started, _cx: NodeContext) -> Outcome {
+        Outcome::Completed(Completion {
+            usage: vec![usage(&started.config()["attrs"])],
+            ..Completion::default()
+        })
+    }
+}
+
+/// The cost that attributes tell of.
+fn usage(attrs: &Value) -> Usage {
+    let of = |name: &str| attrs.get(format!("openwop.cost.{name}"));
+    let tokens = |name: &str| of(name).and_then(Value::as_u64).unwrap_or(0);
+    let provider = of("provider").and_then(Value::as_str);
+    Usage {
+        provider: provider.unwrap_or("unknown").chars().take(64).collect(),
+        model: "unknown".to_owned(),
+        input_tokens: tokens("tokens.input"),
+        output_tokens: tokens("tokens.output"),
+        cost_estimate_usd: of("usd").and_then(Value::as_f64).filter(|usd| *usd >= 0.0),
+        duration_ms: None,
+        cache_read_tokens: None,
+        cache_write_tokens: None,
+    }
+}
