@@ -12,11 +12,12 @@ use runtime::access::{Action, Principal};
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::auth::Gate;
 use crate::limits::Limits;
 use crate::problem::Problem;
 
-/// Seconds after which a refused creation may be tried again.
-const RETRY_AFTER: u64 = 1;
+/// Seconds after which what was refused for want of room may be tried again.
+pub(crate) const RETRY_AFTER: u64 = 1;
 /// The least that retention may be to be claimed, as the protocol has it.
 const LEAST_KEPT: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// Buckets above which those that are full again are forgotten.
@@ -95,35 +96,36 @@ pub(crate) fn check(app: &App, action: Action) -> Result<(), Problem> {
         false => Ok(()),
         true => Err(Problem::unavailable(
             "as many runs are in flight as this server takes; try again",
-        )
-        .retry_after(RETRY_AFTER)),
+        )),
     }
 }
 
-/// What the capabilities document says of it, and of the other parts of the production profile
-/// that whoever runs the server has settled.
-pub(crate) fn advertised(limits: &Limits) -> Option<Value> {
-    let backpressure = limits.in_flight.map(
-        |cap| json!({ "supported": true, "inflightCap": cap, "retryAfterSeconds": RETRY_AFTER }),
-    );
-    let kept = limits.retain_finished.filter(|kept| *kept >= LEAST_KEPT);
-    let retention = kept.map(|kept| {
-        json!({
-            "supported": true, "minWindowSeconds": kept.as_secs(), "testForceExpire": false,
-        })
-    });
-    if backpressure.is_none() && retention.is_none() {
+/// The production profile: what the capabilities document says of it.
+///
+/// A server that asks for credentials has it while runs are kept as long as the profile asks. Streams
+/// and connections are bounded and answered with 503 beyond that, always; a cap on runs in flight is
+/// told where there is one. `None` for a server of `--dev`, which is for one person's machine.
+pub(crate) fn production(limits: &Limits, gate: &Gate) -> Option<Value> {
+    if !gate.asks() {
         return None;
     }
-    let mut production = json!({
-        // The profile also asks for a published run of the protocol's own suite.
-        "supported": false,
-        "debugBundle": { "supported": true, "truncationMetadata": true },
-    });
-    for (name, part) in [("backpressure", backpressure), ("retention", retention)] {
-        if let Some(part) = part {
-            production[name] = part;
-        }
+    // Runs that are never erased are kept as long as anybody asks for.
+    let kept = limits.retain_finished.unwrap_or(LEAST_KEPT);
+    let is_kept = kept >= LEAST_KEPT;
+    let mut backpressure = json!({ "supported": true, "retryAfterSeconds": RETRY_AFTER });
+    if let Some(cap) = limits.in_flight {
+        backpressure["inflightCap"] = json!(cap);
     }
-    Some(production)
+    let retention = match is_kept {
+        true => json!({
+            "supported": true, "minWindowSeconds": kept.as_secs(), "testForceExpire": false,
+        }),
+        false => json!({ "supported": false }),
+    };
+    Some(json!({
+        "supported": is_kept,
+        "backpressure": backpressure,
+        "retention": retention,
+        "debugBundle": { "supported": true, "truncationMetadata": true },
+    }))
 }

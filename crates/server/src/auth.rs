@@ -34,6 +34,11 @@ impl Gate {
         }))
     }
 
+    /// Whether it asks anybody who they are.
+    pub(crate) fn asks(&self) -> bool {
+        matches!(self, Self::Bearer(_))
+    }
+
     /// What the capabilities document says of credentials: the profiles that work here.
     pub(crate) fn advertised(&self) -> Option<Value> {
         let Self::Bearer(bearer) = self else {

@@ -54,7 +54,7 @@ pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>)
     let mut families = families(limits);
     let configured = [
         ("auth", auth(gate, key)),
-        ("production", admission::advertised(limits)),
+        ("production", admission::production(limits, gate)),
         ("testing", test_provider.then(testing)),
         ("observability", exports.then(observability)),
         ("aiProviders", Some(providers(models))),
@@ -246,7 +246,7 @@ fn families(limits: &Limits) -> Map<String, Value> {
                 "supported": true,
                 "version": 2,
                 "confidenceEscalationFloor": 0.5,
-                "confidenceEscalationInterruptKind": "approval",
+                "confidenceEscalationInterruptKind": "clarification",
             },
         },
         "idempotency": { "crossRegion": "single-region" },

@@ -14,6 +14,8 @@ use runtime::api::{ApiError, Thing};
 use serde_json::{Map, Value, json};
 use store::StoreError;
 
+use crate::admission::RETRY_AFTER;
+
 /// Why a request was not answered as asked.
 #[derive(Clone, Debug)]
 pub struct Problem {
@@ -158,7 +160,7 @@ impl Problem {
             "service_unavailable",
             message,
         )
-        .retry_after(1)
+        .retry_after(RETRY_AFTER)
     }
 
     /// 500: a fault of ours.

@@ -10,5 +10,6 @@ mod samples;
 mod scenarios;
 mod schemas;
 mod snapshot;
+mod streams;
 mod transcript;
 mod world;

@@ -7,7 +7,7 @@ use kernel::ids::{AttemptId, StreamId};
 use kernel::run::cause::Start;
 use kernel::run::event::{
     ApprovalAction, CapKind, ChainPhase, ChildStatus, DivergenceKind, Doubt, DrainPolicy, Ending,
-    JoinOutcome, OutputChannel, SkipReason, Vote,
+    Escalation, JoinOutcome, OutputChannel, SkipReason, Vote,
 };
 use kernel::run::report::{
     EnvelopeCoerced, EnvelopeFault, EnvelopeRecovered, EnvelopeRefused, EnvelopeRetried,
@@ -356,6 +356,7 @@ fn orchestrator_events() -> Vec<RunEvent> {
             floor: 0.5,
             worker_id: Some("stamps".into()),
             original_decision: next(),
+            escalation: Escalation::Clarify,
         },
         RunEvent::LoopbackLimited {
             node_id: "send".into(),

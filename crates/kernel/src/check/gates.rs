@@ -55,7 +55,9 @@ impl Log<'_> {
             | RunEvent::ClarificationRequested { interrupt_id, .. } => {
                 let of_its_kind = match body {
                     RunEvent::ApprovalRequested { .. } => self.is_announced_approval(ix),
-                    _ => self.is_clarification(ix) || self.is_dispatch(ix),
+                    _ => {
+                        self.is_clarification(ix) || self.is_dispatch(ix) || self.is_supervisor(ix)
+                    }
                 };
                 self.require(of_its_kind, || format!("{id} is not a gate of this kind"));
                 match self.question_mut(ix, interrupt_id.as_str()) {

@@ -14,7 +14,7 @@ impl Log<'_> {
         self.plan.node(ix).kind == NodeKind::Control(ControlKind::Dispatch)
     }
 
-    fn is_supervisor(&self, ix: NodeIx) -> bool {
+    pub(super) fn is_supervisor(&self, ix: NodeIx) -> bool {
         self.plan.node(ix).kind == NodeKind::Control(ControlKind::Supervisor)
     }
 

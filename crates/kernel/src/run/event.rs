@@ -22,8 +22,8 @@ use crate::stream::DefinitionRef;
 use crate::time::Timestamp;
 
 pub use parts::{
-    ApprovalAction, Artifact, ChainPhase, ChildStatus, Doubt, JoinOutcome, OutputChannel, Usage,
-    Vote,
+    ApprovalAction, Artifact, ChainPhase, ChildStatus, Doubt, Escalation, JoinOutcome,
+    OutputChannel, Usage, Vote,
 };
 
 /// An event with its place and time. Run id and event id are not stored: they follow from the
@@ -526,6 +526,9 @@ pub enum RunEvent {
         worker_id: Option<String>,
         /// The decision.
         original_decision: Value,
+        /// In which form a person is asked.
+        #[serde(default, skip_serializing_if = "Escalation::is_escalate")]
+        escalation: Escalation,
     },
     /// A supervisor would dispatch once more than the definition allows.
     #[serde(rename = "workflow.loopback-limit")]

@@ -22,7 +22,7 @@ pub struct Fan {
     pub pending: Option<u32>,
     /// Runs that have not ended, and which worker each is.
     pub running: BTreeMap<StreamId, u32>,
-    /// Workers that have ended, by their place in the decision.
+    /// Workers that have ended, in the order in which they did.
     pub ended: Vec<EndedWorker>,
 }
 
@@ -79,7 +79,7 @@ impl Fan {
     /// The worker that was looked up cannot be run.
     pub(crate) fn refused(&mut self, workflow: &str, error: Option<NodeError>) {
         if let Some(worker) = self.pending.take() {
-            self.end(EndedWorker {
+            self.ended.push(EndedWorker {
                 worker,
                 workflow: workflow.to_owned(),
                 run: None,
@@ -88,13 +88,6 @@ impl Fan {
                 error,
             });
         }
-    }
-
-    fn end(&mut self, ended: EndedWorker) {
-        let place = self
-            .ended
-            .partition_point(|other| other.worker < ended.worker);
-        self.ended.insert(place, ended);
     }
 
     /// A run has ended. Nothing happens where it is none of these.
@@ -115,7 +108,7 @@ impl Fan {
                 .parent_variables(variables),
             ChildStatus::Failed | ChildStatus::Cancelled => Vec::new(),
         };
-        self.end(EndedWorker {
+        self.ended.push(EndedWorker {
             worker,
             workflow: workflow.to_owned(),
             run: Some(run.clone()),

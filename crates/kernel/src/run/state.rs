@@ -205,11 +205,25 @@ pub struct NodeRun {
     /// The worker it dispatches now, by its place in the decision.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub worker: u32,
+    /// A decision that a person is asked about, and that is carried out if they say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
     /// Of a loop's head that was entered again: the index of the round before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<u64>,
     /// Where it stands.
     pub status: NodeStatus,
+}
+
+/// A decision that is not sure enough to be carried out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Held {
+    /// The decision.
+    pub decision: Value,
+    /// How sure it is.
+    pub confidence: f64,
+    /// How sure it must be.
+    pub floor: f64,
 }
 
 fn is_zero(n: &u32) -> bool {

@@ -90,7 +90,9 @@ impl World {
             let value = match open.kind.as_str() {
                 "custom" if is_work => json!({ "action": "skip" }),
                 "external-event" if is_work => json!({ "outputs": { "n": 2 } }),
-                "clarification" => json!({ "answers": { "q1": "blue", "q2": 3, "answer": "a" } }),
+                "clarification" => {
+                    json!({ "answers": { "q1": "blue", "q2": 3, "answer": "a", "decision": "accept" } })
+                }
                 "low-confidence" => json!({ "action": "accept" }),
                 "approval" => json!({ "action": "accept", "voter": voter.clone() }),
                 _ => json!(true),

@@ -326,24 +326,68 @@ fn no_worker_runs_on_a_decision_below_the_floor() {
         "run.started; node.started boss; runOrchestrator.decided boss next-worker;
          node.completed boss -> dispatch; node.started go;
          core.workflowChain.confidence-escalated go 0.3 < 0.5; interrupt.requested go;
-         node.suspended go",
+         clarification.requested go; node.suspended go",
     );
-    assert_eq!(run.run.status(), "waiting-approval");
+    assert_eq!(run.run.status(), "waiting-input");
     assert_eq!(run.run.undispatched().count(), 0);
-    let edit = json!({ "action": "edit-accept", "editedArtifactData": { "kind": "terminate" } });
-    run.answer("go", "ada", edit)
-        .refused("invalid_resume_value");
-    run.answer("go", "ada", json!({ "action": "accept" })).then(
-        "interrupt.resolved go = {\"action\":\"accept\"}; node.resumed go;
+    for other in [json!({ "kind": "terminate" }), json!("perhaps")] {
+        run.answer("go", "ada", json!({ "answers": { "decision": other } }))
+            .refused("invalid_resume_value");
+    }
+    run.answer("go", "ada", json!({ "answers": { "decision": "accept" } }))
+        .then(
+            "interrupt.resolved go = {\"answers\":{\"decision\":\"accept\"}};
+         clarification.resolved go {\"decision\":\"accept\"}; node.resumed go;
          core.workflowChain.event go dispatch.began one",
-    );
+        );
     dispatch(&mut run);
 
     let text = r#"boss: core.orchestrator.supervisor {"config":{"mockDispatchPlan":[{"kind":"terminate","confidence":0.3}]}}
         go: core.dispatch
         boss -> go -> boss"#;
-    let run = started(text);
+    let mut run = started(text);
     assert_eq!(run.status_of("boss"), "suspended", "nor is the work over");
+    let other = json!({ "kind": "next-worker", "nextWorkerIds": ["two"] });
+    run.answer("boss", "ada", json!({ "answers": { "decision": other } }))
+        .decided();
+    assert_eq!(
+        run.run.undispatched().count(),
+        1,
+        "another decision takes its place"
+    );
+
+    let mut run = started(text);
+    run.answer(
+        "boss",
+        "ada",
+        json!({ "answers": [{ "id": "decision", "answer": "reject" }] }),
+    )
+    .decided();
+    assert_eq!(run.status_of("boss"), "failed");
+}
+
+#[test]
+fn runs_of_earlier_engines_ask_about_a_decision_as_they_did() {
+    for (version, status) in [
+        (2, "waiting-approval"),
+        (3, "waiting-approval"),
+        (4, "waiting-input"),
+    ] {
+        let text = r#"boss: core.orchestrator.supervisor {"config":{"mockDispatchPlan":[{"kind":"terminate","confidence":0.3}]}}
+            go: core.dispatch
+            boss -> go -> boss"#;
+        let mut run = World::of(flow::plan(text), Policy::default());
+        let mut create = kernel::run::Create::new(Map::new(), "test", kernel::run::Start::Now);
+        create.engine_version = version;
+        run.when(Command::Create(create)).decided();
+        assert_eq!(run.run.status(), status, "version {version}");
+        let answer = match version {
+            4 => json!({ "answers": { "decision": "accept" } }),
+            _ => json!({ "action": "accept" }),
+        };
+        run.answer("boss", "ada", answer).decided();
+        assert_eq!(run.status_of("boss"), "completed", "version {version}");
+    }
 }
 
 fn endless(more: &str) -> String {

@@ -72,6 +72,12 @@ pub(crate) fn all() -> Vec<Scene> {
             Policy::default(),
             crate::fan::scene,
         ),
+        scene(
+            "fan-in-order",
+            crate::fan::SCENE,
+            Policy::default(),
+            crate::fan::scene_in_order,
+        ),
         scene("questions", QUESTIONS, Policy::default(), questions),
         scene("pauses", "a -> b -> c\nd", Policy::default(), pauses),
         scene(

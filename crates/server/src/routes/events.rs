@@ -172,8 +172,7 @@ async fn stream(cx: Cx) -> Result<Reply, Problem> {
     let Ok(slot) = cx.app.streams().clone().try_acquire_owned() else {
         return Err(Problem::unavailable(
             "as many streams are open as this server serves; try again, or poll",
-        )
-        .retry_after(5));
+        ));
     };
     let pass = Pass::of(&cx, Action::ReadRun)?;
     let subscription = Subscription::new(cx.app.clone(), tail, modes, buffer, (slot, pass)).await?;

@@ -112,7 +112,6 @@ async fn a_run_beyond_what_is_taken_in_is_refused_as_advertised() {
 async fn what_is_not_configured_is_not_advertised() {
     let host = Host::new().await;
     let document = host.get("/.well-known/openwop").await.json();
-    assert_eq!(document["production"], Value::Null);
     let profiles = json!([
         "openwop-auth-api-key-rotation",
         "openwop-audit-log-integrity"
@@ -122,25 +121,58 @@ async fn what_is_not_configured_is_not_advertised() {
 }
 
 #[tokio::test]
-async fn retention_is_told_where_it_is_as_long_as_the_protocol_asks() {
+async fn the_production_profile_is_claimed_where_runs_are_kept_as_long_as_it_asks() {
     let week = Duration::from_secs(7 * 24 * 3_600);
-    for (kept, told) in [(week, Some(604_800)), (week - Duration::from_secs(1), None)] {
+    for (kept, told) in [
+        // Never erased.
+        (None, Some(604_800)),
+        (Some(week), Some(604_800)),
+        (Some(4 * week), Some(2_419_200)),
+        (Some(week - Duration::from_secs(1)), None),
+    ] {
         let limits = Limits {
-            retain_finished: Some(kept),
+            retain_finished: kept,
             ..Limits::default()
         };
         let host = Host::with(limits).await;
-        let production = host.get("/.well-known/openwop").await.json()["production"].clone();
-        let Some(seconds) = told else {
-            assert_eq!(production, Value::Null);
-            continue;
+        let document = host.get("/.well-known/openwop").await.json();
+        let production = &document["production"];
+        assert_eq!(*production, document["capabilities"]["production"]);
+        assert_eq!(production["supported"], told.is_some(), "{kept:?}");
+        let retention = match told {
+            Some(seconds) => json!({
+                "supported": true, "minWindowSeconds": seconds, "testForceExpire": false,
+            }),
+            None => json!({ "supported": false }),
         };
-        let retention = json!({
-            "supported": true, "minWindowSeconds": seconds, "testForceExpire": false,
-        });
         assert_eq!(production["retention"], retention);
-        assert_eq!(production["supported"], false, "a part is not the profile");
+        let backpressure = json!({ "supported": true, "retryAfterSeconds": 1 });
+        assert_eq!(production["backpressure"], backpressure);
         let bundle = json!({ "supported": true, "truncationMetadata": true });
         assert_eq!(production["debugBundle"], bundle);
     }
+}
+
+#[tokio::test]
+async fn a_stream_beyond_those_that_are_served_is_refused_as_advertised() {
+    let limits = Limits {
+        streams: 1,
+        ..Limits::default()
+    };
+    let host = Host::with(limits).await;
+    let told = host.get("/.well-known/openwop").await.json();
+    let told = told["production"]["backpressure"]["retryAfterSeconds"].clone();
+    let run = host.create(&json!({ "workflowId": "waits" })).await;
+    let path = format!("/v1/runs/{run}/events");
+    let stream = || Request::new("GET", &path).key(&host.key);
+    let mut open = Conn::to(host.address).await;
+    open.send(&stream().bytes()).await;
+    assert_eq!(open.head().await.unwrap().0, 200);
+    let refused = stream().send(host.address).await;
+    assert_eq!(refused.refusal(503), "service_unavailable");
+    assert_eq!(refused.json()["details"]["retryAfter"], told);
+    assert_eq!(refused.header("retry-after"), Some(&*told.to_string()));
+    // Whoever looks whether the server lives is not counted.
+    let discovery = Request::new("GET", "/.well-known/openwop");
+    assert_eq!(discovery.send(host.address).await.status, 200);
 }

@@ -299,16 +299,23 @@ async fn a_decision_that_is_not_sure_enough_waits_for_a_person() {
     assert_eq!(host.snapshot(&run).await["status"], "completed");
 
     let run = host.create(&json!({ "workflowId": "guesses" })).await;
+    let waits = |snapshot: &Value| snapshot["status"] == "waiting-input";
     let snapshot = host.shows(&run, waits).await;
     assert_eq!(snapshot["currentNodeId"], "go");
     assert_eq!(snapshot["childRuns"], Value::Null, "no worker runs");
-    assert_eq!(snapshot["interrupt"]["kind"], "approval");
+    assert_eq!(snapshot["interrupt"]["kind"], "clarification");
+    let question = &snapshot["interrupt"]["payload"]["data"]["questions"][0];
+    assert_eq!(question["id"], "decision", "{snapshot}");
+    let text = question["question"].as_str().unwrap();
+    assert!(text.contains("helps") && text.contains("0.3"), "{text}");
     let discovery = host.get("/.well-known/openwop").await.json();
     let model = &discovery["multiAgent"]["executionModel"];
-    assert_eq!(model["confidenceEscalationInterruptKind"], "approval");
+    assert_eq!(model["confidenceEscalationInterruptKind"], "clarification");
     let seen = host.types(&run).await;
     assert!(seen.contains(&"core.workflowChain.confidence-escalated".to_owned()));
-    host.settle(&run, json!({ "action": "accept" })).await;
+    assert!(!seen.contains(&"core.workflowChain.event".to_owned()));
+    let accept = json!({ "answers": { "decision": "accept" } });
+    host.settle(&run, accept).await;
     host.engine.settled(&run.as_str().into()).await.unwrap();
     let snapshot = host.snapshot(&run).await;
     assert_eq!(snapshot["status"], "completed", "{snapshot}");

@@ -58,7 +58,7 @@ async fn accept(host: &Host, run: &str) {
 }
 
 #[tokio::test]
-async fn all_run_at_once_and_are_joined_in_the_order_of_the_decision() {
+async fn all_run_at_once_and_are_joined_in_the_order_in_which_they_end() {
     let (host, run, waiting) = begun(json!({})).await;
     for worker in ["west", "south", "north"] {
         accept(&host, &of(&waiting, worker)).await;
@@ -66,8 +66,8 @@ async fn all_run_at_once_and_are_joined_in_the_order_of_the_decision() {
     let snapshot = host.ended(&run).await;
     assert_eq!(snapshot["status"], "completed", "{snapshot}");
     assert_eq!(
-        snapshot["variables"]["last"], "west",
-        "the last one of the decision"
+        snapshot["variables"]["last"], "north",
+        "the last one to end"
     );
     let fanned = host.payload(&run, "core.dispatch.fanOut").await;
     let expected = json!({
@@ -76,7 +76,7 @@ async fn all_run_at_once_and_are_joined_in_the_order_of_the_decision() {
     assert_eq!(fanned, expected);
     let joined = host.payload(&run, "core.dispatch.join").await;
     assert_eq!(joined["joinOutcome"], "satisfied");
-    let merged = ["north", "south", "west"].map(|worker| of(&waiting, worker));
+    let merged = ["west", "south", "north"].map(|worker| of(&waiting, worker));
     assert_eq!(joined["mergeOrder"], json!(merged));
     // Each was created once, and its end was heard of once.
     let events = host.events(&run).await;

@@ -250,5 +250,5 @@ async fn what_is_too_much_or_too_slow_is_told_so() {
     assert_eq!(open.head().await.unwrap().0, 200);
     let answer = events.send(host.address).await;
     assert_eq!(answer.refusal(503), "service_unavailable");
-    assert_eq!(answer.header("retry-after"), Some("5"));
+    assert_eq!(answer.header("retry-after"), Some("1"));
 }

@@ -94,10 +94,11 @@ pub(super) fn orchestration(header: &StreamHeader, event: &Event) -> Fields {
             floor,
             worker_id,
             original_decision,
+            escalation,
         } => Fields::new()
             .with("confidence", confidence)
             .with("floor", floor)
-            .with("escalationKind", "escalate")
+            .with("escalationKind", escalation)
             .maybe("workerId", worker_id.as_ref())
             .text("parentRunId", &header.stream)
             .with("originalDecision", original_decision),

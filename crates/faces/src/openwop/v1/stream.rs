@@ -234,6 +234,13 @@ fn is_update(event: &RunEvent) -> bool {
             | E::NodeDispatched { .. }
             | E::InterruptRequested { .. }
             | E::InterruptResolved { .. }
+            | E::ApprovalRequested { .. }
+            | E::ApprovalReceived { .. }
+            | E::ApprovalGranted { .. }
+            | E::ApprovalRejected { .. }
+            | E::ApprovalOverridden { .. }
+            | E::ClarificationRequested { .. }
+            | E::ClarificationResolved { .. }
             | E::ArtifactCreated { .. }
     )
 }

@@ -1,7 +1,7 @@
 //! Workers of one decision at the same time, and where they are joined.
 //!
-//! What they give back is kept at the join, in the order in which the decision names them: which
-//! of them was faster changes nothing.
+//! What they give back is kept at the join, in the order in which they have ended: of two that give
+//! the same variable the later one counts. The log says that order, so that a replay keeps to it.
 
 use serde_json::{Map, Value, json};
 
@@ -84,7 +84,7 @@ impl Decision {
         }
         let mut merged = Vec::new();
         if outcome != JoinOutcome::Failed {
-            for ended in &fan.ended {
+            for ended in self.in_order(fan) {
                 if let (ChildStatus::Completed, Some(run)) = (ended.status, &ended.run) {
                     merged.push(run.clone());
                     self.keep(ix, ended);
@@ -115,6 +115,16 @@ impl Decision {
             ("children".to_owned(), children),
         ]);
         self.complete(ix, outputs, None);
+    }
+
+    /// Workers that have ended, in the order in which what they give is kept: as they ended; by the
+    /// rules of earlier versions, as the decision names them.
+    fn in_order<'a>(&self, fan: &'a Fan) -> Vec<&'a EndedWorker> {
+        let mut ended: Vec<&EndedWorker> = fan.ended.iter().collect();
+        if !self.since(4) {
+            ended.sort_by_key(|worker| worker.worker);
+        }
+        ended
     }
 
     /// Keeps what a worker gave back.

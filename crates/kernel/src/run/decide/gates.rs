@@ -28,10 +28,13 @@ pub(super) enum Reply {
     Asked,
     /// Every question is answered.
     Answers(Map<String, Value>),
-    /// This decision is to be carried out.
-    Confirmed(Decided),
-    /// A decision is not to be carried out.
-    Refused,
+    /// A decision that was not sure enough is to be carried out, or, without one, is not.
+    Judged {
+        /// The decision.
+        decided: Option<Decided>,
+        /// What was answered, where it was asked by a clarification.
+        answers: Option<Map<String, Value>>,
+    },
     /// Somebody with the right to has granted, rejected or overridden.
     Governed(Ruling),
     /// What becomes of a failed work node.
@@ -74,11 +77,8 @@ impl Decision {
             NodeKind::Control(ControlKind::ClarificationGate) => {
                 clarification::judge(node, open, value, who).map(Reply::Answers)
             }
-            NodeKind::Control(ControlKind::Dispatch) if open.kind == "clarification" => {
-                clarification::judge(node, open, value, who).map(Reply::Answers)
-            }
             NodeKind::Control(ControlKind::Supervisor | ControlKind::Dispatch) => {
-                self.judge_doubt(open, value, who)
+                self.judge_decider(open, value, who)
             }
             NodeKind::Work => {
                 answer::check(node, open, value, who)?;
@@ -106,13 +106,7 @@ impl Decision {
             }
             Reply::Answers(answers) => {
                 self.resolved(open, value.clone(), by.clone());
-                self.emit(RunEvent::ClarificationResolved {
-                    interrupt_id: open.id.clone(),
-                    node_id: self.node_id(ix),
-                    visit: self.visit(ix),
-                    answers: answers.clone(),
-                    answered_by: by,
-                });
+                self.clarified(open, answers.clone(), by);
                 self.resumed(open);
                 let outputs = Map::from_iter([
                     ("value".to_owned(), value),
@@ -120,15 +114,13 @@ impl Decision {
                 ]);
                 self.complete(ix, outputs, None);
             }
-            Reply::Confirmed(decided) => {
-                self.resolved(open, value, by);
+            Reply::Judged { decided, answers } => {
+                self.resolved(open, value, by.clone());
+                if let Some(answers) = answers {
+                    self.clarified(open, answers, by);
+                }
                 self.resumed(open);
-                self.confirmed(ix, &decided);
-            }
-            Reply::Refused => {
-                self.resolved(open, value, by);
-                self.resumed(open);
-                self.refused(ix);
+                self.judged(ix, decided.as_ref());
             }
             Reply::Choice(choice) => {
                 self.resolved(open, value, by);
@@ -198,9 +190,9 @@ impl Decision {
                     required_approvals: terms.required,
                 });
             }
-            NodeKind::Control(ControlKind::ClarificationGate | ControlKind::Dispatch)
-                if open.kind == "clarification" =>
-            {
+            NodeKind::Control(
+                ControlKind::ClarificationGate | ControlKind::Dispatch | ControlKind::Supervisor,
+            ) if open.kind == "clarification" => {
                 let questions = open.data.get("questions").and_then(Value::as_array);
                 self.emit(RunEvent::ClarificationRequested {
                     interrupt_id,

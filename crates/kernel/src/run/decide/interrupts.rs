@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use super::Decision;
-use super::orchestrate::doubt_of;
 use crate::control::Ask;
 use crate::definition::{ControlKind, NodeIx, NodeKind};
 use crate::ids::{InterruptId, derive};
@@ -56,7 +55,7 @@ impl Decision {
             node_id: self.node_id(ix),
             visit: self.facts().nodes[ix.index()].visit,
             interrupt_id: interrupt.clone(),
-            doubt: doubt_of(&open, self.run.plan.node(ix).kind),
+            doubt: self.doubt_of(&open),
             kind: open.kind,
         });
     }

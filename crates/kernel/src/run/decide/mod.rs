@@ -7,6 +7,7 @@
 mod attempts;
 mod children;
 mod create;
+mod doubt;
 mod ending;
 mod failures;
 mod fan;

@@ -7,22 +7,15 @@
 use serde_json::{Map, Value, json};
 
 use super::Decision;
-use super::gates::Reply;
-use crate::control::answer;
-use crate::control::decision::{CONFIDENCE_FLOOR, Choice, Decided};
+use crate::control::decision::{Choice, Decided};
 use crate::control::dispatch::{self, Dispatch};
 use crate::control::loop_head::Left;
-use crate::control::{Ask, Context, supervisor};
+use crate::control::{Context, supervisor};
 use crate::definition::{ControlKind, NodeIx, NodeKind};
 use crate::ids::StreamId;
-use crate::run::capacity::Answerer;
-use crate::run::event::{CapKind, ChainPhase, ChildStatus, Doubt, Ending, NodeError, RunEvent};
-use crate::run::rejection::Rejection;
+use crate::run::event::{CapKind, ChainPhase, ChildStatus, Ending, NodeError, RunEvent};
 use crate::run::scope::RunScope;
-use crate::run::state::{NodeStatus, OpenInterrupt};
-
-/// The kind of the question whether a decision may be carried out.
-pub(super) const DOUBT: &str = "low-confidence";
+use crate::run::state::NodeStatus;
 
 /// Which step of a worker, and what it says beside.
 #[derive(Default)]
@@ -88,7 +81,7 @@ impl Decision {
     }
 
     /// The decision stands.
-    fn decided(&mut self, ix: NodeIx, decided: &Decided) {
+    pub(super) fn decided(&mut self, ix: NodeIx, decided: &Decided) {
         let plan = self.run.plan.clone();
         let (node, is_last) = (plan.node(ix), decided.choice == Choice::Terminate);
         let rounds = self.round(ix);
@@ -330,117 +323,8 @@ impl Decision {
         dispatch::outputs(workers.collect(), last)
     }
 
-    /// A decision is not sure enough: nothing of it happens before a person has said so.
-    fn escalate(&mut self, ix: NodeIx, decided: &Decided, observed: f64) {
-        let first = match &decided.choice {
-            Choice::NextWorker(workers) => workers.first().cloned(),
-            _ => None,
-        };
-        self.emit(RunEvent::ConfidenceEscalated {
-            node_id: self.node_id(ix),
-            visit: self.facts().nodes[ix.index()].visit,
-            confidence: observed,
-            floor: CONFIDENCE_FLOOR,
-            worker_id: first,
-            original_decision: decided.value.clone(),
-        });
-        if !self.since(3) {
-            return self.doubt(ix, &decided.value, CONFIDENCE_FLOOR, observed);
-        }
-        // Whoever shows approvals can show this one.
-        let mut data = self.doubtful(&decided.value, CONFIDENCE_FLOOR, observed);
-        let replaces = self.run.plan.node(ix).kind == NodeKind::Control(ControlKind::Supervisor);
-        data["artifactId"] = json!(self.node_id(ix));
-        data["artifactType"] = json!("decision");
-        data["title"] = json!("Shall this decision be carried out?");
-        data["actions"] = match replaces {
-            true => json!(["accept", "edit-accept", "reject"]),
-            false => json!(["accept", "reject"]),
-        };
-        self.ask_whether(ix, "approval", data);
-    }
-
-    /// Asks whether a decision may be carried out.
-    fn doubt(&mut self, ix: NodeIx, decision: &Value, threshold: f64, observed: f64) {
-        let data = self.doubtful(decision, threshold, observed);
-        self.ask_whether(ix, DOUBT, data);
-    }
-
-    fn doubtful(&self, decision: &Value, threshold: f64, observed: f64) -> Value {
-        json!({
-            "agentId": self.orchestrator(),
-            "threshold": threshold,
-            "observed": observed,
-            "decision": decision,
-        })
-    }
-
-    fn ask_whether(&mut self, ix: NodeIx, kind: &str, data: Value) {
-        self.ask(
-            ix,
-            Ask {
-                kind: kind.to_owned(),
-                key: self.node_id(ix).to_string(),
-                data,
-                resume_schema: None,
-                timeout_ms: None,
-            },
-        );
-    }
-
-    /// What a person said of a decision that was not sure enough.
-    pub(super) fn judge_doubt(
-        &self,
-        open: &OpenInterrupt,
-        value: &Value,
-        who: Answerer<'_>,
-    ) -> Result<Reply, Rejection> {
-        let node = self.run.plan.node(NodeIx(open.node));
-        answer::check(node, open, value, who)?;
-        let replaced = |given: Option<&Value>| {
-            if node.kind != NodeKind::Control(ControlKind::Supervisor) {
-                let what = "a dispatch carries out what was decided; accept or reject it";
-                return Err(answer::invalid(what));
-            }
-            let given = given.ok_or_else(|| answer::invalid("it needs the other decision"))?;
-            let decided = Decided::of(given);
-            decided.map_err(|why| answer::invalid(format!("the other decision {why}")))
-        };
-        match value.get("action").and_then(Value::as_str) {
-            Some("accept") => {
-                let held = open.data.get("decision").map(Decided::of);
-                match held {
-                    Some(Ok(decided)) => Ok(Reply::Confirmed(decided)),
-                    _ => Err(answer::invalid("there is no decision to accept")),
-                }
-            }
-            Some("edit-accept") => replaced(value.get("editedArtifactData")).map(Reply::Confirmed),
-            Some("reject") => Ok(Reply::Refused),
-            None if value.get("decision").is_some() => {
-                replaced(value.get("decision")).map(Reply::Confirmed)
-            }
-            _ => Err(answer::invalid(
-                "it must have an `action`: accept, edit-accept with `editedArtifactData`, or reject",
-            )),
-        }
-    }
-
-    /// A person has said that a decision may be carried out.
-    pub(super) fn confirmed(&mut self, ix: NodeIx, decided: &Decided) {
-        match self.run.plan.node(ix).kind {
-            NodeKind::Control(ControlKind::Supervisor) => self.decided(ix, decided),
-            _ => self.begin_workers(ix),
-        }
-    }
-
-    /// A person has refused it.
-    pub(super) fn refused(&mut self, ix: NodeIx) {
-        let error = NodeError::new("interrupt_rejected", "the decision was refused");
-        self.fail_attempt(ix, error.fatal());
-    }
-
     /// The id of the run's orchestrator.
-    fn orchestrator(&self) -> String {
+    pub(super) fn orchestrator(&self) -> String {
         let of = |agent: &Option<Value>| {
             let agent = agent.as_ref()?;
             Some(agent.get("agentId")?.as_str()?.to_owned())
@@ -449,20 +333,4 @@ impl Decision {
         let known = of(&facts.orchestrator).or_else(|| of(&facts.agent));
         known.unwrap_or_else(|| "host:dispatch".to_owned())
     }
-}
-
-/// What a suspension says of the decision it holds back.
-pub(super) fn doubt_of(open: &OpenInterrupt, node: NodeKind) -> Option<Doubt> {
-    let decides = matches!(
-        node,
-        NodeKind::Control(ControlKind::Supervisor | ControlKind::Dispatch)
-    );
-    if open.kind != DOUBT && !decides {
-        return None;
-    }
-    Some(Doubt {
-        agent_id: open.data.get("agentId")?.as_str()?.to_owned(),
-        threshold: open.data.get("threshold")?.as_f64()?,
-        observed: open.data.get("observed")?.as_f64()?,
-    })
 }

@@ -7,10 +7,10 @@ use crate::control::answer;
 use crate::definition::{ControlKind, NodeKind, PlanNode};
 use crate::ids::{InterruptId, NodeId};
 use crate::run::command::OUTSIDE;
-use crate::run::event::{ApprovalAction, ChainPhase, RunEvent};
+use crate::run::event::{ApprovalAction, ChainPhase, Escalation, RunEvent};
 use crate::run::fan::Fan;
 use crate::run::state::{
-    Ballot, Child, Closed, Facts, NodeRun, NodeStatus, OpenInterrupt, Run, RunState, timer,
+    Ballot, Child, Closed, Facts, Held, NodeRun, NodeStatus, OpenInterrupt, Run, RunState, timer,
 };
 use crate::time::Timestamp;
 
@@ -44,6 +44,7 @@ impl Run {
                 }
                 node.attempts += 1;
                 node.asked = 0;
+                node.held = None;
                 node.started_at.get_or_insert(at);
                 if let Some(inputs) = inputs {
                     node.inputs = Some(inputs.clone());
@@ -222,7 +223,8 @@ impl Run {
                 resume_value,
                 ..
             } => {
-                let (_, facts) = self.node(node_id)?;
+                let (ix, facts) = self.node(node_id)?;
+                facts.nodes[ix.index()].held = None;
                 facts.timers.remove(&timer::interrupt(interrupt_id));
                 let Some(at) = facts
                     .interrupts
@@ -283,6 +285,22 @@ impl Run {
                     NodeStatus::FannedOut { fan, .. } => fan.started(child_run_id),
                     _ => {}
                 }
+            }
+            RunEvent::ConfidenceEscalated {
+                node_id,
+                confidence,
+                floor,
+                original_decision,
+                // Otherwise the question itself has the decision.
+                escalation: Escalation::Clarify,
+                ..
+            } => {
+                let (ix, facts) = self.node(node_id)?;
+                facts.nodes[ix.index()].held = Some(Held {
+                    decision: original_decision.clone(),
+                    confidence: *confidence,
+                    floor: *floor,
+                });
             }
             RunEvent::AgentDecided { .. } | RunEvent::ConfidenceEscalated { .. } => {}
             RunEvent::AgentHandedOff { to_agent_id, .. } => {

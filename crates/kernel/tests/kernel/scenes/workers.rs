@@ -13,6 +13,7 @@ pub(super) fn all() -> Vec<Scene> {
     vec![
         scene("workers", WORKERS, Policy::default(), workers),
         scene("doubts", DOUBTS, Policy::default(), doubts),
+        scene("clarified", DOUBTS, Policy::default(), clarified),
         scene("rounds", ROUNDS, Policy::default(), rounds),
         scene("cascade", CASCADE, limited(), cascade),
     ]
@@ -20,8 +21,12 @@ pub(super) fn all() -> Vec<Scene> {
 
 /// By the rules of the second engine version.
 fn begin(run: &mut World) {
+    begin_by(run, 2);
+}
+
+fn begin_by(run: &mut World, engine_version: u32) {
     let mut create = Create::new(Map::new(), "test", Start::Now);
-    create.engine_version = 2;
+    create.engine_version = engine_version;
     run.when(Command::Create(create)).decided();
 }
 
@@ -87,6 +92,20 @@ fn doubts(run: &mut World) {
         .decided();
     run.at(3)
         .answer("go", "ada", json!({ "action": "accept" }))
+        .decided();
+    let attempt = run.attempt("go");
+    let found = Found::Not(NodeError::new("workflow_not_found", "put it first").fatal());
+    run.when(Command::Dispatch { attempt, found }).decided();
+    run.completes("after").decided();
+}
+
+/// As `doubts`, by the rules of the fourth: below the floor it is a clarification that asks.
+fn clarified(run: &mut World) {
+    begin_by(run, 4);
+    run.answer("boss", "ada", json!({ "action": "accept" }))
+        .decided();
+    run.at(3)
+        .answer("go", "ada", json!({ "answers": { "decision": "accept" } }))
         .decided();
     let attempt = run.attempt("go");
     let found = Found::Not(NodeError::new("workflow_not_found", "put it first").fatal());

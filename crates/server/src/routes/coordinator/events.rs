@@ -137,8 +137,7 @@ async fn streamed(cx: Cx, after: Option<String>) -> Result<Reply, Problem> {
     let Ok(slot) = cx.app.streams().clone().try_acquire_owned() else {
         return Err(Problem::unavailable(
             "as many streams are open as this server serves; try again, or poll",
-        )
-        .retry_after(5));
+        ));
     };
     let subscription = Subscription {
         pass: Pass::of(&cx, Action::ReadQueue)?,

@@ -71,9 +71,9 @@ async fn follow(cx: Cx) -> Result<Reply, Problem> {
     let after = usize::try_from(after).unwrap_or(usize::MAX);
     let tail = cx.app.api().follow_document(&who, &id, after).await?;
     let Ok(slot) = cx.app.streams().clone().try_acquire_owned() else {
-        return Err(
-            Problem::unavailable("as many streams are open as this server serves").retry_after(5),
-        );
+        return Err(Problem::unavailable(
+            "as many streams are open as this server serves",
+        ));
     };
     let subscription = Subscription {
         app: cx.app.clone(),

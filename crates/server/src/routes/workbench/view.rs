@@ -166,8 +166,7 @@ pub(crate) async fn stream(
     let Ok(slot) = cx.app.streams().clone().try_acquire_owned() else {
         return Err(Problem::unavailable(
             "as many streams are open as this server serves; try again, or poll",
-        )
-        .retry_after(5));
+        ));
     };
     let subscription = Subscription {
         app: cx.app.clone(),

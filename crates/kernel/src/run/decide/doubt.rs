@@ -1,0 +1,256 @@
+//! Decisions that are not sure enough: a person confirms, replaces or refuses them.
+
+use serde_json::{Map, Value, json};
+
+use super::Decision;
+use super::gates::Reply;
+use crate::control::decision::{CONFIDENCE_FLOOR, Choice, Decided};
+use crate::control::{Ask, answer, clarification};
+use crate::definition::{ControlKind, NodeIx, NodeKind};
+use crate::run::capacity::Answerer;
+use crate::run::event::{Doubt, Escalation, NodeError, RunEvent};
+use crate::run::rejection::Rejection;
+use crate::run::state::{Held, OpenInterrupt};
+
+/// The kind of the question whether a decision may be carried out.
+const DOUBT: &str = "low-confidence";
+/// The kind of a question that is answered by the ids of what it asks.
+const CLARIFICATION: &str = "clarification";
+/// The id of the one question about a decision that is held back.
+const QUESTION: &str = "decision";
+
+impl Decision {
+    /// A decision is not sure enough: nothing of it happens before a person has said so.
+    pub(super) fn escalate(&mut self, ix: NodeIx, decided: &Decided, observed: f64) {
+        let first = match &decided.choice {
+            Choice::NextWorker(workers) => workers.first().cloned(),
+            _ => None,
+        };
+        self.emit(RunEvent::ConfidenceEscalated {
+            node_id: self.node_id(ix),
+            visit: self.visit(ix),
+            confidence: observed,
+            floor: CONFIDENCE_FLOOR,
+            worker_id: first,
+            original_decision: decided.value.clone(),
+            escalation: match self.since(4) {
+                true => Escalation::Clarify,
+                false => Escalation::Escalate,
+            },
+        });
+        match (self.since(4), self.since(3)) {
+            (true, _) => self.clarify(ix, decided, observed),
+            (_, true) => self.ask_for_approval(ix, &decided.value, observed),
+            _ => self.doubt(ix, &decided.value, CONFIDENCE_FLOOR, observed),
+        }
+    }
+
+    /// Asks about a decision so that whoever shows clarifications can show this one.
+    fn clarify(&mut self, ix: NodeIx, decided: &Decided, observed: f64) {
+        let words = json!({ "enum": ["accept", "reject"] });
+        let schema = match self.replaces(ix) {
+            true => json!({ "anyOf": [words, { "type": "object" }] }),
+            false => words,
+        };
+        let question = json!({
+            "id": QUESTION,
+            "question": question(&decided.choice, observed),
+            "schema": schema,
+        });
+        let data = json!({ "questions": [question], "contextType": DOUBT });
+        self.ask_whether(ix, CLARIFICATION, data);
+    }
+
+    fn ask_for_approval(&mut self, ix: NodeIx, decision: &Value, observed: f64) {
+        let mut data = self.doubtful(decision, CONFIDENCE_FLOOR, observed);
+        data["artifactId"] = json!(self.node_id(ix));
+        data["artifactType"] = json!("decision");
+        data["title"] = json!("Shall this decision be carried out?");
+        data["actions"] = match self.replaces(ix) {
+            true => json!(["accept", "edit-accept", "reject"]),
+            false => json!(["accept", "reject"]),
+        };
+        self.ask_whether(ix, "approval", data);
+    }
+
+    /// Asks whether a decision may be carried out.
+    pub(super) fn doubt(&mut self, ix: NodeIx, decision: &Value, threshold: f64, observed: f64) {
+        let data = self.doubtful(decision, threshold, observed);
+        self.ask_whether(ix, DOUBT, data);
+    }
+
+    fn doubtful(&self, decision: &Value, threshold: f64, observed: f64) -> Value {
+        json!({
+            "agentId": self.orchestrator(),
+            "threshold": threshold,
+            "observed": observed,
+            "decision": decision,
+        })
+    }
+
+    fn ask_whether(&mut self, ix: NodeIx, kind: &str, data: Value) {
+        self.ask(
+            ix,
+            Ask {
+                kind: kind.to_owned(),
+                key: self.node_id(ix).to_string(),
+                data,
+                resume_schema: None,
+                timeout_ms: None,
+            },
+        );
+    }
+
+    /// Whether a person may put another decision in the place of a node's: a dispatch carries out
+    /// what was decided elsewhere.
+    fn replaces(&self, ix: NodeIx) -> bool {
+        self.run.plan.node(ix).kind == NodeKind::Control(ControlKind::Supervisor)
+    }
+
+    /// The decision that a clarification is about; none where it asks something else.
+    fn held(&self, open: &OpenInterrupt) -> Option<&Held> {
+        let held = self.facts().nodes[NodeIx(open.node).index()].held.as_ref();
+        held.filter(|_| open.kind == CLARIFICATION)
+    }
+
+    /// What a suspension says of the decision it holds back.
+    pub(super) fn doubt_of(&self, open: &OpenInterrupt) -> Option<Doubt> {
+        if let Some(held) = self.held(open) {
+            return Some(Doubt {
+                agent_id: self.orchestrator(),
+                threshold: held.floor,
+                observed: held.confidence,
+            });
+        }
+        let decides = matches!(
+            self.run.plan.node(NodeIx(open.node)).kind,
+            NodeKind::Control(ControlKind::Supervisor | ControlKind::Dispatch)
+        );
+        if open.kind != DOUBT && !decides {
+            return None;
+        }
+        Some(Doubt {
+            agent_id: open.data.get("agentId")?.as_str()?.to_owned(),
+            threshold: open.data.get("threshold")?.as_f64()?,
+            observed: open.data.get("observed")?.as_f64()?,
+        })
+    }
+
+    /// What a person said to a supervisor or a dispatch node.
+    pub(super) fn judge_decider(
+        &self,
+        open: &OpenInterrupt,
+        value: &Value,
+        who: Answerer<'_>,
+    ) -> Result<Reply, Rejection> {
+        let node = self.run.plan.node(NodeIx(open.node));
+        if open.kind != CLARIFICATION {
+            return self.judge_doubt(open, value, who);
+        }
+        let answers = clarification::judge(node, open, value, who)?;
+        let Some(held) = self.held(open) else {
+            return Ok(Reply::Answers(answers));
+        };
+        let decided = match answers.get(QUESTION) {
+            Some(Value::String(word)) if word == "accept" => Some(confirmed(&held.decision)?),
+            Some(other @ Value::Object(_)) => Some(self.replaced(open, Some(other))?),
+            _ => None,
+        };
+        Ok(Reply::Judged {
+            decided,
+            answers: Some(answers),
+        })
+    }
+
+    /// What a person said of a decision that was not sure enough, in the words of approvals.
+    fn judge_doubt(
+        &self,
+        open: &OpenInterrupt,
+        value: &Value,
+        who: Answerer<'_>,
+    ) -> Result<Reply, Rejection> {
+        answer::check(self.run.plan.node(NodeIx(open.node)), open, value, who)?;
+        let decided = match value.get("action").and_then(Value::as_str) {
+            Some("accept") => {
+                let held = open.data.get("decision").unwrap_or(&Value::Null);
+                Some(confirmed(held)?)
+            }
+            Some("edit-accept") => Some(self.replaced(open, value.get("editedArtifactData"))?),
+            Some("reject") => None,
+            None if value.get("decision").is_some() => {
+                Some(self.replaced(open, value.get("decision"))?)
+            }
+            _ => {
+                return Err(answer::invalid(
+                    "it must have an `action`: accept, edit-accept with `editedArtifactData`, or reject",
+                ));
+            }
+        };
+        let answers = None;
+        Ok(Reply::Judged { decided, answers })
+    }
+
+    /// The decision that a person put in the place of another.
+    fn replaced(&self, open: &OpenInterrupt, given: Option<&Value>) -> Result<Decided, Rejection> {
+        if !self.replaces(NodeIx(open.node)) {
+            let what = "a dispatch carries out what was decided; accept or reject it";
+            return Err(answer::invalid(what));
+        }
+        let given = given.ok_or_else(|| answer::invalid("it needs the other decision"))?;
+        Decided::of(given).map_err(|why| answer::invalid(format!("the other decision {why}")))
+    }
+
+    /// A person has judged a decision: it is carried out, or, where there is none, refused.
+    pub(super) fn judged(&mut self, ix: NodeIx, decided: Option<&Decided>) {
+        match (decided, self.replaces(ix)) {
+            (Some(decided), true) => self.decided(ix, decided),
+            (Some(_), false) => self.begin_workers(ix),
+            (None, _) => {
+                let error = NodeError::new("interrupt_rejected", "the decision was refused");
+                self.fail_attempt(ix, error.fatal());
+            }
+        }
+    }
+
+    /// Says that the questions of a clarification are answered.
+    pub(super) fn clarified(
+        &mut self,
+        open: &OpenInterrupt,
+        answers: Map<String, Value>,
+        by: Option<String>,
+    ) {
+        let ix = NodeIx(open.node);
+        self.emit(RunEvent::ClarificationResolved {
+            interrupt_id: open.id.clone(),
+            node_id: self.node_id(ix),
+            visit: self.visit(ix),
+            answers,
+            answered_by: by,
+        });
+    }
+}
+
+/// The decision that is held back.
+fn confirmed(held: &Value) -> Result<Decided, Rejection> {
+    Decided::of(held).map_err(|_| answer::invalid("there is no decision to accept"))
+}
+
+/// What a person is asked about a decision.
+fn question(choice: &Choice, observed: f64) -> String {
+    let what = match choice {
+        Choice::NextWorker(workers) => match workers.as_slice() {
+            [worker] => format!("Shall the worker {worker} run next?"),
+            [first, others @ ..] => {
+                let others = others.len();
+                format!("Shall the worker {first} and {others} more run next?")
+            }
+            [] => "Shall no worker run next?".to_owned(),
+        },
+        Choice::AskUser(_) => "Shall somebody be asked?".to_owned(),
+        Choice::Terminate => "Shall the work end here?".to_owned(),
+    };
+    format!(
+        "{what} The decision is sure to {observed}, and below {CONFIDENCE_FLOOR} somebody has to \
+         accept it."
+    )
+}
