@@ -2,7 +2,7 @@
 //! part of this server; discovery lists those that somebody has put at hand.
 
 /// Each of them is run by a test (`fixtures.rs`, `protocol_gates.rs`) where it is at hand.
-const KNOWN: [&str; 44] = [
+const KNOWN: [&str; 47] = [
     "conformance-agent-identity",
     "conformance-approval",
     "conformance-cancellable",
@@ -46,18 +46,21 @@ const KNOWN: [&str; 44] = [
     "conformance-subworkflow-input-mapping",
     "conformance-subworkflow-input-mapping-child",
     "conformance-subworkflow-input-mapping-no-default",
+    "conformance-subworkflow-mid-run-mutation",
+    "conformance-subworkflow-mid-run-mutation-child",
     "conformance-subworkflow-parent",
+    "openwop-smoke-cost-emit",
 ];
-/// Played by the test provider alone.
-const STREAM: &str = "conformance-stream-text";
+/// Played by the test provider alone, or created by the rules of another version: with test keys.
+const TESTED: [&str; 2] = ["conformance-stream-text", "conformance-version-fold"];
 /// Needs a secret that whoever runs the server has put there.
 const SECRET: &str = "openwop-smoke-byok-roundtrip";
 
 /// Those of the workflows at hand that may be claimed.
 pub(crate) fn claimed(at_hand: &[String], has_test_provider: bool, has_secrets: bool) -> Vec<&str> {
     let may_be = |id: &str| match id {
-        STREAM => has_test_provider,
         SECRET => has_secrets,
+        id if TESTED.contains(&id) => has_test_provider,
         id => KNOWN.contains(&id),
     };
     let ids = at_hand.iter().map(String::as_str);
@@ -74,7 +77,7 @@ mod tests {
     #[test]
     fn only_what_is_at_hand_and_works_is_claimed() {
         let at_hand = [
-            STREAM,
+            "conformance-stream-text",
             "conformance-noop",
             SECRET,
             "greets",
@@ -84,7 +87,7 @@ mod tests {
         assert_eq!(claimed(&at_hand, false, false), ["conformance-noop"]);
         assert_eq!(
             claimed(&at_hand, true, true),
-            ["conformance-noop", STREAM, SECRET]
+            ["conformance-noop", "conformance-stream-text", SECRET]
         );
         assert!(claimed(&[], true, true).is_empty());
     }

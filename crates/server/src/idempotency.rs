@@ -9,7 +9,7 @@ use hyper::{StatusCode, Uri};
 use kernel::digest::Digest;
 use kernel::json::{self, Limits};
 use kernel::limits::MAX_JSON_DEPTH;
-use runtime::api::{KeptAnswer, Keyed, KeyedBy};
+use runtime::api::{Finish, KeptAnswer, Keyed, KeyedBy};
 use serde_json::Value;
 
 use crate::pipeline;
@@ -74,8 +74,9 @@ async fn once(route: Arc<Route>, mut cx: Cx, key: String) -> Result<Reply, Probl
         true => workbench::envelope,
         false => Problem::envelope,
     };
+    cx.effect = Some(begun.effect().clone());
     let result = pipeline::call(&route, cx).await;
-    if let Err(error) = app.api().finish(begun, kept(&result, envelope)).await {
+    if let Err(error) = app.api().finish(begun, how(&result, envelope)).await {
         let request_id = id.to_str().unwrap_or("-");
         tracing::warn!(%error, request_id, "an answer was not kept under its key");
     }
@@ -107,12 +108,14 @@ fn digest(uri: &Uri, body: &[u8]) -> Digest {
     Digest::of(&bytes)
 }
 
-/// What is answered again: what was done, and refusals that would be given again. One for which
-/// the client can mend its request or its credential, or just wait, leaves the key free.
-fn kept(result: &Result<Reply, Problem>, envelope: fn(&Problem) -> Value) -> Option<KeptAnswer> {
+/// How a request went. What was done is answered again, and so are refusals that would be given
+/// again. One for which the client can mend its request or its credential leaves the key free; after
+/// a fault of ours only the same request may be done again, as perhaps it was done.
+fn how(result: &Result<Reply, Problem>, envelope: fn(&Problem) -> Value) -> Finish {
     let (status, body) = match result {
         Ok(Reply::Whole { status, body, .. }) => (*status, body.clone()),
-        Ok(Reply::Ready(_)) => return None,
+        Ok(Reply::Ready(_)) => return Finish::Unknown,
+        Err(problem) if problem.status.is_server_error() => return Finish::Unknown,
         Err(problem) => {
             let is_mendable = matches!(
                 problem.status,
@@ -123,16 +126,17 @@ fn kept(result: &Result<Reply, Problem>, envelope: fn(&Problem) -> Value) -> Opt
             );
             let waits = problem.retry_after.is_some();
             if is_mendable || waits || problem.code == "validation_error" {
-                return None;
+                return Finish::Refused;
             }
             let body = envelope(problem).to_string();
             (problem.status, Bytes::from(body))
         }
     };
-    let is_final = status.is_success() || status.is_client_error();
-    let body = is_final.then(|| String::from_utf8(body.into()).ok())??;
-    Some(KeptAnswer {
-        status: status.as_u16(),
-        body,
-    })
+    match String::from_utf8(body.into()) {
+        Ok(body) => Finish::Answered(KeptAnswer {
+            status: status.as_u16(),
+            body,
+        }),
+        Err(_) => Finish::Unknown,
+    }
 }

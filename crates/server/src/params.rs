@@ -5,15 +5,22 @@ use kernel::ids::{Seq, StreamId, WebhookId};
 use url::form_urlencoded;
 
 use crate::problem::Problem;
+#[cfg(doc)]
+use crate::route::Route;
 
 /// The query of a request.
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads it. Unknown names are ignored, as the protocol asks.
+    /// Reads it. What becomes of unknown names is for [`Route::passed_over`] to say.
     pub(crate) fn of(uri: &Uri) -> Self {
         let pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
         Self(pairs.into_owned().collect())
+    }
+
+    /// Every name, as often as it is there.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
     }
 
     /// The first value of a name.

@@ -21,11 +21,15 @@ use crate::admission;
 use crate::app::{App, Phase};
 use crate::encode::Encoding;
 use crate::idempotency;
+use crate::params::Query;
 use crate::problem::Problem;
 use crate::reply::{Reply, refusal};
 use crate::route::{Access, Cx, Route, Table};
 use crate::routes::workbench;
 use crate::trace::{REQUEST_ID, TRACEPARENT, Trace};
+
+/// Says what of a request was passed over.
+const WARNING: HeaderName = HeaderName::from_static("runwright-warning");
 
 /// Answers a request.
 pub(crate) async fn answer(
@@ -48,8 +52,12 @@ pub(crate) async fn answer(
         return response;
     }
     let found = check_head(&app, &request).and_then(|()| find(table.as_deref(), params, &request));
+    let mut passed_over = None;
     let (route, result, tenant) = match found {
         Ok((route, params)) => {
+            if face == Face::OpenWop {
+                passed_over = route.passed_over(&Query::of(request.uri()));
+            }
             let (result, tenant) = handle(&app, &route, params, request, &trace).await;
             (Some(route), result, tenant)
         }
@@ -72,6 +80,9 @@ pub(crate) async fn answer(
         workbench::share(&mut response, page);
     }
     let headers = response.headers_mut();
+    if let Some(warning) = passed_over.and_then(|text| HeaderValue::from_str(&text).ok()) {
+        headers.insert(WARNING, warning);
+    }
     headers.insert(REQUEST_ID, trace.id.clone());
     if let Some(parent) = &trace.parent {
         headers.insert(TRACEPARENT, parent.clone());
@@ -250,6 +261,11 @@ async fn handle(
     {
         return (Err(problem), tenant);
     }
+    if route.is_closed
+        && let Some(problem) = route.passed_over(&Query::of(request.uri()))
+    {
+        return (Err(Problem::invalid(problem)), tenant);
+    }
     let (parts, body) = request.into_parts();
     let cx = Cx {
         app: app.clone(),
@@ -259,6 +275,7 @@ async fn handle(
         params,
         body,
         trace: trace.clone(),
+        effect: None,
     };
     let result = match route.is_keyed {
         true => idempotency::answer(route.clone(), cx).await,

@@ -2,9 +2,9 @@
 //!
 //! A route that changes something is made with `Route::new` and `.keyed()`: then a request with
 //! an `Idempotency-Key` has one effect, and its answer is given again. Nothing else is to be done
-//! for it; the handler sees the request as if it had no key. It is to be a `POST`, `PUT` or
-//! `DELETE` whose effect may safely begin again after a crash in the middle of it: commands that
-//! the rules refuse the second time are, and creations are if they look for what they made.
+//! for it, but that its effect may begin again after a crash in the middle of it: what makes
+//! something names it by `Cx::effect` and looks for it first, and what the rules refuse the second
+//! time looks at `Cx::is_repeated`.
 //! Bodies are kept sealed, so that an answer may hold what is shown once.
 
 use std::future::Future;
@@ -14,6 +14,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use hyper::{HeaderMap, Method, StatusCode, Uri};
 use runtime::access::{Action, Principal};
+use runtime::api::Effect;
 use serde_json::{Map, Value};
 
 use crate::app::App;
@@ -64,6 +65,9 @@ pub struct Route {
     pub doc: Doc,
     /// Whether the pipeline honours an `Idempotency-Key`.
     pub is_keyed: bool,
+    /// Whether a query with a name that is not documented is refused. Where it is not, as the
+    /// protocol lets clients send more than a host knows, the answer says that it was passed over.
+    pub is_closed: bool,
     handler: Handler,
 }
 
@@ -86,6 +90,7 @@ impl Route {
             access,
             doc,
             is_keyed: false,
+            is_closed: false,
             handler: Arc::new(move |cx| Box::pin(handler(cx))),
         }
     }
@@ -97,6 +102,34 @@ impl Route {
             is_keyed: true,
             ..self
         }
+    }
+
+    /// The same route, which refuses what it does not read of a query: for what the protocol does not
+    /// have.
+    pub(crate) fn closed(self) -> Self {
+        Self {
+            is_closed: true,
+            ..self
+        }
+    }
+
+    /// What is to be said of a query that has a name which the route does not read.
+    pub(crate) fn passed_over(&self, query: &Query) -> Option<String> {
+        let read = || {
+            let parameters = self.doc.parameters.iter();
+            parameters.filter_map(|(place, name, _)| (*place == "query").then_some(*name))
+        };
+        if query.names().all(|name| read().any(|read| read == name)) {
+            return None;
+        }
+        let names: Vec<&str> = read().collect();
+        let which = match names.is_empty() {
+            true => "none".to_owned(),
+            false => names.join(", "),
+        };
+        Some(format!(
+            "the query has a name that this address does not read; it reads {which}"
+        ))
     }
 
     pub(crate) fn call(&self, cx: Cx) -> Answer {
@@ -185,6 +218,8 @@ pub(crate) struct Cx {
     pub(crate) params: Vec<(String, String)>,
     pub(crate) body: Body,
     pub(crate) trace: Trace,
+    /// What the request does, where it came with a key.
+    pub(crate) effect: Option<Effect>,
 }
 
 impl Cx {
@@ -202,6 +237,13 @@ impl Cx {
     /// The query.
     pub(crate) fn query(&self) -> Query {
         Query::of(&self.uri)
+    }
+
+    /// Whether the request came before with the same key, and nobody knows whether it was done.
+    pub(crate) fn is_repeated(&self) -> bool {
+        self.effect
+            .as_ref()
+            .is_some_and(|effect| effect.is_repeated)
     }
 
     /// A header that is text and there once.

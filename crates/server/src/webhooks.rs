@@ -1,11 +1,13 @@
 //! What webhooks, and deliveries to them, look like on the wire.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use faces::openwop::v1;
 use kernel::delivery::{Facts, Gate, Item};
 use kernel::ids::{Seq, TenantId};
-use kernel::registry::Webhook;
+use kernel::problem::closest;
+use kernel::registry::{EVERY_EVENT, Webhook};
 use kernel::run::Event;
 use kernel::stream::StreamHeader;
 use kernel::time::Timestamp;
@@ -14,6 +16,7 @@ use runtime::webhooks::Render;
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
+use crate::problem::Problem;
 
 /// The companion signature a subscriber may ask for.
 pub(crate) const STANDARD: &str = "standard-webhooks-1";
@@ -42,6 +45,37 @@ impl Render for Openwop {
 pub fn deliver_webhooks(app: &App) {
     let api = app.api();
     api.webhook_service().start(api.engine(), Arc::new(Openwop));
+}
+
+/// The event types that a webhook asks for: those of the list, and `*` alone where it is there.
+///
+/// # Errors
+/// There are none, or one that no run has.
+pub fn event_types(asked: impl IntoIterator<Item = String>) -> Result<BTreeSet<String>, Problem> {
+    let asked: BTreeSet<String> = asked.into_iter().collect();
+    if asked.is_empty() {
+        return Err(Problem::invalid(
+            "events is required: the event types to be told of, or \"*\" for all",
+        ));
+    }
+    if asked.contains(EVERY_EVENT) {
+        return Ok(BTreeSet::from([EVERY_EVENT.to_owned()]));
+    }
+    match asked
+        .iter()
+        .find(|asked| !v1::EVENT_TYPES.contains(&asked.as_str()))
+    {
+        None => Ok(asked),
+        Some(unknown) => {
+            let hint = closest(unknown, v1::EVENT_TYPES.iter().copied())
+                .map_or_else(String::new, |meant| format!(", perhaps `{meant}`"));
+            let message = format!(
+                "events has a type that no event of a run has: use one of details.supported{hint}, \
+                 or \"*\" for all"
+            );
+            Err(Problem::invalid(message).with("supported", json!(v1::EVENT_TYPES)))
+        }
+    }
 }
 
 /// A webhook that was just registered, with its secret where it has to be shown.

@@ -149,12 +149,13 @@ async fn create(args: CreateArgs, session: &Session) -> Result<Exit, Failure> {
             let Local { api, who } = Local::open(session, tenant, reach)?;
             let new = NewWebhook {
                 url: args.url,
-                events: args.events.into_iter().collect(),
+                events: webhooks::event_types(args.events)
+                    .map_err(|problem| Failure::new(text::plain(&problem.message)))?,
                 tags: args.tags.into_iter().collect(),
                 workspace: args.workspace,
                 ..NewWebhook::default()
             };
-            let made = api.register_webhook(&who, new, None).await;
+            let made = api.register_webhook(&who, new, None, None).await;
             super::tell_trail(api.engine().door()).await;
             webhooks::registered(&made.map_err(refused)?, tenant)
         }

@@ -10,6 +10,20 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::talk;
 
+/// How long the log of a run is that has not ended.
+async fn end(remote: &Remote, run: &str) -> Result<u64, Failure> {
+    let path = format!(
+        "/v1/runs/{run}/events/poll?timeout=0&lastSequence={}",
+        u64::MAX
+    );
+    let page = remote.get(&path).await?;
+    let last = page["lastEventSeq"].as_u64().unwrap_or_default();
+    match page["isTerminal"] == true {
+        true => Err(fork::ended(run, last)),
+        false => Ok(last + 1),
+    }
+}
+
 /// Forks a run. A branch is followed to its end, unless it is left to the server.
 pub(super) async fn fork(
     args: fork::Args,
@@ -18,8 +32,10 @@ pub(super) async fn fork(
 ) -> Result<Exit, Failure> {
     let source = find(remote, &args.run).await?;
     let mut order = json!({ "mode": args.mode() });
-    if let Some(at) = args.at {
-        order["fromSeq"] = json!(at);
+    match args.at {
+        Some(at) => order["fromSeq"] = json!(at),
+        None if args.mode() == "branch" => order["fromSeq"] = json!(end(remote, &source).await?),
+        None => {}
     }
     if !args.tags.is_empty() {
         order["runOptionsOverlay"] = json!({ "tags": args.tags });

@@ -119,7 +119,7 @@ fn a_fork_is_refused_where_there_is_nothing_to_fork() {
             .collect();
         lab.call(&args).with(2)
     };
-    fork(&[]).says("the run ended with event").says("--at SEQ");
+    fork(&[]).says("has ended with event").says("--at SEQ");
     fork(&["--at", "99"])
         .says("the run has")
         .says("runwright events");

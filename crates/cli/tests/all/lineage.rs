@@ -175,7 +175,7 @@ fn a_bundle_is_the_same_from_store_and_server() {
 fn a_server_forks_for_the_command_line() {
     let lab = Lab::new();
     let run = ran(&lab, "w", "echo ran >> ran", 0);
-    let [_, way] = ways(&lab);
+    let [store, way] = ways(&lab);
     let replay = way
         .call(&lab, &["runs", "fork", &run, "--mode", "replay"])
         .with(0);
@@ -193,4 +193,10 @@ fn a_server_forks_for_the_command_line() {
     way.call(&lab, &["runs", "fork", &run, "--at", "999"])
         .with(2)
         .says("fork_beyond_log");
+    for way in [&store, &way] {
+        let nowhere = way.call(&lab, &["runs", "fork", &run]).with(2);
+        nowhere
+            .says("has ended with event")
+            .says("--at 0 begins anew");
+    }
 }

@@ -13,7 +13,7 @@ mod tests;
 use serde_json::json;
 
 use crate::audit::{self, Actor, AuditAction, Entry, Outcome, Subject};
-use crate::batch::{Batch, IndexRow, Record};
+use crate::batch::{Batch, IndexRow, KeyClaim, Record};
 use crate::digest::Digest;
 use crate::ids::{MessageId, Seq, StreamId};
 use crate::json;
@@ -151,11 +151,22 @@ impl Notes {
         Some(event)
     }
 
-    /// Decides to note something, and tells the audit trail.
+    /// The place of what is noted next.
+    pub fn next_seq(&self) -> Seq {
+        self.next_seq
+    }
+
+    /// Decides to note something, and tells the audit trail. A key that is claimed with it lets it
+    /// be found again.
     ///
     /// # Errors
     /// See [`Rejection`].
-    pub fn annotate(mut self, said: Annotate, now: Timestamp) -> Result<(Batch, Event), Rejection> {
+    pub fn annotate(
+        mut self,
+        said: Annotate,
+        claim: Option<KeyClaim>,
+        now: Timestamp,
+    ) -> Result<(Batch, Event), Rejection> {
         check(&said)?;
         if self.next_seq >= MAX_ANNOTATIONS {
             return Err(Rejection::Full);
@@ -198,7 +209,7 @@ impl Notes {
             records: vec![Record { content, chain }],
             index: self.index(),
             timers: Vec::new(),
-            keys: Vec::new(),
+            keys: Vec::from_iter(claim),
             outbox: vec![told],
             blobs: Vec::new(),
         };

@@ -15,13 +15,15 @@ fn unborn() -> Notes {
 
 #[test]
 fn the_end_of_notes_is_all_the_next_one_needs() {
-    let (first, event) = unborn().annotate(said(Signal::Flag), Timestamp(6)).unwrap();
+    let (first, event) = unborn()
+        .annotate(said(Signal::Flag), None, Timestamp(6))
+        .unwrap();
     let header = first.header().expect("a first batch").clone();
     assert_eq!(event.at, Timestamp(6));
     let end = Notes::at_end(header.clone(), &first.records()[0]).expect("an event");
     // The clock went back; time in a log does not.
     let rating = said(Signal::Rating { rating: 5 });
-    let (second, event) = end.annotate(rating, Timestamp(2)).unwrap();
+    let (second, event) = end.annotate(rating, None, Timestamp(2)).unwrap();
     assert_eq!((event.seq, event.at), (1, Timestamp(6)));
     assert!(second.header().is_none());
 
@@ -39,7 +41,9 @@ fn the_end_of_notes_is_all_the_next_one_needs() {
 
 #[test]
 fn what_is_said_is_told_to_the_trail_once() {
-    let (batch, _) = unborn().annotate(said(Signal::Flag), Timestamp(6)).unwrap();
+    let (batch, _) = unborn()
+        .annotate(said(Signal::Flag), None, Timestamp(6))
+        .unwrap();
     let [message] = batch.outbox() else {
         panic!("one message");
     };
@@ -51,7 +55,7 @@ fn what_is_said_is_told_to_the_trail_once() {
 
 #[test]
 fn what_says_nothing_or_too_much_is_refused() {
-    let refused = |said| unborn().annotate(said, Timestamp(6)).err();
+    let refused = |said| unborn().annotate(said, None, Timestamp(6)).err();
     for rating in [0, 6] {
         let bad = said(Signal::Rating { rating });
         assert_eq!(refused(bad), Some(Rejection::Rating));
@@ -79,7 +83,7 @@ fn what_says_nothing_or_too_much_is_refused() {
 fn there_is_an_end_to_what_is_said() {
     let mut notes = unborn();
     notes.next_seq = MAX_ANNOTATIONS;
-    let full = notes.annotate(said(Signal::Flag), Timestamp(6)).err();
+    let full = notes.annotate(said(Signal::Flag), None, Timestamp(6)).err();
     assert_eq!(full, Some(Rejection::Full));
 }
 
@@ -93,7 +97,7 @@ fn an_annotation_has_one_form() {
         note: Some("why".into()),
         ..said(Signal::Rating { rating: 4 })
     };
-    let (batch, _) = unborn().annotate(annotation, Timestamp(6)).unwrap();
+    let (batch, _) = unborn().annotate(annotation, None, Timestamp(6)).unwrap();
     let content = String::from_utf8(batch.records()[0].content.clone()).unwrap();
     assert_eq!(
         content,

@@ -5,7 +5,7 @@
 //! streams, or in none, and their answers are known only afterwards: their key is put on record
 //! as [begun](Api::begin) before the effect and with the answer [after it](Api::finish). A process
 //! that dies in between leaves a key that says so, and the request is done again when it comes
-//! again.
+//! again, with the same [`Effect`]: what makes something names it by that, and finds it there.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use store::{KeyRow, StoreError};
 use tokio::time::Instant;
 
 use super::{Api, ApiError};
-use crate::access::Principal;
+use crate::access::{Entropy, OsEntropy, Principal};
 use crate::holder;
 use crate::seal::{Seal, SealError};
 
@@ -27,6 +27,8 @@ use crate::seal::{Seal, SealError};
 const CREATIONS: &str = "idempotency";
 /// Keys of other requests, whose answer is a [`Kept`].
 const REQUESTS: &str = "requests";
+/// Names of effects, whose answer says where the effect is.
+const EFFECTS: &str = "effects";
 /// How long an answer is given again. The protocol asks for a day at least.
 const KEPT: Duration = Duration::from_secs(48 * 3600);
 /// How long a request may be under way; longer than any face waits for its own answer.
@@ -35,6 +37,8 @@ const LEASE: Duration = Duration::from_secs(120);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(50);
+/// How often the end of a request is put on record when the store fails.
+const TRIES: u32 = 3;
 
 /// What a request is recognised by when it comes again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,12 +99,58 @@ pub enum Keyed {
     Again(KeptAnswer),
 }
 
+/// What a request with a key does. Its name is drawn before anything is done, and is the same when
+/// the request is done again because nobody knows how it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effect {
+    name: String,
+    /// Whether the request was begun before: perhaps it was done, and its answer was lost.
+    pub is_repeated: bool,
+}
+
+impl Effect {
+    /// The name, of 64 lower-case hexadecimal digits.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The claim of an effect that is made under its name, with what is to be found again.
+    pub(super) fn claim(&self, found: &str, now: Timestamp) -> KeyClaim {
+        KeyClaim {
+            namespace: EFFECTS.into(),
+            key: self.name.clone(),
+            digest: None,
+            answer: Some(found.as_bytes().to_vec()),
+            expires_at: Some(now.plus(KEPT)),
+        }
+    }
+}
+
+/// How a request with a key went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// This is answered again.
+    Answered(KeptAnswer),
+    /// Nothing was done: the key is free.
+    Refused,
+    /// Nobody knows: the same request may be done again.
+    Unknown,
+}
+
 /// A request that is under way. Whoever drops it without [`Api::finish`] leaves it to its lease.
 #[derive(Debug)]
 pub struct Begun {
     who: Principal,
     row: KeyRow,
     name: String,
+    effect: Effect,
+}
+
+impl Begun {
+    /// What the request does.
+    pub fn effect(&self) -> &Effect {
+        &self.effect
+    }
 }
 
 /// What lies under a key.
@@ -108,7 +158,13 @@ pub struct Begun {
 #[serde(rename_all = "camelCase")]
 enum Kept {
     /// The request is under way.
-    Begun { by: HolderId, until: Timestamp },
+    Begun {
+        by: HolderId,
+        until: Timestamp,
+        /// The name of its effect.
+        #[serde(default)]
+        effect: String,
+    },
     /// It was answered. The body is sealed: it may tell what is told once.
     Answered { status: u16, body: Value },
 }
@@ -144,6 +200,7 @@ impl Api {
         let patience = Instant::now() + PATIENCE;
         loop {
             let seen = store.key(&who.tenant, REQUESTS, &name).await?;
+            let mut before = String::new();
             if let Some(row) = &seen {
                 if row.digest != Some(keyed.request) {
                     return Err(ApiError::KeyMismatch);
@@ -153,31 +210,35 @@ impl Api {
                         let body = self.open(who, body)?;
                         return Ok(Keyed::Again(KeptAnswer { status, body }));
                     }
-                    Kept::Begun { by, until } if store.now() < until && !holder::is_dead(&by) => {
+                    Kept::Begun { by, until, .. }
+                        if store.now() < until && !holder::is_dead(&by) =>
+                    {
                         if Instant::now() >= patience {
                             return Err(ApiError::KeyInFlight);
                         }
                         tokio::time::sleep(LOOK).await;
                         continue;
                     }
-                    Kept::Begun { .. } => {}
+                    Kept::Begun { effect, .. } => before = effect,
                 }
             }
-            let now = store.now();
-            let begun = Kept::Begun {
-                by: holder::this_process(),
-                until: now.plus(LEASE),
+            let effect = Effect {
+                is_repeated: !before.is_empty(),
+                name: match before.is_empty() {
+                    true => draw_effect().map_err(no_entropy)?,
+                    false => before,
+                },
             };
-            let row = KeyRow {
-                stream: None,
-                digest: Some(keyed.request),
-                answer: Some(bytes(&begun)),
-                expires_at: Some(now.plus(KEPT)),
-            };
-            match store.put_key(&who.tenant, claim(&name, &row), seen).await {
+            let row = row(keyed, store.now(), &effect, LEASE);
+            match self.put(who, &name, &row, seen).await {
                 Ok(()) => {
                     let who = who.clone();
-                    return Ok(Keyed::First(Begun { who, row, name }));
+                    return Ok(Keyed::First(Begun {
+                        who,
+                        row,
+                        name,
+                        effect,
+                    }));
                 }
                 Err(StoreError::Conflict(_)) => {}
                 Err(error) => return Err(error.into()),
@@ -185,17 +246,21 @@ impl Api {
         }
     }
 
-    /// Keeps the answer of a request, or frees its key: without an answer to give again the
-    /// request is done again when it comes again.
+    /// Keeps the answer of a request, frees its key, or leaves it to the same request.
     ///
     /// # Errors
-    /// The store's, and the keyring's; the effect stands then, and the key is free when the lease
-    /// is over.
-    pub async fn finish(&self, begun: Begun, answer: Option<KeptAnswer>) -> Result<(), ApiError> {
-        let Begun { who, row, name } = begun;
+    /// The store's, and the keyring's; the effect stands then, and the same request may be done
+    /// again when the lease is over.
+    pub async fn finish(&self, begun: Begun, how: Finish) -> Result<(), ApiError> {
+        let Begun {
+            who,
+            row,
+            name,
+            effect,
+        } = begun;
         let now = self.door().store().now();
-        let after = match answer {
-            Some(KeptAnswer { status, body }) => {
+        let after = match how {
+            Finish::Answered(KeptAnswer { status, body }) => {
                 let body = self.seal_of(&who).seal(&Value::String(body));
                 let body = body.map_err(unsealed)?;
                 KeyRow {
@@ -204,17 +269,59 @@ impl Api {
                     ..row.clone()
                 }
             }
-            None => KeyRow {
+            Finish::Refused => KeyRow {
                 expires_at: Some(now),
                 ..row.clone()
             },
+            Finish::Unknown => KeyRow {
+                answer: Some(bytes(&Kept::begun(now, &effect))),
+                ..row.clone()
+            },
+        };
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.put(&who, &name, &after, Some(row.clone())).await {
+                // The lease was over and somebody else has begun.
+                Ok(()) | Err(StoreError::Conflict(_)) => return Ok(()),
+                Err(_) if tries < TRIES => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Where the effect of a request that was begun before is, if it was had.
+    pub(super) async fn found(
+        &self,
+        who: &Principal,
+        effect: Option<&Effect>,
+    ) -> Result<Option<String>, StoreError> {
+        let Some(effect) = effect.filter(|effect| effect.is_repeated) else {
+            return Ok(None);
         };
         let store = self.door().store();
-        let put = store.put_key(&who.tenant, claim(&name, &after), Some(row));
-        match put.await {
-            // The lease was over and somebody else has begun.
-            Ok(()) | Err(StoreError::Conflict(_)) => Ok(()),
-            Err(error) => Err(error.into()),
+        let row = store.key(&who.tenant, EFFECTS, &effect.name).await?;
+        let found = row.and_then(|row| row.answer);
+        Ok(found.and_then(|found| String::from_utf8(found).ok()))
+    }
+
+    /// Puts a row in the place of another. Where the store does not answer, what lies there says
+    /// whether it was put.
+    async fn put(
+        &self,
+        who: &Principal,
+        name: &str,
+        row: &KeyRow,
+        seen: Option<KeyRow>,
+    ) -> Result<(), StoreError> {
+        let store = self.door().store();
+        let put = store.put_key(&who.tenant, claim(name, row), seen).await;
+        let Err(error @ StoreError::Unavailable(_)) = put else {
+            return put;
+        };
+        match store.key(&who.tenant, REQUESTS, name).await? {
+            Some(lies) if lies == *row => Ok(()),
+            _ => Err(error),
         }
     }
 
@@ -228,6 +335,37 @@ impl Api {
         let text = body.as_str().map(str::to_owned);
         text.ok_or_else(|| damaged().into())
     }
+}
+
+impl Kept {
+    /// A request that this process has until then.
+    fn begun(until: Timestamp, effect: &Effect) -> Self {
+        Self::Begun {
+            by: holder::this_process(),
+            until,
+            effect: effect.name.clone(),
+        }
+    }
+}
+
+/// What is put on record of a request before it is done.
+fn row(keyed: &KeyedBy, now: Timestamp, effect: &Effect, lease: Duration) -> KeyRow {
+    KeyRow {
+        stream: None,
+        digest: Some(keyed.request),
+        answer: Some(bytes(&Kept::begun(now.plus(lease), effect))),
+        expires_at: Some(now.plus(KEPT)),
+    }
+}
+
+fn draw_effect() -> std::io::Result<String> {
+    let mut bytes = [0; 32];
+    OsEntropy.fill(&mut bytes)?;
+    Ok(Digest(bytes).to_string())
+}
+
+fn no_entropy(error: std::io::Error) -> StoreError {
+    StoreError::Unavailable(format!("the system gives no randomness: {error}"))
 }
 
 fn claim(name: &str, row: &KeyRow) -> KeyClaim {

@@ -6,6 +6,7 @@
 //! **Architecture invariant:** nothing here knows of a wire. What comes in is checked for its
 //! meaning, and what goes out is the kernel's own.
 
+mod answered;
 mod artifacts;
 mod audit;
 mod bundle;
@@ -46,7 +47,7 @@ pub use error::{ApiError, NotNow, Thing};
 pub use follow::{LogPage, Tail};
 pub use follow_notes::NotesTail;
 pub use fork::{ForkRequest, ForkedRun, Lineage};
-pub use idempotency::{Begun, KeptAnswer, Keyed, KeyedBy, Replayed};
+pub use idempotency::{Begun, Effect, Finish, KeptAnswer, Keyed, KeyedBy, Replayed};
 pub use interrupt_token::{Intent, InterruptToken};
 pub use interrupts::{Question, ShownToken, TokenOrder};
 pub use list::{RunFilter, RunPage};

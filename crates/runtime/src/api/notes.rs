@@ -1,10 +1,12 @@
 //! What is said about runs.
 
-use kernel::ids::StreamId;
+use kernel::ids::{Seq, StreamId};
 use kernel::notes::{Annotate, Event, Rejection, Signal, Target};
 use kernel::problem::{ProblemCode, Problems};
 
-use super::{Api, ApiError};
+use store::StoreError;
+
+use super::{Api, ApiError, Effect};
 use crate::access::{Action, Principal};
 use crate::door::NotesError;
 use crate::redact::Redactor;
@@ -30,7 +32,8 @@ impl Api {
     }
 
     /// Notes something about a run, also one that has ended. Its log stays as it is; what looks
-    /// like a credential is taken out of the words.
+    /// like a credential is taken out of the words. What a repeated request has noted before is
+    /// found and not said twice.
     ///
     /// # Errors
     /// `NotFound` and `Erased` for the run, `Invalid` for what does not fit it, `Full`.
@@ -40,8 +43,12 @@ impl Api {
         run: &StreamId,
         said: Said,
         request_id: Option<&str>,
+        effect: Option<&Effect>,
     ) -> Result<Event, ApiError> {
         let header = self.head(who, Action::AnnotateRun, run).await?;
+        if let Some(noted) = self.noted_before(who, run, effect).await? {
+            return Ok(noted);
+        }
         let state = self.door().load(run).await?;
         let mut problems = Problems::new();
         if said
@@ -74,7 +81,10 @@ impl Api {
             note: said.note.map(clean),
             by: who.actor(request_id),
         };
-        let noted = self.door().annotate(run, &header.header.owner, said).await;
+        let now = self.door().store().now();
+        let key = |seq: Seq| effect.map(|effect| effect.claim(&seq.to_string(), now));
+        let owner = &header.header.owner;
+        let noted = self.door().annotate(run, owner, said, key).await;
         noted.map_err(|error| match error {
             NotesError::Store(error) => error.into(),
             NotesError::Rejected(Rejection::Full) => ApiError::Full {
@@ -87,6 +97,22 @@ impl Api {
                 invalid(problems)
             }
         })
+    }
+
+    /// What a request has noted whose answer was lost.
+    async fn noted_before(
+        &self,
+        who: &Principal,
+        run: &StreamId,
+        effect: Option<&Effect>,
+    ) -> Result<Option<Event>, ApiError> {
+        let Some(place) = self.found(who, effect).await? else {
+            return Ok(None);
+        };
+        let damaged = || StoreError::Corrupt("the place of an annotation cannot be read".into());
+        let seq: Seq = place.parse().map_err(|_| damaged())?;
+        let noted = self.door().notes_from(run, seq, 1).await?.pop();
+        Ok(Some(noted.ok_or_else(damaged)?))
     }
 
     /// What was said about a run, oldest first.

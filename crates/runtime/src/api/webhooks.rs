@@ -9,7 +9,7 @@ use kernel::time::Timestamp;
 use store::StoreError;
 
 use super::error::Thing;
-use super::{Api, ApiError};
+use super::{Api, ApiError, Effect};
 use crate::access::{Action, Principal, Resource, What, authorise};
 use crate::door::RegistryError;
 use crate::webhooks::{self, OVERLAP_MS, Secret};
@@ -64,7 +64,8 @@ pub struct DeliveryReport {
 }
 
 impl Api {
-    /// Registers a webhook. It is told of what happens from now on.
+    /// Registers a webhook. It is told of what happens from now on. What a repeated request has
+    /// registered before is found and not registered twice.
     ///
     /// # Errors
     /// An address that the guard refuses, a secret that is none, a bound of the registry, or an
@@ -74,15 +75,19 @@ impl Api {
         who: &Principal,
         new: NewWebhook,
         request_id: Option<&str>,
+        effect: Option<&Effect>,
     ) -> Result<RegisteredWebhook, ApiError> {
         self.permit_webhooks(who, who.workspace.as_deref())?;
+        if let Some(registered) = self.registered_before(who, &new, effect).await? {
+            return Ok(registered);
+        }
         let workspace = match (&who.workspace, new.workspace) {
             (Some(bound), Some(asked)) if *bound != asked => return Err(ApiError::NotTheirs),
             (bound, asked) => asked.or_else(|| bound.clone()),
         };
         let url = self.webhooks.check(&new.url).await;
         let url = url.map_err(ApiError::WebhookAddress)?;
-        let (secret, is_ours) = secret(new.secret.as_deref(), new.standard)?;
+        let secret = secret(new.secret.as_deref(), new.standard)?;
         let store = self.door().store();
         if new.standard {
             let outbound = self.webhooks.outbound();
@@ -99,13 +104,43 @@ impl Api {
             workspace,
             standard: new.standard,
         };
-        let id = self.put_webhook(who, spec, &secret, request_id).await?;
+        let draw = || match effect {
+            Some(effect) => Ok(webhooks::id_of(effect.name())),
+            None => webhooks::draw_id(),
+        };
+        let id = self.put_webhook(who, spec, &secret, draw, request_id);
+        let id = id.await?;
         let registry = self.door().workflows(&who.tenant).await?;
         let webhook = registry.webhook(&id).cloned();
         Ok(RegisteredWebhook {
             webhook: webhook.ok_or(ApiError::NotFound(Thing::Webhook))?,
-            secret: (is_ours || !new.standard).then_some(secret),
+            secret: (!new.standard).then_some(secret),
         })
+    }
+
+    /// What a request has registered whose answer was lost.
+    async fn registered_before(
+        &self,
+        who: &Principal,
+        new: &NewWebhook,
+        effect: Option<&Effect>,
+    ) -> Result<Option<RegisteredWebhook>, ApiError> {
+        let Some(effect) = effect.filter(|effect| effect.is_repeated) else {
+            return Ok(None);
+        };
+        let registry = self.door().workflows(&who.tenant).await?;
+        let Some(webhook) = registry.webhook(&webhooks::id_of(effect.name())).cloned() else {
+            return Ok(None);
+        };
+        let secret = self.secret_of(who, &webhook)?;
+        let secret = (!new.standard).then_some(secret);
+        Ok(Some(RegisteredWebhook { webhook, secret }))
+    }
+
+    /// The secret that signs deliveries to a webhook of the caller's tenant.
+    fn secret_of(&self, who: &Principal, webhook: &Webhook) -> Result<Secret, ApiError> {
+        let secret = webhooks::open_secret(&self.engine, &who.tenant, &webhook.secret);
+        secret.map_err(|error| StoreError::Unavailable(error.to_string()).into())
     }
 
     /// Puts a webhook into the registry, and begins the log of its deliveries where that stands.
@@ -114,6 +149,7 @@ impl Api {
         who: &Principal,
         spec: WebhookSpec,
         secret: &Secret,
+        draw: impl Fn() -> std::io::Result<WebhookId>,
         request_id: Option<&str>,
     ) -> Result<WebhookId, ApiError> {
         let sealed = webhooks::seal(&self.engine, &who.tenant, secret);
@@ -121,7 +157,7 @@ impl Api {
         let by = who.actor(request_id);
         let mut draws = 0;
         let (id, position) = loop {
-            let id = webhooks::draw_id().map_err(no_entropy)?;
+            let id = draw().map_err(no_entropy)?;
             let register = RegistryCommand::RegisterWebhook {
                 webhook: id.clone(),
                 spec: spec.clone(),
@@ -189,8 +225,14 @@ impl Api {
         new: &str,
         request_id: Option<&str>,
     ) -> Result<Rotated, ApiError> {
-        self.reachable_webhook(who, id).await?;
-        let (secret, _) = secret(Some(new), true)?;
+        let before = self.reachable_webhook(who, id).await?;
+        let secret = secret(Some(new), true)?;
+        if let Some(rotated) = rotated(&before)
+            && self.secret_of(who, &before)? == secret
+        {
+            // It was given this secret before; to give it again would end the overlap.
+            return Ok(rotated);
+        }
         let sealed = webhooks::seal(&self.engine, &who.tenant, &secret);
         let rotate = RegistryCommand::RotateWebhook {
             webhook: id.clone(),
@@ -201,12 +243,7 @@ impl Api {
         let door = self.door();
         door.registry_command(&who.tenant, &rotate, &by).await?;
         let webhook = self.reachable_webhook(who, id).await?;
-        let rotated = webhook.rotated_at.zip(webhook.previous);
-        let (at, previous) = rotated.ok_or(ApiError::NotFound(Thing::Webhook))?;
-        Ok(Rotated {
-            at,
-            previous_expires_at: previous.expires_at,
-        })
+        rotated(&webhook).ok_or(ApiError::NotFound(Thing::Webhook))
     }
 
     /// Removes a webhook: nothing is delivered to it any more.
@@ -254,20 +291,29 @@ impl Api {
     }
 }
 
-/// The secret of a webhook, and whether it was made here.
-fn secret(brought: Option<&str>, standard: bool) -> Result<(Secret, bool), ApiError> {
+/// When a webhook was last given another secret.
+fn rotated(webhook: &Webhook) -> Option<Rotated> {
+    let previous = webhook.previous.as_ref()?;
+    Some(Rotated {
+        at: webhook.rotated_at?,
+        previous_expires_at: previous.expires_at,
+    })
+}
+
+/// The secret of a webhook: the one that is brought, or a new one.
+fn secret(brought: Option<&str>, standard: bool) -> Result<Secret, ApiError> {
     let invalid = ApiError::WebhookInvalid;
     match (brought, standard) {
-        (Some(text), true) => Secret::standard(text).map(|secret| (secret, false)).ok_or(invalid(
+        (Some(text), true) => Secret::standard(text).ok_or(invalid(
             "secret must be whsec_ and the base64 of 24 to 64 random bytes",
         )),
         (None, true) => Err(invalid(
             "standard-webhooks-1 needs a secret: whsec_ and the base64 of 24 to 64 random bytes",
         )),
-        (Some(text), false) => Secret::brought(text).map(|secret| (secret, false)).ok_or(invalid(
+        (Some(text), false) => Secret::brought(text).ok_or(invalid(
             "secret must have 24 to 256 characters without spaces; leave it out to be given one",
         )),
-        (None, false) => Ok((Secret::draw().map_err(no_entropy)?, true)),
+        (None, false) => Ok(Secret::draw().map_err(no_entropy)?),
     }
 }
 

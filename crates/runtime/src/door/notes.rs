@@ -1,5 +1,6 @@
 //! Notes through the door: the end of a run's notes is read, what is said is appended.
 
+use kernel::batch::KeyClaim;
 use kernel::ids::{Seq, StreamId};
 use kernel::notes::{Annotate, Event, Notes, Rejection};
 use kernel::stream::Owner;
@@ -19,7 +20,8 @@ pub enum NotesError {
 }
 
 impl Door {
-    /// Notes something about a run of this owner. A lost race is decided again on what won.
+    /// Notes something about a run of this owner, under a key where it is to be found again. A lost
+    /// race is decided again on what won. The key says the place of what was noted.
     ///
     /// # Errors
     /// The rejection, or the store's error.
@@ -28,11 +30,13 @@ impl Door {
         run: &StreamId,
         owner: &Owner,
         said: Annotate,
+        key: impl Fn(Seq) -> Option<KeyClaim>,
     ) -> Result<Event, NotesError> {
         let mut tries = 0;
         loop {
             let notes = self.end_of_notes(run, owner).await?;
-            let (batch, event) = notes.annotate(said.clone(), self.store.now())?;
+            let claim = key(notes.next_seq());
+            let (batch, event) = notes.annotate(said.clone(), claim, self.store.now())?;
             let appended = self
                 .store
                 .append(batch, Guard::Outside, HoldChange::Keep)

@@ -35,7 +35,7 @@ use crate::outbound::{Allowed, Outbound};
 
 pub(crate) use post::verify;
 pub use sign::Secret;
-pub(crate) use sign::{draw_id, seal};
+pub(crate) use sign::{draw_id, id_of, open as open_secret, seal};
 pub(crate) use worker::open;
 
 /// Milliseconds for which two secrets sign after a rotation: a day.

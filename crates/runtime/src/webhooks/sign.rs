@@ -31,7 +31,7 @@ const TEXT_BYTES: std::ops::RangeInclusive<usize> = 24..=256;
 const STANDARD_PREFIX: &str = "whsec_";
 
 /// A secret in the clear. Neither `Debug` nor `Display` shows it.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
@@ -98,6 +98,12 @@ pub(crate) fn draw_id() -> std::io::Result<WebhookId> {
     Ok(WebhookId::new(format!("wh_{}", hex(&bytes))))
 }
 
+/// The id of a webhook that is registered under the name of an effect, 64 random hexadecimal digits.
+pub(crate) fn id_of(effect: &str) -> WebhookId {
+    let digits = effect.get(..2 * ID_BYTES).unwrap_or(effect);
+    WebhookId::new(format!("wh_{digits}"))
+}
+
 /// A challenge nobody can guess.
 pub(super) fn draw_challenge() -> std::io::Result<String> {
     let mut bytes = [0; SECRET_BYTES];
@@ -119,7 +125,12 @@ pub(crate) fn seal(
     })
 }
 
-fn open(engine: &Engine, tenant: &TenantId, secret: &WebhookSecret) -> Result<Secret, SealError> {
+/// Opens a secret that was sealed for its tenant.
+pub(crate) fn open(
+    engine: &Engine,
+    tenant: &TenantId,
+    secret: &WebhookSecret,
+) -> Result<Secret, SealError> {
     match sealer(engine, tenant).open(&secret.sealed)? {
         Value::String(text) => Ok(Secret(text)),
         _ => Err(SealError::Broken),

@@ -7,7 +7,7 @@ use kernel::batch::KeyClaim;
 use kernel::digest::Digest;
 use kernel::time::Timestamp;
 use runtime::access::{Principal, Scopes};
-use runtime::api::{Api, ApiError, Begun, KeptAnswer, Keyed, KeyedBy};
+use runtime::api::{Api, ApiError, Begun, Finish, KeptAnswer, Keyed, KeyedBy};
 use serde_json::Value;
 use store::memory::MemoryStore;
 use store::{ManualClock, Store};
@@ -76,7 +76,9 @@ async fn an_answer_is_given_again_to_an_equal_request_of_the_same_workspace() {
     let (api, later) = (world.api(), world.api());
     let begun = first(&api, &request("a")).await;
     let told = answer(r#"{"secret":"shown-once"}"#);
-    api.finish(begun, Some(told.clone())).await.unwrap();
+    api.finish(begun, Finish::Answered(told.clone()))
+        .await
+        .unwrap();
 
     let again = later.begin(&who(None), &request("a")).await.unwrap();
     assert!(matches!(again, Keyed::Again(kept) if kept == told));
@@ -98,7 +100,7 @@ async fn a_key_whose_request_had_no_effect_is_free_at_once() {
     let world = World::new();
     let api = world.api();
     let begun = first(&api, &request("a")).await;
-    api.finish(begun, None).await.unwrap();
+    api.finish(begun, Finish::Refused).await.unwrap();
     first(&api, &request("b")).await;
 }
 
@@ -112,7 +114,7 @@ async fn an_equal_request_waits_for_the_first_ones_answer() {
 
     let (second, finish) = tokio::join!(
         async { api.begin(&who(None), &request("a")).await },
-        async { api.finish(begun, Some(answer("{}"))).await },
+        async { api.finish(begun, Finish::Answered(answer("{}"))).await },
     );
     finish.unwrap();
     assert!(matches!(second, Ok(Keyed::Again(kept)) if kept == answer("{}")));
@@ -127,8 +129,12 @@ async fn a_request_whose_process_died_is_done_again() {
     world.clock.advance(Duration::from_secs(120));
     let taken = first(&api, &request("a")).await;
     // What the first one has to say comes too late.
-    api.finish(slow, Some(answer("late"))).await.unwrap();
-    api.finish(taken, Some(answer("taken"))).await.unwrap();
+    api.finish(slow, Finish::Answered(answer("late")))
+        .await
+        .unwrap();
+    api.finish(taken, Finish::Answered(answer("taken")))
+        .await
+        .unwrap();
     let again = api.begin(&who(None), &request("a")).await.unwrap();
     assert!(matches!(again, Keyed::Again(kept) if kept == answer("taken")));
 }
@@ -167,7 +173,7 @@ async fn what_is_kept_does_not_tell_the_answer() {
     let api = world.api();
     let begun = first(&api, &request("a")).await;
     let told = answer(r#"{"secret":"shown-once"}"#);
-    api.finish(begun, Some(told)).await.unwrap();
+    api.finish(begun, Finish::Answered(told)).await.unwrap();
     let name = Digest::of(b"acme\0\0POST /v1/things\0once").to_string();
     let tenant = who(None).tenant;
     let row = world.store.key(&tenant, "requests", &name).await.unwrap();

@@ -5,6 +5,7 @@ mod access;
 mod coordinator;
 mod core_nodes;
 mod draining;
+mod effects;
 mod engine;
 mod faults;
 mod forks;

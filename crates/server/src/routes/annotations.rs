@@ -62,7 +62,9 @@ async fn annotate(mut cx: Cx) -> Result<Reply, Problem> {
     cx.app.api().may_annotate(&who, &run).await?;
     let said = read(&run, cx.object().await?)?;
     let id = cx.trace.id().to_owned();
-    let noted = cx.app.api().annotate(&who, &run, said, Some(&id)).await?;
+    let effect = cx.effect.as_ref();
+    let api = cx.app.api();
+    let noted = api.annotate(&who, &run, said, Some(&id), effect).await?;
     Ok(Reply::json(StatusCode::CREATED, &v1::annotation(&noted)))
 }
 

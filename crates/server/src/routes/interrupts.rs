@@ -48,7 +48,8 @@ pub(super) fn routes() -> Vec<Route> {
                 request: None,
                 responses: &[(200, "OpenInterrupts")],
             },
-        ),
+        )
+        .closed(),
         Route::new(
             Method::GET,
             "/v1/runs/{runId}/interrupts",
@@ -184,6 +185,15 @@ async fn resolve(mut cx: Cx) -> Result<Reply, Problem> {
     let api = cx.app.api().clone();
     match api.question(&who, &run, &node).await {
         Ok(question) => answer(&mut cx, question).await,
+        Err(error) if error.is_answered() && cx.is_repeated() => {
+            // It was perhaps this request that answered it.
+            let value = value(&mut cx).await?;
+            let status = api.answered_before(&who, &run, &node, &value).await?;
+            let status = status.ok_or(error)?;
+            Ok(Reply::ok(
+                &json!({ "runId": run, "nodeId": node, "status": status }),
+            ))
+        }
         Err(error) if error.is_answered() => {
             let taken = api.taken_event(&who, &run, &node).await?;
             again(&mut cx, taken, error).await

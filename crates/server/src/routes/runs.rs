@@ -67,7 +67,8 @@ pub(super) fn routes() -> Vec<Route> {
                 request: None,
                 responses: &[(200, "RunList")],
             },
-        ),
+        )
+        .closed(),
         Route::new(
             Method::GET,
             "/v1/runs/{runId}",

@@ -61,7 +61,8 @@ pub(super) fn routes() -> Vec<Route> {
                 request: None,
                 responses: &[(200, "SnapshotList")],
             },
-        ),
+        )
+        .closed(),
         Route::new(
             Method::GET,
             "/v1/snapshots/{snapshotId}",

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 use hyper::{Method, StatusCode};
+use kernel::run::Rejection;
 use kernel::run::event::DrainPolicy;
 use runtime::access::{Action, Principal};
 use runtime::api::{Api, ApiError, CancelledOne, Thing};
@@ -90,7 +91,15 @@ async fn pause(mut cx: Cx) -> Result<Reply, Problem> {
         },
     };
     let reason = reason(&mut body, MAX_REASON)?;
-    let since = cx.app.api().pause_run(&who, &run, reason, policy).await?;
+    let since = match cx.app.api().pause_run(&who, &run, reason, policy).await {
+        // It was done, and the answer was lost.
+        Err(ApiError::NotNow(why))
+            if cx.is_repeated() && why.rejection == Rejection::AlreadyPaused =>
+        {
+            why.paused_at
+        }
+        since => since?,
+    };
     // The protocol has no word for a run that is about to pause: `pausedAt` says that it has.
     let mut doc = json!({ "runId": run, "status": "paused" });
     if let Some(since) = since {
@@ -103,7 +112,12 @@ async fn resume(mut cx: Cx) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
     cx.app.api().may_control(&who, &run).await?;
     let reason = reason(&mut cx.object_or_nothing().await?, MAX_REASON)?;
-    let at = cx.app.api().resume_run(&who, &run, reason).await?;
+    let at = match cx.app.api().resume_run(&who, &run, reason).await {
+        Err(ApiError::NotNow(why)) if cx.is_repeated() && why.rejection == Rejection::NotPaused => {
+            cx.app.api().engine().door().store().now()
+        }
+        at => at?,
+    };
     let doc = json!({ "runId": run, "status": "running", "resumedAt": at.to_string() });
     Ok(Reply::json(StatusCode::ACCEPTED, &doc))
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use hyper::{HeaderMap, Method, StatusCode};
 use kernel::ids::WebhookId;
-use kernel::registry::EVERY_EVENT;
 use runtime::access::{Action, Principal};
 use runtime::api::{ApiError, NewWebhook, Thing};
 use serde_json::{Map, Value, json};
@@ -13,7 +12,7 @@ use crate::params::webhook_id;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
-use crate::webhooks::{SIGNATURES, STANDARD, registered, reported, shown};
+use crate::webhooks::{SIGNATURES, STANDARD, event_types, registered, reported, shown};
 
 const TENANT: (&str, &str, &str) = ("query", "tenantId", "the tenant of the credential");
 
@@ -47,7 +46,8 @@ pub(super) fn routes() -> Vec<Route> {
                 request: None,
                 responses: &[(200, "WebhookList")],
             },
-        ),
+        )
+        .closed(),
         Route::new(
             Method::GET,
             "/v1/webhooks/{webhookId}",
@@ -111,7 +111,8 @@ async fn register(mut cx: Cx) -> Result<Reply, Problem> {
         standard: is_standard(signatures.as_deref())?,
     };
     let api = cx.app.api();
-    let made = api.register_webhook(&who, new, Some(cx.trace.id())).await?;
+    let (id, effect) = (Some(cx.trace.id()), cx.effect.as_ref());
+    let made = api.register_webhook(&who, new, id, effect).await?;
     Ok(Reply::json(
         StatusCode::CREATED,
         &registered(&made, &who.tenant),
@@ -199,15 +200,8 @@ fn words(body: &Map<String, Value>, name: &str) -> Result<Vec<String>, Problem> 
 
 /// The event types: `events` by the protocol's prose, `eventTypes` by its clients.
 fn events(body: &Map<String, Value>) -> Result<BTreeSet<String>, Problem> {
-    let mut events: BTreeSet<String> = words(body, "events")?.into_iter().collect();
-    events.extend(words(body, "eventTypes")?);
-    match events.is_empty() {
-        true => Err(Problem::invalid(
-            "events is required: the event types to be told of, or \"*\" for all",
-        )),
-        false if events.contains(EVERY_EVENT) => Ok(BTreeSet::from([EVERY_EVENT.to_owned()])),
-        false => Ok(events),
-    }
+    let by_clients = words(body, "eventTypes")?;
+    event_types(words(body, "events")?.into_iter().chain(by_clients))
 }
 
 /// Whether a subscriber asks for the companion signature.

@@ -28,7 +28,8 @@ pub(super) fn routes() -> Vec<Route> {
                 request: None,
                 responses: &[(200, "WorkflowList")],
             },
-        ),
+        )
+        .closed(),
         Route::new(
             Method::POST,
             "/v1/workflows",

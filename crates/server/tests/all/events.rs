@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::client::{Conn, Request};
-use crate::host::Host;
+use crate::host::{Host, chain, node};
 
 /// A frame of a stream.
 #[derive(Clone, Debug)]
@@ -284,4 +284,79 @@ async fn a_poll_is_held_until_something_happens() {
         .await
         .json();
     assert_eq!(waited["events"], json!([]));
+}
+
+#[tokio::test]
+async fn what_people_are_asked_and_answer_is_shown_by_the_modes_of_the_table() {
+    let host = Host::new().await;
+    let gate = json!({ "title": "Ship it?", "requiredApprovals": 2 });
+    let ask = json!({ "questions": [{ "id": "q", "question": "Which?" }] });
+    let asking = chain(
+        "asking",
+        &[
+            node("gate", "core.approvalGate", gate),
+            node("ask", "core.clarificationGate", ask),
+        ],
+    );
+    host.put(&[asking]).await;
+    let run = host.create(&json!({ "workflowId": "asking" })).await;
+    host.until(&run, |status| status == "waiting-approval")
+        .await;
+    for voter in ["ann", "bob"] {
+        let vote = json!({ "action": "accept", "voter": voter });
+        assert_eq!(host.answer(&run, "gate", vote).await.status, 200);
+    }
+    host.until(&run, |status| status == "waiting-input").await;
+    let answers = json!({ "answers": { "q": "this" } });
+    assert_eq!(host.answer(&run, "ask", answers).await.status, 200);
+    host.ended(&run).await;
+
+    let all = stream(&host, &run, "?streamMode=debug", None).await;
+    let updates = stream(&host, &run, "?streamMode=updates", None).await;
+    let expected: Vec<&str> = types(&all)
+        .into_iter()
+        .filter(|kind| *kind != "node.started")
+        .collect();
+    assert_eq!(types(&updates), expected);
+    for kind in [
+        "approval.requested",
+        "approval.granted",
+        "approval.received",
+        "clarification.requested",
+        "clarification.resolved",
+    ] {
+        assert!(expected.contains(&kind), "{kind}");
+    }
+    let values = stream(&host, &run, "?streamMode=values", None).await;
+    let at: Vec<u64> = values.iter().map(|frame| frame.id).collect();
+    assert_eq!(at, (0..all.len() as u64).collect::<Vec<_>>());
+    let messages = stream(&host, &run, "?streamMode=messages", None).await;
+    assert!(messages.is_empty(), "nobody asked a model");
+}
+
+#[tokio::test]
+async fn a_name_of_a_query_that_nobody_reads_is_told_of() {
+    let host = Host::new().await;
+    let run = host.completed(&json!({ "workflowId": "three" })).await;
+    // Clients may send more than a host of the protocol knows.
+    let typed = format!("/v1/runs/{run}/events/poll?streammode=debug");
+    let answer = host.get(&typed).await;
+    assert_eq!(answer.status, 200);
+    let warning = answer.header("runwright-warning").unwrap();
+    assert!(warning.contains("lastSequence"), "{warning}");
+    assert!(!warning.contains("streammode"), "nothing of it is repeated");
+    let known = format!("/v1/runs/{run}/events?streamMode=debug");
+    assert_eq!(host.get(&known).await.header("runwright-warning"), None);
+    // What is ours alone takes nothing that would be passed over.
+    for list in [
+        "/v1/runs?workflow=three",
+        "/v1/workflows?limit=3",
+        "/v1/interrupts?status=open",
+        "/v1/webhooks?cursor=1",
+        "/v1/snapshots?run=1",
+    ] {
+        let answer = host.get(list).await;
+        assert_eq!(answer.refusal(400), "validation_error", "{list}");
+    }
+    assert_eq!(host.get("/v1/runs?workflowId=three").await.status, 200);
 }

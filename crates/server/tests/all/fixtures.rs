@@ -6,9 +6,12 @@ use std::path::PathBuf;
 
 use kernel::audit::Actor;
 use runtime::definitions::shared_tenant;
+use runtime::webhooks::Reach;
 use serde_json::{Value, json};
+use server::Limits;
 
-use crate::host::Host;
+use crate::events::stream;
+use crate::host::{Host, Models};
 
 /// The folder of outside data: not part of the project, for checking only.
 fn folder() -> Option<PathBuf> {
@@ -32,12 +35,12 @@ pub(crate) fn definitions(test: &str) -> Option<BTreeMap<String, Value>> {
 }
 
 /// A host with every definition; `None`, with a named skip, where there are none.
-async fn host(test: &str) -> Option<Host> {
+pub(crate) async fn host(test: &str) -> Option<Host> {
     let Some(folder) = folder() else {
         testkit::skip(test, "there is no folder of OpenWOP workflows");
         return None;
     };
-    let host = Host::new().await;
+    let host = Host::with_models(Limits::default(), Reach::Public, tested()).await;
     for document in read(&folder).into_values() {
         let (tenant, by) = (shared_tenant(), Actor::operator());
         let put = host
@@ -47,6 +50,14 @@ async fn host(test: &str) -> Option<Host> {
         put.await.expect("every definition loads");
     }
     Some(host)
+}
+
+/// Where the test provider answers whoever asks for it.
+fn tested() -> Models {
+    Models {
+        test_provider: true,
+        ..Models::default()
+    }
 }
 
 fn read(folder: &PathBuf) -> BTreeMap<String, String> {
@@ -318,20 +329,22 @@ async fn orchestrators() {
 
     completes(&host, "conformance-dispatch-loop", json!({})).await;
 
-    for (workflow, decisions, reason) in [
+    for (workflow, decisions, reason, status) in [
         (
             "conformance-orchestrator-low-confidence",
             0,
             "low-confidence",
+            "waiting-approval",
         ),
         (
             "conformance-multi-agent-confidence-escalation",
             1,
-            "approval",
+            "clarification",
+            "waiting-input",
         ),
     ] {
         let id = host.create(&json!({ "workflowId": workflow })).await;
-        let is_asked = |snapshot: &Value| snapshot["status"] == "waiting-approval";
+        let is_asked = |snapshot: &Value| snapshot["status"] == status;
         let run = host.shows(&id, is_asked).await;
         assert_eq!(
             decided(&host.types(run["runId"].as_str().unwrap()).await),
@@ -339,6 +352,11 @@ async fn orchestrators() {
             "{workflow}"
         );
         assert_eq!(run["childRuns"], Value::Null, "{workflow}");
+        let seen = host.types(&id).await;
+        let of = |kind: &str| seen.iter().filter(|seen| *seen == kind).count();
+        assert_eq!(of("core.workflowChain.event"), 0, "{workflow}");
+        let escalated = usize::from(status == "waiting-input");
+        assert_eq!(of("core.workflowChain.confidence-escalated"), escalated);
         let suspended = host.events(&id).await.pop().unwrap();
         assert_eq!(suspended["type"], "node.suspended");
         assert_eq!(suspended["payload"]["reason"], reason, "{workflow}");
@@ -451,4 +469,69 @@ async fn a_cancelled_worker_gives_nothing_back() {
     assert_eq!(ended["childRuns"][0]["status"], "cancelled");
     let last = host.events(&cancelled).await.pop().unwrap();
     assert_eq!(last["payload"].get("parentRunId"), None, "nobody cascaded");
+}
+
+#[tokio::test]
+async fn streamed_text() {
+    let Some(host) = host("streamed_text").await else {
+        return;
+    };
+    let tokens = ["Ut", " in", " omnibus", "."];
+    let mock = json!({ "id": "stream-text", "config": { "tokens": tokens, "delayMsPerToken": 1 } });
+    let more = json!({ "configurable": { "mockProvider": mock } });
+    let run = completes(&host, "conformance-stream-text", more).await;
+    let frames = stream(
+        &host,
+        run["runId"].as_str().unwrap(),
+        "?streamMode=messages",
+        None,
+    )
+    .await;
+    let chunks = frames.iter().map(|frame| &frame.data["payload"]["chunk"]);
+    assert_eq!(chunks.collect::<Vec<_>>(), tokens, "a frame for each token");
+    assert!(frames.iter().all(|frame| frame.event == "ai.message.chunk"));
+    let last = &frames.last().unwrap().data["payload"];
+    assert_eq!(
+        (&last["isLast"], &last["meta"]["finishReason"]),
+        (&json!(true), &json!("stop"))
+    );
+}
+
+#[tokio::test]
+async fn of_a_cost_only_what_the_protocol_lists_is_told() {
+    let Some(host) = host("of_a_cost_only_what_the_protocol_lists_is_told").await else {
+        return;
+    };
+    let run = completes(&host, "openwop-smoke-cost-emit", json!({})).await;
+    let cost = &run["metrics"]["openwopCost"];
+    assert_eq!(cost["tokens"], json!({ "input": 100, "output": 50 }));
+    assert_eq!(
+        (&cost["usd"], &cost["provider"]),
+        (&json!(0.00123), &json!("anthropic"))
+    );
+    let id = run["runId"].as_str().unwrap();
+    let bundle = host
+        .get(&format!("/v1/runs/{id}/debug-bundle"))
+        .await
+        .json();
+    let spans = bundle["spans"].as_array().unwrap().iter();
+    let attributes = spans.flat_map(|span| span["attributes"].as_object().unwrap());
+    let told: Vec<&str> = attributes
+        .filter_map(|(name, _)| name.strip_prefix("openwop.cost."))
+        .collect();
+    let listed = [
+        "tokens.input",
+        "tokens.output",
+        "tokens.total",
+        "usd",
+        "currency",
+        "estimated",
+        "provider",
+    ];
+    assert!(
+        told.contains(&"tokens.total") && told.iter().all(|name| listed.contains(name)),
+        "{told:?}"
+    );
+    let text = bundle.to_string();
+    assert!(!text.contains("CANARY") && !text.contains("must-be-dropped"));
 }

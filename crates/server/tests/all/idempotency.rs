@@ -1,11 +1,13 @@
 //! Requests with an `Idempotency-Key` on every route that changes something.
 
-use runtime::access::Scopes;
+use kernel::digest::Digest;
+use runtime::access::{Principal, Scopes};
+use runtime::api::{Api, Finish, Keyed, KeyedBy};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::client::{Answer, Request};
-use crate::host::{Host, chain};
+use crate::host::{Host, chain, node};
 
 fn replayed(answer: &Answer) -> Option<&str> {
     answer.header("openwop-idempotent-replay")
@@ -189,4 +191,68 @@ async fn a_keyed_request_is_finished_when_its_client_has_hung_up() {
     // Whether it came to be answered or not: the key says so, and never hangs.
     let again = put.send(host.address).await;
     assert_eq!(again.status, 200, "{}", again.json());
+}
+
+/// As if a request with the key `lost` had been done and its answer was lost.
+async fn lost(host: &Host, (operation, address): (&str, &str), body: &Value) {
+    let who = Principal {
+        tenant: "acme".into(),
+        workspace: None,
+        id: "ci".into(),
+        issuer: None,
+        scopes: Scopes::Everything,
+        groups: Default::default(),
+        roles: Default::default(),
+    };
+    let mut request = kernel::json::canonical(body);
+    request.push(0);
+    let keyed = KeyedBy {
+        key: "lost".into(),
+        operation: format!("POST {operation}"),
+        request: Digest::of(&request),
+    };
+    let api = Api::new(host.engine.clone());
+    let Ok(Keyed::First(begun)) = api.begin(&who, &keyed).await else {
+        panic!("it is the first");
+    };
+    api.finish(begun, Finish::Unknown).await.unwrap();
+    let done = host.post(address, body).await;
+    assert!(done.status < 300, "{}", done.json());
+}
+
+#[tokio::test]
+async fn what_was_done_and_whose_answer_was_lost_is_answered_as_done() {
+    let host = Host::new().await;
+    let gate = node("gate", "core.approvalGate", json!({ "title": "Go on?" }));
+    host.put(&[chain("asks", &[gate])]).await;
+    let run = host.create(&json!({ "workflowId": "waits" })).await;
+    let asks = host.create(&json!({ "workflowId": "asks" })).await;
+    host.until(&asks, |status| status == "waiting-approval")
+        .await;
+    for (verb, body, status) in [
+        ("pause", json!({ "drainPolicy": "immediate" }), "paused"),
+        ("resume", json!({}), "running"),
+    ] {
+        let operation = format!("/v1/runs/{run}/{verb}");
+        let typed = format!("/v1/runs/{run}:{verb}");
+        lost(&host, (&operation, &typed), &body).await;
+        let again = keyed(&host, "POST", &typed, "lost").json(&body);
+        let again = again.send(host.address).await;
+        assert_eq!((again.status, replayed(&again)), (202, Some("false")));
+        assert_eq!(again.json()["status"], status);
+        let other = host.post(&typed, &body).await;
+        assert_eq!(other.status, 409, "whoever did not ask before is refused");
+    }
+    let address = format!("/v1/runs/{asks}/interrupts/gate");
+    let body = json!({ "resumeValue": { "action": "accept" } });
+    lost(&host, (&address, &address), &body).await;
+    let again = keyed(&host, "POST", &address, "lost").json(&body);
+    let again = again.send(host.address).await;
+    assert_eq!(again.status, 200, "{}", again.json());
+    assert_eq!(again.json()["nodeId"], "gate");
+    let third = keyed(&host, "POST", &address, "lost").json(&body);
+    let third = third.send(host.address).await;
+    assert_eq!(replayed(&third), Some("true"));
+    let plain = host.post(&address, &body).await;
+    assert_eq!(plain.refusal(409), "interrupt_already_resolved");
 }

@@ -255,14 +255,34 @@ async fn addresses_that_are_not_public_are_refused_unless_they_are_allowed() {
         json!({ "url": "https://1.1.1.1/" }),
         json!({ "url": "https://1.1.1.1/", "events": [] }),
         json!({ "url": "https://1.1.1.1/", "events": "run.completed" }),
-        json!({ "url": "https://1.1.1.1/", "events": ["a"], "secret": "short" }),
-        json!({ "url": "https://1.1.1.1/", "events": ["a"], "signatureAlgorithms": ["v2"] }),
-        json!({ "url": "https://1.1.1.1/", "events": ["a"],
+        json!({ "url": "https://1.1.1.1/", "events": ["run.failed"], "secret": "short" }),
+        json!({ "url": "https://1.1.1.1/", "events": ["run.failed"], "signatureAlgorithms": ["v2"] }),
+        json!({ "url": "https://1.1.1.1/", "events": ["run.failed"],
                 "signatureAlgorithms": ["standard-webhooks-1"] }),
     ] {
         let answer = host.post("/v1/webhooks", &order).await;
         assert_eq!(answer.refusal(400), "validation_error", "{order}");
     }
+    let typo = json!({ "url": "https://1.1.1.1/", "eventTypes": ["run.failed", "run.complete"] });
+    let answer = host.post("/v1/webhooks", &typo).await;
+    assert_eq!(answer.refusal(400), "validation_error");
+    let told = answer.json();
+    assert!(
+        told["message"]
+            .as_str()
+            .unwrap()
+            .contains("`run.completed`"),
+        "{told}"
+    );
+    let supported = told["details"]["supported"].as_array().unwrap();
+    assert!(supported.contains(&json!("interrupt.requested")));
+    let strange = json!({ "url": "https://1.1.1.1/", "events": ["sk-live-0123456789abcdef"] });
+    let answer = host.post("/v1/webhooks", &strange).await;
+    assert_eq!(answer.refusal(400), "validation_error");
+    assert!(
+        !answer.json().to_string().contains("sk-live"),
+        "nothing of it is repeated"
+    );
     let order = json!({ "url": "https://1.1.1.1/", "events": ["run.completed"] });
     assert_eq!(host.post("/v1/webhooks", &order).await.status, 201);
     let mut many = json!({ "url": "https://1.1.1.1/", "events": ["run.completed"] });

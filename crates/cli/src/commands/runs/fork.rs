@@ -37,7 +37,8 @@ pub(crate) struct Args {
     #[arg(value_name = "RUN")]
     pub(crate) run: RunName,
 
-    /// Copy the events below this sequence [default: all for a branch, none for a replay]
+    /// Copy the events below this sequence [default: all for a branch, of a run that has not ended;
+    /// none for a replay]
     #[arg(long, value_name = "SEQ")]
     pub(crate) at: Option<Seq>,
 
@@ -166,11 +167,23 @@ fn refused(failed: ForkFailed, source: &str) -> Failure {
     };
     let failure = Failure::new(format!("run {source} cannot be forked there: {refused}"));
     match refused {
-        ForkError::BeyondLog { .. } | ForkError::Ended { .. } => failure.hint(format!(
+        ForkError::Ended { seq } => ended(source, seq),
+        ForkError::BeyondLog { .. } => failure.hint(format!(
             "`runwright events {source}` shows the sequences; --at SEQ copies the events below it"
         )),
         ForkError::Source(_) => failure.hint("`runwright verify` lists everything that is wrong"),
         ForkError::OverlayOnReplay => failure.hint("leave --tag out, or make a branch"),
         ForkError::Rejected(_) => failure,
     }
+}
+
+/// A branch has nothing to do behind the end of its source.
+pub(crate) fn ended(source: &str, seq: Seq) -> Failure {
+    Failure::new(format!(
+        "run {source} has ended with event {seq}, so that a branch has to leave it before"
+    ))
+    .hint(format!(
+        "--at SEQ copies the events below SEQ, --at 0 begins anew; `runwright events {source}` \
+         shows the sequences"
+    ))
 }

@@ -140,7 +140,9 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         note: args.note.clone().map(clean),
         by: Actor::operator(),
     };
-    let noted = door.annotate(&run, &state.header.owner, said).await;
+    let noted = door
+        .annotate(&run, &state.header.owner, said, |_| None)
+        .await;
     let noted = noted.map_err(|error| match error {
         NotesError::Rejected(rejection) => Failure::new(rejection.to_string()),
         NotesError::Store(error) => error.into(),

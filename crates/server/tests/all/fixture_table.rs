@@ -1,0 +1,203 @@
+//! Every workflow definition of the protocol, and what this host makes of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::json;
+
+use crate::fixtures::{definitions, host};
+
+/// Those that are run, and by which module of tests. Where it is not said otherwise each of them
+/// ends as section 10.2 of the protocol's digest says.
+const RUN: [(&str, &[&str]); 6] = [
+    (
+        "fixtures",
+        &[
+            "conformance-agent-identity",
+            "conformance-cancellable",
+            "conformance-cap-breach",
+            "conformance-capability-missing",
+            "conformance-channel-ttl",
+            "conformance-configurable-schema",
+            "conformance-delay",
+            "conformance-dispatch-cancellable-child",
+            "conformance-dispatch-cross-worker-handoff",
+            "conformance-dispatch-cross-worker-handoff-child-a",
+            "conformance-dispatch-cross-worker-handoff-child-b",
+            "conformance-dispatch-deterministic-fail-child",
+            "conformance-dispatch-input-mapping",
+            "conformance-dispatch-input-mapping-child",
+            "conformance-dispatch-input-mapping-no-default",
+            "conformance-dispatch-loop",
+            "conformance-dispatch-output-mapping",
+            "conformance-dispatch-output-mapping-child",
+            "conformance-dispatch-per-worker-override",
+            "conformance-failure",
+            "conformance-idempotent",
+            "conformance-identity",
+            "conformance-interrupt-parent-child-cancel",
+            "conformance-interrupt-parent-child-cancel-child",
+            "conformance-message-reducer",
+            "conformance-multi-agent-confidence-escalation",
+            "conformance-multi-agent-handoff",
+            "conformance-multi-agent-handoff-child",
+            "conformance-multi-node",
+            "conformance-noop",
+            "conformance-orchestrator-dispatch",
+            "conformance-orchestrator-low-confidence",
+            "conformance-orchestrator-terminate",
+            "conformance-run-duration-breach",
+            "conformance-stream-text",
+            "conformance-subworkflow-child",
+            "conformance-subworkflow-input-mapping",
+            "conformance-subworkflow-input-mapping-child",
+            "conformance-subworkflow-input-mapping-no-default",
+            "conformance-subworkflow-mid-run-mutation",
+            "conformance-subworkflow-mid-run-mutation-child",
+            "conformance-subworkflow-parent",
+            "conformance-version-fold",
+            "openwop-smoke-cost-emit",
+        ],
+    ),
+    (
+        "protocol_gates",
+        &[
+            "conformance-approval",
+            "conformance-clarification",
+            "conformance-interrupt-auth-required",
+            "conformance-interrupt-external-event",
+            "conformance-interrupt-quorum",
+        ],
+    ),
+    (
+        "envelopes",
+        &[
+            "conformance-envelope-nl-to-format-engaged",
+            "conformance-envelope-recovery-applied",
+            "conformance-envelope-refusal",
+            "conformance-envelope-retry-attempted",
+            "conformance-envelope-retry-exhausted",
+            "conformance-envelope-truncated",
+            "conformance-envelope-truncation-cap-exhaustion",
+            "conformance-phase4-nondet-tool",
+        ],
+    ),
+    // cli::all
+    ("secrets", &["openwop-smoke-byok-roundtrip"]),
+    // runtime::all, by the same config.
+    ("mcp", &["conformance-mcp-tool-roundtrip"]),
+    // It runs as any answer of a model does; a replay asks no model, so nothing can diverge.
+    ("envelopes", &["conformance-phase4-replay-divergence"]),
+];
+
+/// Those that load as `core.identity` and complete, without what their family is about.
+const WITHOUT: [(&str, &[&str]); 2] = [
+    (
+        "agent memory",
+        &[
+            "conformance-agent-memory-cross-tenant",
+            "conformance-agent-memory-redaction",
+            "conformance-agent-memory-roundtrip",
+            "conformance-agent-memory-ttl",
+        ],
+    ),
+    (
+        "packs of agents",
+        &[
+            "conformance-agent-channel-dispatch",
+            "conformance-agent-pack-export",
+            "conformance-agent-pack-handoff-schema-validation",
+            "conformance-agent-pack-install",
+            "conformance-agent-pack-provenance",
+        ],
+    ),
+];
+
+/// Those that are refused, and the family that is not provided.
+const REFUSED: [(&str, &[&str]); 6] = [
+    ("a2a", &["conformance-a2a-task-roundtrip"]),
+    (
+        "conformance.mockAgent",
+        &[
+            "conformance-agent-low-confidence",
+            "conformance-agent-reasoning",
+            "conformance-agent-reasoning-streaming",
+        ],
+    ),
+    (
+        "conversationPrimitive",
+        &[
+            "conformance-conversation-capability-negotiation",
+            "conformance-conversation-lifecycle",
+            "conformance-conversation-replay",
+            "conformance-conversation-vs-clarification",
+        ],
+    ),
+    (
+        "modelCapabilities",
+        &["conformance-model-capability-insufficient"],
+    ),
+    (
+        "prompts",
+        &[
+            "conformance-prompt-all-four-kinds",
+            "conformance-prompt-end-to-end",
+        ],
+    ),
+    (
+        "nodePackRuntimes",
+        &[
+            "conformance-wasm-pack-memory-cap-breach",
+            "conformance-wasm-pack-roundtrip",
+        ],
+    ),
+];
+
+fn listed(table: &[(&str, &[&'static str])]) -> BTreeSet<&'static str> {
+    table
+        .iter()
+        .flat_map(|(_, ids)| ids.iter().copied())
+        .collect()
+}
+
+#[tokio::test]
+async fn every_definition_is_in_one_part_of_the_table() {
+    let test = "every_definition_is_in_one_part_of_the_table";
+    let Some(definitions) = definitions(test) else {
+        return;
+    };
+    let parts = [listed(&RUN), listed(&WITHOUT), listed(&REFUSED)];
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for id in parts.iter().flatten() {
+        *places.entry(id).or_default() += 1;
+    }
+    for id in definitions.keys() {
+        assert_eq!(places.get(id.as_str()), Some(&1), "{id}");
+    }
+    let Some(host) = host(test).await else { return };
+    let claimed = host.get("/.well-known/openwop").await.json()["fixtures"].clone();
+    assert_eq!(
+        claimed,
+        json!(null),
+        "nobody put any at hand of this server"
+    );
+    for id in definitions.keys() {
+        let order = json!({ "workflowId": id });
+        let refused = parts[2].contains(id.as_str());
+        let answer = host.post("/v1/runs", &order).await;
+        assert_eq!(
+            answer.status == 400 && answer.json()["error"] == "capability_required",
+            refused,
+            "{id}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn those_without_what_their_family_is_about_complete_all_the_same() {
+    let test = "those_without_what_their_family_is_about_complete_all_the_same";
+    let Some(host) = host(test).await else { return };
+    for id in listed(&WITHOUT) {
+        let run = host.completed(&json!({ "workflowId": id })).await;
+        assert_eq!(host.snapshot(&run).await["status"], "completed", "{id}");
+    }
+}
