@@ -218,8 +218,10 @@ impl Driver {
         self.spawn_wanted();
         match self.next() {
             Next::Decide(command) => {
-                if command == Command::Advance {
-                    self.was_read = false;
+                match command {
+                    Command::Advance => self.was_read = false,
+                    Command::TakeOver { .. } => self.end_left().await,
+                    _ => {}
                 }
                 self.decide(command).await
             }

@@ -15,9 +15,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument as _;
 
 use super::{Ask, Driver, Stop, Task, Unheard};
-use crate::nodes::{NodeContext, Ports, Repeat, Started};
+use crate::nodes::{NodeContext, Ports, Repeat, STOP_GRACE, Started};
 use crate::seal::Seal;
 use crate::sinks::{Artifacts, Output};
+use crate::supervisor::Left;
 use crate::telemetry::context;
 
 impl Driver {
@@ -276,6 +277,36 @@ impl Driver {
                 tracing::debug!(run = %stream, %error, "outputs of an attempt were not dropped");
             }
         });
+    }
+
+    /// Ends what the lost holder of a stopping run has left running: its attempts are written off
+    /// next, and nobody starts them again to find their processes.
+    pub(super) async fn end_left(&self) {
+        let run = self.run();
+        let is_stopping = matches!(run.phase(), Some(Phase::Stopping { .. }));
+        if !(is_stopping && self.leaves_results) {
+            return;
+        }
+        let lost = run.live_attempts();
+        let lost = lost.filter(|live| !self.ours.contains(&live.id));
+        let lost: Vec<_> = lost
+            .map(|live| (live.id.key(run.header.root()), live.restarts))
+            .collect();
+        let (ports, stream) = (self.ports.clone(), run.header.stream.clone());
+        let ended = tokio::task::spawn_blocking(move || {
+            lost.iter().try_for_each(|(key, restarts)| {
+                ports.supervisor.end_left(&Left {
+                    run: &stream,
+                    key,
+                    restarts: *restarts,
+                    grace: STOP_GRACE,
+                })
+            })
+        });
+        if let Ok(Err(error)) = ended.await {
+            let run = &self.hold.stream;
+            tracing::warn!(%run, %error, "something of a lost attempt is left running");
+        }
     }
 
     /// Stops every task and waits for its end. What they report is dropped: their attempts stay

@@ -27,6 +27,7 @@ mod watch;
 mod wire;
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,6 +38,7 @@ pub use running::{Finish, Running, Seen};
 pub use wire::{End, ExitRecord, NotStarted, Stream, Written};
 
 use attempt::AttemptDir;
+use entry::{Claimant, Refused, enter};
 
 /// The name of the hidden command whose arguments [`exec_main`] takes.
 pub const EXEC_COMMAND: &str = "__exec";
@@ -77,6 +79,19 @@ pub struct Spec {
     pub output_limit: u64,
 }
 
+/// An attempt that was lost with its engine.
+#[derive(Clone, Copy, Debug)]
+pub struct Left<'a> {
+    /// The run.
+    pub run: &'a StreamId,
+    /// The attempt.
+    pub key: &'a AttemptKey,
+    /// How often it was restarted.
+    pub restarts: u32,
+    /// How long its processes have between SIGTERM and SIGKILL.
+    pub grace: Duration,
+}
+
 impl Supervisor {
     /// The result of an attempt whose process had come to its end, if its outcome was not
     /// settled yet. Starting it again then gives this and runs nothing.
@@ -93,6 +108,34 @@ impl Supervisor {
     /// When the directory cannot be written.
     pub fn settle(&self, run: &StreamId, key: &AttemptKey) -> std::io::Result<()> {
         self.attempt(run, key).settle()
+    }
+
+    /// Ends whatever an earlier engine, lost with its hold of the run, has left running of an
+    /// attempt that is not started again, and drops its outputs. Blocks until nothing of it is
+    /// alive. Nothing is done about an attempt that was never started.
+    ///
+    /// # Errors
+    /// When something stays alive or the directory cannot be used.
+    pub fn end_left(&self, left: &Left<'_>) -> std::io::Result<()> {
+        let mut dir = self.attempt(left.run, left.key);
+        if !dir.path().is_dir() {
+            return Ok(());
+        }
+        let claimant = Claimant {
+            key: left.key,
+            generation: left.restarts.saturating_add(1),
+            grace: left.grace,
+        };
+        let mut pause = |time| {
+            std::thread::sleep(time);
+            ControlFlow::Continue(())
+        };
+        match enter(&mut dir, &claimant, &mut pause) {
+            // A later holder has it, or knows its outcome.
+            Ok(_) | Err(Refused::Superseded) => dir.settle(),
+            Err(Refused::Io(error)) => Err(error),
+            Err(refused) => Err(std::io::Error::other(refused.to_string())),
+        }
     }
 
     /// Removes what is left of a settled run.

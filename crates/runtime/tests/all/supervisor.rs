@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use runtime::supervisor::{End, ExitRecord, Finish, NotStarted, Stream};
+use runtime::supervisor::{End, ExitRecord, Finish, Left, NotStarted, Stream};
 
 use crate::support::*;
 
@@ -228,9 +228,8 @@ async fn the_engine_ends_what_a_killed_supervisor_left() {
     assert_eq!(lab.alive(), NOBODY);
 }
 
-#[tokio::test]
-async fn no_second_instance_starts_while_one_lives_that_engine_and_supervisor_left() {
-    let lab = Lab::new();
+/// A process that neither its engine nor its supervisor could end.
+fn orphan(lab: &Lab) -> i32 {
     let mut engine = lab
         .engine("trap '' TERM; echo $$ > first; echo pid=$$; while :; do tail -f /dev/null; done");
     engine.wait_for("pid=");
@@ -243,6 +242,13 @@ async fn no_second_instance_starts_while_one_lives_that_engine_and_supervisor_le
     kill(supervisor);
     wait_until_gone(supervisor);
     assert!(is_alive(first));
+    first
+}
+
+#[tokio::test]
+async fn no_second_instance_starts_while_one_lives_that_engine_and_supervisor_left() {
+    let lab = Lab::new();
+    orphan(&lab);
     // Whoever has its parent's place may be slow to reap it; dead is dead.
     let mut spec = lab.script("grep -s '^State:.[RSDT]' /proc/$(cat first)/status || echo gone");
     spec.restarts = 1;
@@ -250,6 +256,29 @@ async fn no_second_instance_starts_while_one_lives_that_engine_and_supervisor_le
     let (stdout, _, _) = collect(lab.supervisor.start(spec).await.unwrap()).await;
     assert_eq!(stdout, "gone\n");
     assert_eq!(lab.alive(), NOBODY);
+}
+
+/// A run that stops starts nothing again, so that no second instance would find the process.
+#[tokio::test]
+async fn what_engine_and_supervisor_left_can_be_ended_for_good() {
+    let lab = Lab::new();
+    let (run, key) = (lab.run(), lab.key());
+    let left = Left {
+        run: &run,
+        key: &key,
+        restarts: 0,
+        grace: Duration::from_millis(50),
+    };
+    lab.supervisor.end_left(&left).unwrap();
+    assert!(!lab.attempt_dir().exists(), "it was never started");
+    orphan(&lab);
+    lab.supervisor.end_left(&left).unwrap();
+    assert_eq!(lab.alive(), NOBODY);
+    let mut spec = lab.script("echo ran >> count");
+    spec.restarts = 2;
+    let (_, _, finish) = collect(lab.supervisor.start(spec).await.unwrap()).await;
+    assert_eq!(reason(finish), NotStarted::Superseded);
+    assert_eq!(lab.read("count"), "");
 }
 
 #[tokio::test]
