@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use faces::player::names::is_session_id;
 use kernel::ids::StreamId;
 use kernel::problem::quoted;
 use kernel::stream::StreamKind;
@@ -42,12 +43,13 @@ impl std::str::FromStr for RunName {
     }
 }
 
-/// The end of a run id that people are shown and may type.
+/// The end of a run id that people are shown and may type. The name of a session is shown whole:
+/// its end is a time of day, which others may share.
 pub(crate) fn short(run: &StreamId) -> &str {
     const SHOWN: usize = 8;
     let id = run.as_str();
     match id.char_indices().rev().nth(SHOWN - 1) {
-        Some((at, _)) if id.len() > 2 * SHOWN => &id[at..],
+        Some((at, _)) if id.len() > 2 * SHOWN && !is_session_id(id) => &id[at..],
         _ => id,
     }
 }
@@ -227,5 +229,7 @@ mod tests {
             "5678abcd"
         );
         assert_eq!(short(&"run-1".into()), "run-1");
+        let session = "WFR-fix-a-bug-20260317-143022";
+        assert_eq!(short(&session.into()), session);
     }
 }

@@ -13,8 +13,10 @@ use runtime::redact::Redactor;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
+use crate::commands::runs::resolve;
 use crate::exit::Failure;
 use crate::follow::Follower;
+use crate::lookup::short;
 use crate::{style, talk, text};
 
 /// Asks, or never does where nobody could answer.
@@ -31,6 +33,8 @@ struct Asking {
     run: StreamId,
     interrupt: InterruptId,
     wanted: Wanted,
+    /// The command that answers it from elsewhere.
+    how: String,
 }
 
 enum Wanted {
@@ -107,9 +111,11 @@ impl Prompt {
             talk::say(text::plain(&shown));
         }
         wanted.say();
+        let id = run.plan.node(NodeIx(open.node)).id.as_str();
         self.asking = Some(Asking {
             run: run.header.stream.clone(),
             interrupt: open.id.clone(),
+            how: resolve::how(short(&run.header.stream), id, &open.kind, &open.data),
             wanted,
         });
         if self.lines.is_none() {
@@ -136,7 +142,7 @@ impl Prompt {
         };
         let Some(line) = line else {
             self.may_ask = false;
-            talk::say("`runwright runs resolve` answers it from elsewhere");
+            talk::say(format!("{} answers it from elsewhere", asking.how));
             return Ok(());
         };
         let mut value = match asking.wanted.read(line.trim()) {

@@ -137,7 +137,7 @@ fn say_open(run: &Run, workflow: &str, id: &str, nodes: &str) {
     ));
     for open in run.facts().into_iter().flat_map(|facts| &facts.interrupts) {
         let node = run.plan.node(NodeIx(open.node)).id.as_str();
-        let how = resolve::how(id, node, &open.kind);
+        let how = resolve::how(id, node, &open.kind, &open.data);
         next(&format!("{how} answers what it waits for"));
     }
     match run.phase() {

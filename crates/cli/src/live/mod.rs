@@ -38,6 +38,8 @@ pub(crate) struct Live {
     look: Look,
     outputs: Outputs,
     detail: Detail,
+    /// Whether questions are told of; else whoever shows this asks them.
+    tells_questions: bool,
 }
 
 enum Look {
@@ -60,7 +62,21 @@ impl Live {
             look,
             outputs: Outputs::default(),
             detail,
+            tells_questions: true,
         }
+    }
+
+    /// The same for whoever asks the questions of a run itself, so that they are not told twice.
+    pub(crate) fn without_questions(self) -> Self {
+        Self {
+            tells_questions: false,
+            ..self
+        }
+    }
+
+    /// Whether nothing is said before the end.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.detail == Detail::Quiet
     }
 
     /// Gives programs an event per line.
@@ -70,6 +86,7 @@ impl Live {
             look,
             outputs: Outputs::default(),
             detail: Detail::Quiet,
+            tells_questions: true,
         }
     }
 
@@ -118,6 +135,9 @@ impl Live {
         if is_start(&item.event) && (is_drawn || ends_at_once(item, news)) {
             return;
         }
+        if is_question(&item.event) && !self.tells_questions {
+            return;
+        }
         if let Some(sentence) = sentence(scene, item) {
             talk::say(format!("{}  {sentence}", stamp(scene, item)));
         }
@@ -134,6 +154,14 @@ impl Live {
 /// On a terminal what has started shows as a row.
 fn is_start(event: &Event) -> bool {
     matches!(event.body, RunEvent::NodeStarted { .. })
+}
+
+/// Whether a node asks something else than what becomes of its failure.
+fn is_question(event: &Event) -> bool {
+    match &event.body {
+        RunEvent::InterruptRequested { data, .. } => data.get("error").is_none(),
+        _ => false,
+    }
 }
 
 /// Whether a node that started has ended by now: its end tells it all.

@@ -145,8 +145,13 @@ pub(crate) fn sentence(scene: &dyn Scene, news: &News) -> Option<String> {
             );
             (Mark::Failed, text)
         }
-        E::InterruptRequested { node_id, kind, .. } => {
-            let how = resolve::how(short(scene.id(news.of)), node_id.as_str(), kind);
+        E::InterruptRequested {
+            node_id,
+            kind,
+            data,
+            ..
+        } => {
+            let how = resolve::how(short(scene.id(news.of)), node_id.as_str(), kind, data);
             let text = format!(
                 "{} waits for {kind}; answer with {how}",
                 name(node_id.as_str())

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use faces::player::names::is_session_id;
 use kernel::time::Timestamp;
 
 use super::output::Outputs;
@@ -87,10 +88,17 @@ fn run_row(run: &OpenRun, now: Timestamp, frame: usize) -> String {
         Going::Pausing => (wheel(frame), "  pausing"),
         Going::Stopping => (wheel(frame), "  stopping"),
     };
+    // The name of a session says its template, and leaves no room for another.
+    let name = match is_session_id(run.id.as_str()) {
+        true => style::strong(text::one_line(run.id.as_str(), 40)),
+        false => format!(
+            "{} {}",
+            style::strong(text::one_line(run.workflow, 40)),
+            style::dim(short(run.id))
+        ),
+    };
     format!(
-        "{mark} {} {}  {} {}/{}  {time}{}",
-        style::strong(text::one_line(run.workflow, 40)),
-        style::dim(short(run.id)),
+        "{mark} {name}  {} {}/{}  {time}{}",
         bar(run.settled, run.total),
         run.settled,
         run.total,

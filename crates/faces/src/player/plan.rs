@@ -6,8 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::template::Template;
-
 /// A step of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
@@ -51,22 +49,16 @@ impl ExecutionPlan {
 
 /// Nodes that wait for one another, in the order of their edges; the first follows the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cycle(pub Vec<usize>);
+pub(super) struct Cycle(pub(super) Vec<usize>);
 
-/// Plans a template.
+/// Plans a graph: of each node its parallel group, and edges by position.
 ///
 /// # Errors
 /// A cycle.
-pub fn plan(template: &Template) -> Result<ExecutionPlan, Cycle> {
-    let groups: Vec<Option<&str>> = template
-        .nodes
-        .iter()
-        .map(|node| node.parallel_group.as_deref())
-        .collect();
-    of_graph(&groups, &template.edges)
-}
-
-fn of_graph(groups: &[Option<&str>], edges: &[(usize, usize)]) -> Result<ExecutionPlan, Cycle> {
+pub(super) fn plan(
+    groups: &[Option<&str>],
+    edges: &[(usize, usize)],
+) -> Result<ExecutionPlan, Cycle> {
     let count = groups.len();
     let mut waits_for = vec![0_usize; count];
     let mut followers: Vec<Vec<usize>> = vec![Vec::new(); count];
@@ -173,7 +165,7 @@ mod tests {
             .iter()
             .map(|name| (name != ".").then_some(name.as_str()))
             .collect();
-        let plan = of_graph(&groups, edges).unwrap();
+        let plan = plan(&groups, edges).unwrap();
         let batches: Vec<&[usize]> = plan.batches.iter().map(|batch| &*batch.nodes).collect();
         assert_eq!(batches, expected);
         assert_eq!(plan.split_groups, splits);
@@ -212,7 +204,7 @@ mod tests {
     #[test]
     fn a_cycle_is_named_from_its_first_node_on() {
         let cycle =
-            |edges: &[(usize, usize)], count| of_graph(&vec![None; count], edges).unwrap_err().0;
+            |edges: &[(usize, usize)], count| plan(&vec![None; count], edges).unwrap_err().0;
         assert_eq!(cycle(&[(0, 1), (1, 2), (2, 1)], 3), [1, 2]);
         assert_eq!(cycle(&[(0, 1), (1, 2), (2, 0)], 3), [0, 1, 2]);
         assert_eq!(cycle(&[(0, 1), (1, 0), (1, 2), (2, 3)], 4), [0, 1]);

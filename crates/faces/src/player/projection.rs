@@ -3,6 +3,7 @@
 //! A [`Projection`] takes the events one after the other and says which of them changed the
 //! files. The same log always gives the same files, so that they may be deleted at any moment.
 
+mod empty;
 mod node;
 
 use std::collections::BTreeMap;

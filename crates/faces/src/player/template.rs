@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::fields::Fields;
 use super::locate::locate;
-use super::plan::{self, Cycle, ExecutionPlan};
+use super::plan::ExecutionPlan;
 use super::reference::{self, Names, Odd, Part};
 
 /// A template whose nodes and edges fit together.
@@ -31,8 +31,8 @@ pub struct Template {
     pub context: BTreeMap<String, Variable>,
     /// At least one; ids are unique.
     pub nodes: Vec<Node>,
-    /// From one node to another, by position.
-    pub edges: Vec<(usize, usize)>,
+    /// In which order they run.
+    pub plan: ExecutionPlan,
     /// What is odd but does not keep it from being played.
     pub warnings: Vec<Problem>,
 }
@@ -159,8 +159,7 @@ impl Template {
     /// declare them; references to them are references, too.
     ///
     /// # Errors
-    /// Everything that is wrong, each with its line and column. A cycle is found by
-    /// [`plan`](super::plan::plan).
+    /// Everything that is wrong, each with its line and column.
     pub fn parse(bytes: &[u8], given: &BTreeSet<String>) -> Result<Self, Problems> {
         let document = json::parse(bytes, Limits::DEFINITION)?;
         let mut problems = Problems::new();
@@ -183,31 +182,24 @@ impl Template {
         }
     }
 
-    /// The execution plan.
-    ///
-    /// # Errors
-    /// A cycle, as the problem it is.
-    pub fn plan(&self) -> Result<ExecutionPlan, Problems> {
-        plan::plan(self).map_err(|Cycle(nodes)| {
-            let mut ids: Vec<&str> = nodes.iter().map(|node| &*self.nodes[*node].id).collect();
-            ids.extend(ids.first().copied());
-            Problem::new(
-                "/edges",
-                ProblemCode::Cycle,
-                format!(
-                    "the nodes wait for one another in a circle: {}; remove one of these edges",
-                    ids.join(" -> ")
-                ),
-            )
-            .into()
-        })
-    }
-
     /// How many nodes call something, and how many are checkpoints.
     pub fn counts(&self) -> (usize, usize) {
         let is_work = |node: &&Node| matches!(node.kind, Kind::Work(_));
         let work = self.nodes.iter().filter(is_work).count();
         (work, self.nodes.len() - work)
+    }
+
+    /// The context variables that it declares or refers to; some may come more than once.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        let args = self.nodes.iter().filter_map(|node| match &node.kind {
+            Kind::Work(work) => Some(&work.args),
+            Kind::Checkpoint { .. } => None,
+        });
+        let referred = args.flatten().filter_map(|part| match part {
+            Part::Variable(name) => Some(name.as_str()),
+            _ => None,
+        });
+        self.context.keys().map(String::as_str).chain(referred)
     }
 
     /// What a session is given for each variable, from what was asked for and the defaults.
@@ -261,8 +253,8 @@ fn read(document: &Value, given: &BTreeSet<String>, problems: &mut Problems) -> 
     };
     let mut variables: BTreeSet<String> = template.context.keys().cloned().collect();
     variables.extend(given.iter().cloned());
-    nodes(&fields, &mut template, &variables, problems);
-    graph::edges(&fields, &mut template, problems);
+    let listed = nodes(&fields, &mut template, &variables, problems);
+    graph::edges(&fields, listed, &mut template, problems);
     graph::checkpoints(&fields, &mut template, problems);
     Some(template)
 }
@@ -304,17 +296,18 @@ fn context(fields: &Fields<'_>, problems: &mut Problems) -> BTreeMap<String, Var
     context
 }
 
-fn nodes(
-    fields: &Fields<'_>,
+/// Reads the nodes; gives the list as it is written, as far as it may be read at all.
+fn nodes<'a>(
+    fields: &Fields<'a>,
     template: &mut Template,
     variables: &BTreeSet<String>,
     problems: &mut Problems,
-) {
+) -> &'a [Value] {
     let Some(list) = fields.array("nodes", problems) else {
         if fields.get("nodes").is_none() {
             fields.missing("nodes", "an array of at least one node", problems);
         }
-        return;
+        return &[];
     };
     if list.is_empty() {
         let what = "must hold at least one node";
@@ -326,14 +319,13 @@ fn nodes(
             list.len(),
             MAX_NODES / 2
         );
-        return problems.add(fields.at("nodes"), ProblemCode::TooLarge, what);
+        problems.add(fields.at("nodes"), ProblemCode::TooLarge, what);
+        return &[];
     }
-    let id_of = |value: &'_ Value| value.get("id").and_then(Value::as_str).map(str::to_owned);
-    let ids: Vec<Option<String>> = list.iter().map(id_of).collect();
     let mut by_id: BTreeMap<&str, usize> = BTreeMap::new();
-    for (index, id) in ids.iter().enumerate() {
-        let Some(id) = id else { continue };
-        if let Some(first) = by_id.get(id.as_str()) {
+    for (index, value) in list.iter().enumerate() {
+        let Some(id) = id_of(value) else { continue };
+        if let Some(first) = by_id.get(id) {
             problems.add(
                 format!("/nodes/{index}/id"),
                 ProblemCode::DuplicateId,
@@ -360,6 +352,12 @@ fn nodes(
             template.nodes.push(node);
         }
     }
+    list
+}
+
+/// The id of a node as it is written, where it is a text.
+fn id_of(node: &Value) -> Option<&str> {
+    node.get("id")?.as_str()
 }
 
 struct Reader<'a> {

@@ -10,7 +10,7 @@ use runtime::executors::Executors;
 
 use super::checks::{self, Checked};
 use super::start::Order;
-use super::{Args, context, sessions, start, templates};
+use super::{Args, context, ready, sessions, start, templates};
 use crate::exit::Failure;
 use crate::session::Session;
 use crate::{talk, text};
@@ -49,7 +49,7 @@ pub(super) async fn run(
     let mut checked = Checked::of(&found, &context::names(&foreign.context))?;
     checked.warn(args.strict)?;
     checked.plan = foreign.plan(&checked.template).map_err(wrong)?;
-    checks::all_have_executors(&checked, executors)?;
+    ready::refuse(checks::lacking_executors(&checked, executors))?;
     let context = context::bind(&checked.template, foreign.context.clone()).await?;
     let settings = Settings {
         context: context::names(&context),

@@ -3,35 +3,33 @@
 use std::fs;
 
 use kernel::ids::StreamId;
+use runtime::door::Door;
 
 use super::files::{self, archive_folder};
 use super::sessions::{self, Kind, Known};
+use super::standing::Standing;
 use super::words;
 use crate::exit::{Exit, Failure};
 use crate::session::Session;
-use crate::talk;
+use crate::{talk, text};
 
 /// Moves the folder of a session that has ended below `archive/`. The run stays in the store.
 pub(super) async fn run(name: Option<&str>, session: &Session) -> Result<Exit, Failure> {
-    let Some(door) = sessions::store(session)? else {
-        return Err(Failure::new("there is no session to archive"));
-    };
+    let door = sessions::store(session)?;
     let project = &session.place.project;
     let may =
         |known: &Known| known.kind == Kind::Settled && !archive_folder(project, &known.id).is_dir();
-    let known = sessions::find(session, Some(&door), name, may, "archive").await?;
-    match known.kind {
-        Kind::Settled => {}
-        Kind::Open => {
-            return Err(Failure::new(format!("session {} has not ended", known.id))
-                .hint("resume it, or end it with --abort"));
-        }
-        Kind::Foreign => {
-            return Err(
-                Failure::new(format!("session {} is another player's", known.id))
-                    .hint("resume it first"),
-            );
-        }
+    let all = sessions::all(session, door.as_ref()).await?;
+    if name.is_none() && !all.iter().any(may) {
+        return Err(nothing(&all));
+    }
+    let known = sessions::find(session, door.as_ref(), name, may, "archive").await?;
+    let Some(door) = door.filter(|_| known.kind != Kind::Foreign) else {
+        let what = format!("session {} is another player's", known.id);
+        return Err(Failure::new(what).hint("resume it first"));
+    };
+    if known.kind == Kind::Open {
+        return Err(open(&door, session, &known.id).await?);
     }
     let run = StreamId::new(&known.id);
     let archive = archive_folder(project, &known.id);
@@ -39,7 +37,8 @@ pub(super) async fn run(name: Option<&str>, session: &Session) -> Result<Exit, F
     let fail = |error| Failure::file(&folder, &error);
     // A folder that is not there is made from the log, so that it can be moved.
     files::bring_up_to_date(&door, project, &run).await?;
-    if !archive.is_dir() {
+    let was_archived = archive.is_dir();
+    if !was_archived {
         let parent = archive.parent().unwrap_or(&archive);
         fs::create_dir_all(parent).map_err(fail)?;
         fs::rename(&folder, &archive).map_err(fail)?;
@@ -49,10 +48,50 @@ pub(super) async fn run(name: Option<&str>, session: &Session) -> Result<Exit, F
     let Some(files) = files::bring_up_to_date(&door, project, &run).await? else {
         return Err(Failure::new(format!("run {run} is no session")));
     };
+    let word = if was_archived {
+        "was archived before; it lies"
+    } else {
+        "is archived"
+    };
     talk::say(format!(
-        "session {run} lies in {}",
+        "session {run} {word} in {}",
         files.projection().folder()
     ));
     words::last(session, &files)?;
     Ok(Exit::Done)
+}
+
+/// Why there is nothing to archive.
+fn nothing(all: &[Known]) -> Failure {
+    let failure = Failure::new("there is no session to archive");
+    let is_open = |known: &&Known| known.kind != Kind::Settled;
+    match all.iter().filter(is_open).count() {
+        _ if all.is_empty() => failure
+            .hint("`runwright play TEMPLATE` begins a session; one that has ended is archived"),
+        0 => failure.hint("every session that has ended is archived already"),
+        open => failure.hint(format!(
+            "{} not ended: resume or abort it first; `runwright play --status` shows them",
+            text::count(open, "session") + if open == 1 { " has" } else { " have" }
+        )),
+    }
+}
+
+/// Why a session that has not ended is not archived, and what ends it.
+async fn open(door: &Door, session: &Session, id: &str) -> Result<Failure, Failure> {
+    let project = &session.place.project;
+    let files = files::bring_up_to_date(door, project, &StreamId::new(id)).await?;
+    let files = files.ok_or_else(|| Failure::new(format!("run {id} is no session")))?;
+    let standing = Standing::of(door, &files).await?;
+    let what = format!(
+        "session {id} has not ended; it is {}",
+        files.state().status.as_str()
+    );
+    Ok(Failure::new(what).hint(match standing {
+        Standing::Driven(who) | Standing::Attended(who) => {
+            format!("wait for {who}, or end it with `runwright play --abort {id}`")
+        }
+        _ => format!(
+            "`runwright play --resume {id}` goes on with it, `runwright play --abort {id}` ends it"
+        ),
+    }))
 }

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use tokio::sync::oneshot;
 
-use crate::style;
+use crate::{style, talk};
 
 /// Whether somebody sits there who can be asked.
 pub(super) fn somebody() -> bool {
@@ -28,6 +28,26 @@ pub(super) fn line(prompt: &str) -> oneshot::Receiver<Option<String>> {
         let _ = sender.send(line);
     });
     receiver
+}
+
+/// Which of several things is meant, by its number. `None` where nobody can be asked, or nobody
+/// types any more.
+pub(super) async fn which(names: &[&str], what: &str) -> Option<usize> {
+    if !somebody() {
+        return None;
+    }
+    for (n, name) in names.iter().enumerate() {
+        talk::say(format!("  {} {name}", n + 1));
+    }
+    loop {
+        let prompt = format!("Which one to {what}? 1 to {}: ", names.len());
+        let answer = line(&prompt).await.ok().flatten()?;
+        let number: Option<usize> = answer.parse().ok();
+        let chosen = number.and_then(|n| n.checked_sub(1));
+        if let Some(n) = chosen.filter(|n| *n < names.len()) {
+            return Some(n);
+        }
+    }
 }
 
 /// One of several answers, by a letter or the word.

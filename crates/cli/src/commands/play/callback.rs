@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::files;
 use super::sessions::{self, Kind, Known};
+use super::standing::Standing;
 use crate::commands::PortArgs;
 use crate::compose;
 use crate::document::Source;
@@ -89,13 +90,18 @@ pub(super) async fn run(args: &Args, session: &Session) -> Result<Exit, Failure>
         }
         Err(error) => return Err(error.into()),
     }
-    files::bring_up_to_date(engine.door(), project, &run).await?;
-    match sessions::driven_by(engine.door(), &run).await? {
-        Some(who) => talk::say(format!("session {run} knows; {who} goes on with it")),
-        None => talk::say(format!(
-            "session {run} knows; `runwright play --resume {run}` goes on, unless a player waits"
-        )),
-    }
+    let files = files::bring_up_to_date(engine.door(), project, &run).await?;
+    let standing = match &files {
+        Some(files) => Standing::of(engine.door(), files).await?,
+        None => Standing::Left,
+    };
+    talk::say(match standing {
+        Standing::Driven(who) | Standing::Attended(who) => {
+            format!("session {run} knows; {who} goes on with it")
+        }
+        Standing::Ended => format!("session {run} knows; it has ended"),
+        _ => format!("session {run} knows; `runwright play --resume {run}` goes on"),
+    });
     Ok(Exit::Done)
 }
 

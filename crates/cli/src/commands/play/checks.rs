@@ -9,7 +9,9 @@ use faces::player::plan::ExecutionPlan;
 use faces::player::template::{Call, Kind, Template, Work};
 use kernel::problem::Problems;
 use runtime::executors::{Call as Type, Executor, Executors};
+use serde_json::json;
 
+use super::ready::Obstacle;
 use super::templates::Found;
 use crate::exit::Failure;
 use crate::session::Session;
@@ -30,14 +32,13 @@ impl Checked {
             document: found.shown.clone(),
             problems,
         };
-        let template = Template::parse(&found.bytes, given).map_err(wrong)?;
-        let plan = template.plan().map_err(wrong)?;
+        let mut template = Template::parse(&found.bytes, given).map_err(wrong)?;
         let slug = found.slug.clone();
         Ok(Self {
             slug: slug.unwrap_or_else(|| names::slug_of_template_id(&template.id)),
             path: found.shown.clone(),
+            plan: std::mem::take(&mut template.plan),
             template,
-            plan,
         })
     }
 
@@ -101,59 +102,73 @@ pub(super) fn policies(
         .collect()
 }
 
-/// Refuses a template with nodes that nothing carries out.
-pub(super) fn all_have_executors(checked: &Checked, executors: &Executors) -> Result<(), Failure> {
-    const NAMED: usize = 10;
-    let mut missing = Vec::new();
-    let mut not_installed = BTreeSet::new();
-    let mut first = None;
+/// Nodes that nothing carries out, and programs that are not installed.
+pub(super) fn lacking_executors(checked: &Checked, executors: &Executors) -> Vec<Obstacle> {
+    let mut missing: Vec<(&str, Type, &str)> = Vec::new();
+    let mut absent_programs = BTreeSet::new();
     for node in &checked.template.nodes {
         let Kind::Work(work) = &node.kind else {
             continue;
         };
         let (kind, name) = called(work);
         match executors.of(kind, name) {
-            Some(executor) => {
-                if let Some(program) = absent(executor) {
-                    not_installed.insert(program.to_owned());
-                }
-            }
-            None => {
-                first.get_or_insert((kind, name));
-                missing.push(format!("{} ({} {})", node.id, kind.as_str(), name));
-            }
+            Some(executor) => absent_programs.extend(absent(executor)),
+            None => missing.push((&node.id, kind, name)),
         }
     }
-    if let Some((kind, name)) = first {
-        let more = missing.len().saturating_sub(NAMED);
-        missing.truncate(NAMED);
-        let more = match more {
-            0 => String::new(),
-            n => format!("\n  and {}", text::count(n, "more node")),
-        };
-        let what = format!(
-            "{}: no executor is configured for\n  {}{more}",
-            checked.path,
-            missing.join("\n  ")
-        );
-        let file = match &executors.file {
-            Some(file) => file.display().to_string(),
-            None => format!("a file {} in the project folder", runtime::executors::FILE),
-        };
-        return Err(Failure::new(what).hint(format!(
-            "add to {file}:\n\n  [[executor]]\n  type = \"{}\"\n  match = \"{name}\"\n  \
+    let missing = (!missing.is_empty()).then(|| not_configured(checked, executors, &missing));
+    let absent = (!absent_programs.is_empty()).then(|| not_installed(&absent_programs));
+    missing.into_iter().chain(absent).collect()
+}
+
+fn not_configured(
+    checked: &Checked,
+    executors: &Executors,
+    missing: &[(&str, Type, &str)],
+) -> Obstacle {
+    const NAMED: usize = 10;
+    let shown = |(node, kind, name): &(&str, Type, &str)| {
+        let (node, name) = (text::one_line(node, 40), text::one_line(name, 60));
+        format!("\n  {node} ({} {name})", kind.as_str())
+    };
+    let named: String = missing.iter().take(NAMED).map(shown).collect();
+    let more = match missing.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        n => format!("\n  and {}", text::count(n, "more node")),
+    };
+    let what = format!(
+        "{}: no executor is configured for{named}{more}",
+        checked.path
+    );
+    let file = match &executors.file {
+        Some(file) => file.display().to_string(),
+        None => format!("a file {} in the project folder", runtime::executors::FILE),
+    };
+    let mut entries: Vec<String> = Vec::new();
+    for (_, kind, name) in missing {
+        let pattern = json!(text::one_line(name, 60));
+        let entry = format!(
+            "\n  [[executor]]\n  type = \"{}\"\n  match = {pattern}\n  \
              preset = \"claude\"        # or: argv = [\"program\", \"{{args}}\"]\n",
-            kind.as_str(),
-        )));
+            kind.as_str()
+        );
+        if !entries.contains(&entry) && entries.len() < NAMED {
+            entries.push(entry);
+        }
     }
-    if let Some(program) = not_installed.first() {
-        let what = format!("the executor {program} is not installed");
-        return Err(Failure::new(what).hint(format!(
-            "install it, or name another program in {}",
-            runtime::executors::FILE
-        )));
-    }
-    Ok(())
+    let hint = format!("add to {file}:\n{}", entries.concat());
+    Obstacle::new("missing_executor", Failure::new(what).hint(hint))
+}
+
+fn not_installed(programs: &BTreeSet<&str>) -> Obstacle {
+    let named: Vec<&str> = programs.iter().copied().collect();
+    let what = match named.as_slice() {
+        [one] => format!("the executor {one} is not installed"),
+        several => format!("the executors {} are not installed", several.join(", ")),
+    };
+    let file = runtime::executors::FILE;
+    let hint = format!("install it, or name another program in {file}");
+    Obstacle::new("executor_not_installed", Failure::new(what).hint(hint))
 }
 
 /// The program of an executor, where it is known and nowhere to be found.

@@ -79,7 +79,8 @@ pub(super) async fn bind(template: &Template, mut given: Context) -> Result<Cont
     }
 }
 
-fn lacking(template: &Template, missing: &[String]) -> Failure {
+/// That required variables are not given.
+pub(super) fn lacking(template: &Template, missing: &[String]) -> Failure {
     let mut what = match missing {
         [one] => format!("the required variable {} has no value", quoted(one)),
         several => format!("{} required variables have no value", several.len()),

@@ -1,18 +1,21 @@
 //! Ending a session.
 
+use faces::player::state::Status;
 use kernel::ids::StreamId;
-use kernel::run::{Command, Envelope};
+use kernel::run::{Command, Envelope, Run};
+use runtime::engine::Engine;
 
 use super::sessions::{self, Kind, Known};
 use super::{drive, files, words};
 use crate::commands::PortArgs;
 use crate::compose;
+use crate::driving::TERM_PATIENCE;
 use crate::exit::{Exit, Failure};
 use crate::session::Session;
 use crate::talk;
 
 /// Ends a session: one that waits at a checkpoint or goes on is aborted, one with a failure that
-/// nobody has decided about has failed.
+/// nobody has decided about has failed. Has ended when this returns.
 pub(super) async fn abort(name: Option<&str>, session: &Session) -> Result<Exit, Failure> {
     let door = sessions::store(session)?;
     let may = |known: &Known| known.kind == Kind::Open;
@@ -23,38 +26,62 @@ pub(super) async fn abort(name: Option<&str>, session: &Session) -> Result<Exit,
     };
     let engine = compose::engine(session, &door, &PortArgs::default())?;
     let run = StreamId::new(&known.id);
-    let state = engine.door().load(&run).await?;
-    if !state.is_settled() {
-        let asked = state
-            .facts()
-            .into_iter()
-            .flat_map(|facts| &facts.interrupts);
-        let failed = asked
-            .filter(|open| open.kind == "custom")
-            .map(|open| &open.id);
-        match failed.take(1).next() {
-            Some(interrupt) => drive::resolve(&engine, &run, interrupt, "abort").await?,
-            None => {
-                let cancel = Command::Cancel {
-                    reason: Some("aborted".into()),
-                    by: Some(kernel::audit::Actor::operator()),
-                    parent: None,
-                };
-                engine.command(&run, Envelope::from(cancel)).await?;
-            }
+    let was_settled = known.kind == Kind::Settled;
+    if !was_settled {
+        let driver = sessions::driven_by(engine.door(), &run).await?;
+        let state = engine.door().load(&run).await?;
+        tell(&engine, &state).await?;
+        if let Some(who) = driver {
+            talk::say(format!("{who} stops what runs"));
         }
+        settle(&engine, &run).await?;
     }
     let project = &session.place.project;
     let Some(files) = files::bring_up_to_date(engine.door(), project, &run).await? else {
         return Err(Failure::new(format!("run {run} is no session")));
     };
     let status = files.state().status;
-    let word = match engine.door().load(&run).await?.is_settled() {
-        true => status.as_str(),
-        // Whoever drives it stops what runs.
-        false => "ending",
+    if was_settled && matches!(status, Status::Completed | Status::Archived) {
+        let what = format!("session {run} has completed; there is nothing to abort");
+        return Err(Failure::new(what));
+    }
+    let had = if was_settled {
+        "had ended before"
+    } else {
+        "has ended"
     };
-    talk::say(format!("session {run} is {word}"));
+    talk::say(format!("session {run} {had}: {}", status.as_str()));
     words::last(session, &files)?;
     Ok(Exit::Done)
+}
+
+/// Tells a run to end: by the answer to what a failure asks, else by cancelling it.
+async fn tell(engine: &Engine, state: &Run) -> Result<(), Failure> {
+    let run = &state.header.stream;
+    let asked = state.facts().into_iter();
+    let mut asked = asked.flat_map(|facts| &facts.interrupts);
+    if let Some(failed) = asked.find(|open| open.kind == "custom") {
+        return drive::resolve(engine, run, &failed.id, "abort").await;
+    }
+    let cancel = Command::Cancel {
+        reason: Some("aborted".into()),
+        by: Some(kernel::audit::Actor::operator()),
+        parent: None,
+    };
+    Ok(engine.command(run, Envelope::from(cancel)).await?)
+}
+
+/// Waits until a run that was told to end has ended. Whoever drives it stops what it has running;
+/// where nobody does, because its player was killed, this process ends what is left of it.
+async fn settle(engine: &Engine, run: &StreamId) -> Result<(), Failure> {
+    if engine.door().load(run).await?.is_settled() {
+        return Ok(());
+    }
+    talk::listen_to_engine();
+    engine.adopt_family(run).await?;
+    engine.start();
+    let settled = engine.settled(run).await;
+    engine.drain(TERM_PATIENCE).await;
+    settled?;
+    Ok(())
 }

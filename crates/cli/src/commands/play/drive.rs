@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use faces::player::state::{NodeStatus, Status};
+use faces::player::state::Status;
 use kernel::ids::{InterruptId, StreamId};
 use kernel::run::{Capacity, Command, Envelope, Rejection, Run};
 use runtime::DoorError;
@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use super::files::Files;
+use super::presence::Presence;
 use super::view::View;
 use super::{Args, ask, sessions, words};
 use crate::driving::{Interrupts, TERM_PATIENCE, waits_for_somebody};
@@ -121,6 +122,7 @@ impl<'a> Playing<'a> {
         talk::listen_to_engine();
         // What happened before is not shown again, but its files are there at once.
         self.catch_up(Look::Everywhere, since == Since::Now).await?;
+        let _presence = Presence::at(&self.files.folder());
         self.engine.adopt_family(&self.run).await?;
         self.engine.start();
         let ended = self.play().await;
@@ -375,15 +377,4 @@ pub(super) fn exit(status: Status) -> Exit {
         Status::Failed | Status::Aborted => Exit::Found,
         Status::Paused | Status::Running => Exit::Paused,
     }
-}
-
-/// Nodes of a session that are over.
-pub(super) fn over(files: &Files) -> (usize, usize) {
-    let states = files.state().node_states.0;
-    let is_over = |status: NodeStatus| status.is_over();
-    let count = states
-        .iter()
-        .filter(|(_, state)| is_over(state.status()))
-        .count();
-    (count, states.len())
 }

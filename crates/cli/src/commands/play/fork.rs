@@ -61,17 +61,21 @@ pub(super) async fn run(
         ))
     })?;
     let run = fork(&engine, session, &source, at, &events).await?;
-    talk::say(format!("session {run} begins as {source} was at {from}"));
+    let place = if is_checkpoint { "at" } else { "before" };
+    talk::say(format!(
+        "session {run} begins as {source} was {place} {from}"
+    ));
     resume::go_on(args, session, engine, &run).await
 }
 
-/// How much of a log a session takes over: behind a checkpoint, or before the start of a node.
+/// How much of a log a session takes over: up to behind a checkpoint that was passed, up to where
+/// one asks that was not, or up to before the start of a node.
 fn cut(events: &[&Event], from: &str, is_checkpoint: bool) -> Option<Seq> {
-    let is_done = |event: &&&Event| match &event.body {
+    let is_passed = |event: &&&Event| match &event.body {
         RunEvent::NodeCompleted { node_id, .. } => node_id.as_str() == from,
         _ => false,
     };
-    let is_asked = |event: &&&Event| match &event.body {
+    let asks = |event: &&&Event| match &event.body {
         RunEvent::NodeSuspended { node_id, .. } => node_id.as_str() == from,
         _ => false,
     };
@@ -82,8 +86,8 @@ fn cut(events: &[&Event], from: &str, is_checkpoint: bool) -> Option<Seq> {
     let mut all = events.iter();
     match is_checkpoint {
         true => {
-            let done = all.clone().find(is_done).or_else(|| all.find(is_asked));
-            done.map(|event| event.seq + 1)
+            let at = all.clone().find(is_passed).or_else(|| all.find(asks));
+            at.map(|event| event.seq + 1)
         }
         false => all.find(is_begun).map(|event| event.seq),
     }

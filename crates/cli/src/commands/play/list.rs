@@ -30,9 +30,12 @@ pub(super) fn run(session: &Session) -> Result<Exit, Failure> {
                 data.json_line(&json!({ "slug": slug, "path": entry.file.path, "valid": false }))?;
             }
             (Form::Text, Some(template), Some((work, checkpoints))) => data.line(format!(
-                "{}  [{}]  {}, {}",
+                "{}  {}{}, {}",
                 style::strong(slug),
-                template.tags.join(", "),
+                match template.tags.join(", ").as_str() {
+                    "" => String::new(),
+                    tags => format!("[{tags}]  "),
+                },
                 text::count(work, "work node"),
                 text::count(checkpoints, "checkpoint")
             ))?,

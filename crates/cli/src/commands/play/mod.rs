@@ -16,8 +16,11 @@ mod graph;
 mod index;
 mod list;
 mod new;
+mod presence;
+mod ready;
 mod resume;
 mod sessions;
+mod standing;
 mod start;
 mod status;
 mod templates;
@@ -51,7 +54,9 @@ the project folder or above it. A session lies in .workflow/sessions/ID/: sessio
 checkpoints/ and artifacts/NODE.log. It is a run of the store in .runwright: `runwright runs show
 ID` shows it, too.
 
-Exit codes: 0 completed, 1 failed or aborted, 2 wrong usage, 3 paused, 130 interrupted."
+Exit codes of playing, resuming and --status --watch: 0 completed, 1 failed or aborted, 2 wrong usage
+or a template that cannot be played, 3 paused, 130 interrupted. --abort, --archive, --status and
+--list exit with 0 when they did what was asked."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -69,7 +74,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Starting")]
     context_file: Option<String>,
 
-    /// Check and show the plan; write nothing
+    /// Check, show the plan and all that would be refused; write nothing
     #[arg(long, help_heading = "Starting")]
     dry_run: bool,
 
@@ -101,11 +106,11 @@ pub(crate) struct Args {
     #[arg(short, long)]
     yes: bool,
 
-    /// Say nothing before the end
+    /// Say nothing before the end, and then only what failed
     #[arg(short, long)]
     quiet: bool,
 
-    /// Show what the processes write, too; with --status, until the session ends
+    /// Show what the processes write, too; with --status, as long as something happens by itself
     #[arg(short, long)]
     watch: bool,
 
@@ -118,7 +123,7 @@ pub(crate) struct Args {
           num_args = 0..=1, help_heading = "Instead of starting")]
     resume: Option<Option<String>>,
 
-    /// With --resume: begin a new session as it was at this checkpoint, or before this node
+    /// With --resume: begin a new session as it was behind this checkpoint, or before this node
     #[arg(
         long,
         value_name = "NODE",
@@ -135,7 +140,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SESSION", num_args = 0..=1, help_heading = "Instead of starting")]
     archive: Option<Option<String>>,
 
-    /// End a session
+    /// End a session, and whatever its player left running
     #[arg(long, value_name = "SESSION", num_args = 0..=1, help_heading = "Instead of starting")]
     abort: Option<Option<String>>,
 
@@ -166,10 +171,11 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         return Err(Failure::new(what).hint("ask for one of them"));
     }
     let goes_on = args.resume.is_some() || !args.retry.is_empty() || !args.skip.is_empty();
-    if goes_on && !(args.context.is_empty() && args.context_file.is_none()) {
-        let what = "a session keeps the context it began with";
-        return Err(Failure::new(what)
-            .hint("leave --context out, or begin a new session with `runwright play TEMPLATE`"));
+    if let Some(kept) = args.settled_at_the_start().filter(|_| goes_on) {
+        let what = format!("a session keeps the {kept} it began with");
+        let hint =
+            format!("leave --{kept} out, or begin a new session with `runwright play TEMPLATE`");
+        return Err(Failure::new(what).hint(hint));
     }
     if args.from.is_some() && !(args.retry.is_empty() && args.skip.is_empty()) {
         let what = "--retry and --skip decide about a node of the session itself, and --from begins a new one";
@@ -216,6 +222,22 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
 }
 
 impl Args {
+    /// The first of what was typed that only counts when a session begins.
+    fn settled_at_the_start(&self) -> Option<&'static str> {
+        let has_context = !self.context.is_empty() || self.context_file.is_some();
+        let typed = [
+            ("context", has_context),
+            ("pause-at", !self.pause_at.is_empty()),
+            ("timeout", self.timeout.is_some()),
+            ("budget-usd", self.budget_usd.is_some()),
+            ("budget-tokens", self.budget_tokens.is_some()),
+        ];
+        typed
+            .iter()
+            .find(|(_, is_typed)| *is_typed)
+            .map(|(name, _)| *name)
+    }
+
     /// How many different things were asked for.
     fn asked(&self) -> usize {
         [

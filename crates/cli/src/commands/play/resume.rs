@@ -36,6 +36,9 @@ pub(super) async fn run(
     if known.kind == Kind::Settled {
         return ended(args, session, &engine, &run).await;
     }
+    let state = engine.door().load(&run).await?;
+    choose(args, &engine, &state).await?;
+    answer(args, session, &engine, &state).await?;
     go_on(args, session, engine, &run).await
 }
 
@@ -64,40 +67,13 @@ async fn ended(
     Ok(drive::exit(files.state().status))
 }
 
-/// Answers what resuming answers, and plays the session.
+/// Plays a session that had been left, or one that begins as another was.
 pub(super) async fn go_on(
     args: &Args,
     session: &Session,
     engine: Engine,
     run: &StreamId,
 ) -> Result<Exit, Failure> {
-    let state = engine.door().load(run).await?;
-    choose(args, &engine, &state).await?;
-    if matches!(state.phase(), Some(Phase::Paused { .. })) {
-        let resume = Command::Resume { reason: None };
-        engine.command(run, Envelope::from(resume)).await?;
-    }
-    let is_asked = ask::somebody() && session.form == Form::Text;
-    for open in state
-        .facts()
-        .into_iter()
-        .flat_map(|facts| &facts.interrupts)
-    {
-        let node = state.plan.nodes[open.node as usize].id.as_str();
-        let is_chosen = args
-            .retry
-            .iter()
-            .chain(&args.skip)
-            .any(|chosen| chosen == node);
-        let action = match open.kind.as_str() {
-            // To go on is the answer to what a checkpoint asks.
-            "approval" => "accept",
-            // What failed is tried again, unless somebody can be asked.
-            "custom" if !is_chosen && !is_asked => "retry",
-            _ => continue,
-        };
-        drive::resolve(&engine, run, &open.id, action).await?;
-    }
     if !args.quiet && session.form == Form::Text {
         talk::say(format!("Resuming: {run}"));
     }
@@ -105,6 +81,37 @@ pub(super) async fn go_on(
         .await?
         .go(Since::Before)
         .await
+}
+
+/// Answers what resuming answers: what a checkpoint asks, a pause, and, where nobody can be asked,
+/// what becomes of a failure.
+async fn answer(
+    args: &Args,
+    session: &Session,
+    engine: &Engine,
+    state: &Run,
+) -> Result<(), Failure> {
+    let run = &state.header.stream;
+    if matches!(state.phase(), Some(Phase::Paused { .. })) {
+        let resume = Command::Resume { reason: None };
+        engine.command(run, Envelope::from(resume)).await?;
+    }
+    let is_asked = ask::somebody() && session.form == Form::Text;
+    let open = state.facts().into_iter();
+    for open in open.flat_map(|facts| &facts.interrupts) {
+        let node = state.plan.nodes[open.node as usize].id.as_str();
+        let mut chosen = args.retry.iter().chain(&args.skip);
+        let is_chosen = chosen.any(|chosen| chosen == node);
+        let action = match open.kind.as_str() {
+            // To go on is the answer to what a checkpoint asks.
+            "approval" => "accept",
+            // What failed is tried again, unless somebody can be asked.
+            "custom" if !is_chosen && !is_asked => "retry",
+            _ => continue,
+        };
+        drive::resolve(engine, run, &open.id, action).await?;
+    }
+    Ok(())
 }
 
 /// Does with failed nodes what was said.

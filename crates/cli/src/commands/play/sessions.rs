@@ -13,8 +13,8 @@ use store::{ListQuery, ReadFrom};
 use super::ask;
 use crate::commands::resume::name_of;
 use crate::exit::Failure;
+use crate::lookup;
 use crate::session::Session;
-use crate::{lookup, talk};
 
 /// A session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,33 +115,27 @@ fn named(name: &str, known: Vec<Known>) -> Result<Known, Failure> {
                 None => Err(failure.hint("`runwright play --status` shows the sessions there are")),
             }
         }
-        several => Err(ambiguous(several.iter().copied(), &quoted(name))),
+        several => {
+            let what = format!("{} fits several sessions", quoted(name));
+            Err(ambiguous(several.iter().copied(), &what))
+        }
     }
 }
 
 fn ambiguous<'a>(known: impl Iterator<Item = &'a Known>, what: &str) -> Failure {
     const NAMED: usize = 10;
     let ids: Vec<&str> = known.map(|known| known.id.as_str()).take(NAMED).collect();
-    let what = format!("{what} fits several sessions:\n  {}", ids.join("\n  "));
+    let what = format!("{what}:\n  {}", ids.join("\n  "));
     Failure::new(what).hint("name one of them")
 }
 
 async fn choose(candidates: &[Known], what: &str) -> Result<Known, Failure> {
-    if !ask::somebody() {
-        return Err(ambiguous(candidates.iter(), what));
-    }
-    for (n, known) in candidates.iter().enumerate() {
-        talk::say(format!("  {} {}", n + 1, known.id));
-    }
-    loop {
-        let prompt = format!("Which one to {what}? 1 to {}: ", candidates.len());
-        let Some(answer) = ask::line(&prompt).await.ok().flatten() else {
-            return Err(ambiguous(candidates.iter(), what));
-        };
-        let number: Option<usize> = answer.parse().ok();
-        let chosen = number.and_then(|n| candidates.get(n.checked_sub(1)?));
-        if let Some(chosen) = chosen {
-            return Ok(chosen.clone());
+    let ids: Vec<&str> = candidates.iter().map(|known| known.id.as_str()).collect();
+    match ask::which(&ids, what).await {
+        Some(n) => Ok(candidates[n].clone()),
+        None => {
+            let what = format!("there are several sessions to {what}");
+            Err(ambiguous(candidates.iter(), &what))
         }
     }
 }
@@ -160,7 +154,7 @@ pub(super) async fn driven_by(door: &Door, run: &StreamId) -> Result<Option<Stri
 /// What is said to whoever wants to drive a session that somebody else drives.
 pub(super) fn held(id: &str, who: &str) -> Failure {
     Failure::new(format!("session {id} is driven by {who}")).hint(format!(
-        "`runwright play --status {id} --watch` follows it; `--abort {id}` ends it"
+        "`runwright play --status {id} --watch` follows it; `runwright play --abort {id}` ends it"
     ))
 }
 

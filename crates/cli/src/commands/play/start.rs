@@ -1,6 +1,7 @@
 //! A new session of a template.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use faces::player::compile::{self, Settings};
 use faces::player::foreign::Foreign;
@@ -16,10 +17,11 @@ use runtime::engine::{Engine, EngineOptions, NewRun, Scope};
 use runtime::executors::Executors;
 use serde_json::{Map, Value, json};
 
-use super::checks::{self, Checked};
+use super::checks;
 use super::context::{self, Context};
 use super::drive::{Playing, Since};
-use super::{Args, index, sessions, templates, words};
+use super::ready::Outlook;
+use super::{Args, ask, index, sessions, templates, words};
 use crate::commands::PortArgs;
 use crate::compose;
 use crate::env;
@@ -32,21 +34,15 @@ const MOST_IN_A_SECOND: u32 = 1_000;
 /// Begins a session and plays it.
 pub(super) async fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let (template, given) = context::typed(args)?;
-    let Some(template) = template else {
-        let what = "name a template, or say what else to do";
-        return Err(
-            Failure::new(what).hint("`runwright play --list` shows the templates there are")
-        );
-    };
     let project = &session.place.project;
     index::refresh(project);
+    let template = match template {
+        Some(template) => template,
+        None => choose(project).await?,
+    };
     let found = templates::find(&template, project)?;
-    let checked = Checked::of(&found, &context::names(&given))?;
-    checked.warn(args.strict)?;
-    let executors = checks::executors(session)?;
-    checks::all_have_executors(&checked, &executors)?;
+    let (checked, executors) = Outlook::of(args, session, &found, &given).ready()?;
     let context = context::bind(&checked.template, given).await?;
-    pause_points_exist(&checked, &args.pause_at)?;
     let timeout_ms = args
         .timeout
         .map(|span| u64::try_from(span.0.as_millis()).unwrap_or(u64::MAX).max(1));
@@ -70,6 +66,23 @@ pub(super) async fn run(args: &Args, session: &Session) -> Result<Exit, Failure>
     words::banner(args, &run, &checked.template, &order.context);
     let mut playing = Playing::new(args, session, engine, &run).await?;
     playing.go(Since::Now).await
+}
+
+/// The template that whoever sits at the terminal chooses.
+async fn choose(project: &Path) -> Result<String, Failure> {
+    let slugs: Vec<String> = (templates::all(project).into_iter())
+        .map(|known| known.slug)
+        .collect();
+    let shown: Vec<&str> = slugs.iter().map(String::as_str).collect();
+    let chosen = match shown.is_empty() {
+        true => None,
+        false => ask::which(&shown, "play").await,
+    };
+    chosen.map(|n| slugs[n].clone()).ok_or_else(|| {
+        let what = "name a template, or say what else to do";
+        let hint = "`runwright play --list` shows the templates there are; `runwright play new NAME` makes one";
+        Failure::new(what).hint(hint)
+    })
 }
 
 /// The engine that plays one session.
@@ -102,23 +115,6 @@ pub(super) fn policy(args: &Args, executors: &Executors) -> Policy {
         max_parallel: args.jobs.or(executors.play.jobs),
         budget,
         ..Policy::default()
-    }
-}
-
-fn pause_points_exist(checked: &Checked, pause_at: &[String]) -> Result<(), Failure> {
-    use faces::player::template::Kind;
-    let is_checkpoint = |id: &String| {
-        let mut nodes = checked.template.nodes.iter();
-        nodes.any(|node| node.id == *id && matches!(node.kind, Kind::Checkpoint { .. }))
-    };
-    match pause_at.iter().find(|id| !is_checkpoint(id)) {
-        None => Ok(()),
-        Some(id) => {
-            let id = kernel::problem::quoted(id);
-            Err(Failure::new(format!(
-                "--pause-at {id} names no checkpoint of the template"
-            )))
-        }
     }
 }
 

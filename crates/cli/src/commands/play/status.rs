@@ -4,13 +4,15 @@
 use std::time::Duration;
 
 use faces::player::names;
-use faces::player::state::NodeState;
+use faces::player::state::{NodeState, SessionState};
 use kernel::ids::StreamId;
 use runtime::door::Door;
 use serde_json::Value;
 
 use super::files::{self, Files};
 use super::sessions::{self, Kind, Known};
+use super::standing::Standing;
+use super::words::{self, Tally};
 use super::{Args, drive};
 use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
@@ -42,6 +44,7 @@ async fn list(session: &Session, door: Option<&Door>) -> Result<Exit, Failure> {
     let mut table = Table::new(["session", "status", "at", "nodes", "template"]);
     let project = &session.place.project;
     let known = sessions::all(session, door).await?;
+    let mut left = Vec::new();
     if known.is_empty() && session.form == Form::Text {
         crate::talk::say("there is no session yet; `runwright play TEMPLATE` begins one");
     }
@@ -53,16 +56,20 @@ async fn list(session: &Session, door: Option<&Door>) -> Result<Exit, Failure> {
             }
             _ => None,
         };
+        if let (Some(door), Some(files)) = (door, &files)
+            && Standing::of(door, files).await? == Standing::Left
+        {
+            left.push(&known.id);
+        }
         match (files, session.form) {
             (Some(files), Form::Json) => data.json_line(&files.state())?,
             (Some(files), Form::Text) => {
                 let state = files.state();
-                let (over, all) = drive::over(&files);
                 table.row([
                     state.session_id.clone(),
                     style::status(state.status.as_str()),
                     text::one_line(&state.current_node, 30),
-                    format!("{over}/{all}"),
+                    Tally::of(&state).over(),
                     text::one_line(&state.template_name, 40),
                 ]);
             }
@@ -74,7 +81,7 @@ async fn list(session: &Session, door: Option<&Door>) -> Result<Exit, Failure> {
                     known.id.clone(),
                     style::status(&text("status")),
                     text("current_node"),
-                    "?".into(),
+                    foreign_tally(&state),
                     format!("{} (another player's)", text("template_name")),
                 ]);
             }
@@ -86,7 +93,21 @@ async fn list(session: &Session, door: Option<&Door>) -> Result<Exit, Failure> {
         }
     }
     data.done()?;
+    for id in left.iter().filter(|_| session.form == Form::Text) {
+        words::next(&format!(
+            "nobody drives {id}; `runwright play --resume {id}` goes on"
+        ));
+    }
     Ok(Exit::Done)
+}
+
+/// How many nodes of another player's session are over, of how many.
+fn foreign_tally(state: &Value) -> String {
+    let Some(nodes) = state["node_states"].as_object() else {
+        return "?".to_owned();
+    };
+    let is_over = |node: &&Value| matches!(node["status"].as_str(), Some("completed" | "skipped"));
+    format!("{}/{}", nodes.values().filter(is_over).count(), nodes.len())
 }
 
 fn read_foreign(session: &Session, id: &str) -> Result<Value, Failure> {
@@ -107,6 +128,8 @@ fn foreign(session: &Session, id: &str) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// Shows a session; again and again while it is watched, until it has ended or nothing happens
+/// before somebody does something. The exit code of a watch is that of playing.
 async fn show(
     session: &Session,
     door: &Door,
@@ -115,22 +138,46 @@ async fn show(
 ) -> Result<Exit, Failure> {
     const POLL: Duration = Duration::from_millis(500);
     let project = &session.place.project;
-    let mut before = None;
+    let mut shown: Option<SessionState> = None;
+    let mut said: Option<Standing> = None;
+    let mut idle = 0;
     loop {
         let Some(files) = files::bring_up_to_date(door, project, run).await? else {
             return Err(Failure::new(format!(
                 "run {run} is no session of a template"
             )));
         };
+        let standing = Standing::of(door, &files).await?;
         let state = files.state();
-        if before.as_ref() != Some(&state) {
+        let is_new = shown.as_ref() != Some(&state);
+        if is_new {
             print(session, &files)?;
         }
-        if !is_watched || state.completed_at.is_some() {
+        idle = if standing.is_idle() { idle + 1 } else { 0 };
+        let is_idle = idle >= patience(&standing);
+        let is_sure = !is_watched || is_idle || !standing.is_idle();
+        let is_news = is_new || said.as_ref() != Some(&standing);
+        if is_sure && is_news && session.form == Form::Text {
+            words::stands(&standing, &state);
+            said = Some(standing.clone());
+        }
+        if !is_watched {
             return Ok(Exit::Done);
         }
-        before = Some(state);
+        if is_idle || state.completed_at.is_some() {
+            return Ok(drive::exit(state.status));
+        }
+        shown = Some(state);
         tokio::time::sleep(POLL).await;
+    }
+}
+
+/// How many looks in a row must find that nobody acts before a watch believes it: between two who
+/// drive a session, and before a server takes it up, there may be a moment.
+fn patience(standing: &Standing) -> u32 {
+    match standing {
+        Standing::Left => 6,
+        _ => 1,
     }
 }
 
@@ -173,7 +220,7 @@ fn print(session: &Session, files: &Files) -> Result<(), Failure> {
             table.row([
                 number,
                 text::one_line(id, 40),
-                style::status(node.status().as_str()),
+                style::status(words::standing(&state, id, node)),
                 time(began),
                 time(ended),
                 text::one_line(&result.unwrap_or_default(), 100),

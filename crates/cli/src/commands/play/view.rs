@@ -12,6 +12,7 @@ use crate::exit::Failure;
 use crate::follow::{Follower, News};
 use crate::live::{Detail, Live};
 use crate::session::{Form, Session};
+use crate::{style, talk, text};
 
 /// The view of a session.
 pub(super) enum View {
@@ -25,11 +26,14 @@ impl View {
     pub(super) fn new(args: &Args, session: &Session) -> Self {
         match session.form {
             Form::Json => Self::Programs(Some(Data::new())),
-            Form::Text => Self::People(Live::for_people(match (args.quiet, args.watch) {
-                (true, _) => Detail::Quiet,
-                (false, true) => Detail::Output,
-                (false, false) => Detail::Nodes,
-            })),
+            Form::Text => {
+                let detail = match (args.quiet, args.watch) {
+                    (true, _) => Detail::Quiet,
+                    (false, true) => Detail::Output,
+                    (false, false) => Detail::Nodes,
+                };
+                Self::People(Live::for_people(detail).without_questions())
+            }
         }
     }
 
@@ -40,10 +44,16 @@ impl View {
         }
     }
 
-    /// Tells programs of an event that the files have taken in.
+    /// Tells programs of an event that the files have taken in, and people of references that
+    /// came to nothing.
     pub(super) fn note(&mut self, event: &Event, files: &Files) -> Result<(), Failure> {
-        let Self::Programs(data) = self else {
-            return Ok(());
+        let data = match self {
+            Self::Programs(data) => data,
+            Self::People(live) if live.is_quiet() => return Ok(()),
+            Self::People(_) => {
+                warn_of_empty_references(event, files);
+                return Ok(());
+            }
         };
         let (Some(open), Some(line)) = (&mut *data, line(event, files)) else {
             return Ok(());
@@ -77,6 +87,17 @@ impl View {
             // The last line is somebody else's to write.
             Self::Programs(data) => *data = None,
         }
+    }
+}
+
+fn warn_of_empty_references(event: &Event, files: &Files) {
+    let Some((node, _)) = node_of(&event.body) else {
+        return;
+    };
+    let node = text::one_line(node.as_str(), 60);
+    for empty in files.projection().empty_references(&event.body) {
+        let empty = text::one_line(&empty, 200);
+        talk::say(format!("{} {node}: {empty}", style::warn("warning:")));
     }
 }
 
@@ -116,6 +137,10 @@ fn line(event: &Event, files: &Files) -> Option<Value> {
             });
             if let Some(error) = state.error() {
                 line["error"] = json!(error);
+            }
+            let empty = projection.empty_references(body);
+            if !empty.is_empty() {
+                line["warnings"] = json!(empty);
             }
             line
         }

@@ -1,12 +1,13 @@
 //! The words around a session: before it begins and after it has ended.
 
-use faces::player::state::{NodeState, NodeStatus, Status};
+use faces::player::state::{NodeState, NodeStatus, SessionState, Status};
 use faces::player::template::{Kind, Template};
 use kernel::ids::StreamId;
 
+use super::Args;
 use super::context::Context;
 use super::files::Files;
-use super::{Args, drive};
+use super::standing::{Standing, next_steps};
 use crate::data::Data;
 use crate::exit::Failure;
 use crate::session::{Form, Session};
@@ -18,6 +19,10 @@ const WIDEST_VALUE: usize = 60;
 const MOST_ARTIFACTS: usize = 10;
 /// Nodes named at the end.
 const MOST_NODES: usize = 40;
+/// The longest error shown at the end. A process says last why it failed.
+const WIDEST_ERROR: usize = 300;
+/// The word for a checkpoint that still asks.
+const WAITS: &str = "waits";
 
 fn rule() -> String {
     style::dim("=".repeat(44))
@@ -88,8 +93,6 @@ pub(super) fn left(files: &Files) {
 /// Says how a session stands now that nothing more happens by itself.
 pub(super) fn summary(args: &Args, files: &Files) {
     let state = files.state();
-    let id = &state.session_id;
-    let (over, all) = drive::over(files);
     if !args.quiet {
         talk::say(rule());
     }
@@ -102,36 +105,9 @@ pub(super) fn summary(args: &Args, files: &Files) {
         Status::Failed => talk::say(format!("{} {name}", style::bad("FAILED:"))),
         Status::Aborted => talk::say(format!("{} {name}", style::bad("ABORTED:"))),
     }
-    if !args.quiet {
-        for (node, state) in state.node_states.0.iter().take(MOST_NODES) {
-            talk::say(format!("  {}", ended(node, state)));
-        }
-        if state.node_states.0.len() > MOST_NODES {
-            let more = state.node_states.0.len() - MOST_NODES;
-            talk::say(style::dim(format!(
-                "  and {}",
-                text::count(more, "more node")
-            )));
-        }
-    }
-    talk::say(format!("Nodes:     {over}/{all} completed"));
-    let artifacts: Vec<&String> = state
-        .node_states
-        .0
-        .iter()
-        .filter_map(|(_, state)| match state {
-            NodeState::Work(state) => Some(&state.artifacts),
-            NodeState::Checkpoint(_) => None,
-        })
-        .flatten()
-        .collect();
-    for artifact in artifacts.iter().take(MOST_ARTIFACTS) {
-        talk::say(format!("Artifact:  {}", text::one_line(artifact, 200)));
-    }
-    if artifacts.len() > MOST_ARTIFACTS {
-        let more = text::count(artifacts.len() - MOST_ARTIFACTS, "more artifact");
-        talk::say(style::dim(format!("           and {more}")));
-    }
+    nodes(args, &state);
+    talk::say(format!("Nodes:     {}", Tally::of(&state)));
+    artifacts(&state);
     let used = state.x_play.used;
     if !used.is_nothing() {
         let usd = used
@@ -143,48 +119,121 @@ pub(super) fn summary(args: &Args, files: &Files) {
         ));
     }
     talk::say(format!("Directory: {}", files.projection().folder()));
+    let id = &state.session_id;
     match state.status {
-        Status::Paused | Status::Running => {
-            next(&format!("`runwright play --resume {id}` goes on"));
-        }
-        Status::Failed if state.completed_at.is_none() => {
-            for node in &state.x_play.undecided {
-                next(&format!(
-                    "`runwright play --resume {id} --retry {node}`, or --skip {node}; `--abort {id}` ends it"
-                ));
-            }
-        }
-        Status::Failed | Status::Aborted => next(&format!(
+        Status::Completed | Status::Archived => {}
+        _ if state.completed_at.is_none() => next_steps(&state).iter().for_each(|step| next(step)),
+        _ => next(&format!(
             "`runwright play --resume {id} --from NODE` begins a new session as it was before a node"
         )),
-        Status::Completed | Status::Archived => {}
     }
 }
 
-fn ended(node: &str, state: &NodeState) -> String {
-    let mark = match state.status() {
-        NodeStatus::Completed => style::good(if talk::has_symbols() { "✓" } else { "+" }),
-        NodeStatus::Failed => style::bad(if talk::has_symbols() { "✗" } else { "x" }),
-        NodeStatus::Running => style::busy(if talk::has_symbols() { "▶" } else { ">" }),
-        NodeStatus::Skipped | NodeStatus::Pending => {
-            style::dim(if talk::has_symbols() { "○" } else { "-" })
-        }
+/// A line for each node; where nobody wants to hear of what went well, for those that failed.
+fn nodes(args: &Args, state: &SessionState) {
+    let is_shown = |state: &NodeState| !args.quiet || state.status() == NodeStatus::Failed;
+    let shown = || (state.node_states.0.iter()).filter(|(_, state)| is_shown(state));
+    for (node, of) in shown().take(MOST_NODES) {
+        talk::say(format!("  {}", line(state, node, of)));
+    }
+    let more = shown().count().saturating_sub(MOST_NODES);
+    if more > 0 {
+        let more = text::count(more, "more node");
+        talk::say(style::dim(format!("  and {more}")));
+    }
+}
+
+fn artifacts(state: &SessionState) {
+    let of = |state: &'_ NodeState| match state {
+        NodeState::Work(state) => state.artifacts.clone(),
+        NodeState::Checkpoint(_) => Vec::new(),
     };
-    let more = match state {
+    let artifacts: Vec<String> = (state.node_states.0.iter())
+        .flat_map(|(_, state)| of(state))
+        .collect();
+    for artifact in artifacts.iter().take(MOST_ARTIFACTS) {
+        talk::say(format!("Artifact:  {}", text::one_line(artifact, 200)));
+    }
+    if artifacts.len() > MOST_ARTIFACTS {
+        let more = text::count(artifacts.len() - MOST_ARTIFACTS, "more artifact");
+        talk::say(style::dim(format!("           and {more}")));
+    }
+}
+
+/// How many nodes of a session are over. A checkpoint that still asks is not, although its file
+/// is written and its state says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tally {
+    completed: usize,
+    skipped: usize,
+    all: usize,
+}
+
+impl Tally {
+    /// Counts.
+    pub(super) fn of(state: &SessionState) -> Self {
+        let nodes = &state.node_states.0;
+        let count = |status: &str| {
+            let is_it = |(id, of): &&(String, NodeState)| standing(state, id, of) == status;
+            nodes.iter().filter(is_it).count()
+        };
+        Self {
+            completed: count(NodeStatus::Completed.as_str()),
+            skipped: count(NodeStatus::Skipped.as_str()),
+            all: nodes.len(),
+        }
+    }
+
+    /// Nodes that need nothing more, of how many.
+    pub(super) fn over(self) -> String {
+        format!("{}/{}", self.completed + self.skipped, self.all)
+    }
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{} completed", self.completed, self.all)?;
+        match self.skipped {
+            0 => Ok(()),
+            skipped => write!(f, ", {skipped} skipped"),
+        }
+    }
+}
+
+/// The word for how a node stands: a checkpoint that still asks waits.
+pub(super) fn standing(state: &SessionState, id: &str, node: &NodeState) -> &'static str {
+    match state.x_play.waits_at.as_deref() == Some(id) {
+        true => WAITS,
+        false => node.status().as_str(),
+    }
+}
+
+fn line(state: &SessionState, id: &str, node: &NodeState) -> String {
+    let word = standing(state, id, node);
+    let pick = |sign: &'static str, ascii: &'static str| match talk::has_symbols() {
+        true => sign,
+        false => ascii,
+    };
+    let mark = match node.status() {
+        _ if word == WAITS => style::warn("?"),
+        NodeStatus::Completed => style::good(pick("✓", "+")),
+        NodeStatus::Failed => style::bad(pick("✗", "x")),
+        NodeStatus::Running => style::busy(pick("▶", ">")),
+        NodeStatus::Skipped | NodeStatus::Pending => style::dim(pick("○", "-")),
+    };
+    let more = match node {
         NodeState::Work(state) => match (&state.error, &state.session_id) {
-            (Some(error), _) => text::one_line(error, 120),
+            (Some(error), _) => text::one_line(error, WIDEST_ERROR),
             (None, Some(session)) => text::one_line(session, 80),
             (None, None) => String::new(),
         },
         NodeState::Checkpoint(_) => "checkpoint".to_owned(),
     };
-    let word = state.status().as_str();
-    let line = format!(
-        "{mark} {:12} {word:9} {}",
-        text::one_line(node, 40),
-        style::dim(more)
-    );
-    line.trim_end().to_owned()
+    let id = text::one_line(id, 40);
+    match more.as_str() {
+        "" => format!("{mark} {id:12} {word}"),
+        more => format!("{mark} {id:12} {word:9} {}", style::dim(more)),
+    }
 }
 
 /// The last thing that programs are told: the state; people get the session and its status.
@@ -201,6 +250,17 @@ pub(super) fn last(session: &Session, files: &Files) -> Result<(), Failure> {
     }
 }
 
-fn next(text: &str) {
+/// Says who goes on with a session, or what to do so that it goes on.
+pub(super) fn stands(standing: &Standing, state: &SessionState) {
+    for line in standing.lines(state) {
+        match standing.is_idle() {
+            true => next(&line),
+            false => talk::say(format!("  {} {line}", style::dim("now:"))),
+        }
+    }
+}
+
+/// Says what to do next.
+pub(super) fn next(text: &str) {
     talk::say(format!("  {} {text}", style::dim("next:")));
 }

@@ -20,6 +20,7 @@ pub(crate) mod tail;
 pub(crate) mod unpause;
 
 use clap::Subcommand;
+use faces::player::names::is_session_id;
 use kernel::ids::StreamId;
 use kernel::run::Envelope;
 use runtime::door::Door;
@@ -115,8 +116,12 @@ async fn say_who_acts(door: &Door, run: &StreamId) -> Result<(), Failure> {
         .is_some_and(|hold| hold.expires_at > now && !runtime::holder::is_dead(&hold.holder));
     if loaded.index.runnable && !is_held {
         let id = short(run);
+        let resume = match is_session_id(id) {
+            true => "play --resume",
+            false => "resume",
+        };
         talk::say(format!(
-            "{} nobody drives this run; `runwright resume {id}` lets it act",
+            "{} nobody drives this run; `runwright {resume} {id}` lets it act",
             style::dim("next:")
         ));
     }

@@ -147,13 +147,23 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     Ok(Exit::Done)
 }
 
-/// The command that answers a question.
-pub(crate) fn how(run: &str, node: &str, kind: &str) -> String {
+/// The command that answers a question, to be copied as it stands where only one word has to be
+/// said: another action, `reject` say, is put in its place.
+pub(crate) fn how(run: &str, node: &str, kind: &str, data: &Value) -> String {
     let node = text::one_line(node, 60);
+    let first = |list: &str| data.get(list)?.as_array()?.first();
     let answer = match kind {
-        "approval" => "--action ACTION",
-        "clarification" => "--answer ID=VALUE",
-        _ => "--value JSON",
+        "approval" => {
+            let action = first("actions").and_then(Value::as_str).unwrap_or("accept");
+            format!("--action {}", text::one_line(action, 30))
+        }
+        // What a failed node asks.
+        "custom" if data.get("error").is_some() => "--action retry".to_owned(),
+        "clarification" => {
+            let id = first("questions").and_then(|question| question.get("id")?.as_str());
+            format!("--answer {}=VALUE", text::one_line(id.unwrap_or("ID"), 40))
+        }
+        _ => "--value JSON".to_owned(),
     };
     format!("`runwright runs resolve {run} {node} {answer}`")
 }

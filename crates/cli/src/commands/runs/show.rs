@@ -1,5 +1,6 @@
 //! `runwright runs show`.
 
+use faces::player::names::is_session_id;
 use kernel::definition::NodeIx;
 use kernel::run::Run;
 use kernel::run::state::{End, Facts, Phase};
@@ -121,20 +122,20 @@ fn head(
     }
     match hold {
         Some(hold) if !run.is_settled() && runtime::holder::is_dead(&hold.holder) => {
-            let lost = format!("nobody: {} is gone", name_of(&hold.holder));
+            let lost = format!("nobody: {} is gone{}", name_of(&hold.holder), go_on(run));
             fact("driven by", style::warn(lost))?;
         }
         Some(hold) if !run.is_settled() && hold.expires_at > now => {
             fact("driven by", name_of(&hold.holder))?;
         }
-        _ if !run.is_settled() => fact("driven by", "nobody".into())?,
+        _ if !run.is_settled() => fact("driven by", format!("nobody{}", go_on(run)))?,
         _ => {}
     }
     let id = short(&run.header.stream);
     for open in &facts.interrupts {
         let kind = text::one_line(&open.kind, 40);
         let node = run.plan.node(NodeIx(open.node)).id.as_str();
-        let how = super::resolve::how(id, node, &open.kind);
+        let how = super::resolve::how(id, node, &open.kind, &open.data);
         fact("waits for", format!("{kind}: {how}"))?;
     }
     if let Some((_, due)) = run.next_timer().filter(|_| !run.is_settled()) {
@@ -148,6 +149,20 @@ fn head(
         fact("paused", text::one_line(reason, 120))?;
     }
     Ok(())
+}
+
+/// What makes a run go on that nobody drives. One that waits for an answer or a point in time
+/// needs nobody yet.
+fn go_on(run: &Run) -> String {
+    let is_at_work = matches!(run.status(), "pending" | "running" | "cancelling");
+    if !is_at_work || run.next_timer().is_some() {
+        return String::new();
+    }
+    let id = short(&run.header.stream);
+    match is_session_id(id) {
+        true => format!("; `runwright play --resume {id}` goes on"),
+        false => format!("; `runwright resume {id}` goes on"),
+    }
 }
 
 fn nodes(data: &mut Data, run: &Run, facts: &Facts, now: Timestamp) -> Result<(), Failure> {

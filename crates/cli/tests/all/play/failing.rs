@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{chain, checkpoint, member, node, statuses, template};
+use super::{chain, member, node, statuses, template};
 use crate::support::Lab;
 
 /// A node that fails until there is a file `ok`.
@@ -67,28 +67,35 @@ fn a_failed_node_may_be_left_out() {
     );
 }
 
+/// What a skipped node leaves empty is said where it is missing, not only passed on.
 #[test]
-fn an_abort_settles_a_session() {
-    let lab = Lab::with_template(&chain(&[fragile(), node("c", "true", "")]));
-    lab.call(&["play", "sample"]).with(1);
-    lab.call(&["play", "--abort"]).with(0).prints("failed");
-    let state = lab.state();
-    assert_eq!(state["status"], "failed");
-    assert!(state["completed_at"].is_string());
-    lab.call(&["play", "--resume"])
-        .with(2)
-        .says("there is no session to resume");
-    lab.call(&["play", "--resume", &lab.session()])
-        .with(1)
-        .says("has ended");
-    lab.call(&["play", "--resume", &lab.session(), "--retry", "b"])
-        .with(2)
-        .says("--from b");
-
-    let lab = Lab::with_template(&chain(&[checkpoint("cp", false), node("c", "true", "")]));
-    lab.call(&["play", "sample"]).with(3);
-    lab.call(&["play", "--abort"]).with(0).prints("aborted");
-    assert_eq!(lab.state()["status"], "aborted");
+fn a_reference_to_a_node_that_was_skipped_is_warned_of() {
+    let mut skipped = fragile();
+    skipped["on_fail"] = json!("skip");
+    let args = "see {b.output_path} {b.artifacts[0]} {prev_output} {goal} {b.output_path}";
+    let mut document = chain(&[
+        node("a", "printf one", ""),
+        skipped,
+        node("c", "true", args),
+    ]);
+    document["context_schema"] = json!({ "goal": { "type": "string" } });
+    let lab = Lab::with_template(&document);
+    let ended = lab.call(&["play", "sample"]).with(0);
+    for empty in ["{b.output_path}", "{b.artifacts[0]}"] {
+        let warning = format!("warning: c: {empty} is empty: b was skipped\n");
+        assert_eq!(ended.stderr.matches(&warning).count(), 1, "{ended:?}");
+    }
+    assert_eq!(ended.stderr.matches("is empty").count(), 2, "{ended:?}");
+    let lines = lab.call(&["play", "sample", "--json"]).with(0).json_lines();
+    let started = lines
+        .iter()
+        .find(|line| line["node"] == "c" && line["event"] == "started")
+        .unwrap();
+    let expected = [
+        "{b.output_path} is empty: b was skipped",
+        "{b.artifacts[0]} is empty: b was skipped",
+    ];
+    assert_eq!(started["warnings"], json!(expected));
 }
 
 #[test]

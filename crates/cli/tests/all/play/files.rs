@@ -102,3 +102,33 @@ fn large_groups_follow_one_another() {
             .all(|status| status == "completed")
     );
 }
+
+/// Names hold a second. Where one is taken, by whomever, the next gets a number behind it.
+#[test]
+fn sessions_of_the_same_second_have_names_of_their_own() {
+    let lab = Lab::with_template(&chain(&[node("a", "true", "")]));
+    let sessions = lab.path().join(".workflow/sessions");
+    let now = jiff::Timestamp::now();
+    for second in -2..120 {
+        let at = now + jiff::SignedDuration::from_secs(second);
+        let name = at.strftime("WFR-sample-%Y%m%d-%H%M%S").to_string();
+        std::fs::create_dir_all(sessions.join(name)).unwrap();
+    }
+    let both = std::thread::scope(|scope| {
+        let play = || lab.call(&["play", "sample", "--json"]);
+        [scope.spawn(play), scope.spawn(play)].map(|one| one.join().unwrap())
+    });
+    let [one, other] = both.map(|ended| {
+        let lines = ended.with(0).json_lines();
+        lines.last().unwrap()["session_id"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    });
+    assert_ne!(one, other);
+    for id in [one, other] {
+        // WFR-sample-DATE-TIME-2, or -3 beside another that took that.
+        assert_eq!(id.split('-').count(), 5, "{id}");
+        assert_eq!(lab.state_of(&id)["status"], "completed");
+    }
+}

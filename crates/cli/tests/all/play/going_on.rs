@@ -88,26 +88,36 @@ fn the_files_are_made_again_from_the_log() {
     assert_eq!(lab.state(), state);
 }
 
+/// Whoever aborted at a checkpoint, or never answered, has not passed it.
 #[test]
-fn an_archived_session_lies_elsewhere_and_is_still_known() {
-    let lab = Lab::with_template(&with_checkpoints());
-    lab.call(&["play", "sample"]).with(3);
-    let id = lab.session();
-    lab.call(&["play", "--archive", &id])
-        .with(2)
-        .says("has not ended");
-    lab.call(&["play", "--resume"]).with(0);
-    lab.call(&["play", "--archive"]).with(0).says("archive");
-    let path = format!(".workflow/sessions/archive/{id}/session-state.json");
-    let state: Value = serde_json::from_str(&lab.read(&path)).unwrap();
-    assert_eq!(state["status"], "archived");
-    let snapshot = state["node_states"]["CP-01"]["snapshot_path"]
-        .as_str()
-        .unwrap();
-    assert!(snapshot.contains("/archive/"), "{snapshot}");
-    assert!(lab.path().join(snapshot).is_file(), "{snapshot}");
-    lab.call(&["play", "--status"]).with(0).prints("archived");
-    assert!(lab.sessions().is_empty());
+fn a_session_from_a_checkpoint_that_was_not_passed_asks_there_again() {
+    let ends: [&[&str]; 2] = [
+        &["play", "--abort", "SESSION"],
+        &["runs", "resolve", "SESSION", "CP-02", "--action", "reject"],
+    ];
+    for end in ends {
+        let lab = Lab::with_template(&with_checkpoints());
+        lab.call(&["play", "sample"]).with(3);
+        let (old, ran) = (lab.session(), lab.read("ran"));
+        let end: Vec<&str> = (end.iter())
+            .map(|word| if *word == "SESSION" { &*old } else { word })
+            .collect();
+        lab.call(&end).with(0);
+        lab.call(&["play", "--status", &old]).with(0);
+        assert_eq!(lab.state()["status"], "aborted");
+
+        let from = ["play", "--resume", &old, "--from", "CP-02"];
+        lab.call(&from).with(3).says("? CP-02").says("waits");
+        assert_eq!(lab.read("ran"), ran, "nothing ran without an answer");
+        let sessions = lab.sessions();
+        let new = sessions.iter().find(|path| !path.ends_with(&old)).unwrap();
+        let new = new.file_name().unwrap().to_str().unwrap();
+        assert_eq!(lab.state_of(new)["status"], "paused");
+        assert_eq!(lab.state_of(new)["x_play"]["waits_at"], "CP-02");
+        lab.call(&["play", "--resume", new]).with(0);
+        assert_eq!(lab.read("ran"), format!("{ran}c\n"));
+        assert_eq!(lab.state_of(&old)["status"], "aborted");
+    }
 }
 
 #[test]
@@ -142,7 +152,7 @@ fn a_session_that_another_player_left_is_adopted() {
     std::fs::write(folder.join("session-state.json"), state.to_string()).unwrap();
     lab.call(&["play", "--status"])
         .with(0)
-        .prints("another player's");
+        .prints("2/5    Sample (another player's)");
     lab.call(&["play", "--resume", "--yes"])
         .with(0)
         .says("2 nodes over is not done again");
@@ -164,10 +174,32 @@ fn of_several_sessions_one_has_to_be_named() {
     lab.call(&["play", "sample"]).with(3);
     lab.call(&["play", "--resume"])
         .with(2)
-        .says("fits several sessions");
+        .says("there are several sessions to resume:\n  WFR-sample-");
+    lab.call(&["play", "--resume", "WFR-sample"])
+        .with(2)
+        .says("`WFR-sample` fits several sessions:\n  WFR-sample-");
     lab.call(&["play", "--resume", "WFR-nothing"])
         .with(2)
         .says("there is no session");
+}
+
+/// What runs is ended and stays in flight in the log.
+#[test]
+fn a_player_that_is_told_to_end_leaves_a_session_that_goes_on() {
+    let script = "[ -e ok ] || exec tail -f /dev/null";
+    let lab = Lab::with_template(&chain(&[node("a", script, ""), node("b", "true", "")]));
+    let mut player = lab.engine(&["play", "sample"]);
+    player.wait_for(|line| line["node"] == "a" && line["event"] == "started");
+    player.signal(rustix::process::Signal::TERM);
+    let (code, last) = player.end();
+    assert_eq!((code, &last.unwrap()["status"]), (130, &json!("running")));
+    let id = lab.session();
+    lab.call(&["play", "--status", &id])
+        .with(0)
+        .says("nobody drives it");
+    lab.write("ok", "");
+    lab.call(&["play", "--resume"]).with(0);
+    assert_eq!(statuses(&lab.state()), ["completed"; 2]);
 }
 
 /// Two terminals never drive one session.

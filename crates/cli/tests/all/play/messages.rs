@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{chain, node, template};
+use super::{chain, checkpoint, node, template};
 use crate::support::Lab;
 
 #[track_caller]
@@ -63,21 +63,100 @@ fn a_cycle() {
 
 #[test]
 fn all_problems_of_a_template_at_once() {
-    let nodes = [node("a", "true", "{x.session_id}"), node("a", "true", "")];
-    let edges = [json!({ "from": "a", "to": "ab" })];
+    let nodes = [
+        node("a", "true", "{x.session_id}"),
+        node("a", "true", ""),
+        node("b", "true", ""),
+    ];
+    let edges = [
+        json!({ "from": "a", "to": "b" }),
+        json!({ "from": "b", "to": "a" }),
+        json!({ "from": "a", "to": "ab" }),
+    ];
     let lab = Lab::with_template(&template(&nodes, &edges));
-    refused(
-        &lab,
-        &["play", "sample"],
-        &[
-            ".workflow/templates/sample.json: 2 problems",
-            "has the id `a`, too; ids are unique",
-            "it refers to the node `x`, which is not there",
-        ],
+    let all = [
+        ".workflow/templates/sample.json: 4 problems",
+        "has the id `a`, too; ids are unique",
+        "it refers to the node `x`, which is not there",
+        "in a circle: a -> b -> a",
+        "there is no node `ab`; did you mean `a`?",
+    ];
+    refused(&lab, &["play", "sample"], &all);
+    refused(&lab, &["play", "sample", "--dry-run"], &all);
+}
+
+/// One after the other they would be mended one after the other.
+#[test]
+fn all_that_keeps_a_session_from_beginning_at_once() {
+    let mut cli = node("b", "x", "");
+    cli["type"] = json!("cli");
+    cli["cli_tool"] = json!("gemini");
+    let mut document = chain(&[
+        node("a", "flow-plan", "{goal}"),
+        cli,
+        checkpoint("cp", true),
+    ]);
+    document["context_schema"] = json!({ "goal": { "type": "string", "required": true } });
+    let lab = Lab::with_template(&document);
+    let config = "[[executor]]\ntype = \"cli\"\nargv = [\"no-such-program\"]\n";
+    lab.write("runwright.toml", config);
+    let all = [
+        "the required variable `goal` has no value",
+        "no executor is configured for\n  a (skill flow-plan)",
+        "the executor no-such-program is not installed",
+        "--pause-at `cpp` names no checkpoint of the template",
+        "did you mean `cp`?",
+        "the template has no variable `gaol`; did you mean `goal`?",
+    ];
+    let typed = ["play", "sample", "--context", "gaol=x", "--pause-at", "cpp"];
+    refused(&lab, &typed, &all);
+    let dry = [&typed[..], &["--dry-run"]].concat();
+    refused(&lab, &dry, &all);
+    let told = lab.call(&[&dry[..], &["--json"]].concat()).with(2).json();
+    let codes: Vec<&str> = (told["problems"].as_array().unwrap().iter())
+        .map(|problem| problem["code"].as_str().unwrap())
+        .collect();
+    let expected = [
+        "unknown_checkpoint",
+        "missing_variable",
+        "missing_executor",
+        "executor_not_installed",
+    ];
+    assert_eq!(codes, expected, "{told}");
+    assert_eq!(told["valid"], false);
+    assert_eq!(told["execution_plan"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn a_wrong_template_is_told_to_programs_problem_by_problem() {
+    let lab = Lab::with_template(&chain(&[node("a", "true", "")]));
+    lab.write(".workflow/templates/sample.json", "{\n  \"nodes\": [,]\n}");
+    let told = lab
+        .call(&["play", "sample", "--dry-run", "--json"])
+        .with(2)
+        .says("line 2, column 13")
+        .json();
+    let problem = &told["problems"][0];
+    assert_eq!(
+        (&problem["code"], &problem["line"], &problem["column"]),
+        (&json!("malformed_json"), &json!(2), &json!(13))
     );
-    let lab = Lab::with_template(&template(&nodes[1..], &edges));
-    let expected = ["there is no node `ab`; did you mean `a`?"];
-    refused(&lab, &["play", "sample"], &expected);
+}
+
+#[test]
+fn a_variable_that_the_template_does_not_know_is_said_with_what_was_meant() {
+    let mut document = chain(&[node("a", "true", "{goal} {extra}")]);
+    document["context_schema"] = json!({ "goal": { "type": "string" } });
+    let lab = Lab::with_template(&document);
+    let play = |context: &str| lab.call(&["play", "sample", "--context", context]);
+    play("gaol=x")
+        .with(0)
+        .says("warning: the template has no variable `gaol`; did you mean `goal`?");
+    play("zzz=x").with(0).says("it has goal");
+    let declared = play("goal=x").with(0);
+    assert!(!declared.stderr.contains("has no variable"), "{declared:?}");
+    let referred = play("extra=x").with(0);
+    assert!(!referred.stderr.contains("warning"), "{referred:?}");
 }
 
 #[test]
@@ -146,6 +225,15 @@ fn two_things_at_once() {
     );
     let resume = ["play", "--resume", "S", "--context", "goal=new"];
     refused(&lab, &resume, &["keeps the context it began with"]);
+    for typed in [
+        ["--pause-at", "cp"],
+        ["--timeout", "9s"],
+        ["--budget-usd", "1"],
+    ] {
+        let kept = format!("keeps the {} it began with", &typed[0][2..]);
+        let resume = [&["play", "--resume", "S"], &typed[..]].concat();
+        refused(&lab, &resume, &[&kept]);
+    }
     let from = ["play", "--resume", "S", "--from", "CP-01", "--skip", "a"];
     refused(&lab, &from, &["--from begins a new one"]);
 }

@@ -1,6 +1,8 @@
 //! `runwright play`: templates in, real processes run, files on disk.
 
 mod crash;
+mod documented;
+mod ending;
 mod failing;
 mod files;
 mod going_on;
@@ -9,6 +11,7 @@ mod outside;
 mod playing;
 mod terminal;
 mod values;
+mod watching;
 
 use std::fs;
 use std::path::PathBuf;

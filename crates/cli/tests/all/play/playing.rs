@@ -194,14 +194,18 @@ fn the_index_of_templates_is_made_again_when_it_is_stale() {
 fn a_dry_run_shows_the_plan_and_writes_nothing() {
     let lab = Lab::with_template(&all_types());
     lab.call(&["play", "sample", "--dry-run"])
+        .with(2)
+        .prints("[3] N-002    [cli]")
+        .says("the required variable `goal` has no value");
+    let dry = ["play", "sample", "--dry-run", "--context", "goal=x"];
+    lab.call(&dry)
         .with(0)
         .prints("[3] N-002    [cli]")
         .prints("{prev_output} at {N-001.output_path}")
-        .says("needs --context goal");
-    let plan = lab
-        .call(&["play", "sample", "--dry-run", "--json"])
-        .with(0)
-        .json();
+        .says("Sample: 5 nodes in 6 batches, 2 checkpoints");
+    let plan = lab.call(&[&dry[..], &["--json"]].concat()).with(0).json();
+    assert_eq!(plan["valid"], true);
+    assert_eq!(plan["problems"], json!([]));
     assert_eq!(plan["execution_plan"].as_array().unwrap().len(), 6);
     assert!(!lab.path().join(".runwright").exists());
     assert!(lab.sessions().is_empty());

@@ -123,3 +123,16 @@ fn a_variable_that_is_missing_is_asked_for() {
     assert_eq!(code, 0, "{shown}");
     assert_eq!(lab.read("got"), "a shed");
 }
+
+#[test]
+fn without_a_name_the_templates_are_shown_to_choose_from() {
+    let lab = Lab::with_template(&chain(&[node("a", "echo x > ran", "")]));
+    lab.template("other", &chain(&[node("a", "false", "")]));
+    let answers = [("1 to 2: ", "7"), ("1 to 2: ", "2")];
+    let Some((code, shown)) = typed(&lab, &["play"], &answers) else {
+        return;
+    };
+    assert_eq!(code, 0, "{shown}");
+    assert!(shown.contains("1 other"), "{shown}");
+    assert_eq!(lab.read("ran"), "x\n");
+}

@@ -5,9 +5,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use kernel::limits::MAX_EDGES;
 use kernel::problem::{Problem, ProblemCode, Problems, closest, pointer, quoted};
 
-use super::{Fields, Kind, Node, Part, Template, plan};
+use serde_json::Value;
 
-pub(super) fn edges(fields: &Fields<'_>, template: &mut Template, problems: &mut Problems) {
+use super::super::plan::{self, Cycle, ExecutionPlan};
+use super::{Fields, Kind, Node, Part, Template, id_of};
+
+/// Circles that are named; a template with more of them has the rest named when these are gone.
+const MOST_CYCLES: usize = 10;
+
+/// An edge between two nodes of the list.
+struct Edge {
+    from: usize,
+    to: usize,
+    /// Its place among the edges.
+    index: usize,
+}
+
+/// Reads the edges and plans the nodes. `listed` are the nodes as they are written: whether one of
+/// them could be read does not matter here, so that everything wrong is said at once.
+pub(super) fn edges(
+    fields: &Fields<'_>,
+    listed: &[Value],
+    template: &mut Template,
+    problems: &mut Problems,
+) {
     let Some(list) = fields.array("edges", problems) else {
         if fields.get("edges").is_none() {
             fields.missing("edges", "an array, which may be empty", problems);
@@ -18,13 +39,37 @@ pub(super) fn edges(fields: &Fields<'_>, template: &mut Template, problems: &mut
         let what = format!("has {} edges; at most {MAX_EDGES} are allowed", list.len());
         return problems.add(fields.at("edges"), ProblemCode::TooLarge, what);
     }
-    let by_id: BTreeMap<&str, usize> = (template.nodes.iter().enumerate())
-        .map(|(index, node)| (node.id.as_str(), index))
-        .collect();
-    // Where a node could not be read, what leads to it is not a mistake of its own.
-    let is_whole = problems.is_empty();
-    let mut touched = BTreeSet::new();
-    let mut found = Vec::new();
+    let mut edges = read(fields, list, listed, problems);
+    for node in alone(listed, &edges) {
+        let id = id_of(&listed[node]).unwrap_or_default();
+        let what = format!("no edge leads to or from {}", quoted(id));
+        let at = format!("/nodes/{node}");
+        let warning = Problem::new(at, ProblemCode::InvalidValue, what);
+        template.warnings.push(warning);
+    }
+    if let Some(plan) = plan(fields, listed, &mut edges, problems) {
+        template.plan = plan;
+    }
+    if template.nodes.len() == listed.len() {
+        check_order(template);
+    }
+}
+
+fn read(
+    fields: &Fields<'_>,
+    list: &[Value],
+    listed: &[Value],
+    problems: &mut Problems,
+) -> Vec<Edge> {
+    let mut by_id: BTreeMap<&str, usize> = BTreeMap::new();
+    for (index, node) in listed.iter().enumerate() {
+        if let Some(id) = id_of(node) {
+            by_id.entry(id).or_insert(index);
+        }
+    }
+    // What leads to a node without an id is not a mistake of its own.
+    let is_whole = !listed.is_empty() && listed.iter().all(|node| id_of(node).is_some());
+    let mut edges = Vec::new();
     for (index, value) in list.iter().enumerate() {
         let Some(edge) = Fields::open(pointer(&fields.at("edges"), index), value, problems) else {
             continue;
@@ -47,35 +92,62 @@ pub(super) fn edges(fields: &Fields<'_>, template: &mut Template, problems: &mut
             continue;
         };
         if from == to {
-            let what = format!(
-                "the node {} leads to itself; remove this edge",
-                quoted(&template.nodes[from].id)
-            );
+            let id = id_of(&listed[from]).unwrap_or_default();
+            let what = format!("the node {} leads to itself; remove this edge", quoted(id));
             problems.add(edge.path.clone(), ProblemCode::Cycle, what);
             continue;
         }
-        touched.extend([from, to]);
-        found.push((from, to));
+        edges.push(Edge { from, to, index });
     }
-    template.edges = found;
-    for (index, node) in template.nodes.iter().enumerate() {
-        if template.nodes.len() > 1 && !touched.contains(&index) && is_whole {
-            let what = format!("no edge leads to or from {}", quoted(&node.id));
-            let at = format!("/nodes/{index}");
-            template
-                .warnings
-                .push(Problem::new(at, ProblemCode::InvalidValue, what));
-        }
+    edges
+}
+
+/// Nodes beside others that no edge touches.
+fn alone(listed: &[Value], edges: &[Edge]) -> Vec<usize> {
+    let touched: BTreeSet<usize> = edges.iter().flat_map(|edge| [edge.from, edge.to]).collect();
+    let is_alone = |node: &usize| listed.len() > 1 && !touched.contains(node);
+    (0..listed.len()).filter(is_alone).collect()
+}
+
+/// Plans the nodes; names every circle, by taking one edge after the other out of them.
+fn plan(
+    fields: &Fields<'_>,
+    listed: &[Value],
+    edges: &mut Vec<Edge>,
+    problems: &mut Problems,
+) -> Option<ExecutionPlan> {
+    let group = |node: &'_ Value| {
+        node.get("parallel_group")
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
+    let groups: Vec<Option<String>> = listed.iter().map(group).collect();
+    let groups: Vec<Option<&str>> = groups.iter().map(Option::as_deref).collect();
+    for _ in 0..MOST_CYCLES {
+        let ends: Vec<(usize, usize)> = edges.iter().map(|edge| (edge.from, edge.to)).collect();
+        let Cycle(nodes) = match plan::plan(&groups, &ends) {
+            Ok(plan) => return Some(plan),
+            Err(cycle) => cycle,
+        };
+        let (first, last) = (*nodes.first()?, *nodes.last()?);
+        let closes = |edge: &Edge| (edge.from, edge.to) == (last, first);
+        let closing = edges.iter().find(|edge| closes(edge))?.index;
+        edges.retain(|edge| !closes(edge));
+        let name = |node: &usize| id_of(&listed[*node]).unwrap_or_default();
+        let ids: Vec<&str> = nodes.iter().chain([&first]).map(name).collect();
+        let what = format!(
+            "the nodes wait for one another in a circle: {}; remove one of these edges",
+            ids.join(" -> ")
+        );
+        let path = pointer(&fields.at("edges"), closing);
+        problems.add(path, ProblemCode::Cycle, what);
     }
-    check_order(template);
+    None
 }
 
 /// Warns of references to nodes that are not over when the reference is read.
 fn check_order(template: &mut Template) {
-    let Ok(plan) = plan::plan(template) else {
-        return;
-    };
-    let batch_of = plan.batch_of(template.nodes.len());
+    let batch_of = template.plan.batch_of(template.nodes.len());
     for (index, node) in template.nodes.iter().enumerate() {
         let Kind::Work(work) = &node.kind else {
             continue;
@@ -94,11 +166,11 @@ fn check_order(template: &mut Template) {
             }
         }
     }
-    for group in plan.split_groups {
+    for group in &template.plan.split_groups {
         let what = format!(
             "the nodes of the parallel group {} wait for one another, so that not all of them run \
              at the same time",
-            quoted(&group)
+            quoted(group)
         );
         template
             .warnings

@@ -116,7 +116,7 @@ impl Session {
             context: context.keys().cloned().collect(),
             ..settings
         };
-        let definition = compile::compile(&template, &template.plan().unwrap(), &settings);
+        let definition = compile::compile(&template, &template.plan, &settings);
         let inputs: Map<String, Value> = context
             .into_iter()
             .map(|(name, value)| (name, json!(value)))

@@ -1,0 +1,87 @@
+//! Which player sits at a session. Whoever drives a run holds it; a player that waits for an answer
+//! or for a callback holds nothing and is there all the same. It says so in a file of the
+//! session's folder, by a name from which others see whether it still lives.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use kernel::ids::HolderId;
+use runtime::holder;
+
+/// The file, in the folder of a session.
+const FILE: &str = ".player";
+/// No name of a holder is longer.
+const LONGEST: u64 = 1_000;
+
+/// This process is the player of a session for as long as this lives.
+pub(super) struct Presence {
+    path: PathBuf,
+    name: HolderId,
+}
+
+impl Presence {
+    /// Sits down at a session. Where that cannot be noted others do not see it, and that is all.
+    pub(super) fn at(folder: &Path) -> Self {
+        let (path, name) = (folder.join(FILE), holder::this_process());
+        let _ = fs::write(&path, name.as_str());
+        Self { path, name }
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        // Another player may have sat down since.
+        if read(&self.path).as_ref() == Some(&self.name) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// The player that sits at a session, unless it is this process or known to be dead.
+pub(super) fn player(folder: &Path) -> Option<HolderId> {
+    let name = read(&folder.join(FILE))?;
+    (name != holder::this_process() && !holder::is_dead(&name)).then_some(name)
+}
+
+fn read(path: &Path) -> Option<HolderId> {
+    let is_short = fs::metadata(path).ok()?.len() <= LONGEST;
+    let name = fs::read_to_string(path).ok().filter(|_| is_short)?;
+    (!name.is_empty()).then(|| HolderId::new(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_player_is_seen_while_it_lives_and_is_not_ourselves() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        let own = Presence::at(folder.path());
+        assert_eq!(read(&path), Some(holder::this_process()));
+        assert_eq!(player(folder.path()), None, "this process asks");
+        drop(own);
+        assert!(!path.exists());
+
+        fs::write(&path, "elsewhere/boot/1/1").unwrap();
+        assert_eq!(
+            player(folder.path()),
+            Some(HolderId::new("elsewhere/boot/1/1"))
+        );
+        let gone = holder::this_process()
+            .as_str()
+            .rsplit_once('/')
+            .map(|(of, _)| format!("{of}/1"));
+        fs::write(&path, gone.unwrap()).unwrap();
+        assert_eq!(player(folder.path()), None, "that process is gone");
+    }
+
+    #[test]
+    fn who_sat_down_later_stays_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = Presence::at(folder.path());
+        fs::write(folder.path().join(FILE), "elsewhere/boot/1/1").unwrap();
+        drop(own);
+        assert!(player(folder.path()).is_some());
+    }
+}

@@ -1,0 +1,160 @@
+//! Whether a session can begin: everything that keeps it from that, said at once.
+
+use std::collections::BTreeSet;
+
+use faces::player::template::{Kind, Template};
+use kernel::problem::{Problem, ProblemCode, closest, quoted};
+use runtime::executors::Executors;
+use serde_json::{Value, json};
+
+use super::checks::{self, Checked};
+use super::context::{self, Context};
+use super::templates::Found;
+use super::{Args, ask};
+use crate::exit::Failure;
+use crate::session::Session;
+use crate::talk;
+
+/// Something that keeps a session from beginning.
+#[derive(Debug)]
+pub(super) struct Obstacle {
+    code: &'static str,
+    failure: Failure,
+}
+
+impl Obstacle {
+    /// An obstacle by its stable code.
+    pub(super) fn new(code: &'static str, failure: Failure) -> Self {
+        Self { code, failure }
+    }
+
+    /// As programs are told: of a wrong document each problem for itself.
+    fn to_json(&self) -> Vec<Value> {
+        match &self.failure {
+            Failure::Problems { problems, .. } => problems
+                .listed
+                .iter()
+                .map(|problem| json!(problem))
+                .collect(),
+            Failure::Said { what, hint } => {
+                vec![json!({ "code": self.code, "message": what, "next": hint })]
+            }
+            Failure::Unread => Vec::new(),
+        }
+    }
+}
+
+/// What was looked at.
+#[derive(Default)]
+pub(super) struct Outlook {
+    /// The template; `None` when it is wrong.
+    pub(super) checked: Option<Checked>,
+    /// The executors of the project; none when their file is wrong.
+    executors: Executors,
+    /// What keeps the session from beginning.
+    obstacles: Vec<Obstacle>,
+}
+
+impl Outlook {
+    /// Looks at everything a session of a template needs, given these variables.
+    pub(super) fn of(args: &Args, session: &Session, found: &Found, given: &Context) -> Self {
+        let mut outlook = Self::default();
+        let checked = Checked::of(found, &context::names(given));
+        let checked = outlook.unless("invalid_template", checked);
+        let executors = outlook.unless("invalid_executors", checks::executors(session));
+        if let Some(mut checked) = checked {
+            let unused = unused(&checked.template, given);
+            checked.template.warnings.extend(unused);
+            outlook.look(args, &checked, given);
+            if let Some(executors) = &executors {
+                let lacking = checks::lacking_executors(&checked, executors);
+                outlook.obstacles.extend(lacking);
+            }
+            outlook.checked = Some(checked);
+        }
+        outlook.executors = executors.unwrap_or_default();
+        outlook
+    }
+
+    fn look(&mut self, args: &Args, checked: &Checked, given: &Context) {
+        self.unless("odd_template", checked.warn(args.strict));
+        let pauses = pause_points_exist(checked, &args.pause_at);
+        self.unless("unknown_checkpoint", pauses);
+        // Who sits at a terminal is asked for what is missing.
+        if let Err(missing) = checked.template.bind(given)
+            && !ask::somebody()
+        {
+            let failure = context::lacking(&checked.template, &missing);
+            self.obstacles
+                .push(Obstacle::new("missing_variable", failure));
+        }
+    }
+
+    /// What a look came to; a failure is an obstacle.
+    fn unless<T>(&mut self, code: &'static str, looked: Result<T, Failure>) -> Option<T> {
+        let obstacle = |failure| self.obstacles.push(Obstacle::new(code, failure));
+        looked.map_err(obstacle).ok()
+    }
+
+    /// Every problem, as programs are told.
+    pub(super) fn problems(&self) -> Vec<Value> {
+        self.obstacles.iter().flat_map(Obstacle::to_json).collect()
+    }
+
+    /// What a session can begin with; else everything that keeps it from that is said.
+    pub(super) fn ready(self) -> Result<(Checked, Executors), Failure> {
+        refuse(self.obstacles)?;
+        let checked = self
+            .checked
+            .ok_or_else(|| Failure::new("there is no template"))?;
+        Ok((checked, self.executors))
+    }
+}
+
+/// Says every obstacle, if there is one.
+pub(super) fn refuse(mut obstacles: Vec<Obstacle>) -> Result<(), Failure> {
+    let Some(last) = obstacles.pop() else {
+        return Ok(());
+    };
+    for obstacle in &obstacles {
+        talk::say_failure(&obstacle.failure);
+    }
+    Err(last.failure)
+}
+
+fn pause_points_exist(checked: &Checked, pause_at: &[String]) -> Result<(), Failure> {
+    let is_checkpoint =
+        |node: &&faces::player::template::Node| matches!(node.kind, Kind::Checkpoint { .. });
+    let ids = || (checked.template.nodes.iter().filter(is_checkpoint)).map(|node| node.id.as_str());
+    let Some(unknown) = pause_at.iter().find(|asked| !ids().any(|id| id == *asked)) else {
+        return Ok(());
+    };
+    let what = format!(
+        "--pause-at {} names no checkpoint of the template",
+        quoted(unknown)
+    );
+    let failure = Failure::new(what);
+    Err(match closest(unknown, ids()) {
+        Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
+        None => failure,
+    })
+}
+
+/// Warns of variables that the template neither declares nor uses.
+fn unused(template: &Template, given: &Context) -> Vec<Problem> {
+    let used: BTreeSet<&str> = template.variables().collect();
+    let unknown = given.keys().filter(|name| !used.contains(name.as_str()));
+    let warning = |name: &String| {
+        let hint = match closest(name, used.iter().copied()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None if used.is_empty() => "it has none".to_owned(),
+            None => format!(
+                "it has {}",
+                used.iter().copied().collect::<Vec<_>>().join(", ")
+            ),
+        };
+        let what = format!("the template has no variable {}; {hint}", quoted(name));
+        Problem::new("", ProblemCode::UnknownReference, what)
+    };
+    unknown.map(warning).collect()
+}

@@ -1,0 +1,140 @@
+//! Who or what makes a session go on, and what its owner does next.
+
+use std::path::Path;
+
+use faces::player::state::{SessionState, Status};
+use kernel::ids::StreamId;
+use runtime::door::Door;
+
+use super::files::Files;
+use super::{presence, sessions};
+use crate::commands::resume::name_of;
+use crate::exit::Failure;
+use crate::text;
+
+/// Who or what makes a session go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It has ended.
+    Ended,
+    /// A process drives it.
+    Driven(String),
+    /// Its player waits for an answer or a callback.
+    Attended(String),
+    /// A node is tried again at a point in time.
+    Delayed,
+    /// It waits for somebody, and no player is there.
+    Waits,
+    /// Something is to be done, and nobody does it: its player is gone.
+    Left,
+}
+
+impl Standing {
+    /// How a session stands.
+    pub(super) async fn of(door: &Door, files: &Files) -> Result<Self, Failure> {
+        let state = files.state();
+        if state.completed_at.is_some() {
+            return Ok(Self::Ended);
+        }
+        let run = StreamId::new(&state.session_id);
+        if let Some(who) = sessions::driven_by(door, &run).await? {
+            return Ok(Self::Driven(who));
+        }
+        if let Some(who) = attended_by(&files.folder()) {
+            return Ok(Self::Attended(who));
+        }
+        if state.status != Status::Running || !state.x_play.callbacks.is_empty() {
+            return Ok(Self::Waits);
+        }
+        let now = door.store().now();
+        let run = door.load(&run).await?;
+        Ok(match run.next_timer() {
+            // It ended since the files were made.
+            _ if run.is_settled() => Self::Ended,
+            Some((_, due)) if due > now => Self::Delayed,
+            _ => Self::Left,
+        })
+    }
+
+    /// Whether nothing happens before somebody does something.
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self, Self::Waits | Self::Left)
+    }
+
+    /// What goes on, or what to do so that something does: a line for each.
+    pub(super) fn lines(&self, state: &SessionState) -> Vec<String> {
+        let id = &state.session_id;
+        match self {
+            Self::Ended => Vec::new(),
+            Self::Driven(who) => vec![format!("driven by {who}")],
+            Self::Attended(who) => vec![format!("{} at {who}", waits_for(state))],
+            Self::Delayed => vec!["a node is tried again before long".to_owned()],
+            Self::Waits => next_steps(state),
+            Self::Left => vec![format!(
+                "nobody drives it; `runwright play --resume {id}` goes on"
+            )],
+        }
+    }
+}
+
+/// The player that sits at a session and drives nothing.
+pub(super) fn attended_by(folder: &Path) -> Option<String> {
+    presence::player(folder).map(|name| name_of(&name))
+}
+
+/// What somebody may do about a session that waits for somebody.
+pub(super) fn next_steps(state: &SessionState) -> Vec<String> {
+    let id = &state.session_id;
+    let more = &state.x_play;
+    if !more.undecided.is_empty() {
+        let decide = |node: &String| {
+            let node = quoted(node);
+            format!(
+                "`runwright play --resume {id} --retry {node}`, or --skip {node}; \
+                 `runwright play --abort {id}` ends it"
+            )
+        };
+        return more.undecided.iter().map(decide).collect();
+    }
+    if let Some((node, task)) = more.callbacks.iter().next() {
+        let task = quoted(task.as_str().unwrap_or_default());
+        let node = text::one_line(node, 40);
+        return vec![format!(
+            "{node} waits for `runwright play callback {id} --task {task}`; \
+             `runwright play --resume {id}` goes on"
+        )];
+    }
+    let at = match &more.waits_at {
+        Some(node) => format!("it waits at {}; ", text::one_line(node, 40)),
+        None => String::new(),
+    };
+    vec![format!(
+        "{at}`runwright play --resume {id}` goes on, `runwright play --abort {id}` ends it"
+    )]
+}
+
+/// In a few words.
+fn waits_for(state: &SessionState) -> String {
+    let more = &state.x_play;
+    if let Some(node) = more.undecided.first() {
+        let node = text::one_line(node, 40);
+        return format!("waits for a decision about {node}");
+    }
+    if let Some(node) = &more.waits_at {
+        let node = text::one_line(node, 40);
+        return format!("waits for an answer to {node}");
+    }
+    match more.callbacks.iter().next() {
+        Some((node, _)) => format!("waits for the callback of {}", text::one_line(node, 40)),
+        None => "waits".to_owned(),
+    }
+}
+
+/// A word of a command line as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", text::one_line(word, 80).replace('\'', r"'\''")),
+    }
+}

@@ -1,0 +1,232 @@
+//! `--abort` and `--archive`: sessions that are ended and put away.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::{chain, checkpoint, member, node, statuses, template};
+use crate::support::{Lab, wait_until_gone};
+
+/// Runs until it is ended, and says first that it does.
+const WAITS: &str = "echo $$ > pid; echo ready; exec tail -f /dev/null";
+
+impl Lab {
+    /// The process that a node noted as its own.
+    fn noted(&self) -> i32 {
+        self.read("pid").trim().parse().unwrap()
+    }
+
+    #[track_caller]
+    fn run_status(&self) -> Value {
+        let shown = self.call(&["runs", "show", &self.session(), "--json"]);
+        shown.with(0).json()["status"].clone()
+    }
+}
+
+fn is_alive(pid: i32) -> bool {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline"));
+    line.is_ok_and(|line| line.windows(4).any(|part| part == b"tail"))
+}
+
+/// Whether every thread of a process has been stopped by a signal.
+fn is_stopped(pid: i32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let mut stats =
+        threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("stat")));
+    stats.all(|stat| stat.is_ok_and(|stat| stat.rsplit_once(')').unwrap().1.starts_with(" T")))
+}
+
+/// Plays until the process of the node is there, and kills the player.
+fn killed(lab: &Lab) {
+    let mut player = lab.engine(&["play", "sample"]);
+    player.wait_for(|line| line["type"] == "output" && line["text"] == "ready\n");
+    player.kill();
+}
+
+#[test]
+fn an_abort_settles_a_session_whose_player_was_killed() {
+    let lab = Lab::with_template(&chain(&[node("a", WAITS, ""), node("b", "true", "")]));
+    killed(&lab);
+    assert_eq!(lab.state()["status"], "running");
+    let id = lab.session();
+    lab.call(&["play", "--abort"])
+        .with(0)
+        .says("has ended: aborted")
+        .prints(&format!("{id} aborted"));
+    assert!(!is_alive(lab.noted()), "its process is gone by then");
+    let state = lab.state();
+    assert_eq!(state["status"], "aborted");
+    assert!(state["completed_at"].is_string());
+    assert_eq!(statuses(&state), ["failed", "pending"]);
+    assert_eq!(lab.run_status(), "cancelled");
+    lab.call(&["play", "--resume", &id])
+        .with(1)
+        .says("has ended");
+    lab.call(&["verify"]).with(0);
+}
+
+/// Nobody but the abort itself can end what the process group has become then.
+#[test]
+fn an_abort_ends_processes_whose_supervisor_was_killed_too() {
+    let lab = Lab::with_template(&chain(&[node("a", WAITS, "")]));
+    let mut player = lab.engine(&["play", "sample"]);
+    player.wait_for(|line| line["type"] == "output");
+    let supervisors = lab.supervisors_alive();
+    assert_eq!(supervisors.len(), 1, "{supervisors:?}");
+    let supervisor = Pid::from_raw(supervisors[0]).unwrap();
+    // Stopped first, so that it does not see the death of the player.
+    kill_process(supervisor, Signal::STOP).unwrap();
+    while !is_stopped(supervisors[0]) {
+        std::thread::yield_now();
+    }
+    player.kill();
+    kill_process(supervisor, Signal::KILL).unwrap();
+    wait_until_gone(supervisors[0]);
+    assert!(is_alive(lab.noted()));
+    lab.call(&["play", "--abort", "--json"]).with(0);
+    assert!(!is_alive(lab.noted()));
+    assert_eq!(lab.state()["status"], "aborted");
+}
+
+#[test]
+fn an_abort_of_a_failure_with_something_in_flight_settles_too() {
+    let nodes = [member("g", "a", "exit 1"), member("g", "b", WAITS)];
+    let lab = Lab::with_template(&template(&nodes, &[]));
+    let mut player = lab.engine(&["play", "sample"]);
+    let (mut has_failed, mut is_ready) = (false, false);
+    while !(has_failed && is_ready) {
+        let line = player.next().unwrap();
+        has_failed |= line["node"] == "a" && line["event"] == "waits";
+        is_ready |= line["text"] == "ready\n";
+    }
+    player.kill();
+    lab.call(&["play", "--abort"]).with(0).prints("failed");
+    assert!(!is_alive(lab.noted()));
+    let state = lab.state();
+    assert_eq!(state["status"], "failed");
+    assert!(state["completed_at"].is_string());
+    assert_eq!(statuses(&state), ["failed", "failed"]);
+    assert_eq!(lab.run_status(), "failed");
+}
+
+#[test]
+fn an_abort_from_another_terminal_ends_what_a_player_drives() {
+    let lab = Lab::with_template(&chain(&[node("a", WAITS, "")]));
+    let mut player = lab.engine(&["play", "sample"]);
+    player.wait_for(|line| line["type"] == "output");
+    lab.call(&["play", "--abort"])
+        .with(0)
+        .says("stops what runs")
+        .prints("aborted");
+    assert!(!is_alive(lab.noted()));
+    let (code, last) = player.end();
+    assert_eq!((code, &last.unwrap()["status"]), (1, &json!("aborted")));
+}
+
+/// What aborting a failure means: a node failed and abort was chosen. File and run say so.
+#[test]
+fn an_abort_of_a_parked_failure_is_a_failed_session_for_good() {
+    let lab = Lab::with_template(&chain(&[node("b", "exit 3", ""), node("c", "true", "")]));
+    lab.call(&["play", "sample"]).with(1);
+    assert_eq!(lab.state()["completed_at"], json!(null));
+    assert_eq!(lab.run_status(), "waiting-input");
+    lab.call(&["play", "--abort"])
+        .with(0)
+        .says("has ended: failed")
+        .prints("failed");
+    let state = lab.state();
+    assert_eq!(state["status"], "failed");
+    assert!(state["completed_at"].is_string());
+    assert_eq!(lab.run_status(), "failed");
+    lab.call(&["play", "--resume"])
+        .with(2)
+        .says("there is no session to resume");
+    lab.call(&["play", "--resume", &lab.session()])
+        .with(1)
+        .says("has ended");
+    lab.call(&["play", "--resume", &lab.session(), "--retry", "b"])
+        .with(2)
+        .says("--from b");
+}
+
+#[test]
+fn an_abort_at_a_checkpoint_is_an_aborted_session() {
+    let lab = Lab::with_template(&chain(&[checkpoint("cp", false), node("c", "true", "")]));
+    lab.call(&["play", "sample"]).with(3);
+    lab.call(&["play", "--abort"]).with(0).prints("aborted");
+    assert_eq!(lab.state()["status"], "aborted");
+    assert_eq!(lab.run_status(), "cancelled");
+}
+
+#[test]
+fn what_has_ended_is_not_aborted_again() {
+    let lab = Lab::with_template(&chain(&[checkpoint("cp", false)]));
+    lab.call(&["play", "sample"]).with(3);
+    let id = lab.session();
+    lab.call(&["play", "--abort", &id]).with(0);
+    lab.call(&["play", "--abort", &id])
+        .with(0)
+        .says("had ended before: aborted");
+    lab.call(&["play", "--abort"])
+        .with(2)
+        .says("there is no session to abort");
+
+    let lab = Lab::with_template(&chain(&[node("a", "true", "")]));
+    lab.call(&["play", "sample"]).with(0);
+    lab.call(&["play", "--abort", &lab.session()])
+        .with(2)
+        .says("has completed; there is nothing to abort");
+    assert_eq!(lab.state()["status"], "completed");
+}
+
+#[test]
+fn an_archived_session_lies_elsewhere_and_is_still_known() {
+    let lab = Lab::with_template(&chain(&[checkpoint("CP-01", false), node("a", "true", "")]));
+    lab.call(&["play", "sample"]).with(3);
+    let id = lab.session();
+    lab.call(&["play", "--resume"]).with(0);
+    lab.call(&["play", "--archive"])
+        .with(0)
+        .says("is archived in .workflow/sessions/archive");
+    let path = format!(".workflow/sessions/archive/{id}/session-state.json");
+    let state: Value = serde_json::from_str(&lab.read(&path)).unwrap();
+    assert_eq!(state["status"], "archived");
+    let snapshot = state["node_states"]["CP-01"]["snapshot_path"]
+        .as_str()
+        .unwrap();
+    assert!(snapshot.contains("/archive/"), "{snapshot}");
+    assert!(lab.path().join(snapshot).is_file(), "{snapshot}");
+    lab.call(&["play", "--status"]).with(0).prints("archived");
+    assert!(lab.sessions().is_empty());
+    lab.call(&["play", "--archive", &id])
+        .with(0)
+        .says("was archived before");
+}
+
+#[test]
+fn what_cannot_be_archived_says_why_and_what_to_do() {
+    let lab = Lab::with_template(&chain(&[checkpoint("cp", false), node("a", WAITS, "")]));
+    let archive = ["play", "--archive"];
+    lab.call(&archive)
+        .with(2)
+        .says("there is no session to archive")
+        .says("`runwright play TEMPLATE` begins");
+    lab.call(&["play", "sample"]).with(3);
+    let id = lab.session();
+    lab.call(&archive).with(2).says("1 session has not ended");
+    lab.call(&["play", "--archive", &id])
+        .with(2)
+        .says("has not ended; it is paused")
+        .says(&format!("`runwright play --abort {id}` ends it"));
+    let mut player = lab.engine(&["play", "--resume", &id]);
+    player.wait_for(|line| line["type"] == "output");
+    lab.call(&["play", "--archive", &id])
+        .with(2)
+        .says("has not ended; it is running")
+        .says("wait for process");
+    lab.call(&["play", "--abort", &id]).with(0);
+    assert_eq!(player.end().0, 1);
+    lab.call(&archive).with(0);
+    lab.call(&archive)
+        .with(2)
+        .says("every session that has ended is archived already");
+}
