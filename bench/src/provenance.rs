@@ -73,6 +73,7 @@ async fn once(dir: &Path, calls: usize) -> io::Result<[f64; 4]> {
         enforcement: Enforcement::new(Mode::Default, Knobs::default(), false),
         tape,
         on_miss: OnMiss::Stop,
+        ignored: capture::ignored::Ignored::default(),
     };
 
     let direct = ask_all(&format!("http://{upstream}/v1"), calls).await?;

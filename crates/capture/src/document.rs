@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::call::{self, Call, Change, Kind};
 use crate::clean::{Cleaner, ROOT};
 use crate::folder_keep::Contents;
+use crate::ignored::Ignored;
 use crate::knobs::{self, Knobs};
 use crate::run::Outcome;
 
@@ -50,10 +51,14 @@ pub struct About {
     pub patterns: (Vec<String>, Vec<String>),
     /// The home folder, which is not written down.
     pub home: Option<String>,
+    /// What of tools' inputs does not count.
+    pub ignored: Ignored,
 }
 
 /// The member of `extensions` that says what was run.
 pub const PROCESS: &str = "process";
+/// The member of `extensions` that lists what of tools' inputs does not count.
+pub const IGNORED: &str = "normalisers";
 /// The member of `extensions` that says what a replay needs to begin where the execution began.
 pub const WORKSPACE: &str = "workspace";
 
@@ -170,6 +175,9 @@ pub fn draft(
             "watched",
             json!({ "include": about.patterns.0, "exclude": about.patterns.1 }),
         );
+    }
+    if !about.ignored.is_empty() {
+        say(IGNORED, json!(about.ignored));
     }
     if let Some(divergence) = &outcome.recorded.divergence {
         say("divergence", json!(divergence));

@@ -1,42 +1,9 @@
-//! What a replay came to: the fields of its snapshot against those of the recording, and the first
-//! step that is another.
+//! The first step of a replay that is another than in its recording.
 
-use faces::provenance::compare::{self, Comparison, Options, compare};
-use faces::provenance::document::Snapshot;
-use faces::provenance::hash::digest;
-use faces::provenance::ladder::Strategy;
 use serde_json::Value;
 
 use crate::call::{Call, Keep, Kind};
 use crate::tape::{Divergence, Reason, Side, first_difference};
-
-/// Compares a replay with its recording, content by content.
-pub fn judge(
-    recorded: (&Snapshot, &dyn Keep),
-    replayed: (&Snapshot, &dyn Keep),
-    strategy: Option<Strategy>,
-) -> Comparison {
-    let contents = |keep: &dyn Keep, hash: &str| keep.get(digest(hash)?).ok()?;
-    let of_recorded = |hash: &str| contents(recorded.1, hash);
-    let of_replayed = |hash: &str| contents(replayed.1, hash);
-    let options = Options {
-        strategy,
-        ..Options::default()
-    };
-    compare(
-        &compare::Side {
-            snapshot: recorded.0,
-            calls: &[],
-            contents: &of_recorded,
-        },
-        &compare::Side {
-            snapshot: replayed.0,
-            calls: &[],
-            contents: &of_replayed,
-        },
-        &options,
-    )
-}
 
 /// The first call of a replay that is not that of its recording, for calls that were made again.
 pub fn first_divergence(
@@ -101,56 +68,4 @@ pub fn first_divergence(
         });
     }
     None
-}
-
-#[cfg(test)]
-mod tests {
-    use faces::provenance::document::{Artifact, Config, MatchStatus, Mode, Model, ToolCall};
-    use kernel::time::Timestamp;
-    use serde_json::Map;
-
-    use super::*;
-    use crate::folder_keep::InMemory;
-
-    fn snapshot(response: &str, files: &[&str], tools: &[(&str, &str)]) -> Snapshot {
-        let config = Config::new(Model::named("none"), Mode::Default);
-        let mut snapshot = Snapshot::new("id".into(), "w".into(), Timestamp(0), config);
-        let outputs = &mut snapshot.outputs;
-        outputs.response_hash = Some(faces::provenance::hash::hash_text(response));
-        let artifact = |path: &&str| Artifact {
-            path: Some((*path).to_owned()),
-            hash: Some("sha256:00".into()),
-            operation: Some(faces::provenance::document::Operation::Created),
-            other: Map::new(),
-        };
-        outputs.artifacts_created = Some(files.iter().map(artifact).collect());
-        let call = |(tool, input): &(&str, &str)| ToolCall {
-            tool: Some((*tool).to_owned()),
-            input_hash: Some((*input).to_owned()),
-            ..ToolCall::default()
-        };
-        outputs.tool_calls = Some(tools.iter().map(call).collect());
-        snapshot
-    }
-
-    #[test]
-    fn what_a_replay_comes_to() {
-        let recorded = snapshot("a", &["x"], &[("grep", "1"), ("sed", "2")]);
-        let keep = InMemory::default();
-        let judged = |replayed: &Snapshot| {
-            judge((&recorded, &keep), (replayed, &keep), Some(Strategy::Exact))
-        };
-        let status = |replayed: &Snapshot| judged(replayed).match_status;
-        assert_eq!(status(&recorded), Some(MatchStatus::ExactMatch));
-        let moved = snapshot("a", &["x"], &[("sed", "2"), ("grep", "1")]);
-        assert_eq!(status(&moved), Some(MatchStatus::SemanticMatch));
-        let other_file = snapshot("a", &["y"], &[("grep", "1"), ("sed", "2")]);
-        assert_eq!(status(&other_file), Some(MatchStatus::PartialMatch));
-        let nothing = snapshot("b", &["y"], &[("rm", "1")]);
-        assert_eq!(status(&nothing), Some(MatchStatus::NoMatch));
-        assert!(!judged(&moved).pass);
-        let mut silent = recorded.clone();
-        silent.outputs.response_hash = None;
-        assert_eq!(status(&silent), None);
-    }
 }

@@ -3,7 +3,7 @@
 //!
 //! Reading order: [`recorder`] (what a call is and what answers it), [`proxy`] (how models' calls
 //! come to it), [`tool`] (how tools' calls do), [`scan`] (what changed), [`run`](mod@run) (a command from
-//! its start to its end). What is written down about it all is a document of
+//! its start to its end), [`nodes`] (a workflow done again). What is written down about it all is a document of
 //! `faces::provenance` ([`document`]); where it lies is decided by a [`Keep`](call::Keep).
 
 pub mod call;
@@ -12,9 +12,11 @@ mod dialect;
 pub mod document;
 pub mod environment;
 pub mod folder_keep;
+pub mod ignored;
 pub mod judge;
 pub mod knobs;
 pub mod leash;
+pub mod nodes;
 pub mod proxy;
 pub mod recorder;
 pub mod run;

@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use crate::call::{Call, Change, EffectClass, Keep, Kind};
 use crate::clean::Cleaner;
 use crate::dialect::{Route, ToolUse};
+use crate::ignored::Ignored;
 use crate::knobs::{Enforcement, Refused};
 use crate::scan::Folder;
 use crate::scratch;
@@ -41,6 +42,7 @@ pub struct Recorder {
     cleaner: Cleaner,
     folder: Option<Arc<Folder>>,
     on_miss: OnMiss,
+    ignored: Ignored,
     state: Mutex<State>,
     diverged: watch::Sender<Option<Divergence>>,
 }
@@ -151,6 +153,8 @@ pub struct Setup {
     pub tape: Option<(Tape, Arc<dyn Keep>)>,
     /// What a replay does where the recording has no answer.
     pub on_miss: OnMiss,
+    /// What of tools' inputs does not count.
+    pub ignored: Ignored,
 }
 
 fn now() -> Timestamp {
@@ -167,6 +171,7 @@ impl Recorder {
             cleaner: setup.cleaner,
             folder: setup.folder,
             on_miss: setup.on_miss,
+            ignored: setup.ignored,
             state: Mutex::new(State {
                 next: 1,
                 calls: Vec::new(),
@@ -288,6 +293,9 @@ impl Recorder {
         }
         let name = self.cleaner.text(name);
         self.cleaner.value(&mut input);
+        if kind == Kind::Tool {
+            self.ignored.take_out(&name, &mut input);
+        }
         let bytes = canonical_json(&input).into_bytes();
         let digest = match self.keep.put(&bytes) {
             Ok(digest) => digest,

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::call::{Change, Keep};
 use crate::clean::Cleaner;
 use crate::environment::{self, GitState};
+use crate::ignored::Ignored;
 use crate::knobs::Enforcement;
 use crate::leash::{self, LEASH_COMMAND};
 use crate::proxy::{Proxy, Upstreams};
@@ -57,6 +58,8 @@ pub struct Plan {
     pub tape: Option<(Tape, Arc<dyn Keep>)>,
     /// What a replay does where the recording has no answer.
     pub on_miss: OnMiss,
+    /// What of tools' inputs does not count.
+    pub ignored: Ignored,
     /// Whether requests to elsewhere are led to the proxy, which refuses them.
     pub deny_elsewhere: bool,
 }
@@ -173,6 +176,7 @@ pub async fn run(plan: Plan, stop: CancellationToken, echo: Echo) -> Result<Outc
         enforcement: plan.enforcement,
         tape: plan.tape,
         on_miss: plan.on_miss,
+        ignored: plan.ignored,
     });
     let proxy = Proxy::start(recorder.clone(), upstreams).await;
     let proxy = proxy.map_err(RunError::NoProxy)?;

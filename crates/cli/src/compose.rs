@@ -5,7 +5,7 @@ use std::sync::Arc;
 use runtime::door::Door;
 use runtime::engine::{Engine, EngineOptions, Scope};
 use runtime::keyring::FileKeyring;
-use runtime::nodes::Ports;
+use runtime::nodes::{Ports, Registry};
 use runtime::supervisor::Supervisor;
 
 use crate::commands::PortArgs;
@@ -28,6 +28,16 @@ pub(crate) fn engine_with(
     args: &PortArgs,
     options: EngineOptions,
 ) -> Result<Engine, Failure> {
+    engine_of(session, door, args, (session.nodes.clone(), options))
+}
+
+/// An engine with these nodes.
+pub(crate) fn engine_of(
+    session: &Session,
+    door: &Door,
+    args: &PortArgs,
+    (nodes, options): (Arc<Registry>, EngineOptions),
+) -> Result<Engine, Failure> {
     let ports = Ports {
         supervisor: supervisor(session)?,
         outbound: args.outbound()?,
@@ -36,12 +46,7 @@ pub(crate) fn engine_with(
         keyring: Arc::new(FileKeyring::new(session.place.keyring())),
         workdir: session.place.project.clone(),
     };
-    Ok(Engine::new(
-        door.store().clone(),
-        session.nodes.clone(),
-        ports,
-        options,
-    ))
+    Ok(Engine::new(door.store().clone(), nodes, ports, options))
 }
 
 /// Starts processes as this program's children, with their files in the data folder.

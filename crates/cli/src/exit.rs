@@ -62,6 +62,11 @@ pub(crate) enum Failure {
         /// Everything that is wrong with it.
         problems: Problems,
     },
+    /// Evidence is not what was written.
+    Damaged {
+        /// What is wrong.
+        what: String,
+    },
     /// Whoever read our output has seen enough. Not an error.
     Unread,
 }
@@ -112,7 +117,7 @@ pub(crate) fn io_text(error: &io::Error) -> String {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Said { what, .. } => f.write_str(what),
+            Self::Said { what, .. } | Self::Damaged { what } => f.write_str(what),
             Self::Problems { document, problems } => {
                 let count = problems.listed.len() + problems.more;
                 let noun = if count == 1 { "problem" } else { "problems" };

@@ -27,16 +27,18 @@
 //! read with [`Folder::read`], [`Folder::calls`] and [`Folder::blob`]; what a replay came to is
 //! kept with [`Folder::record_replay`].
 
+mod bundle;
 mod endpoint;
 mod folder;
 mod minilm;
 mod redaction;
 mod verify;
 
+pub use bundle::{Bundle, BundleError, Bytes, MAX_BUNDLED};
 pub use endpoint::{Endpoint, EndpointError};
 pub use folder::{
-    Broken, Entry, Fate, Folder, FolderError, Imported, Kept, Listing, Plan, Pruned, Unresolved,
-    Writer, hash_file,
+    Broken, Entry, Fate, Folder, FolderError, Imported, Kept, KeptRun, Listing, Plan, Pruned,
+    Unresolved, Writer, hash_file,
 };
 pub use minilm::{MiniLm, ModelError};
 pub use redaction::{Redaction, is_secret_name};

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use faces::provenance::document::Content;
+use faces::provenance::read::Document;
 use faces::provenance::schema::SCHEMA;
 use faces::provenance::seal::{self, Finding};
 use jsonschema::Validator;
@@ -40,6 +41,24 @@ static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| {
     options.build(&schema).expect("the schema is one")
 });
 
+/// What is wrong or odd with a document by itself: held against the schema and its own hashes.
+pub(crate) fn of_document(document: &Document) -> Vec<Finding> {
+    let mut findings = seal::check(document);
+    for error in VALIDATOR.iter_errors(&document.raw) {
+        let path = error.instance_path().to_string();
+        let is_told = findings
+            .iter()
+            .any(|known| known.path == path && !known.is_error);
+        if !is_told {
+            // The message of the validator repeats the value, which may be anything.
+            let keyword = error.schema_path().to_string();
+            let message = format!("this breaks the schema at {keyword}");
+            findings.push(Finding::error(path, "schema", message));
+        }
+    }
+    findings
+}
+
 impl Folder {
     /// Holds a snapshot against the schema, its own hashes, its calls and the contents they name.
     ///
@@ -47,19 +66,7 @@ impl Folder {
     /// When a file cannot be read at all.
     pub fn verify(&self, kept: &Kept, strictness: Strictness) -> Result<Verified, FolderError> {
         let document = &kept.document;
-        let mut findings = seal::check(document);
-        for error in VALIDATOR.iter_errors(&document.raw) {
-            let path = error.instance_path().to_string();
-            let is_told = findings
-                .iter()
-                .any(|known| known.path == path && !known.is_error);
-            if !is_told {
-                // The message of the validator repeats the value, which may be anything.
-                let keyword = error.schema_path().to_string();
-                let message = format!("this breaks the schema at {keyword}");
-                findings.push(Finding::error(path, "schema", message));
-            }
-        }
+        let mut findings = of_document(document);
         if strictness == Strictness::Strict {
             for finding in &mut findings {
                 finding.is_error |= matches!(finding.code, "id_not_uuid" | "hash_malformed");

@@ -6,6 +6,7 @@ use runtime::holder;
 use store::{ListQuery, ReadFrom};
 
 use super::DriveArgs;
+use super::snapshot::REPLAY_QUEUE;
 use crate::driving::{self, Until};
 use crate::exit::{Exit, Failure};
 use crate::follow::Follower;
@@ -98,6 +99,11 @@ async fn unfinished(engine: &runtime::engine::Engine) -> Result<Vec<StreamId>, F
         .iter()
         .filter(|row| !row.index.settled && row.index.parent.is_none())
     {
+        // What a replay of evidence left is never gone on with by itself: it was answered from
+        // its recording, which nobody does any more.
+        if row.index.queue.starts_with(REPLAY_QUEUE) {
+            continue;
+        }
         if is_cut_off(engine.door(), &row.stream).await? {
             continue;
         }

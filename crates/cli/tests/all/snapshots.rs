@@ -168,6 +168,37 @@ fn exit_codes_say_what_is_wrong() {
     lab.call(&["snapshot", "import", "./changed.json"]).with(4);
     lab.write("half.json", &text[..text.len() / 2]);
     lab.call(&["snapshot", "verify", "./half.json"]).with(4);
+    // Nothing is said of evidence that is not what was written, but that it is not.
+    for damaged in ["./changed.json", "./half.json"] {
+        for args in [
+            &["snapshot", "compare", &path, damaged, "--json"][..],
+            &["snapshot", "compare", damaged, &path, "--json"],
+            &["snapshot", "replay", damaged, "--json"],
+            &["snapshot", "validate", damaged, "--json"],
+            &["snapshot", "export", damaged, "--json"],
+        ] {
+            let ended = lab.call(args).with(4).says("error:");
+            let report = ended.json();
+            assert_eq!(
+                (
+                    &report["error"]["code"],
+                    &report["match_status"],
+                    &report["pass"]
+                ),
+                (&json!("damaged"), &Value::Null, &json!(false)),
+                "{args:?}"
+            );
+        }
+    }
+    lab.call(&["snapshot", "show", "./half.json"]).with(4);
+    let lies_in = lab.path().join(".aiwg/provenance/snapshots");
+    fs::write(lies_in.join("half.json"), &text[..text.len() / 2]).unwrap();
+    for typed in ["half", "half.json"] {
+        lab.call(&["snapshot", "show", typed])
+            .with(4)
+            .says("half.json");
+    }
+    fs::remove_file(lies_in.join("half.json")).unwrap();
     lab.write(
         "odd.json",
         foreign("snap-1", "2026-01-01T00:00:00Z", "x").to_string(),

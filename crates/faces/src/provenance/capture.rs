@@ -288,7 +288,7 @@ impl RunCapture {
 }
 
 /// A UUID of version 7 whose random part is the hash of what it stands for.
-fn id_of(stream: &str, next_seq: u64, at: Timestamp) -> String {
+pub(super) fn id_of(stream: &str, next_seq: u64, at: Timestamp) -> String {
     let Digest(hash) = Digest::of(hash_json(&json!([stream, next_seq])).as_bytes());
     let ms = u64::try_from(at.0).unwrap_or(0).to_be_bytes();
     let mut bytes = [0; 16];

@@ -88,13 +88,15 @@ impl Snapshot {
         self.replay_status.clone().unwrap_or_default()
     }
 
-    /// Ids of other snapshots that this one needs kept: its parent and its baseline.
+    /// Ids of other snapshots that this one needs kept: its parent, its baseline, and the earlier
+    /// one of the same run.
     pub fn needs(&self) -> impl Iterator<Item = &str> {
         let extensions = self.extensions.iter();
         extensions.flat_map(|extensions| {
             let parent = extensions.parent.iter();
             let parent = parent.map(|parent| parent.snapshot_id.as_str());
-            parent.chain(extensions.baseline.as_deref())
+            let earlier = extensions.follows.as_deref();
+            parent.chain(extensions.baseline.as_deref()).chain(earlier)
         })
     }
 
@@ -460,6 +462,9 @@ pub struct Extensions {
     /// The snapshot it is measured by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
+    /// The snapshot of the same run before it went on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows: Option<String>,
     /// What was taken out before anything was hashed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redaction: Option<RedactionCount>,

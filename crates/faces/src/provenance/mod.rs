@@ -6,7 +6,8 @@
 //! outside of that hash.
 //!
 //! - [`document`], [`read`], [`seal`]: the types, the tolerant reader, and the hash over them.
-//! - [`capture`]: the snapshot of a run, as a fold of its events.
+//! - [`capture`]: the snapshot of a run, as a fold of its events; [`document_capture`]: of a run
+//!   that a browser recorded.
 //! - [`calls`]: what lies beside a snapshot: recorded calls, attempts to replay.
 //! - [`hash`], [`naming`], [`retention`]: how texts and values are hashed, what a file is called,
 //!   when it may go.
@@ -19,6 +20,7 @@ pub mod calls;
 pub mod capture;
 pub mod compare;
 pub mod document;
+pub mod document_capture;
 pub mod export;
 pub mod hash;
 pub mod ladder;

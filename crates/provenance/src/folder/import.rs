@@ -28,16 +28,8 @@ impl Writer {
     /// When the disk does not take it, or what lies beside it cannot be read.
     pub fn import(&self, kept: &Kept, from: &Folder) -> Result<Imported, FolderError> {
         let snapshot = &kept.document.snapshot;
-        let core = integrity(&kept.document.raw);
-        for entry in self.folder.list()?.entries {
-            if entry.snapshot_id == snapshot.snapshot_id {
-                let path = self.folder.snapshots().join(&entry.file);
-                if integrity(&self.folder.read(&path)?.document.raw) == core {
-                    return Ok(Imported::Known(path));
-                }
-                let why = "another snapshot has this id already".to_owned();
-                return Err(FolderError::Damaged { path, why });
-            }
+        if let Some(path) = self.known(&kept.document)? {
+            return Ok(Imported::Known(path));
         }
         let calls = from.calls(&kept.path)?;
         let called = calls
@@ -48,17 +40,44 @@ impl Writer {
                 self.put_blob(&from.blob(hash)?)?;
             }
         }
-        let text = as_it_stands(&kept.document).map_err(|error| FolderError::Damaged {
-            path: kept.path.clone(),
-            why: error.to_string(),
-        })?;
         let beside = Beside {
             calls: fs::read(beside(&kept.path, CALLS)).unwrap_or_default(),
             replays: fs::read(beside(&kept.path, REPLAYS)).unwrap_or_default(),
         };
-        let captured = snapshot.captured().unwrap_or_default();
-        let stem = naming::stem(&snapshot.workflow_id, captured);
-        Ok(Imported::New(self.place(&stem, &text, &beside)?))
+        Ok(Imported::New(self.place_document(&kept.document, &beside)?))
+    }
+
+    /// Where a snapshot lies already.
+    ///
+    /// # Errors
+    /// [`FolderError::IdTaken`] when another one has its id.
+    pub(crate) fn known(&self, document: &Document) -> Result<Option<PathBuf>, FolderError> {
+        for entry in self.folder.list()?.entries {
+            if entry.snapshot_id == document.snapshot.snapshot_id {
+                let path = self.folder.snapshots().join(&entry.file);
+                let here = self.folder.read(&path)?.document.raw;
+                if integrity(&here) == integrity(&document.raw) {
+                    return Ok(Some(path));
+                }
+                return Err(FolderError::IdTaken { path });
+            }
+        }
+        Ok(None)
+    }
+
+    /// Puts a document under a name that is free, as it stands.
+    pub(crate) fn place_document(
+        &self,
+        document: &Document,
+        beside: &Beside,
+    ) -> Result<PathBuf, FolderError> {
+        let text = as_it_stands(document).map_err(|error| FolderError::Damaged {
+            path: self.folder.snapshots(),
+            why: error.to_string(),
+        })?;
+        let captured = document.snapshot.captured().unwrap_or_default();
+        let stem = naming::stem(&document.snapshot.workflow_id, captured);
+        self.place(&stem, &text, beside)
     }
 }
 

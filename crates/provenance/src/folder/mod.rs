@@ -19,6 +19,7 @@ mod import;
 mod list;
 mod prune;
 mod replays;
+mod runs;
 mod write;
 
 use std::fs::File;
@@ -34,6 +35,8 @@ pub use blobs::hash_file;
 pub use import::Imported;
 pub use list::{Broken, Entry, Listing, Unresolved};
 pub use prune::{Fate, Plan, Pruned};
+pub use runs::KeptRun;
+pub(crate) use write::Beside;
 pub use write::Writer;
 
 /// Where a project keeps what shows how its results came about.
@@ -83,6 +86,12 @@ pub enum FolderError {
         path: PathBuf,
         /// In which way.
         why: String,
+    },
+    /// Another snapshot has the id of one that was to come in.
+    #[error("{}: another snapshot has this id already", path.display())]
+    IdTaken {
+        /// Which.
+        path: PathBuf,
     },
     /// No blob has this hash.
     #[error("the content {hash} is not kept here")]

@@ -108,6 +108,18 @@ impl Folder {
     /// # Errors
     /// [`FolderError::Busy`] while anybody writes; otherwise when the disk refuses.
     pub fn prune(&self, now: Timestamp) -> Result<Pruned, FolderError> {
+        self.prune_of(now, &|_| true)
+    }
+
+    /// As [`Folder::prune`], of the snapshots that may be looked at.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn prune_of(
+        &self,
+        now: Timestamp,
+        is_of: &dyn Fn(&Entry) -> bool,
+    ) -> Result<Pruned, FolderError> {
         let mut pruned = Pruned::default();
         if !self.snapshots().is_dir() {
             return Ok(pruned);
@@ -115,7 +127,7 @@ impl Folder {
         let _hold = self.hold(Hold::Alone)?;
         let folder = self.snapshots();
         for fate in self.plan(now)?.fates {
-            if fate.is_expired() {
+            if fate.is_expired() && is_of(&fate.entry) {
                 let path = folder.join(&fate.entry.file);
                 // The snapshot first: without it the rest is a leftover.
                 files::remove(&path)?;

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use faces::provenance::calls::Call;
+use faces::provenance::calls::{Attempt, Call};
 use faces::provenance::document::Snapshot;
 use faces::provenance::naming;
 use faces::provenance::read;
@@ -73,15 +73,7 @@ impl Writer {
             Ok(document) => document,
             Err(why) => return Err(FolderError::NoSnapshot { path: folder, why }),
         };
-        let mut lines = Vec::new();
-        for call in calls {
-            serde_json::to_writer(&mut lines, call).map_err(|error| damaged(error.to_string()))?;
-            lines.push(b'\n');
-        }
-        let beside = Beside {
-            calls: lines,
-            replays: Vec::new(),
-        };
+        let beside = Beside::of(calls, &[]);
         let path = self.place(&stem, &text, &beside)?;
         Ok(Kept { path, document })
     }
@@ -129,9 +121,28 @@ impl Writer {
 
 /// Files that come with a snapshot; empty ones are not written.
 #[derive(Default)]
-pub(super) struct Beside {
+pub(crate) struct Beside {
     pub calls: Vec<u8>,
     pub replays: Vec<u8>,
+}
+
+impl Beside {
+    /// Calls and attempts, a line each.
+    pub(crate) fn of(calls: &[Call], replays: &[Attempt]) -> Self {
+        Self {
+            calls: lines(calls),
+            replays: lines(replays),
+        }
+    }
+}
+
+fn lines(values: &[impl Serialize]) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for value in values {
+        serde_json::to_writer(&mut lines, value).expect("a call or an attempt is always JSON");
+        lines.push(b'\n');
+    }
+    lines
 }
 
 /// As files are written: indented by two, with a line break at the end.

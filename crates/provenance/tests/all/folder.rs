@@ -2,10 +2,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use faces::provenance::capture::Captured;
 use faces::provenance::document::MatchStatus;
 use faces::provenance::hash::hash_text;
 use faces::provenance::seal::integrity;
-use provenance::{FolderError, Strictness, Unresolved, hash_file};
+use provenance::{
+    Bundle, BundleError, Bytes, FolderError, Redaction, Strictness, Unresolved, hash_file,
+};
 
 use crate::support::*;
 
@@ -306,6 +309,129 @@ fn what_is_past_its_time_goes_with_what_only_it_needed() {
 }
 
 #[test]
+fn after_a_failed_replay_it_is_kept_for_180_days_to_the_second() {
+    let (_root, folder) = folder();
+    let kept = write(&folder, draft("failed", DAY), &[]);
+    let day_10 = "2026-03-11T00:00:00.000Z";
+    let failed = attempt(day_10, Some(MatchStatus::NoMatch), false);
+    folder.record_replay(&kept.path, failed).unwrap();
+    let last = at_day(190);
+    for before in [at_day(91), last] {
+        assert_eq!(folder.prune(before).unwrap().snapshots.len(), 0);
+    }
+    let next_second = last.plus_ms(1_000);
+    assert_eq!(
+        folder.plan(next_second).unwrap().fates[0].verdict,
+        "expired"
+    );
+    assert_eq!(folder.prune(next_second).unwrap().snapshots.len(), 1);
+    assert!(!kept.path.with_extension("replays.jsonl").exists());
+}
+
+#[test]
+fn a_run_that_was_captured_is_captured_once_and_again_when_it_went_on() {
+    let (_root, folder) = folder();
+    let captured = |response: &str, id: &str, at: &str| {
+        let mut snapshot = draft("run", at);
+        snapshot.snapshot_id = id.into();
+        snapshot.outputs.response = Some(response.into());
+        snapshot.extend().run_id = Some("run-1".into());
+        Captured {
+            snapshot,
+            calls: vec![],
+            bodies: vec![],
+        }
+    };
+    let redaction = Redaction::default();
+    let keep = |captured| {
+        let writer = folder.writer().unwrap();
+        writer.write_run(captured, None, &redaction).unwrap()
+    };
+    let ids = [
+        "0190a7c1-0000-7000-8000-00000000000a",
+        "0190a7c1-0000-7000-8000-00000000000b",
+    ];
+    let first = keep(captured("a", ids[0], DAY));
+    assert!(first.is_new());
+    let again = keep(captured("a", ids[0], DAY));
+    assert!(!again.is_new());
+    assert_eq!(again.kept().path, first.kept().path);
+    let later = keep(captured("b", ids[1], "2026-03-02T00:00:00.000Z"));
+    let later = &later.kept().document.snapshot;
+    let follows = later.extensions.as_ref().unwrap().follows.as_deref();
+    assert_eq!(follows, Some(ids[0]));
+    // What comes to something else although the log is the same, has an id of its own.
+    let other = keep(captured("c", ids[1], "2026-03-02T00:00:00.000Z"));
+    assert!(other.is_new() && other.kept().document.snapshot.snapshot_id != ids[1]);
+    assert_eq!(folder.list().unwrap().entries.len(), 3);
+    // One that another follows is kept.
+    assert_eq!(folder.prune(at_day(300)).unwrap().snapshots.len(), 1);
+    // Whoever captures at the same time comes to the same.
+    let (_other, folder) = crate::support::folder();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let writer = folder.writer().unwrap();
+                let captured = captured("a", ids[0], DAY);
+                writer.write_run(captured, None, &redaction).unwrap();
+            });
+        }
+    });
+    assert_eq!(folder.list().unwrap().entries.len(), 1);
+}
+
+#[test]
+fn a_bundle_brings_everything_and_is_refused_where_anything_is_wrong_with_it() {
+    let (_one, from) = folder();
+    let (_other, to) = folder();
+    let writer = from.writer().unwrap();
+    let hashes = [&b"{}"[..], b"\xff\xfe"].map(|bytes| writer.put_blob(bytes).unwrap());
+    drop(writer);
+    let kept = write(
+        &from,
+        draft("yard", DAY),
+        &[call(0, &hashes[0], &hashes[1])],
+    );
+    from.record_replay(
+        &kept.path,
+        attempt(DAY, Some(MatchStatus::ExactMatch), true),
+    )
+    .unwrap();
+    let bundle = from.bundle(&from.read(&kept.path).unwrap()).unwrap();
+    let text = serde_json::to_string(&bundle).unwrap();
+    let bundle: Bundle = serde_json::from_str(&text).unwrap();
+    let take_in = |bundle: &Bundle| to.writer().unwrap().take_in(bundle);
+    let mut wrong = [bundle.clone(), bundle.clone(), bundle.clone()];
+    wrong[0].contents.clear();
+    wrong[1]
+        .contents
+        .insert(hashes[0].clone(), Bytes::Text("[]".into()));
+    wrong[2].snapshot["workflow_id"] = "shed".into();
+    for wrong in &wrong {
+        assert!(matches!(take_in(wrong), Err(BundleError::Damaged(_))));
+    }
+    assert!(!to.snapshots().exists() || files(&to.snapshots()).is_empty());
+    let provenance::Imported::New(path) = take_in(&bundle).unwrap() else {
+        panic!("it was not here");
+    };
+    assert_eq!(
+        take_in(&bundle).unwrap(),
+        provenance::Imported::Known(path.clone())
+    );
+    let here = to.read(&path).unwrap();
+    assert!(to.verify(&here, Strictness::Strict).unwrap().is_valid);
+    assert_eq!(to.blob(&hashes[1]).unwrap(), b"\xff\xfe");
+    assert_eq!(to.attempts(&path).unwrap().len(), 1);
+    let mut taken = bundle;
+    taken.snapshot = serde_json::json!({
+        "snapshot_id": taken.snapshot["snapshot_id"], "workflow_id": "other", "version": "1.0",
+        "captured_at": DAY, "config": { "model": { "id": "m" }, "execution_mode": "default" },
+        "inputs": {}, "outputs": { "response": "x" },
+    });
+    assert!(matches!(take_in(&taken), Err(BundleError::IdTaken)));
+}
+
+#[test]
 fn nothing_is_swept_while_somebody_writes() {
     let (_root, folder) = folder();
     let writer = folder.writer().unwrap();
@@ -362,5 +488,5 @@ fn a_snapshot_of_elsewhere_comes_with_what_it_needs() {
     let mut other = draft("shed", DAY);
     other.snapshot_id = kept.document.snapshot.snapshot_id.clone();
     let other = write(&from, other, &[]);
-    assert!(matches!(import(&other), Err(FolderError::Damaged { .. })));
+    assert!(matches!(import(&other), Err(FolderError::IdTaken { .. })));
 }

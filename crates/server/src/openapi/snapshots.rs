@@ -30,6 +30,44 @@ pub(super) fn schemas() -> Value {
                 "broken": { "type": "integer" },
             },
         },
+        "SnapshotPin": {
+            "type": "object", "required": ["snapshot_id", "pinned"],
+            "properties": { "snapshot_id": text, "pinned": { "type": "boolean" } },
+        },
+        "SnapshotPruneOrder": {
+            "type": "object",
+            "properties": { "apply": { "type": "boolean", "default": false } },
+            "additionalProperties": false,
+        },
+        "SnapshotPrune": {
+            "type": "object", "required": ["applied", "snapshots", "pruned"],
+            "properties": {
+                "applied": { "type": "boolean" },
+                "snapshots": { "type": "array", "items": {
+                    "type": "object", "required": ["snapshot_id", "verdict"],
+                    "properties": {
+                        "snapshot_id": text,
+                        "verdict": { "enum": ["pinned", "needed", "clock_behind", "kept", "expired"] },
+                        "until": { "type": ["string", "null"], "format": "date-time" },
+                    },
+                } },
+                "pruned": { "type": ["object", "null"] },
+            },
+        },
+        "SnapshotExport": { "type": "object" },
+        "SnapshotBundle": {
+            "type": "object", "required": ["snapshot"],
+            "properties": {
+                "snapshot": { "type": "object" },
+                "calls": { "type": "array", "items": { "type": "object" } },
+                "replays": { "type": "array", "items": { "type": "object" } },
+                "contents": { "type": "object", "additionalProperties": {
+                    "type": "object", "minProperties": 1, "maxProperties": 1,
+                    "properties": { "text": text, "base64": text },
+                } },
+            },
+            "additionalProperties": false,
+        },
         "SnapshotVerification": {
             "type": "object", "required": ["is_valid", "findings"],
             "properties": {

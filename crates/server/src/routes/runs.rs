@@ -134,7 +134,7 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
     let reply = Reply::ok(&snapshot)
         .with(ETAG, tag)
         .with(CACHE_CONTROL, "private, no-cache");
-    Ok(match snapshots::link(&cx, &run) {
+    Ok(match snapshots::link(&cx.app, &run) {
         Some(link) => reply.with(LINK, link),
         None => reply,
     })

@@ -86,6 +86,11 @@ fn call(route: &Route, run: &str, token: &str) -> (Request, u16) {
         ("POST", "/v1/snapshots") => (path, Some(json!({ "runId": run })), 404),
         // What they have themselves.
         ("GET", "/v1/snapshots") => (path, None, 200),
+        ("POST", "/v1/snapshots:prune") => (path, Some(json!({})), 200),
+        ("POST", "/v1/snapshots:import") => (path, Some(json!({ "snapshot": {} })), 422),
+        ("PUT" | "DELETE", "/v1/snapshots/{snapshotId}/pin") => {
+            (path.replace("{snapshotId}", "none"), None, 404)
+        }
         ("GET", path) if path.starts_with("/v1/snapshots/{snapshotId}") => {
             (path.replace("{snapshotId}", "none"), None, 404)
         }

@@ -1,10 +1,11 @@
 //! Evidence of runs over HTTP.
 
 use runtime::access::Scopes;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::client::Request;
 use crate::host::Host;
+use crate::workbench::{Caller, ID, reviewed, with_event};
 
 #[tokio::test]
 async fn a_run_becomes_a_snapshot_and_each_leads_to_the_other() {
@@ -134,4 +135,242 @@ async fn snapshots_are_behind_the_walls_of_tenant_and_workspace() {
             .json(&json!({ "runId": run }));
         assert_eq!(post.send(host.address).await.status, status);
     }
+}
+
+/// A snapshot of somebody else, as a bundle.
+fn foreign(id: &str, captured: &str, workspace: Option<&str>) -> Value {
+    let mut snapshot = json!({
+        "snapshot_id": id, "workflow_id": "theirs", "version": "1.0", "captured_at": captured,
+        "config": { "model": { "id": "m" }, "execution_mode": "default" },
+        "inputs": {}, "outputs": { "response": id },
+    });
+    if let Some(workspace) = workspace {
+        snapshot["extensions"] = json!({ "workspace": workspace });
+    }
+    json!({ "snapshot": snapshot })
+}
+
+fn ids(list: &Value) -> Vec<&str> {
+    let list = list["snapshots"].as_array().unwrap().iter();
+    let mut ids: Vec<&str> = list
+        .map(|entry| entry["snapshot_id"].as_str().unwrap())
+        .collect();
+    ids.sort_unstable();
+    ids
+}
+
+#[tokio::test]
+async fn what_is_past_its_time_goes_unless_it_is_pinned_or_of_others() {
+    let host = Host::new().await;
+    let old = "2020-01-01T00:00:00Z";
+    for (id, workspace) in [("old", None), ("pinned", None), ("red", Some("red"))] {
+        let made = host
+            .post("/v1/snapshots:import", &foreign(id, old, workspace))
+            .await;
+        assert_eq!(made.status, 201, "{}", made.json());
+        assert_eq!(
+            made.header("location"),
+            Some(&*format!("/v1/snapshots/{id}"))
+        );
+    }
+    let young = foreign("young", "2126-01-01T00:00:00Z", None);
+    host.post("/v1/snapshots:import", &young).await;
+    let pin = |method: &str, id: &str| {
+        let path = format!("/v1/snapshots/{id}/pin");
+        Request::new(method, &path)
+            .key(&host.key)
+            .send(host.address)
+    };
+    let pinned = pin("PUT", "pinned").await;
+    assert_eq!(
+        (pinned.status, pinned.json()),
+        (200, json!({ "snapshot_id": "pinned", "pinned": true }))
+    );
+    assert_eq!(pin("PUT", "none").await.refusal(404), "snapshot_not_found");
+
+    let prune = |body: Value| {
+        let host = &host;
+        async move { host.post("/v1/snapshots:prune", &body).await.json() }
+    };
+    let plan = prune(json!({})).await;
+    assert_eq!(
+        (&plan["applied"], &plan["pruned"]),
+        (&json!(false), &Value::Null)
+    );
+    let verdict = |id: &str| {
+        let all = plan["snapshots"].as_array().unwrap();
+        let one = all.iter().find(|one| one["snapshot_id"] == id);
+        one.unwrap()["verdict"].clone()
+    };
+    for (id, word) in [
+        ("old", "expired"),
+        ("red", "expired"),
+        ("pinned", "pinned"),
+        ("young", "clock_behind"),
+    ] {
+        assert_eq!(verdict(id), word, "{id}");
+    }
+    assert_eq!(ids(&host.get("/v1/snapshots").await.json()).len(), 4);
+    // Of a workspace only its own goes, and nothing else is told of.
+    let member = host.key_of("acme", Some("red"), Scopes::Everything).await;
+    let order = Request::new("POST", "/v1/snapshots:prune").key(&member);
+    let order = order.json(&json!({ "apply": true }));
+    let pruned = order.send(host.address).await.json();
+    assert_eq!(ids(&pruned), ["red"]);
+    assert_eq!(pruned["pruned"]["snapshots"], json!(["red"]));
+    let pruned = prune(json!({ "apply": true })).await;
+    assert_eq!(pruned["pruned"]["snapshots"], json!(["old"]));
+    assert_eq!(
+        ids(&host.get("/v1/snapshots").await.json()),
+        ["pinned", "young"]
+    );
+    assert_eq!(pin("DELETE", "pinned").await.json()["pinned"], false);
+    let pruned = prune(json!({ "apply": true })).await;
+    assert_eq!(pruned["pruned"]["snapshots"], json!(["pinned"]));
+    for body in [json!({ "apply": 1 }), json!({ "now": true })] {
+        let wrong = host.post("/v1/snapshots:prune", &body).await;
+        assert_eq!(wrong.refusal(400), "validation_error");
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_goes_out_and_comes_in_with_what_belongs_to_it() {
+    let host = Host::new().await;
+    let run = host.completed(&json!({ "workflowId": "three" })).await;
+    let made = host.post("/v1/snapshots", &json!({ "runId": run })).await;
+    let made = made.json();
+    let id = made["snapshot_id"].as_str().unwrap();
+    let export = |format: &str| {
+        let path = format!("/v1/snapshots/{id}/export{format}");
+        let host = &host;
+        async move { host.get(&path).await }
+    };
+    let prov = export("").await.json();
+    assert!(prov["activity"].to_string().contains(id), "{prov}");
+    let lineage = export("?format=openlineage").await.json();
+    assert_eq!(lineage["events"][1]["eventType"], "COMPLETE");
+    let wrong = export("?format=xml").await;
+    assert_eq!(wrong.refusal(400), "validation_error");
+    let bundle = export("?format=bundle").await.json();
+    assert_eq!(bundle["snapshot"], made);
+
+    // Another tenant takes it in as it is; the way to the run leads nowhere for it.
+    let other = host.key_of("umbrella", None, Scopes::Everything).await;
+    let import = |body: &Value| {
+        let request = Request::new("POST", "/v1/snapshots:import").key(&other);
+        request.json(body).send(host.address)
+    };
+    let taken = import(&bundle).await;
+    assert_eq!((taken.status, taken.json()), (201, made.clone()));
+    assert_eq!(import(&bundle).await.status, 200);
+    let verified = Request::new("GET", &format!("/v1/snapshots/{id}/verification"))
+        .key(&other)
+        .send(host.address)
+        .await;
+    assert_eq!(verified.json()["is_valid"], true);
+    let mut changed = bundle.clone();
+    changed["snapshot"]["outputs"]["response"] = json!("something else");
+    let refused = import(&changed).await;
+    assert_eq!(refused.refusal(422), "snapshot_damaged");
+    let theirs = foreign(id, "2026-01-01T00:00:00Z", None);
+    assert_eq!(import(&theirs).await.refusal(409), "snapshot_conflict");
+    for wrong in [json!({}), json!({ "snapshot": {}, "more": 1 })] {
+        assert_eq!(import(&wrong).await.refusal(400), "validation_error");
+    }
+    // Whoever is bound to a workspace brings in nothing for others.
+    let member = host.key_of("acme", Some("red"), Scopes::Everything).await;
+    for (workspace, status) in [(None, 403), (Some("blue"), 403), (Some("red"), 201)] {
+        let body = foreign("brought", "2026-01-01T00:00:00Z", workspace);
+        let request = Request::new("POST", "/v1/snapshots:import").key(&member);
+        let answer = request.json(&body).send(host.address).await;
+        assert_eq!(answer.status, status, "{}", answer.json());
+    }
+}
+
+#[tokio::test]
+async fn a_pin_by_one_key_is_answered_again() {
+    let host = Host::new().await;
+    let body = foreign("one", "2020-01-01T00:00:00Z", None);
+    let keyed = |method: &str, path: &str| {
+        let request = Request::new(method, path).key(&host.key);
+        request.header("idempotency-key", "k")
+    };
+    for (status, mark) in [(201, "false"), (201, "true")] {
+        let answer = keyed("POST", "/v1/snapshots:import").json(&body);
+        let answer = answer.send(host.address).await;
+        assert_eq!(answer.status, status);
+        assert_eq!(answer.header("openwop-idempotent-replay"), Some(mark));
+    }
+}
+
+#[tokio::test]
+async fn how_two_are_compared_is_said_in_the_query() {
+    let host = Host::new().await;
+    for (id, response) in [("a", "{\"n\": 1}"), ("b", "{\"n\": 2}")] {
+        let mut body = foreign(id, "2026-01-01T00:00:00Z", None);
+        body["snapshot"]["outputs"]["response"] = json!(response);
+        host.post("/v1/snapshots:import", &body).await;
+    }
+    let path = "/v1/snapshots/a/comparison?with=b";
+    let compare = |more: &str| {
+        let path = format!("{path}{more}");
+        let host = &host;
+        async move { host.get(&path).await }
+    };
+    let found = compare("").await.json();
+    assert_eq!(
+        (&found["strategy"], &found["pass"]),
+        (&json!("structural"), &json!(true))
+    );
+    let found = compare("&strategy=exact&fields=none").await.json();
+    assert_eq!(
+        (&found["pass"], &found["fields"]),
+        (&json!(false), &json!([]))
+    );
+    for wrong in ["&strategy=loosely", "&similarity=2", "&fields=all"] {
+        assert_eq!(compare(wrong).await.refusal(400), "validation_error");
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_a_browser_recorded_is_captured_and_leads_there_and_back() {
+    let host = Host::new().await;
+    let browser = Caller::of(&host);
+    let document = reviewed(ID);
+    browser.saved(&document).await;
+    let shown = host.get(&format!("/v1/runs/{ID}")).await;
+    let stream = shown.json()["runId"].as_str().unwrap().to_owned();
+    let link = format!("</v1/snapshots?runId={stream}>; rel=\"snapshots\"");
+    assert_eq!(shown.header("link"), Some(&*link));
+    let order = json!({ "runId": ID });
+    let capture = || host.post("/v1/snapshots", &order);
+    let made = capture().await;
+    assert_eq!(made.status, 201, "{}", made.json());
+    assert_eq!(
+        made.header("link"),
+        Some(&*format!("</v1/runs/{stream}>; rel=\"run\""))
+    );
+    let first = made.json();
+    assert_eq!(first["extensions"]["document"]["run_id"], ID);
+    assert_eq!(first["extensions"]["run_status"], "running");
+    assert_eq!(first["outputs"].get("response"), None, "it goes on");
+    assert_eq!(capture().await.status, 200);
+    let ended = with_event(
+        document,
+        "run_status_changed",
+        &json!({ "status": "completed" }),
+    );
+    let mut ended = ended;
+    ended["run"]["status"] = json!("completed");
+    browser.saved(&ended).await;
+    let second = capture().await.json();
+    assert_eq!(second["extensions"]["follows"], first["snapshot_id"]);
+    assert_eq!(second["outputs"]["response"], "{}");
+    let listed = host.get(&format!("/v1/snapshots?runId={stream}")).await;
+    assert_eq!(ids(&listed.json()).len(), 2);
+    // Who may not see the document may not capture it.
+    let stranger = host.key_of("umbrella", None, Scopes::Everything).await;
+    let post = Request::new("POST", "/v1/snapshots").key(&stranger);
+    let post = post.json(&json!({ "runId": stream })).send(host.address);
+    assert_eq!(post.await.refusal(404), "run_not_found");
 }

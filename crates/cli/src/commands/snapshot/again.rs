@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use capture::call::{Call, Change, Keep};
 use capture::clean::{Cleaner, ROOT};
-use capture::document::{About, PROCESS, WORKSPACE, draft, meant_argument};
+use capture::document::{About, IGNORED, PROCESS, WORKSPACE, draft, meant_argument};
 use capture::folder_keep::{Contents, InMemory, Recording};
-use capture::judge::{first_divergence, judge};
+use capture::ignored::Ignored;
+use capture::judge::first_divergence;
 use capture::knobs::{Enforcement, Knobs, Mode};
 use capture::run::{Outcome, Plan, Status};
 use capture::scan::Filter;
 use capture::scratch;
 use capture::tape::{Divergence, Reason, Sources, Tape};
-use faces::provenance::compare::Comparison;
+use faces::provenance::compare::{Comparison, Side};
 use faces::provenance::document::{self, Content, MatchStatus, Snapshot};
 use faces::provenance::ladder::Strategy;
 use faces::provenance::seal::seal;
@@ -22,7 +23,9 @@ use serde_json::{Value, json};
 
 use super::command::{echo, not_run, said, stop_signal, surroundings};
 use super::failed;
+use super::how::Judge;
 use super::kind::{Kind, NotReplayed, Typed};
+use crate::commands::PortArgs;
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 
@@ -32,6 +35,8 @@ pub(super) struct Again {
     kept: Kept,
     folder: Folder,
     root: PathBuf,
+    /// What nodes of a run may use.
+    ports: PortArgs,
 }
 
 /// Everything that a replay begins with.
@@ -103,7 +108,13 @@ impl Again {
             kept,
             folder,
             root,
+            ports: PortArgs::default(),
         })
+    }
+
+    /// The same, where nodes of a run may use other things than by default.
+    pub(super) fn with_ports(self, ports: PortArgs) -> Self {
+        Self { ports, ..self }
     }
 
     /// Replays once.
@@ -112,17 +123,24 @@ impl Again {
     /// What keeps anything from being run; inside, why there is nothing to compare.
     pub(super) async fn once(
         &self,
-        strategy: Option<Strategy>,
+        judge: &Judge,
         session: &Session,
     ) -> Result<Result<Replayed, NotReplayed>, Failure> {
         let recorded = &self.kept.document.snapshot;
         let kind = self.typed.kind;
         let more = recorded.extensions.as_ref();
         if let Some(run) = more.and_then(|more| more.run_id.as_deref()) {
-            return match kind {
-                Kind::Verify => super::of_run::once(recorded, run, strategy, session).await,
-                _ => Ok(Err(NotReplayed::KindOfRun)),
+            if self.typed.is_of_commands() {
+                return Ok(Err(NotReplayed::OfCommands));
+            }
+            let of_run = super::of_run::OfRun {
+                recorded,
+                run,
+                kind,
+                judge,
+                ports: &self.ports,
             };
+            return of_run.once(session).await;
         }
         let prepared = match self.prepare().await? {
             Ok(prepared) => prepared,
@@ -159,11 +177,19 @@ impl Again {
 
         // What is served comes to the same, or something is wrong.
         let by_kind = (kind == Kind::Verify).then_some(Strategy::Exact);
-        let judgement = judge(
-            (recorded, &*source),
-            (&snapshot, &*kept),
-            strategy.or(by_kind),
-        );
+        let contents = |keep: &dyn Keep, hash: &str| {
+            let digest = faces::provenance::hash::digest(hash)?;
+            keep.get(digest).ok()?
+        };
+        let of_recorded = |hash: &str| contents(&*source, hash);
+        let of_replayed = |hash: &str| contents(&*kept, hash);
+        let side = |snapshot, contents| Side {
+            snapshot,
+            calls: &[],
+            contents,
+        };
+        let (one, other) = (side(recorded, &of_recorded), side(&snapshot, &of_replayed));
+        let judgement = judge.compare(&one, &other, by_kind).await?;
         let Some(status) = judgement.match_status else {
             return Ok(Err(NotReplayed::NotComparable));
         };
@@ -180,13 +206,7 @@ impl Again {
             outcome.recorded.divergence.is_some() || (kind == Kind::Verify && divergence.is_some());
         Ok(Ok(Replayed {
             pass: judgement.pass && !has_left,
-            // What went another way is not the same, whatever came of it.
-            status: Some(match (status, has_left) {
-                (MatchStatus::ExactMatch | MatchStatus::SemanticMatch, true) => {
-                    MatchStatus::PartialMatch
-                }
-                (status, _) => status,
-            }),
+            status: Some(at_most(status, has_left)),
             snapshot,
             strategy: judgement.strategy,
             divergence,
@@ -362,8 +382,18 @@ impl Again {
             argv,
             stdin,
             home: home.map(str::to_owned),
+            ignored: self.ignored(),
             ..About::default()
         })
+    }
+
+    /// What of tools' inputs did not count in the recording.
+    fn ignored(&self) -> Ignored {
+        let more = self.kept.document.snapshot.extensions.as_ref();
+        let listed = more.and_then(|more| more.other.get(IGNORED)).cloned();
+        listed
+            .and_then(|listed| serde_json::from_value(listed).ok())
+            .unwrap_or_default()
     }
 
     /// An argument that leads out of the folder leads from its copy to where it did.
@@ -422,8 +452,17 @@ impl Again {
             tape: (sources != Sources::LIVE)
                 .then(|| (Tape::new(calls.to_vec(), sources), source.clone())),
             on_miss: self.typed.on_miss(),
+            ignored: about.ignored.clone(),
             deny_elsewhere: self.typed.kind == Kind::Verify,
         })
+    }
+}
+
+/// What went another way is not the same, whatever came of it.
+pub(super) fn at_most(status: MatchStatus, has_left: bool) -> MatchStatus {
+    match (status, has_left) {
+        (MatchStatus::ExactMatch | MatchStatus::SemanticMatch, true) => MatchStatus::PartialMatch,
+        (status, _) => status,
     }
 }
 
@@ -482,6 +521,8 @@ impl Replayed {
             "match_status": self.status,
             "pass": self.pass,
             "strategy": self.strategy,
+            "similarity": self.judgement.similarity,
+            "meaning": self.judgement.meaning,
             "first_divergence": self.divergence,
             "fields": serde_json::Map::from_iter(levels),
             "is_mixed": facts.is_mixed,

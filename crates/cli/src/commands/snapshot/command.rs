@@ -9,6 +9,7 @@ use capture::call::Keep;
 use capture::clean::Cleaner;
 use capture::document::{About, draft};
 use capture::folder_keep::{Contents, FolderKeep};
+use capture::ignored::Ignored;
 use capture::knobs::{Enforcement, Knobs, Mode};
 use capture::run::{Echo, Outcome, Plan, RunError, Status, Stream};
 use capture::scan::{self, Filter};
@@ -106,6 +107,10 @@ pub(crate) struct CommandArgs {
     /// Do not watch these files
     #[arg(long, value_name = "GLOB", conflicts_with = "run")]
     exclude: Vec<String>,
+
+    /// Leave this out of a tool's input before it is hashed and matched: a time, an id
+    #[arg(long, value_name = "TOOL=/POINTER", value_parser = Ignored::parse, conflicts_with = "run")]
+    ignore: Vec<(String, String)>,
 
     /// Give the command this program's standard input; without it there is none
     #[arg(long, conflicts_with = "run")]
@@ -228,6 +233,7 @@ pub(super) async fn capture(
         stdin: stdin.clone(),
         patterns: (args.include, args.exclude),
         home: surroundings.get("HOME").cloned(),
+        ignored: args.ignore.into_iter().collect(),
     };
     let plan = Plan {
         argv,
@@ -242,6 +248,7 @@ pub(super) async fn capture(
         enforcement: Enforcement::new(mode, knobs, args.require_honored),
         tape: None,
         on_miss: OnMiss::Stop,
+        ignored: about.ignored.clone(),
         deny_elsewhere: false,
     };
     let outcome = match capture::run::run(plan, stop_signal()?, echo(session.form)).await {

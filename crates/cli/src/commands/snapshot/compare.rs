@@ -2,20 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use faces::provenance::calls::Call;
-use faces::provenance::compare::{
-    Comparison, DEFAULT_SIMILARITY, Fields, Line, Options, Part, Scorer, Side, Vectors, compare,
-    html, side_by_side, texts_to_score,
-};
-use faces::provenance::ladder::{Level, Strategy};
-use provenance::{Endpoint, Folder, Kept, MiniLm};
-use runtime::outbound::{Allowed, Outbound};
+use faces::provenance::compare::{Comparison, Line, Side, html, side_by_side};
+use faces::provenance::ladder::Level;
+use provenance::{Folder, Kept};
 use serde_json::Value;
-use url::Url;
 
+use super::how::{How, Judge};
 use super::list::matched;
-use super::{Rooted, failed, find};
+use super::{Rooted, failed, find_whole};
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
@@ -28,7 +23,8 @@ use crate::{style, talk, text};
 with one they are compared sentence by sentence, and the pair that is least alike decides. 0.95 \
 asks for nearly the same words; 0.80 is of use for prose.
 
-Exits with 0 if the comparison passes, 1 if it does not, 3 if there is nothing to compare."
+Exits with 0 if the comparison passes, 1 if it does not, 3 if there is nothing to compare, 4 if a \
+snapshot is not what was written."
 )]
 pub(crate) struct Args {
     /// The snapshot to measure by: its id, the beginning of it, its name, `latest`, or a path
@@ -50,83 +46,16 @@ pub(crate) struct Args {
     rooted: Rooted,
 }
 
-/// How to compare.
-#[derive(clap::Args, Debug)]
-pub(crate) struct How {
-    /// What must hold [default: exact for the mode strict; structural for data and code; else
-    /// semantic]
-    #[arg(long, value_name = "STRATEGY")]
-    pub(crate) strategy: Option<Word>,
-
-    /// How similar two sentences are at least, from 0 to 1
-    #[arg(long, value_name = "X", default_value_t = DEFAULT_SIMILARITY, value_parser = similarity)]
-    pub(crate) similarity: f32,
-
-    /// Fields that count beside the response: artifacts, tool_calls, or none
-    #[arg(
-        long,
-        value_name = "FIELDS",
-        value_delimiter = ',',
-        default_value = "artifacts,tool_calls"
-    )]
-    pub(crate) fields: Vec<FieldWord>,
-
-    /// A sentence-transformers folder, to read meaning with
-    #[arg(long, value_name = "DIR", conflicts_with = "embeddings_url")]
-    pub(crate) model_dir: Option<PathBuf>,
-
-    /// An OpenAI-compatible endpoint, to read meaning with; texts are sent there
-    #[arg(long, value_name = "URL", requires = "embeddings_model")]
-    pub(crate) embeddings_url: Option<Url>,
-
-    /// The model of the endpoint
-    #[arg(long, value_name = "MODEL", requires = "embeddings_url")]
-    pub(crate) embeddings_model: Option<String>,
-
-    /// The variable that has the key of the endpoint
-    #[arg(long, value_name = "NAME", requires = "embeddings_url")]
-    pub(crate) embeddings_key_env: Option<String>,
-}
-
-/// A strategy as typed.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Word {
-    /// The same bytes
-    Exact,
-    /// The same meaning
-    Semantic,
-    /// The same shape with other values
-    Structural,
-}
-
-/// A field as typed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub(crate) enum FieldWord {
-    /// Files that were created, modified or deleted
-    Artifacts,
-    /// Calls of tools
-    ToolCalls,
-    /// The response alone
-    None,
-}
-
-fn similarity(typed: &str) -> Result<f32, &'static str> {
-    let number = typed.parse::<f32>().ok();
-    let number = number.filter(|number| (0.0..=1.0).contains(number));
-    number.ok_or("write a number from 0 to 1")
-}
-
 /// A snapshot with what lies beside it.
-pub(crate) struct Whole {
-    pub(crate) kept: Kept,
+struct Whole {
+    kept: Kept,
     calls: Vec<Call>,
     folder: Folder,
 }
 
 impl Whole {
     /// Reads what lies beside a snapshot.
-    pub(crate) fn of(kept: Kept, folder: &Folder) -> Result<Self, Failure> {
+    fn of(kept: Kept, folder: &Folder) -> Result<Self, Failure> {
         let folder = Folder::holding(&kept.path).unwrap_or_else(|| folder.clone());
         let calls = folder.calls(&kept.path).map_err(failed)?;
         Ok(Self {
@@ -134,6 +63,20 @@ impl Whole {
             calls,
             folder,
         })
+    }
+
+    /// The contents that it names.
+    fn contents(&self) -> impl Fn(&str) -> Option<Vec<u8>> {
+        let folder = self.folder.clone();
+        move |hash| folder.blob(hash).ok()
+    }
+
+    fn side<'a>(&'a self, contents: &'a dyn Fn(&str) -> Option<Vec<u8>>) -> Side<'a> {
+        Side {
+            snapshot: &self.kept.document.snapshot,
+            calls: &self.calls,
+            contents,
+        }
     }
 
     fn response(&self) -> String {
@@ -146,91 +89,14 @@ impl Whole {
     }
 }
 
-/// Compares two snapshots as asked.
-pub(crate) async fn compared(a: &Whole, b: &Whole, how: &How) -> Result<Comparison, Failure> {
-    let contents_a = |hash: &str| a.folder.blob(hash).ok();
-    let contents_b = |hash: &str| b.folder.blob(hash).ok();
-    let one = Side {
-        snapshot: &a.kept.document.snapshot,
-        calls: &a.calls,
-        contents: &contents_a,
-    };
-    let other = Side {
-        snapshot: &b.kept.document.snapshot,
-        calls: &b.calls,
-        contents: &contents_b,
-    };
-    let part = |field| match how.fields.contains(&field) {
-        true => Part::Taken,
-        false => Part::Left,
-    };
-    let mut options = Options {
-        strategy: how.strategy.map(|word| match word {
-            Word::Exact => Strategy::Exact,
-            Word::Semantic => Strategy::Semantic,
-            Word::Structural => Strategy::Structural,
-        }),
-        fields: Fields {
-            artifacts: part(FieldWord::Artifacts),
-            tool_calls: part(FieldWord::ToolCalls),
-        },
-        similarity: how.similarity,
-        scorer: None,
-    };
-    let scored = match (&how.model_dir, &how.embeddings_url) {
-        (None, None) => None,
-        (Some(folder), _) => {
-            let model = MiniLm::open(folder).map_err(|error| Failure::new(error.to_string()))?;
-            let texts = texts_to_score(&one, &other).into_iter();
-            let vectors: Vectors = texts
-                .map(|text| (text.clone(), model.embed(&text)))
-                .collect();
-            Some((model.id().to_owned(), vectors))
-        }
-        (None, Some(url)) => {
-            let endpoint = endpoint(url, how)?;
-            let texts = texts_to_score(&one, &other);
-            if !texts.is_empty() {
-                talk::say(format!("text is sent to {}", endpoint.host()));
-            }
-            let vectors = endpoint.embed(&texts).await;
-            let vectors = vectors.map_err(|error| Failure::new(error.to_string()))?;
-            Some((endpoint.id(), vectors))
-        }
-    };
-    options.scorer = scored.as_ref().map(|(id, vectors)| Scorer { id, vectors });
-    Ok(compare(&one, &other, &options))
-}
-
-fn endpoint(url: &Url, how: &How) -> Result<Endpoint, Failure> {
-    let no_address = || Failure::new("--embeddings-url is no address of an endpoint");
-    let host = url.host_str().ok_or_else(no_address)?;
-    let port = url.port_or_known_default().ok_or_else(no_address)?;
-    let place = format!("{host}:{port}");
-    // It was named on purpose: it may be at an address that is not public.
-    let allowed = Allowed::parse([place.as_str()]).map_err(|_| no_address())?;
-    let key = match &how.embeddings_key_env {
-        None => None,
-        Some(name) => Some(std::env::var(name).map_err(|_| {
-            let name = text::one_line(name, 80);
-            Failure::new(format!("the variable {name} is not set"))
-        })?),
-    };
-    let model = how.embeddings_model.clone().unwrap_or_default();
-    Ok(Endpoint::new(
-        url.clone(),
-        model,
-        key,
-        Outbound::new(allowed),
-    ))
-}
-
 /// Compares and shows.
 pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let folder = args.rooted.folder(session);
-    let a = Whole::of(find(&folder, &args.a)?, &folder)?;
-    let b = Whole::of(find(&folder, &args.b)?, &folder)?;
-    let found = compared(&a, &b, &args.how).await?;
+    let a = Whole::of(find_whole(&folder, &args.a)?, &folder)?;
+    let b = Whole::of(find_whole(&folder, &args.b)?, &folder)?;
+    let judge = Judge::new(args.how)?;
+    let (of_a, of_b) = (a.contents(), b.contents());
+    let found = judge.compare(&a.side(&of_a), &b.side(&of_b), None).await?;
     let (one, other) = (a.response(), b.response());
     if let Some(path) = &args.html {
         let page = html::page(&found, &one, &other);

@@ -3,14 +3,17 @@
 use clap::ValueEnum;
 use faces::provenance::export::{openlineage, prov};
 
-use super::{Rooted, failed, find};
+use super::{Rooted, failed, find_whole};
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::session::Session;
 
 /// What can be typed.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Only paths and hashes go out, no text of a prompt or a response.")]
+#[command(
+    after_help = "In the words of others only paths and hashes go out, no text of a prompt or a response. \
+A bundle has everything: `runwright snapshot import` takes it in."
+)]
 pub(crate) struct Args {
     /// The snapshot: its id, the beginning of it, its name, `latest`, or a path
     #[arg(value_name = "SNAPSHOT")]
@@ -30,18 +33,25 @@ enum Format {
     ProvJson,
     /// The two run events of OpenLineage, one on a line
     Openlineage,
+    /// The snapshot with its calls, replays and contents, to be imported elsewhere
+    Bundle,
 }
 
 /// Prints a snapshot in the words of others.
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let folder = args.rooted.folder(session);
-    let kept = find(&folder, &args.snapshot)?;
+    let kept = find_whole(&folder, &args.snapshot)?;
     let snapshot = &kept.document.snapshot;
     let mut data = Data::new();
     match args.format {
         Format::ProvJson => {
             let attempts = folder.attempts(&kept.path).map_err(failed)?;
             data.json(&prov::document(snapshot, &attempts))?;
+        }
+        Format::Bundle => {
+            let folder = provenance::Folder::holding(&kept.path).unwrap_or(folder);
+            let bundle = folder.bundle(&kept);
+            data.json(&bundle.map_err(|error| Failure::new(error.to_string()))?)?;
         }
         Format::Openlineage => {
             for event in openlineage::events(snapshot) {

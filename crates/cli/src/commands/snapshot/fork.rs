@@ -6,8 +6,9 @@ use faces::provenance::document::Parent;
 
 use super::again::Again;
 use super::command::{echo, not_run, said, stop_signal, write_down};
-use super::kind::Typed;
-use super::{Rooted, find};
+use super::kind::{Kind, Typed};
+use super::replay::say_not_replayed;
+use super::{Rooted, find_whole};
 use crate::exit::{Exit, Failure};
 use crate::session::Session;
 use crate::{style, talk, text};
@@ -47,15 +48,14 @@ pub(crate) struct Args {
 /// Forks.
 pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let folder = args.rooted.folder(session);
-    let kept = find(&folder, &args.snapshot)?;
+    let kept = find_whole(&folder, &args.snapshot)?;
     let parent = kept.document.snapshot.snapshot_id.clone();
     let typed = Typed::fork(args.argv, args.in_place);
     let again = Again::new(typed, kept, folder.clone(), args.rooted.root(session))?;
     let prepared = match again.prepare().await? {
         Ok(prepared) => prepared,
         Err(not) => {
-            talk::say(format!("{} {not}", style::bad(not.code())));
-            return Ok(Exit::Incomparable);
+            return say_not_replayed(&parent, Kind::Verify, &not, session);
         }
     };
     let everything = Sources {

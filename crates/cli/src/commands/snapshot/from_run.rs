@@ -1,19 +1,22 @@
-//! The snapshot of a run of the store.
+//! The snapshot of a run of the store, or of a run that a browser recorded there.
 
 use faces::provenance::capture::{Captured, RunCapture};
-use faces::provenance::seal::seal;
+use faces::provenance::document_capture::of_document;
 use kernel::ids::StreamId;
-use kernel::run::Event;
+use kernel::problem::quoted;
+use kernel::run::{Event, Run};
+use kernel::stream::StreamKind;
 use provenance::Redaction;
 use runtime::door::Door;
 use serde_json::json;
-use store::{ReadFrom, StoreError};
+use store::{ListQuery, ReadFrom, StoreError};
 
 use super::{Rooted, failed};
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::lookup::{self, RunName};
 use crate::session::{Form, Session};
+use crate::talk;
 
 /// Events read at a time.
 const PAGE: usize = 1_000;
@@ -26,32 +29,79 @@ pub(super) async fn capture(
     session: &Session,
 ) -> Result<Exit, Failure> {
     let door = session.read()?;
-    let id = lookup::find(&door, run).await?;
     let redaction = Redaction::of_environment(std::env::vars());
-    let mut captured = read(&door, &id, &redaction).await?;
-    captured.snapshot.extend().name = name;
+    let (id, captured) = match lookup::find(&door, run).await {
+        Ok(id) => {
+            let captured = read(&door, &id, &redaction).await?;
+            (id, captured)
+        }
+        Err(no_run) => match document_named(&door, run).await? {
+            Some(id) => {
+                let captured = read_document(&door, &id, None, &redaction).await?;
+                (id, captured)
+            }
+            None => return Err(no_run),
+        },
+    };
     let folder = rooted.folder(session);
     let writer = folder.writer().map_err(failed)?;
-    for body in &captured.bodies {
-        writer.put_blob(body.as_bytes()).map_err(failed)?;
-    }
-    let mut draft = captured.snapshot;
-    draft.extend().redaction = Some(redaction.counted());
-    let sealed = seal(draft, &mut |value| redaction.value(value));
-    let sealed =
-        sealed.map_err(|error| Failure::new(format!("no snapshot came of it: {error}")))?;
-    let kept = writer.write(&sealed, &captured.calls).map_err(failed)?;
+    let written = writer.write_run(captured, name, &redaction);
+    let written = written.map_err(failed)?;
+    let kept = written.kept();
     let mut data = Data::new();
+    if !written.is_new() {
+        talk::say("nothing has happened in the run since it was captured");
+    }
     match session.form {
         Form::Text => data.line(kept.path.display().to_string())?,
         Form::Json => data.json(&json!({
-            "snapshot_id": sealed.snapshot_id,
+            "snapshot_id": kept.document.snapshot.snapshot_id,
             "path": kept.path,
             "run_id": id.as_str(),
+            "new": written.is_new(),
         }))?,
     }
     data.done()?;
     Ok(Exit::Done)
+}
+
+/// The document that was meant: a run that a browser recorded, by its id here or there.
+async fn document_named(door: &Door, name: &RunName) -> Result<Option<StreamId>, Failure> {
+    let query = ListQuery {
+        kind: Some(StreamKind::Document),
+        ..ListQuery::default()
+    };
+    let rows = lookup::pages(door, query, usize::MAX).await?;
+    let mut meant = rows.iter().filter(|row| {
+        let is_theirs = row.index.summary["id"].as_str() == Some(name.as_str());
+        is_theirs || row.stream.as_str() == name.as_str()
+    });
+    match (meant.next(), meant.next()) {
+        (Some(_), Some(_)) => Err(Failure::new(format!(
+            "several workspaces have a run {}",
+            quoted(name.as_str())
+        ))
+        .hint("name it by the id it has here, which begins with doc-")),
+        (one, _) => Ok(one.map(|row| row.stream.clone())),
+    }
+}
+
+/// What is to be written of a document, as a save left it; else as it was saved last.
+pub(super) async fn read_document(
+    door: &Door,
+    id: &StreamId,
+    save: Option<u64>,
+    redaction: &Redaction,
+) -> Result<Captured, Failure> {
+    let history = door.document_history(id).await?;
+    let document = history.document();
+    let number = save.unwrap_or(document.saves().len() as u64);
+    let place = usize::try_from(number).unwrap_or_default().checked_sub(1);
+    let record = place.and_then(|place| document.saves().get(place));
+    let record = record.ok_or_else(|| Failure::new("the document has no such save"))?;
+    let body = door.document_body(&history, number).await?;
+    let mut redact = |value: &mut _| redaction.value(value);
+    Ok(of_document(document.header(), record, &body, &mut redact))
 }
 
 /// What is to be written of a run.
@@ -62,21 +112,30 @@ pub(super) async fn read(
 ) -> Result<Captured, Failure> {
     let run = door.load(id).await?;
     let mut capture = RunCapture::default();
-    let mut next = 0;
-    while next < run.head.next_seq {
+    for event in events(door, &run).await? {
+        capture.take(&event, &mut |value| redaction.value(value));
+    }
+    let captured = capture.build(&run);
+    captured.ok_or_else(|| Failure::new("nothing has happened in this run"))
+}
+
+/// The log of a run as far as it was read.
+pub(super) async fn events(door: &Door, run: &Run) -> Result<Vec<Event>, Failure> {
+    let id = &run.header.stream;
+    let mut events: Vec<Event> = Vec::new();
+    while (events.len() as u64) < run.head.next_seq {
+        let next = events.len() as u64;
         let left = usize::try_from(run.head.next_seq - next).unwrap_or(usize::MAX);
         let page = door.store().load(id, ReadFrom::Seq(next), PAGE.min(left));
         let page = page.await?;
         for record in &page.records {
-            let event: Event = serde_json::from_slice(&record.content)
+            let event = serde_json::from_slice(&record.content)
                 .map_err(|_| StoreError::Corrupt(format!("an event of run {id} cannot be read")))?;
-            capture.take(&event, &mut |value| redaction.value(value));
-            next += 1;
+            events.push(event);
         }
         if page.records.is_empty() {
             break;
         }
     }
-    let captured = capture.build(&run);
-    captured.ok_or_else(|| Failure::new("nothing has happened in this run"))
+    Ok(events)
 }

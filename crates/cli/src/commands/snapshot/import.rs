@@ -1,8 +1,8 @@
 //! `runwright snapshot import`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use provenance::{FolderError, Imported, Strictness};
+use provenance::{Bundle, BundleError, Folder, FolderError, Imported, MAX_BUNDLED, Strictness};
 use serde_json::json;
 
 use super::{Rooted, failed};
@@ -18,7 +18,7 @@ use crate::{talk, text};
 snapshot that is not what was sealed is refused with exit code 4."
 )]
 pub(crate) struct Args {
-    /// The file of a snapshot
+    /// The file of a snapshot, or a bundle that `export --format bundle` made
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -29,6 +29,9 @@ pub(crate) struct Args {
 /// Takes a snapshot in, as it stands.
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let folder = args.rooted.folder(session);
+    if let Some(bundle) = bundle(&args.file)? {
+        return take_in(&folder, &bundle, session);
+    }
     let kept = match folder.read(&args.file) {
         Ok(kept) => kept,
         Err(error @ FolderError::NoSnapshot { .. }) => {
@@ -49,7 +52,43 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let imported = folder
         .writer()
         .and_then(|writer| writer.import(&kept, &from));
-    let (path, is_new) = match imported.map_err(failed)? {
+    tell(&imported.map_err(failed)?, &verified.snapshot_id, session)
+}
+
+/// The bundle in a file; `None` where it has something else.
+fn bundle(file: &Path) -> Result<Option<Bundle>, Failure> {
+    let facts = std::fs::metadata(file).map_err(|error| Failure::file(file, &error))?;
+    // With everything written in base64 and escaped.
+    if facts.len() > 4 * MAX_BUNDLED as u64 {
+        return Ok(None);
+    }
+    let bytes = std::fs::read(file).map_err(|error| Failure::file(file, &error))?;
+    Ok(serde_json::from_slice(&bytes).ok())
+}
+
+fn take_in(folder: &Folder, bundle: &Bundle, session: &Session) -> Result<Exit, Failure> {
+    let taken = folder
+        .writer()
+        .map_err(BundleError::from)
+        .and_then(|writer| writer.take_in(bundle));
+    let id = bundle.snapshot["snapshot_id"].as_str().unwrap_or_default();
+    match taken {
+        Ok(imported) => tell(&imported, id, session),
+        Err(BundleError::Damaged(findings)) => {
+            for finding in &findings {
+                let path = text::one_line(&finding.path, 120);
+                talk::say(format!("{path}: {}", finding.message));
+            }
+            Ok(Exit::Damaged)
+        }
+        Err(BundleError::Folder(error)) => Err(failed(error)),
+        Err(error) => Err(Failure::new(error.to_string())),
+    }
+}
+
+/// Says where it lies now.
+fn tell(imported: &Imported, id: &str, session: &Session) -> Result<Exit, Failure> {
+    let (path, is_new) = match imported {
         Imported::New(path) => (path, true),
         Imported::Known(path) => (path, false),
     };
@@ -57,7 +96,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     match session.form {
         Form::Text => data.line(path.display().to_string())?,
         Form::Json => data.json(&json!({
-            "snapshot_id": verified.snapshot_id, "path": path, "new": is_new,
+            "snapshot_id": id, "path": path, "new": is_new,
         }))?,
     }
     data.done()?;

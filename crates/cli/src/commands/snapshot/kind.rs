@@ -73,6 +73,11 @@ impl Typed {
         }
     }
 
+    /// Whether something was typed that only commands have.
+    pub(super) fn is_of_commands(&self) -> bool {
+        self.in_place || !self.argv.is_empty() || matches!(self.on_miss, TypedMiss::Live)
+    }
+
     /// From the recording, as far as it goes.
     pub(super) fn fork(argv: Vec<String>, in_place: bool) -> Self {
         Self {
@@ -117,14 +122,27 @@ pub(super) enum NotReplayed {
     /// It does not say what was run.
     #[error("the snapshot does not say which command was run")]
     NoCommand,
+    /// What a run is done again by has no other command or folder.
+    #[error(
+        "a run is done again as its workflow says: --in-place, --on-miss and a command are for commands"
+    )]
+    OfCommands,
+    /// A browser carried it out.
+    #[error(
+        "a browser carried the run out; its record can be read again (--kind verify), not done again"
+    )]
+    OfBrowser,
+    /// Other runs have logs of their own.
+    #[error(
+        "the run started other runs, whose outcomes are in their logs; replay with --kind verify or rerun"
+    )]
+    HasChildren,
+    /// Nobody answers here.
+    #[error("the run waits for somebody or something that the recording does not have")]
+    Waits,
     /// The run is in no store here.
     #[error("the run {0} is not in this store, so its log cannot be decided again")]
     NoRun(String),
-    /// A kind that runs do not have.
-    #[error(
-        "a run is replayed by its log alone (--kind verify); `runwright runs fork` goes on for real"
-    )]
-    KindOfRun,
     /// A signal came.
     #[error("the replay was stopped; it does not count")]
     Cancelled,
@@ -138,10 +156,15 @@ impl NotReplayed {
     pub(super) fn code(&self) -> &'static str {
         match self {
             Self::ToolsUnobserved { .. } => "tools_unobserved",
-            Self::ContentUnavailable | Self::NoWorkspace(_) => "content_unavailable",
-            Self::NoCommand | Self::NotComparable | Self::KindOfRun | Self::NoRun(_) => {
-                "not_comparable"
+            Self::ContentUnavailable | Self::NoWorkspace(_) | Self::HasChildren => {
+                "content_unavailable"
             }
+            Self::Waits => "waits",
+            Self::OfCommands
+            | Self::OfBrowser
+            | Self::NoCommand
+            | Self::NotComparable
+            | Self::NoRun(_) => "not_comparable",
             Self::Cancelled => "cancelled",
         }
     }

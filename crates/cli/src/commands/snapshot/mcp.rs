@@ -35,7 +35,10 @@ type Server = (Child, ChildStdin, Lines<BufReader<ChildStdout>>);
 /// What goes between client and server.
 struct Between {
     capture: Option<Client>,
+    argv: Vec<String>,
     server: Option<Server>,
+    /// How the client began.
+    hello: Option<String>,
     /// Requests that the server has not answered: the number of their call, by their id.
     open: BTreeMap<String, Pending>,
     /// Tools that only read, as the server says.
@@ -63,6 +66,8 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             true => None,
             false => Some(start(&args.argv)?),
         },
+        argv: args.argv,
+        hello: None,
         open: BTreeMap::new(),
         readers: BTreeSet::new(),
     };
@@ -176,7 +181,13 @@ impl Between {
                     "error": { "code": -32000, "message": message_of } });
                 return to_client(&error.to_string());
             }
+            if method == "initialize" {
+                self.hello = Some(line.to_owned());
+            }
             if let Some(recorded) = answer["recorded"].as_object() {
+                if method == "tools/list" {
+                    self.learn(&answer["recorded"]["result"]);
+                }
                 let mut reply = json!({ "jsonrpc": "2.0", "id": message["id"] });
                 for (name, value) in recorded {
                     reply[name] = value.clone();
@@ -189,6 +200,7 @@ impl Between {
                     lists_tools: method == "tools/list",
                 };
                 self.open.insert(message["id"].to_string(), pending);
+                self.need_server().await?;
             }
         }
         match &mut self.server {
@@ -198,6 +210,38 @@ impl Between {
         }
     }
 
+    /// Starts the server where the recording has answered so far, and begins with it as the client
+    /// began with the recording.
+    async fn need_server(&mut self) -> Result<(), Failure> {
+        if self.server.is_some() {
+            return Ok(());
+        }
+        let (child, mut input, mut lines) = start(&self.argv)?;
+        if let Some(hello) = &self.hello {
+            write(&mut input, hello).await?;
+            let id = serde_json::from_str::<Value>(hello).unwrap_or_default()["id"].clone();
+            // What it says of itself the client knows from the recording.
+            while let Some(line) = lines.next_line().await.map_err(said)? {
+                let message: Value = serde_json::from_str(&line).unwrap_or_default();
+                if message["method"].is_null() && message["id"] == id {
+                    break;
+                }
+            }
+            let begun = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+            write(&mut input, &begun.to_string()).await?;
+        }
+        self.server = Some((child, input, lines));
+        Ok(())
+    }
+
+    /// Learns from a list of tools which of them only read.
+    fn learn(&mut self, list: &Value) {
+        let tools = list["tools"].as_array().into_iter().flatten();
+        let readers = tools.filter(|tool| tool["annotations"]["readOnlyHint"] == true);
+        let readers = readers.filter_map(|tool| tool["name"].as_str());
+        self.readers.extend(readers.map(str::to_owned));
+    }
+
     async fn heard_server(&mut self, line: &str) -> Result<(), Failure> {
         let message: Value = serde_json::from_str(line).unwrap_or_default();
         let is_answer = message["method"].is_null();
@@ -205,13 +249,10 @@ impl Between {
             true => self.open.remove(&message["id"].to_string()),
             false => None,
         };
+        if pending.as_ref().is_some_and(|pending| pending.lists_tools) {
+            self.learn(&message["result"]);
+        }
         if let (Some(pending), Some(capture)) = (pending, &self.capture) {
-            if pending.lists_tools {
-                let tools = message["result"]["tools"].as_array().into_iter().flatten();
-                let readers = tools.filter(|tool| tool["annotations"]["readOnlyHint"] == true);
-                let readers = readers.filter_map(|tool| tool["name"].as_str());
-                self.readers.extend(readers.map(str::to_owned));
-            }
             let is_error = !message["error"].is_null() || message["result"]["isError"] == true;
             let output: serde_json::Map<String, Value> = output_of(&message)
                 .map(|(name, value)| (name.to_owned(), value.clone()))

@@ -7,6 +7,7 @@ mod compare;
 mod export;
 mod fork;
 mod from_run;
+mod how;
 mod import;
 mod kind;
 mod list;
@@ -23,10 +24,16 @@ mod verify;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use provenance::{Folder, FolderError, Kept, Unresolved};
+use provenance::{Broken, Folder, FolderError, Kept, Strictness, Unresolved};
+use serde_json::json;
 
+use crate::data::Data;
 use crate::exit::{Exit, Failure};
-use crate::session::Session;
+use crate::session::{Form, Session};
+use crate::talk;
+
+/// How the queue of a replayed run begins. No server serves it.
+pub(crate) const REPLAY_QUEUE: &str = "replay-";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -45,7 +52,7 @@ pub(crate) enum Command {
     /// Go on from a step of it for real, as another snapshot
     Fork(fork::Args),
     /// Do it several times for real and say how often it comes to the same
-    Validate(validate::Args),
+    Validate(Box<validate::Args>),
     /// Run a tool of a captured command, so that it is recorded
     Tool(tool::Args),
     /// Stand before a server of tools of a captured command, so that its calls are recorded
@@ -62,6 +69,24 @@ pub(crate) enum Command {
 
 /// Does what was asked.
 pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
+    match carry_out(command, session).await {
+        Err(Failure::Damaged { what }) => {
+            if session.form == Form::Json {
+                let mut data = Data::new();
+                data.json(&json!({
+                    "match_status": null, "pass": false, "first_divergence": null,
+                    "error": { "code": "damaged", "message": what },
+                }))?;
+                data.done()?;
+            }
+            talk::say_failure(&Failure::new(what));
+            Ok(Exit::Damaged)
+        }
+        done => done,
+    }
+}
+
+async fn carry_out(command: Command, session: &Session) -> Result<Exit, Failure> {
     match command {
         Command::Capture(args) => capture::run(*args, session).await,
         Command::List(args) => list::run(&args, session),
@@ -70,7 +95,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
         Command::Compare(args) => compare::run(*args, session).await,
         Command::Replay(args) => replay::run(*args, session).await,
         Command::Fork(args) => fork::run(args, session).await,
-        Command::Validate(args) => validate::run(args, session).await,
+        Command::Validate(args) => validate::run(*args, session).await,
         Command::Tool(args) => tool::run(args).await,
         Command::Mcp(args) => mcp::run(args).await,
         Command::Pin(args) => pin::run(&args, session),
@@ -102,18 +127,56 @@ impl Rooted {
 
 /// A snapshot by what was typed.
 pub(crate) fn find(folder: &Folder, typed: &str) -> Result<Kept, Failure> {
-    let path = folder.resolve(typed).map_err(|error| match error {
-        Unresolved::Folder(error) => failed(error),
-        other => Failure::new(other.to_string())
-            .hint("`runwright snapshot list` shows them; four characters of an id are enough"),
-    })?;
+    let path = match folder.resolve(typed) {
+        Ok(path) => path,
+        Err(Unresolved::Folder(error)) => return Err(failed(error)),
+        Err(other) => {
+            // A file that cannot be read has no id; it is meant by its name.
+            let broken = folder.list().map_err(failed)?.broken;
+            let is_it = |broken: &&Broken| {
+                let file = broken.file.as_str();
+                file == typed || file.strip_suffix(".json") == Some(typed)
+            };
+            if let Some(broken) = broken.iter().find(is_it) {
+                let file = crate::text::one_line(&broken.file, 120);
+                let what = format!("{file}: {}", broken.why);
+                return Err(Failure::Damaged { what });
+            }
+            return Err(Failure::new(other.to_string()).hint(
+                "`runwright snapshot list` shows them; four characters of an id are enough",
+            ));
+        }
+    };
     folder.read(&path).map_err(failed)
+}
+
+/// A snapshot that is what was written, by what was typed.
+pub(crate) fn find_whole(folder: &Folder, typed: &str) -> Result<Kept, Failure> {
+    let kept = find(folder, typed)?;
+    let lies_in = Folder::holding(&kept.path).unwrap_or_else(|| folder.clone());
+    let verified = lies_in.verify(&kept, Strictness::Lenient);
+    let verified = verified.map_err(failed)?;
+    match verified.is_valid {
+        true => Ok(kept),
+        false => {
+            let id = crate::text::one_line(&verified.snapshot_id, 64);
+            let what = format!(
+                "the snapshot {id} is not what was written; `runwright snapshot verify` says why"
+            );
+            Err(Failure::Damaged { what })
+        }
+    }
 }
 
 /// What an error of the folder means here.
 pub(crate) fn failed(error: FolderError) -> Failure {
     match error {
         FolderError::Io { path, error } => Failure::file(&path, &error),
+        error @ (FolderError::NoSnapshot { .. } | FolderError::Damaged { .. }) => {
+            Failure::Damaged {
+                what: error.to_string(),
+            }
+        }
         other => Failure::new(other.to_string()),
     }
 }

@@ -1,91 +1,320 @@
-//! The replay of a run's snapshot: a fork of the run that decides everything again.
+//! The replay of a run's snapshot: a fork of the run by the engine.
+//!
+//! `verify` decides its log again and runs nothing. The other kinds are branches from its
+//! beginning: nodes whose kind is taken from the recording are answered from the log, the others
+//! do their work. A branch waits in a queue of its own, so that no other engine drives it on.
 
-use capture::folder_keep::InMemory;
-use capture::judge::judge;
+use std::sync::Arc;
+
+use capture::nodes::{Attempts, Told, again};
 use capture::tape::{Divergence, Reason, Side};
+use faces::provenance::compare;
 use faces::provenance::document::{MatchStatus, Snapshot};
+use faces::provenance::document_capture::DOCUMENT;
 use faces::provenance::ladder::Strategy;
 use faces::provenance::seal::seal;
+use kernel::audit::Actor;
 use kernel::ids::StreamId;
 use kernel::replay;
-use kernel::run::Event;
-use kernel::stream::ForkMode;
+use kernel::run::{Command, Envelope, Event, Overlay, Run, RunEvent};
+use kernel::stream::{ForkMode, Policy};
+use parking_lot::Mutex;
 use provenance::Redaction;
-use runtime::{DoorError, ForkFailed, ForkOrder};
+use runtime::door::Door;
+use runtime::engine::{Engine, EngineOptions, Scope};
+use runtime::{DoorError, ForkFailed, ForkOrder, Forked};
 use serde_json::json;
 use store::StoreError;
 
-use super::again::{Facts, Replayed};
+use super::REPLAY_QUEUE;
+use super::again::{Facts, Replayed, at_most};
 use super::command::said;
 use super::from_run;
-use super::kind::NotReplayed;
+use super::how::Judge;
+use super::kind::{Kind, NotReplayed};
 use crate::commands::PortArgs;
 use crate::compose;
+use crate::driving::{self, Ended, Until};
 use crate::exit::Failure;
+use crate::follow::Follower;
+use crate::live::{Detail, Live};
+use crate::prompt::Prompt;
 use crate::session::Session;
 
-/// Replays a run once. Nothing of it is run: every outcome is that of the log.
-pub(super) async fn once(
-    recorded: &Snapshot,
-    run: &str,
-    strategy: Option<Strategy>,
-    session: &Session,
-) -> Result<Result<Replayed, NotReplayed>, Failure> {
-    let no_run = || Ok(Err(NotReplayed::NoRun(crate::text::one_line(run, 80))));
-    if !session.place.store().exists() {
-        return no_run();
-    }
-    let door = session.write()?;
-    let source = StreamId::new(run);
-    let engine = compose::engine(session, &door, &PortArgs::default())?;
-    let forked = engine
-        .fork(&source, ForkOrder::new(ForkMode::Replay, None))
-        .await;
-    let forked = match forked {
-        Ok(forked) => forked,
-        Err(ForkFailed::Door(DoorError::Store(StoreError::Missing))) => return no_run(),
-        Err(ForkFailed::Door(error)) => return Err(error.into()),
-        Err(ForkFailed::Refused(refused)) => {
-            return Err(Failure::new(format!(
-                "the run cannot be replayed: {refused}"
-            )));
+/// The tag of a branch that is a replay.
+const TAG: &str = "replay";
+
+/// A run that is done again.
+pub(super) struct OfRun<'a> {
+    pub recorded: &'a Snapshot,
+    pub run: &'a str,
+    pub kind: Kind,
+    pub judge: &'a Judge,
+    pub ports: &'a PortArgs,
+}
+
+impl OfRun<'_> {
+    /// Does it again once.
+    pub(super) async fn once(
+        &self,
+        session: &Session,
+    ) -> Result<Result<Replayed, NotReplayed>, Failure> {
+        if !session.place.store().exists() {
+            return Ok(Err(self.no_run()));
         }
-    };
-    let fork = forked.run.header.stream.clone();
-    let redaction = Redaction::of_environment(std::env::vars());
-    let captured = from_run::read(&door, &fork, &redaction).await?;
-    let snapshot = seal(captured.snapshot, &mut |value| redaction.value(value)).map_err(said)?;
-    // The log has the contents of both.
-    let none = InMemory::default();
-    let strategy = strategy.unwrap_or(Strategy::Exact);
-    let judgement = judge((recorded, &none), (&snapshot, &none), Some(strategy));
-    let Some(status) = judgement.match_status else {
-        return Ok(Err(NotReplayed::NotComparable));
-    };
-    let divergence = forked.divergence.as_ref().map(told);
-    let has_left = divergence.is_some();
-    Ok(Ok(Replayed {
-        pass: judgement.pass && !has_left,
-        status: Some(match (status, has_left) {
-            (MatchStatus::ExactMatch | MatchStatus::SemanticMatch, true) => {
-                MatchStatus::PartialMatch
-            }
-            (status, _) => status,
-        }),
-        snapshot,
-        strategy,
-        divergence,
-        judgement,
-        facts: Facts {
+        if let Some(save) = self.save() {
+            let door = session.read()?;
+            return match self.kind {
+                Kind::Verify => self.read_again(&door, save).await,
+                _ => Ok(Err(NotReplayed::OfBrowser)),
+            };
+        }
+        let door = session.write()?;
+        match self.kind {
+            Kind::Verify => self.verify(&door, session).await,
+            Kind::Env | Kind::Model | Kind::Rerun => self.branch(&door, session).await,
+        }
+    }
+
+    fn no_run(&self) -> NotReplayed {
+        NotReplayed::NoRun(crate::text::one_line(self.run, 80))
+    }
+
+    /// Of a run that a browser recorded, which save of it.
+    fn save(&self) -> Option<u64> {
+        let more = self.recorded.extensions.as_ref()?;
+        more.other.get(DOCUMENT)?["save"].as_u64()
+    }
+
+    /// Folds the log of a document again up to the save.
+    async fn read_again(
+        &self,
+        door: &Door,
+        save: u64,
+    ) -> Result<Result<Replayed, NotReplayed>, Failure> {
+        let id = StreamId::new(self.run);
+        if let Err(StoreError::Missing) = door.document_history(&id).await {
+            return Ok(Err(self.no_run()));
+        }
+        let redaction = Redaction::of_environment(std::env::vars());
+        let captured = from_run::read_document(door, &id, Some(save), &redaction).await?;
+        let snapshot = seal(captured.snapshot, &mut |value| redaction.value(value));
+        let snapshot = snapshot.map_err(said)?;
+        self.judged(snapshot, (None, false), Facts::default()).await
+    }
+
+    /// Forks the run; inside, why there is nothing to fork.
+    async fn fork(
+        &self,
+        engine: &Engine,
+        order: ForkOrder,
+    ) -> Result<Result<Forked, NotReplayed>, Failure> {
+        match engine.fork(&StreamId::new(self.run), order).await {
+            Ok(forked) => Ok(Ok(forked)),
+            Err(ForkFailed::Door(DoorError::Store(StoreError::Missing))) => Ok(Err(self.no_run())),
+            Err(ForkFailed::Door(error)) => Err(error.into()),
+            Err(ForkFailed::Refused(refused)) => Err(Failure::new(format!(
+                "the run cannot be replayed: {refused}"
+            ))),
+        }
+    }
+
+    /// Decides the log again. Nothing of it is run: every outcome is that of the log.
+    async fn verify(
+        &self,
+        door: &Door,
+        session: &Session,
+    ) -> Result<Result<Replayed, NotReplayed>, Failure> {
+        let engine = compose::engine(session, door, self.ports)?;
+        let order = ForkOrder::new(ForkMode::Replay, None);
+        let forked = match self.fork(&engine, order).await? {
+            Ok(forked) => forked,
+            Err(not) => return Ok(Err(not)),
+        };
+        let divergence = forked.divergence.as_ref().map(decided_otherwise);
+        let facts = Facts {
             run_status: forked.run.status().to_owned(),
             ..Facts::default()
-        },
-        has_left,
-    }))
+        };
+        let has_left = divergence.is_some();
+        let snapshot = captured_again(door, &forked.run).await?;
+        self.judged(snapshot, (divergence, has_left), facts).await
+    }
+
+    /// Does it again from its beginning, some of it for real.
+    async fn branch(
+        &self,
+        door: &Door,
+        session: &Session,
+    ) -> Result<Result<Replayed, NotReplayed>, Failure> {
+        let source = match door.load(&StreamId::new(self.run)).await {
+            Ok(source) => source,
+            Err(StoreError::Missing) => return Ok(Err(self.no_run())),
+            Err(error) => return Err(error.into()),
+        };
+        let log = from_run::events(door, &source).await?;
+        let has_children = log
+            .iter()
+            .any(|event| matches!(event.body, RunEvent::NodeDispatched { .. }));
+        if has_children && self.kind != Kind::Rerun {
+            return Ok(Err(NotReplayed::HasChildren));
+        }
+        let recorded = Arc::new(Attempts::of(&log));
+        let told = Arc::new(Mutex::new(Told::default()));
+        let sources = self.kind.sources();
+        let nodes = again(&session.nodes, recorded.clone(), sources, &told);
+        let queue = format!("{REPLAY_QUEUE}{}", provenance::new_id());
+        let nodes = Arc::new(nodes);
+        let engine = || {
+            let options = EngineOptions {
+                scope: Scope::Adopted,
+                queue: queue.clone(),
+                ..EngineOptions::default()
+            };
+            compose::engine_of(session, door, self.ports, (nodes.clone(), options))
+        };
+        let order = ForkOrder {
+            overlay: Overlay {
+                tags: Some(vec![TAG.to_owned()]),
+                ..Overlay::default()
+            },
+            policy: Some(Policy {
+                queue: queue.clone(),
+                ..source.header.policy.clone()
+            }),
+            ..ForkOrder::new(ForkMode::Branch, Some(0))
+        };
+        let forked = match self.fork(&engine()?, order).await? {
+            Ok(forked) => forked,
+            Err(not) => return Ok(Err(not)),
+        };
+        let fork = forked.run.header.stream.clone();
+        if let Err(not) = drive(&engine, &fork, &recorded).await? {
+            give_up(&engine()?, &fork).await?;
+            return Ok(Err(not));
+        }
+        let run = door.load(&fork).await?;
+        let done = Attempts::of(&from_run::events(door, &run).await?);
+        let told = std::mem::take(&mut *told.lock());
+        let has_left = told.divergence.is_some();
+        let divergence = told.divergence.or_else(|| recorded.first_divergence(&done));
+        let facts = Facts {
+            live_models: told.live_models,
+            live_tools: told.live_tools,
+            run_status: run.status().to_owned(),
+            ..Facts::default()
+        };
+        let snapshot = captured_again(door, &run).await?;
+        self.judged(snapshot, (divergence, has_left), facts).await
+    }
+
+    /// Holds what came of it against the snapshot.
+    async fn judged(
+        &self,
+        snapshot: Snapshot,
+        (divergence, has_left): (Option<Divergence>, bool),
+        facts: Facts,
+    ) -> Result<Result<Replayed, NotReplayed>, Failure> {
+        // The log has the contents of both.
+        let nothing = |_: &str| None;
+        let side = |snapshot| compare::Side {
+            snapshot,
+            calls: &[],
+            contents: &nothing,
+        };
+        let by_kind = (self.kind == Kind::Verify).then_some(Strategy::Exact);
+        let (one, other) = (side(self.recorded), side(&snapshot));
+        let judgement = self.judge.compare(&one, &other, by_kind).await?;
+        let status = match (judgement.match_status, has_left) {
+            (Some(status), _) => status,
+            // Where it went another way, nothing it came to is the same.
+            (None, true) => MatchStatus::NoMatch,
+            (None, false) => return Ok(Err(NotReplayed::NotComparable)),
+        };
+        Ok(Ok(Replayed {
+            pass: judgement.pass && !has_left,
+            status: Some(at_most(status, has_left)),
+            strategy: judgement.strategy,
+            snapshot,
+            divergence,
+            judgement,
+            facts,
+            has_left,
+        }))
+    }
+}
+
+/// What a fork came to, as it would be captured.
+async fn captured_again(door: &Door, fork: &Run) -> Result<Snapshot, Failure> {
+    let redaction = Redaction::of_environment(std::env::vars());
+    let captured = from_run::read(door, &fork.header.stream, &redaction).await?;
+    seal(captured.snapshot, &mut |value| redaction.value(value)).map_err(said)
+}
+
+/// Drives a branch to its end. What people answered in the recording is answered again. An engine
+/// that has nothing more to do is done; what is answered goes on with another.
+async fn drive(
+    engine: &dyn Fn() -> Result<Engine, Failure>,
+    fork: &StreamId,
+    recorded: &Attempts,
+) -> Result<Result<(), NotReplayed>, Failure> {
+    loop {
+        let engine = engine()?;
+        let door = engine.door();
+        let mut follower = Follower::new(door.clone());
+        follower.read_from_here(fork).await?;
+        engine.adopt_family(fork).await?;
+        engine.start();
+        let mut live = Live::for_people(Detail::Quiet);
+        let mut nobody = Prompt::never();
+        let until = Until::NothingToDo;
+        let ended = driving::drive(&engine, &mut follower, &mut live, until, &mut nobody).await?;
+        if follower.is_settled() {
+            return Ok(Ok(()));
+        }
+        if ended == Ended::Interrupted {
+            return Ok(Err(NotReplayed::Cancelled));
+        }
+        let run = door.load(fork).await?;
+        let done = Attempts::of(&from_run::events(door, &run).await?);
+        let mut is_answered = false;
+        for (interrupt, answer) in done.answers_of(recorded) {
+            let Some(value) = answer.cloned() else {
+                continue;
+            };
+            let command = Command::Resolve {
+                interrupt,
+                value,
+                by: Some(TAG.into()),
+                capacity: Default::default(),
+            };
+            match engine.command(fork, Envelope::from(command)).await {
+                Ok(()) => is_answered = true,
+                Err(DoorError::Rejected(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if !is_answered {
+            return Ok(Err(NotReplayed::Waits));
+        }
+    }
+}
+
+/// Cancels a branch that will not come to its end.
+async fn give_up(engine: &Engine, fork: &StreamId) -> Result<(), Failure> {
+    let command = Command::Cancel {
+        reason: Some("the replay was given up".into()),
+        by: Some(Actor::operator()),
+        parent: None,
+    };
+    match engine.command(fork, Envelope::from(command)).await {
+        Ok(_) | Err(DoorError::Rejected(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The event of a log that is decided otherwise now.
-fn told(divergence: &replay::Divergence) -> Divergence {
+fn decided_otherwise(divergence: &replay::Divergence) -> Divergence {
     let side = |event: &Option<Event>| {
         let input = json!(event.as_ref()?);
         Some(Side {
@@ -95,10 +324,8 @@ fn told(divergence: &replay::Divergence) -> Divergence {
         })
     };
     let (expected, actual) = (side(&divergence.expected), side(&divergence.actual));
-    let name = expected
-        .as_ref()
-        .or(actual.as_ref())
-        .map_or("event", |side| side.name.as_str());
+    let named = expected.as_ref().or(actual.as_ref());
+    let name = named.map_or("event", |side| side.name.as_str());
     Divergence {
         step: divergence.seq,
         reason: match (&expected, &actual) {

@@ -3,24 +3,26 @@
 use serde_json::{Value, json};
 
 use super::again::{Again, Replayed};
+use super::how::{How, Judge, scores};
 use super::kind::{Kind, NotReplayed, Typed};
 use super::list::matched;
-use super::{Rooted, failed, find};
+use super::{Rooted, failed, find_whole};
+use crate::commands::PortArgs;
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::{style, talk, text};
 use faces::provenance::calls::Attempt;
-use faces::provenance::ladder::Strategy;
 use kernel::time::Timestamp;
-use provenance::Strictness;
 
 /// What can be typed.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "The kinds say what answers: verify takes models and tools from the recording, env runs \
 the tools, model asks the models, rerun does both for real. The command works in a copy of the folder as \
-it was before the recording. A replay of a run is a fork of it that decides everything again (verify).
+it was before the recording. A replay of a run is a fork of it: verify decides its log again, the others
+are branches from its beginning, in which nodes are answered from the log or do their work. What is
+served must come to the same bytes: verify asks for the strategy exact unless another one is typed.
 
   runwright snapshot replay latest
   runwright snapshot replay latest --kind rerun --json
@@ -37,36 +39,31 @@ pub(crate) struct Args {
     #[command(flatten)]
     again: Typed,
 
-    /// What passes [default: exact for verify and in strict mode, else structural or semantic by
-    /// the response]
-    #[arg(long, value_name = "STRATEGY", value_parser = strategy)]
-    strategy: Option<Strategy>,
+    #[command(flatten)]
+    how: How,
+
+    #[command(flatten)]
+    ports: PortArgs,
 
     #[command(flatten)]
     rooted: Rooted,
 }
 
-fn strategy(typed: &str) -> Result<Strategy, &'static str> {
-    serde_json::from_value(typed.into()).map_err(|_| "write exact, semantic or structural")
-}
-
 /// Replays.
 pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let folder = args.rooted.folder(session);
-    let kept = find(&folder, &args.snapshot)?;
-    let verified = folder.verify(&kept, Strictness::Lenient).map_err(failed)?;
-    if !verified.is_valid {
-        talk::say("the snapshot is not what was written; `runwright snapshot verify` says why");
-        return Ok(Exit::Damaged);
-    }
+    let kept = find_whole(&folder, &args.snapshot)?;
     let kind = args.again.kind;
     let again = Again::new(
         args.again,
         kept.clone(),
         folder.clone(),
         args.rooted.root(session),
-    )?;
-    let replayed = match again.once(args.strategy, session).await? {
+    )?
+    .with_ports(args.ports);
+    let mode = kept.document.snapshot.config.execution_mode;
+    let judge = Judge::of_replays(args.how, mode)?;
+    let replayed = match again.once(&judge, session).await? {
         Ok(replayed) => replayed,
         Err(not) => {
             let attempt = Attempt {
@@ -92,7 +89,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         strategy: Some(replayed.strategy.as_str().to_owned()),
         status: replayed.status,
         pass: replayed.pass,
-        scores: None,
+        scores: Some(scores(&replayed.judgement)),
         divergence: replayed
             .divergence
             .as_ref()
@@ -114,7 +111,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     Ok(replayed.exit())
 }
 
-fn say_not_replayed(
+pub(super) fn say_not_replayed(
     id: &str,
     kind: Kind,
     not: &NotReplayed,

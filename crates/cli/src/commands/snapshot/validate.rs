@@ -1,12 +1,14 @@
 //! `runwright snapshot validate`: how often an execution comes to the same.
 
 use faces::provenance::document::Snapshot;
-use faces::provenance::ladder::Strategy;
 use serde_json::json;
 
 use super::again::Again;
-use super::kind::Typed;
-use super::{Rooted, find};
+use super::how::{How, Judge};
+use super::kind::{Kind, Typed};
+use super::replay::say_not_replayed;
+use super::{Rooted, find_whole};
+use crate::commands::PortArgs;
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
@@ -35,9 +37,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RATE", default_value_t = 0.95)]
     match_rate: f64,
 
-    /// What counts as the same
-    #[arg(long, value_name = "STRATEGY", value_parser = strategy)]
-    strategy: Option<Strategy>,
+    #[command(flatten)]
+    how: How,
+
+    #[command(flatten)]
+    ports: PortArgs,
 
     #[command(flatten)]
     rooted: Rooted,
@@ -47,27 +51,24 @@ pub(crate) struct Args {
     argv: Vec<String>,
 }
 
-fn strategy(typed: &str) -> Result<Strategy, &'static str> {
-    serde_json::from_value(typed.into()).map_err(|_| "write exact, semantic or structural")
-}
-
 /// Validates.
 pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     if !(0.0..=1.0).contains(&args.match_rate) {
         return Err(Failure::new("--match-rate is from 0 to 1"));
     }
     let folder = args.rooted.folder(session);
-    let kept = find(&folder, &args.snapshot)?;
+    let kept = find_whole(&folder, &args.snapshot)?;
     let baseline = kept.document.snapshot.clone();
     let typed = Typed::rerun(args.argv);
     let again = Again::new(typed, kept, folder.clone(), args.rooted.root(session))?;
+    let again = again.with_ports(args.ports);
+    let judge = Judge::of_replays(args.how, baseline.config.execution_mode)?;
     let (mut reports, mut passed, mut others) = (Vec::new(), 0, Vec::new());
     for number in 1..args.runs {
-        let replayed = match again.once(args.strategy, session).await? {
+        let replayed = match again.once(&judge, session).await? {
             Ok(replayed) => replayed,
             Err(not) => {
-                talk::say(format!("{} {not}", style::bad(not.code())));
-                return Ok(Exit::Incomparable);
+                return say_not_replayed(&baseline.snapshot_id, Kind::Rerun, &not, session);
             }
         };
         passed += u32::from(replayed.pass);

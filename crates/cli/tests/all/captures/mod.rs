@@ -1,8 +1,13 @@
-//! Snapshots of commands: captured, replayed, and what of it is on disk.
+//! Snapshots of commands and of runs: captured, replayed, and what of it is on disk.
 
 mod commands;
+mod faces;
+mod kills;
 mod models;
 mod peer;
+mod replays;
+mod rows;
+mod runs;
 mod secrets;
 mod tools;
 

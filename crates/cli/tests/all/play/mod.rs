@@ -3,6 +3,7 @@
 mod crash;
 mod documented;
 mod ending;
+mod evidence;
 mod failing;
 mod files;
 mod going_on;

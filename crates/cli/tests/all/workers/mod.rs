@@ -266,6 +266,16 @@ fn a_worker_on_the_store_itself_needs_no_server() {
         json!({ "stdout": "done" })
     );
     lab.call(&["verify", "--data", "store"]).with(0);
+    // What workers did is in the run's log: as evidence, and done again without them.
+    let capture = ["snapshot", "capture", "--run", &id, "--data", "store"];
+    lab.call(&capture).with(0);
+    for kind in ["verify", "model"] {
+        let replay = ["snapshot", "replay", "latest", "--data", "store", "--json"];
+        let replay: Vec<&str> = replay.iter().chain(&["--kind", kind]).copied().collect();
+        let report = lab.call(&replay).with(0).json();
+        assert_eq!(report["match_status"], "exact_match", "{kind}: {report}");
+        assert_eq!(report["live"]["tools"], 0);
+    }
 }
 
 #[test]

@@ -80,6 +80,20 @@ impl Api {
         self.document_for(who, Action::ReadRun, run).await
     }
 
+    /// Whether the caller may say something about a run that a browser recorded.
+    ///
+    /// # Errors
+    /// As [`Api::document_view`].
+    pub async fn may_annotate_document(
+        &self,
+        who: &Principal,
+        run: &StreamId,
+    ) -> Result<(), ApiError> {
+        self.document_for(who, Action::AnnotateRun, run)
+            .await
+            .map(drop)
+    }
+
     /// A run's document, as [`Api::document_view`] finds it, for a caller who wants to decide one
     /// of its gates.
     ///

@@ -11,7 +11,7 @@ use faces::openwop::v1::{Frame, StreamModes};
 use faces::workbench::{run_events, run_view};
 use futures_util::stream;
 use hyper::StatusCode;
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, LINK};
 use kernel::document::{DocumentRejection, GateDecision};
 use kernel::ids::StreamId;
 use runtime::access::Action;
@@ -20,6 +20,7 @@ use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
+use super::super::snapshots;
 use super::gates::MAX_NOTE;
 use crate::app::App;
 use crate::pass::Pass;
@@ -40,7 +41,11 @@ pub(crate) async fn snapshot(cx: Cx, run: StreamId) -> Result<Reply, Problem> {
     let document = app.api().document_view(&who, &run).await?;
     let snapshot = run_view::snapshot(&document);
     let snapshot = snapshot.ok_or(ApiError::NotFound(Thing::Run))?;
-    Ok(Reply::ok(&snapshot).with(CACHE_CONTROL, "no-cache"))
+    let reply = Reply::ok(&snapshot).with(CACHE_CONTROL, "no-cache");
+    Ok(match snapshots::link(&app, &document.header().stream) {
+        Some(link) => reply.with(LINK, link),
+        None => reply,
+    })
 }
 
 /// What the run waits for.

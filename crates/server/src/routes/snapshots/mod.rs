@@ -1,49 +1,34 @@
 //! Evidence of runs: captured, listed, verified, compared. A tenant's snapshots lie in a folder of
 //! its own; whoever is bound to a workspace sees those of its runs.
 
+mod capture;
+mod keeping;
+
 use std::path::PathBuf;
 
-use faces::provenance::capture::{Captured, RunCapture};
-use faces::provenance::compare::{Options, Side, compare};
-use faces::provenance::seal::seal;
+use faces::provenance::compare::{Fields, Options, Part, Side, compare};
 use hyper::{Method, StatusCode};
 use kernel::digest::Digest;
 use kernel::ids::StreamId;
-use provenance::{Entry, Folder, FolderError, Kept, Redaction, Strictness};
+use provenance::{Entry, Folder, FolderError, Kept, Strictness};
 use runtime::access::{Action, Principal};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::params::run_id;
+use crate::app::App;
+use crate::params::Query;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
 
-/// Events read at a time.
-const PAGE: usize = 256;
 /// Snapshots of a page.
 const LISTED: u64 = 100;
 const MAX_LISTED: u64 = 1_000;
-/// Characters of a name.
-const MAX_NAME: usize = 256;
 
 /// The routes of this group.
 pub(super) fn routes() -> Vec<Route> {
     let read = Access::May(Action::ReadRun);
-    vec![
-        Route::new(
-            Method::POST,
-            "/v1/snapshots",
-            Access::May(Action::AnnotateRun),
-            create,
-            Doc {
-                operation: "captureSnapshot",
-                summary: "Captures a run as it stands (extension); the same log gives the same snapshot",
-                parameters: &[],
-                request: Some("SnapshotCreate"),
-                responses: &[(201, "ExecutionSnapshot"), (200, "ExecutionSnapshot")],
-            },
-        )
-        .keyed(),
+    let mut routes = vec![
         Route::new(
             Method::GET,
             "/v1/snapshots",
@@ -97,12 +82,28 @@ pub(super) fn routes() -> Vec<Route> {
             Doc {
                 operation: "compareSnapshots",
                 summary: "How far another snapshot agrees with this one (extension)",
-                parameters: &[("query", "with", "the other snapshot")],
+                parameters: &[
+                    ("query", "with", "the other snapshot"),
+                    ("query", "strategy", "exact, semantic or structural"),
+                    (
+                        "query",
+                        "similarity",
+                        "how similar two sentences are at least",
+                    ),
+                    (
+                        "query",
+                        "fields",
+                        "artifacts, tool_calls, both with a comma, or none",
+                    ),
+                ],
                 request: None,
                 responses: &[(200, "SnapshotComparison")],
             },
         ),
-    ]
+    ];
+    routes.extend(capture::routes());
+    routes.extend(keeping::routes());
+    routes
 }
 
 /// The folder of a caller's tenant.
@@ -249,9 +250,9 @@ fn linked(reply: Reply, kept: &Kept) -> Reply {
 }
 
 /// The way from a run to its snapshots, where there may be any.
-pub(super) fn link(cx: &Cx, run: &StreamId) -> Option<String> {
+pub(super) fn link(app: &App, run: &StreamId) -> Option<String> {
     let link = format!("</v1/snapshots?runId={run}>; rel=\"snapshots\"");
-    cx.app.snapshots().map(|_| link)
+    app.snapshots().map(|_| link)
 }
 
 async fn verify(cx: Cx) -> Result<Reply, Problem> {
@@ -268,7 +269,9 @@ async fn verify(cx: Cx) -> Result<Reply, Problem> {
 
 async fn comparison(cx: Cx) -> Result<Reply, Problem> {
     let asked = Asked::of(&cx)?;
-    let with = cx.query().get("with").map(str::to_owned);
+    let query = cx.query();
+    let with = query.get("with").map(str::to_owned);
+    let options = options(&query)?;
     let found = with_files(move || {
         let a = asked.find(&asked.id)?;
         let with =
@@ -288,80 +291,50 @@ async fn comparison(cx: Cx) -> Result<Reply, Problem> {
             calls: &calls_b,
             contents: &contents,
         };
-        Ok(compare(&one, &other, &Options::default()))
+        Ok(compare(&one, &other, &options))
     });
     Ok(Reply::ok(&found.await?))
 }
 
-async fn create(mut cx: Cx) -> Result<Reply, Problem> {
-    let who = cx.who()?;
-    let folder = folder(&cx, &who)?;
-    let mut body = cx.object().await?;
-    let run = body.remove("runId");
-    let name = match body.remove("name") {
-        None | Some(Value::Null) => None,
-        Some(Value::String(name)) if name.chars().count() <= MAX_NAME => Some(name),
-        Some(_) => {
-            return Err(Problem::invalid(
-                "`name` must be a text of 256 characters at most",
-            ));
-        }
+/// How to compare, as the query says. A server reads no meaning: nobody's text leaves it.
+fn options(query: &Query) -> Result<Options<'static>, Problem> {
+    let mut options = Options {
+        strategy: word(query, "strategy", "exact, semantic or structural")?,
+        ..Options::default()
     };
-    if !body.is_empty() {
-        return Err(Problem::invalid("the body takes `runId` and `name` only"));
+    if let Some(similarity) = query.get("similarity") {
+        let number = similarity.parse::<f32>().ok();
+        let number = number.filter(|number| (0.0..=1.0).contains(number));
+        let wrong = || Problem::invalid("`similarity` is a number from 0 to 1");
+        options.similarity = number.ok_or_else(wrong)?;
     }
-    let run = run.as_ref().and_then(Value::as_str).and_then(run_id);
-    let run = run.ok_or_else(|| Problem::invalid("`runId` is required: the id of a run"))?;
-    let api = cx.app.api();
-    api.may_annotate(&who, &run).await?;
-    let mut log = api.follow(&who, &run, None).await?;
-    let run = api.run(&who, &run).await?;
-    let redaction = Redaction::of_environment(std::env::vars());
-    let mut capture = RunCapture::default();
-    'log: loop {
-        let page = log.page(PAGE).await?;
-        for (event, _) in &page.events {
-            if event.seq >= run.head.next_seq {
-                break 'log;
+    if let Some(fields) = query.get("fields") {
+        options.fields = Fields {
+            artifacts: Part::Left,
+            tool_calls: Part::Left,
+        };
+        for field in fields.split(',') {
+            match field {
+                "artifacts" => options.fields.artifacts = Part::Taken,
+                "tool_calls" => options.fields.tool_calls = Part::Taken,
+                "none" => {}
+                _ => {
+                    return Err(Problem::invalid(
+                        "`fields` takes `artifacts`, `tool_calls` or `none`",
+                    ));
+                }
             }
-            capture.take(event, &mut |value| redaction.value(value));
-        }
-        if page.events.is_empty() {
-            break;
         }
     }
-    let captured = capture.build(&run).ok_or_else(Problem::internal)?;
-    let kept = with_files(move || keep(&folder, captured, name, &redaction)).await?;
-    let (kept, is_new) = kept;
-    let status = if is_new {
-        StatusCode::CREATED
-    } else {
-        StatusCode::OK
-    };
-    let at = format!("/v1/snapshots/{}", kept.document.snapshot.snapshot_id);
-    let reply = Reply::json(status, &kept.document.raw).with(hyper::header::LOCATION, at);
-    Ok(linked(reply, &kept))
+    Ok(options)
 }
 
-/// Writes a captured run, unless its snapshot is there.
-fn keep(
-    folder: &Folder,
-    captured: Captured,
-    name: Option<String>,
-    redaction: &Redaction,
-) -> Result<(Kept, bool), Problem> {
-    let writer = folder.writer().map_err(failed)?;
-    let mut draft = captured.snapshot;
-    if let Ok(kept) = find(folder, None, &draft.snapshot_id) {
-        return Ok((kept, false));
-    }
-    for body in &captured.bodies {
-        writer.put_blob(body.as_bytes()).map_err(failed)?;
-    }
-    draft.extend().name = name;
-    draft.extend().redaction = Some(redaction.counted());
-    let sealed = seal(draft, &mut |value| redaction.value(value));
-    let sealed = sealed.map_err(|_| Problem::internal())?;
-    let kept = writer.write(&sealed, &captured.calls).map_err(failed)?;
-    Ok((kept, true))
+/// A parameter that is one of some words.
+fn word<T: DeserializeOwned>(query: &Query, name: &str, words: &str) -> Result<Option<T>, Problem> {
+    let Some(typed) = query.get(name) else {
+        return Ok(None);
+    };
+    let read = serde_json::from_value(typed.into());
+    read.map(Some)
+        .map_err(|_| Problem::invalid(format!("`{name}` is {words}")))
 }

@@ -1,0 +1,216 @@
+//! How two executions are compared: by which strategy, from which similarity on, read by whom.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use faces::provenance::compare::{
+    Comparison, DEFAULT_SIMILARITY, Fields, Options, Part, Scorer, Side, Vectors, compare,
+    texts_to_score,
+};
+use faces::provenance::document::Mode;
+use faces::provenance::ladder::Strategy;
+use provenance::{Endpoint, MiniLm};
+use runtime::outbound::{Allowed, Outbound};
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::exit::Failure;
+use crate::{talk, text};
+
+/// How to compare.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct How {
+    /// What must hold [default: exact for the mode strict; structural for data and code; else
+    /// semantic]
+    #[arg(long, value_name = "STRATEGY")]
+    strategy: Option<Word>,
+
+    /// How similar two sentences are at least, from 0 to 1
+    #[arg(long, value_name = "X", default_value_t = DEFAULT_SIMILARITY, value_parser = similarity)]
+    similarity: f32,
+
+    /// Fields that count beside the response: artifacts, tool_calls, or none
+    #[arg(
+        long,
+        value_name = "FIELDS",
+        value_delimiter = ',',
+        default_value = "artifacts,tool_calls"
+    )]
+    fields: Vec<FieldWord>,
+
+    /// A sentence-transformers folder, to read meaning with
+    #[arg(long, value_name = "DIR", conflicts_with = "embeddings_url")]
+    model_dir: Option<PathBuf>,
+
+    /// An OpenAI-compatible endpoint, to read meaning with; texts are sent there
+    #[arg(long, value_name = "URL", requires = "embeddings_model")]
+    embeddings_url: Option<Url>,
+
+    /// The model of the endpoint
+    #[arg(long, value_name = "MODEL", requires = "embeddings_url")]
+    embeddings_model: Option<String>,
+
+    /// The variable that has the key of the endpoint
+    #[arg(long, value_name = "NAME", requires = "embeddings_url")]
+    embeddings_key_env: Option<String>,
+}
+
+/// A strategy as typed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Word {
+    /// The same bytes
+    Exact,
+    /// The same meaning
+    Semantic,
+    /// The same shape with other values
+    Structural,
+}
+
+/// A field as typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum FieldWord {
+    /// Files that were created, modified or deleted
+    Artifacts,
+    /// Calls of tools
+    ToolCalls,
+    /// The response alone
+    None,
+}
+
+fn similarity(typed: &str) -> Result<f32, &'static str> {
+    let number = typed.parse::<f32>().ok();
+    let number = number.filter(|number| (0.0..=1.0).contains(number));
+    number.ok_or("write a number from 0 to 1")
+}
+
+impl How {
+    fn strategy(&self) -> Option<Strategy> {
+        self.strategy.map(|word| match word {
+            Word::Exact => Strategy::Exact,
+            Word::Semantic => Strategy::Semantic,
+            Word::Structural => Strategy::Structural,
+        })
+    }
+
+    fn fields(&self) -> Fields {
+        let part = |field| match self.fields.contains(&field) {
+            true => Part::Taken,
+            false => Part::Left,
+        };
+        Fields {
+            artifacts: part(FieldWord::Artifacts),
+            tool_calls: part(FieldWord::ToolCalls),
+        }
+    }
+}
+
+/// Compares as asked. Whoever reads meaning is found before anything is run.
+pub(super) struct Judge {
+    how: How,
+    reader: Reader,
+}
+
+/// Who reads meaning.
+enum Reader {
+    Nobody,
+    Model(Box<MiniLm>),
+    Endpoint(Endpoint),
+}
+
+impl Judge {
+    /// As typed.
+    pub(super) fn new(how: How) -> Result<Self, Failure> {
+        let reader = match (&how.model_dir, &how.embeddings_url) {
+            (None, None) => Reader::Nobody,
+            (Some(folder), _) => {
+                let model = MiniLm::open(folder);
+                Reader::Model(Box::new(
+                    model.map_err(|error| Failure::new(error.to_string()))?,
+                ))
+            }
+            (None, Some(url)) => Reader::Endpoint(endpoint(url, &how)?),
+        };
+        Ok(Self { how, reader })
+    }
+
+    /// The same for replays of an execution: nothing of a strict one is sent elsewhere.
+    pub(super) fn of_replays(how: How, mode: Mode) -> Result<Self, Failure> {
+        if how.embeddings_url.is_some() && mode == Mode::Strict {
+            return Err(Failure::new(
+                "an execution of the mode strict is not compared by an endpoint: its text would be sent there",
+            )
+            .hint("--model-dir reads meaning here"));
+        }
+        Self::new(how)
+    }
+
+    /// Compares `b` with `a`, by the strategy that was typed, else by `otherwise`, else by what
+    /// the mode and the response suggest.
+    pub(super) async fn compare(
+        &self,
+        a: &Side<'_>,
+        b: &Side<'_>,
+        otherwise: Option<Strategy>,
+    ) -> Result<Comparison, Failure> {
+        let texts = match self.reader {
+            Reader::Nobody => Vec::new(),
+            Reader::Model(_) | Reader::Endpoint(_) => texts_to_score(a, b),
+        };
+        let scored: Option<(String, Vectors)> = match &self.reader {
+            Reader::Nobody => None,
+            Reader::Model(model) => {
+                let texts = texts.into_iter();
+                let vectors = texts.map(|text| (text.clone(), model.embed(&text)));
+                Some((model.id().to_owned(), vectors.collect()))
+            }
+            Reader::Endpoint(endpoint) => {
+                if !texts.is_empty() {
+                    talk::say(format!("text is sent to {}", endpoint.host()));
+                }
+                let vectors = endpoint.embed(&texts).await;
+                let vectors = vectors.map_err(|error| Failure::new(error.to_string()))?;
+                Some((endpoint.id(), vectors))
+            }
+        };
+        let options = Options {
+            strategy: self.how.strategy().or(otherwise),
+            fields: self.how.fields(),
+            similarity: self.how.similarity,
+            scorer: scored.as_ref().map(|(id, vectors)| Scorer { id, vectors }),
+        };
+        Ok(compare(a, b, &options))
+    }
+}
+
+/// What the record of a replay says of its scores.
+pub(super) fn scores(found: &Comparison) -> Value {
+    let meaning = &found.meaning;
+    json!({
+        "scorer": meaning.scorer, "similarity": found.similarity,
+        "min": meaning.min, "mean_f": meaning.mean_f,
+    })
+}
+
+fn endpoint(url: &Url, how: &How) -> Result<Endpoint, Failure> {
+    let no_address = || Failure::new("--embeddings-url is no address of an endpoint");
+    let host = url.host_str().ok_or_else(no_address)?;
+    let port = url.port_or_known_default().ok_or_else(no_address)?;
+    let place = format!("{host}:{port}");
+    // It was named on purpose: it may be at an address that is not public.
+    let allowed = Allowed::parse([place.as_str()]).map_err(|_| no_address())?;
+    let key = match &how.embeddings_key_env {
+        None => None,
+        Some(name) => Some(std::env::var(name).map_err(|_| {
+            let name = text::one_line(name, 80);
+            Failure::new(format!("the variable {name} is not set"))
+        })?),
+    };
+    let model = how.embeddings_model.clone().unwrap_or_default();
+    Ok(Endpoint::new(
+        url.clone(),
+        model,
+        key,
+        Outbound::new(allowed),
+    ))
+}

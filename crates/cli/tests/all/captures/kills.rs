@@ -1,0 +1,207 @@
+//! `kill -9` at a place, not at a time: as the program is about to make its n-th change to the
+//! disk. A tracer of system calls does it, so that each step between two of them is met: between a
+//! temporary file and its name, between a content and the document, between the document and the
+//! index, between the record of a replay and the status.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use super::peer::says;
+use super::{Bench, lay_out};
+use crate::support::Ended;
+
+/// What changes the disk, as the system calls it.
+const CHANGES: &str =
+    "link,linkat,unlink,unlinkat,rename,renameat,renameat2,ftruncate,fsync,mkdir,mkdirat";
+
+/// What is killed.
+const COMMANDS: [&str; 5] = ["capture", "of-run", "import", "replay", "prune"];
+
+fn bench() -> Bench {
+    let bench = Bench::new(|_, _| says("done"));
+    lay_out(&bench);
+    bench.script(&[
+        json!({ "ask": "Go." }),
+        json!({ "tool": "note", "argv": ["sh", "-c", "echo noted > by-tool.txt"] }),
+        json!({ "write": "made.txt", "text": "made" }),
+    ]);
+    bench
+}
+
+/// A snapshot of somebody else that is past its time.
+fn old(id: &str) -> String {
+    json!({
+        "snapshot_id": id, "workflow_id": "theirs", "version": "1.0",
+        "captured_at": "2025-01-01T00:00:00Z",
+        "config": { "model": { "id": "m" }, "execution_mode": "default" },
+        "inputs": {}, "outputs": { "response": id },
+    })
+    .to_string()
+}
+
+fn call(bench: &Bench, args: &[&str]) -> Ended {
+    let args: Vec<&str> = args.iter().chain(&["--root", "shop"]).copied().collect();
+    bench.call(&args)
+}
+
+fn list(bench: &Bench) -> Value {
+    call(bench, &["snapshot", "list", "--json"]).with(0).json()
+}
+
+/// Runs a command that is killed before its `nth` change of the disk; `true` where it ended
+/// before that.
+fn killed(bench: &Bench, args: &[&str], nth: u64) -> bool {
+    let whole = bench.command(args);
+    let mut traced = std::process::Command::new("strace");
+    let inject = format!("inject={CHANGES}:signal=KILL:when={nth}");
+    traced
+        .args([
+            "-f",
+            "-qq",
+            "-o",
+            "/dev/null",
+            "-e",
+            &format!("trace={CHANGES}"),
+            "-e",
+            &inject,
+        ])
+        .arg(whole.get_program())
+        .args(whole.get_args())
+        .current_dir(whole.get_current_dir().unwrap())
+        .env_clear();
+    for (name, value) in whole.get_envs() {
+        if let Some(value) = value {
+            traced.env(name, value);
+        }
+    }
+    let null = Stdio::null;
+    let mut child = traced
+        .stdin(null())
+        .stdout(null())
+        .stderr(null())
+        .spawn()
+        .unwrap();
+    child.wait().unwrap().code().is_some()
+}
+
+/// What must hold of a folder whatever was killed in it.
+fn is_sound(bench: &Bench, what: &str) {
+    let listed = list(bench);
+    for broken in listed["broken"].as_array().unwrap() {
+        let file = broken["file"].as_str().unwrap();
+        // Of a snapshot itself there is never half.
+        let is_half = file.starts_with(".unfinished-") || !file.ends_with(".json");
+        assert!(is_half, "{what}: {broken}");
+    }
+    let verified = call(bench, &["snapshot", "verify", "--json"]).json();
+    let snapshots = verified["snapshots"].as_array().unwrap();
+    for one in snapshots {
+        assert_eq!(one["is_valid"], true, "{what}: {one}");
+    }
+    for entry in listed["snapshots"].as_array().unwrap() {
+        let path =
+            Path::new("shop/.aiwg/provenance/snapshots").join(entry["file"].as_str().unwrap());
+        let document: Value =
+            serde_json::from_str(&bench.lab.read(path.to_str().unwrap())).unwrap();
+        let status = &document["replay_status"];
+        if status.is_null() {
+            continue;
+        }
+        let said = [
+            status["replay_count"].as_u64().unwrap_or(0) > 0,
+            status["last_replay"].is_string(),
+            status["match_status"] != "not_replayed",
+        ];
+        let replayed = status["replayed"] == true;
+        assert!(
+            said.iter().all(|said| *said == replayed),
+            "{what}: {status}"
+        );
+    }
+}
+
+#[test]
+fn soak_kills_at_each_change_of_the_disk() {
+    let test = "soak_kills_at_each_change_of_the_disk";
+    if std::process::Command::new("strace")
+        .arg("-V")
+        .output()
+        .is_err()
+    {
+        return testkit::skip(test, "strace is not installed");
+    }
+    let (mut kills, mut ends) = (0, 0);
+    for seed in testkit::seeds(20, 300) {
+        let place = usize::try_from(seed).unwrap() % COMMANDS.len();
+        let (command, nth) = (COMMANDS[place], seed / COMMANDS.len() as u64 + 1);
+        let what = format!("seed {seed}: {command}, change {nth}");
+        let bench = bench();
+        let file = bench
+            .lab
+            .workflow(&crate::support::one_script("w", "echo hi"));
+        bench.call(&["run", &file]).with(0);
+        bench.capture(&["--name", "kept"]);
+        for id in ["old-1", "old-2", "pinned"] {
+            bench.lab.write(&format!("{id}.json"), old(id));
+        }
+        for file in ["./old-1.json", "./pinned.json"] {
+            call(&bench, &["snapshot", "import", file]).with(0);
+        }
+        call(&bench, &["snapshot", "pin", "pinned"]).with(0);
+        lay_out(&bench);
+        let args: Vec<&str> = match command {
+            "capture" => bench.capture_args(&["--name", "killed"]),
+            "of-run" => vec!["snapshot", "capture", "--run", "last", "--root", "shop"],
+            "import" => vec!["snapshot", "import", "./old-2.json", "--root", "shop"],
+            "replay" => vec!["snapshot", "replay", "kept", "--root", "shop"],
+            _ => vec!["snapshot", "prune", "--apply", "--root", "shop"],
+        };
+        let before = list(&bench)["snapshots"].as_array().unwrap().len();
+        match killed(&bench, &args, nth) {
+            true => ends += 1,
+            false => kills += 1,
+        }
+        is_sound(&bench, &what);
+        let after = list(&bench)["snapshots"].as_array().unwrap().len();
+        let lost = before.saturating_sub(after);
+        assert!(lost <= usize::from(command == "prune"), "{what}");
+        // Whatever it left, it is done again and comes to its end.
+        lay_out(&bench);
+        bench.call(&args).with(0);
+        is_sound(&bench, &what);
+        let replay = ["snapshot", "replay", "kept", "--json"];
+        let report = call(&bench, &replay).with(0).json();
+        assert_eq!(report["match_status"], "exact_match", "{what}: {report}");
+        let attempts = bench.lab.path().join("shop/.aiwg/provenance/snapshots");
+        let attempts = std::fs::read_dir(attempts).unwrap().flatten();
+        let recorded = attempts
+            .filter(|file| file.path().to_string_lossy().ends_with("replays.jsonl"))
+            .map(|file| {
+                std::fs::read_to_string(file.path())
+                    .unwrap()
+                    .lines()
+                    .count() as u64
+            });
+        assert_eq!(
+            report["replay_status"]["replay_count"].as_u64(),
+            recorded.max(),
+            "{what}: each that came to its end counts once"
+        );
+        // The next that prunes clears what was left.
+        call(&bench, &["snapshot", "prune", "--apply"]).with(0);
+        let listed = list(&bench);
+        assert_eq!(listed["broken"], json!([]), "{what}");
+        let ids = listed["snapshots"].to_string();
+        assert!(
+            ids.contains("\"pinned\"") && !ids.contains("\"old-1\""),
+            "{what}: {ids}"
+        );
+        call(&bench, &["snapshot", "verify"]).with(0);
+    }
+    testkit::figures(
+        test,
+        &format!("{kills} kills at a change of the disk, {ends} ends before it"),
+    );
+}

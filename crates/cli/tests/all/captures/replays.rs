@@ -1,0 +1,348 @@
+//! Replays of commands: misses, places, the third interface of models, and how they are compared.
+
+use serde_json::{Value, json};
+
+use super::peer::says;
+use super::{Bench, busy, lay_out, read};
+
+fn replay(bench: &Bench, more: &[&str], code: i32) -> Value {
+    let args = ["snapshot", "replay", "latest", "--root", "shop", "--json"];
+    let args: Vec<&str> = args.iter().chain(more).copied().collect();
+    bench.call(&args).with(code).json()
+}
+
+#[test]
+fn a_tool_that_only_reads_may_be_run_where_the_recording_has_no_answer() {
+    let bench = Bench::new(|_, _| says("x"));
+    // A replay works in a copy of the folder: beside it is nothing.
+    let path = |name: &str| bench.lab.path().join(name).display().to_string();
+    bench.lab.write(
+        "server.py",
+        format!("called = {:?}\n", path("called")) + r#"
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    method = message["method"]
+    if method == "tools/list":
+        result = {"tools": [{"name": "look", "annotations": {"readOnlyHint": True}}, {"name": "change"}]}
+    elif method == "tools/call":
+        open(called, "a").write(message["params"]["name"] + "\n")
+        result = {"content": [{"type": "text", "text": json.dumps(message["params"]["arguments"])}]}
+    else:
+        result = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"#,
+    );
+    let client = |calls: &[(&str, u64)]| {
+        let mut requests = vec![
+            json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": { "protocolVersion": "2025-06-18" } }),
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }),
+        ];
+        for (place, (tool, n)) in calls.iter().enumerate() {
+            requests.push(
+                json!({ "jsonrpc": "2.0", "id": place + 2, "method": "tools/call",
+                "params": { "name": tool, "arguments": { "n": n } } }),
+            );
+        }
+        bench.lab.write(
+            "client.py",
+            format!(
+                "import json, os, subprocess, sys\nserver = subprocess.Popen([os.environ['PROGRAM'], 'snapshot', 'mcp', '--', 'python3', {:?}], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)\nfor request in json.loads({:?}):\n    server.stdin.write(json.dumps(request) + '\\n')\n    server.stdin.flush()\n    line = server.stdout.readline()\n    if not line or 'error' in json.loads(line):\n        sys.exit(8)\nserver.stdin.close()\nserver.wait()\nprint('done')\n",
+                path("server.py"),
+                json!(requests).to_string()
+            ),
+        );
+    };
+    client(&[("look", 1), ("change", 2)]);
+    let args = [
+        "snapshot",
+        "capture",
+        "--root",
+        "shop",
+        "--",
+        "python3",
+        "../client.py",
+    ];
+    bench.call(&args).with(0);
+    let called = || bench.lab.read("called");
+    assert_eq!(called(), "look\nchange\n");
+
+    // A read that the recording does not have: by default the replay ends there.
+    client(&[("look", 1), ("look", 7), ("change", 2)]);
+    let report = replay(&bench, &[], 3);
+    assert_eq!(
+        report["first_divergence"]["actual"]["input"],
+        json!({ "n": 7 }),
+        "{report}"
+    );
+    assert_eq!(called(), "look\nchange\n", "nothing was run");
+    // With leave it is run, and nothing else is.
+    let report = replay(&bench, &["--on-miss", "live"], 3);
+    assert_eq!(report["is_mixed"], true, "{report}");
+    assert_eq!(report["live"], json!({ "models": 0, "tools": 1 }));
+    assert_eq!(report["first_divergence"]["reason"], "changed", "{report}");
+    assert_eq!(called(), "look\nchange\nlook\n");
+    assert_ne!(report["match_status"], "exact_match");
+    // Never one that may change something.
+    client(&[("look", 1), ("change", 7)]);
+    let report = replay(&bench, &["--on-miss", "live"], 3);
+    assert_eq!(
+        report["first_divergence"]["actual"]["input"],
+        json!({ "n": 7 }),
+        "{report}"
+    );
+    assert_eq!(called(), "look\nchange\nlook\n");
+}
+
+#[test]
+fn in_place_the_folder_itself_is_worked_in() {
+    let bench = Bench::new(|number, _| says(&format!("answer {number}")));
+    lay_out(&bench);
+    bench.script(&busy());
+    bench.capture(&[]);
+    let text = |name: &str| bench.lab.read(&format!("shop/{name}"));
+    assert_eq!(text("edited.txt"), "after");
+    // As it was before, but for what somebody else has put there since.
+    lay_out(&bench);
+    for name in ["renamed.txt", "by-tool.txt", "new/made.txt"] {
+        std::fs::remove_file(bench.root().join(name)).unwrap();
+    }
+    bench.write("mine.txt", "mine");
+    let asked = bench.peer.came().len();
+    let report = replay(&bench, &["--in-place"], 0);
+    assert_eq!(report["match_status"], "exact_match", "{report}");
+    assert_eq!(bench.peer.came().len(), asked);
+    assert_eq!(text("edited.txt"), "after", "it was done here");
+    assert_eq!(text("by-tool.txt"), "noted\n", "from the recording");
+    assert_eq!(text("mine.txt"), "mine");
+    assert!(!bench.root().join("gone.txt").exists());
+    // In a copy it is not.
+    lay_out(&bench);
+    for name in ["renamed.txt", "by-tool.txt", "new/made.txt"] {
+        std::fs::remove_file(bench.root().join(name)).unwrap();
+    }
+    replay(&bench, &[], 0);
+    assert_eq!(text("edited.txt"), "before");
+}
+
+#[test]
+fn the_responses_interface_is_recorded_whole_and_as_it_streams() {
+    let answer = |text: &str| {
+        json!({ "id": "resp_1", "object": "response", "model": "gpt-9-2026", "status": "completed",
+            "output": [
+                { "type": "function_call", "call_id": "c1", "name": "clock", "arguments": "{\"zone\":\"UTC\"}" },
+                { "type": "message", "role": "assistant", "content": [{ "type": "output_text", "text": text }] },
+            ],
+            "usage": { "input_tokens": 11, "output_tokens": 4, "total_tokens": 15 } })
+    };
+    let bench = Bench::new(move |number, _| match number {
+        0 => json!({ "body": answer("one") }),
+        _ => {
+            let delta = json!({ "type": "response.output_text.delta", "item_id": "m", "output_index": 0, "delta": "two" });
+            let done = json!({ "type": "response.completed", "response": answer("two") });
+            json!({ "sse": format!("event: response.output_text.delta\ndata: {delta}\n\nevent: response.completed\ndata: {done}\n\n") })
+        }
+    });
+    bench.lab.write(
+        "agent.py",
+        r#"
+import json, os, urllib.request
+def ask(**more):
+    body = {"model": "gpt-9", "instructions": "Be brief.", "input": "What time is it?", **more}
+    request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/responses", json.dumps(body).encode(), {"content-type": "application/json"})
+    return urllib.request.urlopen(request).read().decode()
+print(ask())
+print(ask(stream=True))
+"#,
+    );
+    let capture = [
+        "snapshot",
+        "capture",
+        "--root",
+        "shop",
+        "--mode",
+        "strict",
+        "--temperature",
+        "0",
+        "--seed",
+        "7",
+        "--max-tokens",
+        "64",
+        "--",
+        "python3",
+        "../agent.py",
+    ];
+    let ended = bench.call(&capture).with(0).prints("response.completed");
+    let came = bench.peer.came();
+    assert_eq!(came[0].path, "/v1/responses");
+    assert_eq!(
+        (
+            &came[0].body["temperature"],
+            &came[0].body["max_output_tokens"],
+            &came[0].body["seed"]
+        ),
+        (&json!(0), &json!(64), &Value::Null),
+        "each setting by the name it has there"
+    );
+    let snapshot = read(ended.stdout.lines().last().unwrap().as_ref());
+    assert_eq!(
+        snapshot["config"]["model"],
+        json!({ "id": "gpt-9", "provider": "openai", "version": "gpt-9-2026" })
+    );
+    assert_eq!(snapshot["outputs"]["response"], "two");
+    assert_eq!(snapshot["inputs"]["user_prompt"], "What time is it?");
+    assert_eq!(
+        snapshot["config"]["system_prompt_hash"],
+        format!("sha256:{}", kernel::digest::Digest::of(b"Be brief."))
+    );
+    let enforcement = &snapshot["extensions"]["mode_enforcement"];
+    assert_eq!(
+        (&enforcement["seed"], &enforcement["max_tokens"]),
+        (&json!("unsupported"), &json!("sent")),
+        "{enforcement}"
+    );
+    let metrics = &snapshot["metrics"];
+    assert_eq!(
+        (
+            &metrics["tokens_input"],
+            &metrics["tokens_output"],
+            &metrics["iterations"]
+        ),
+        (&json!(22), &json!(8), &json!(2))
+    );
+    assert_eq!(snapshot["outputs"]["tool_calls"][0]["tool"], "clock");
+    let report = replay(&bench, &["--kind", "env"], 0);
+    assert_eq!(report["match_status"], "exact_match", "{report}");
+    assert_eq!(bench.peer.came().len(), 2, "nobody was asked again");
+}
+
+#[test]
+fn a_replay_is_held_against_the_recording_as_it_is_told() {
+    let bench = Bench::new(|number, _| says(&format!("It is done. There are {number} left.")));
+    bench.script(&[json!({ "ask": "How many?" })]);
+    bench.capture(&[]);
+    let rerun = |more: &[&str], code: i32| {
+        let args: Vec<&str> = ["--kind", "rerun"].iter().chain(more).copied().collect();
+        replay(&bench, &args, code)
+    };
+    // Other numbers are another answer, whoever reads; half of the sentences are the same.
+    let report = rerun(&[], 1);
+    assert_eq!(
+        (&report["strategy"], &report["match_status"]),
+        (&json!("semantic"), &json!("partial_match")),
+        "{report}"
+    );
+    let report = rerun(&["--strategy", "exact", "--fields", "none"], 1);
+    assert_eq!(report["strategy"], "exact");
+    assert!(report["fields"].as_object().unwrap().len() == 1, "{report}");
+    let wrong = [
+        "snapshot",
+        "replay",
+        "latest",
+        "--root",
+        "shop",
+        "--strategy",
+        "loosely",
+    ];
+    bench.call(&wrong).with(2);
+}
+
+#[test]
+fn a_replay_asks_an_endpoint_for_meaning_where_it_is_told_to() {
+    // The peer answers questions, and embeds whatever it is sent as the same vector.
+    let bench = Bench::new(|number, came| match came.path.as_str() {
+        "/v1/embeddings" => {
+            let texts = came.body["input"].as_array().unwrap();
+            let data = texts.iter().enumerate();
+            let data: Vec<Value> = data
+                .map(|(index, _)| json!({ "index": index, "embedding": [0.6, 0.8] }))
+                .collect();
+            json!({ "body": { "data": data } })
+        }
+        _ => says(
+            [
+                "The shop opens early.",
+                "Early in the morning the shop opens.",
+            ][number.min(1)],
+        ),
+    });
+    bench.script(&[json!({ "ask": "When?" })]);
+    let path = bench.capture(&[]);
+    let url = format!("http://{}/v1/embeddings", bench.peer.address);
+    let endpoint = [
+        "--embeddings-url",
+        &url,
+        "--embeddings-model",
+        "e",
+        "--similarity",
+        "0.8",
+    ];
+    let args: Vec<&str> = ["--kind", "rerun"]
+        .iter()
+        .chain(&endpoint)
+        .copied()
+        .collect();
+    let report = replay(&bench, &args, 0);
+    assert_eq!(report["match_status"], "semantic_match", "{report}");
+    let attempts = std::fs::read_to_string(path.with_extension("replays.jsonl")).unwrap();
+    let attempt: Value = serde_json::from_str(attempts.lines().last().unwrap()).unwrap();
+    let scores = &attempt["scores"];
+    assert!(
+        scores["scorer"]
+            .as_str()
+            .unwrap()
+            .starts_with("openai-compatible:"),
+        "{attempt}"
+    );
+    assert!((scores["similarity"].as_f64().unwrap() - 0.8).abs() < 1e-6);
+    // Nothing of a strict execution is sent elsewhere.
+    bench.capture(&[
+        "--mode",
+        "strict",
+        "--temperature",
+        "0",
+        "--seed",
+        "1",
+        "--max-tokens",
+        "9",
+    ]);
+    let args: Vec<&str> = ["snapshot", "replay", "latest", "--root", "shop"]
+        .iter()
+        .chain(&endpoint)
+        .copied()
+        .collect();
+    bench.call(&args).with(2).says("strict");
+}
+
+#[test]
+fn what_is_another_time_after_time_is_left_out_of_a_tools_input() {
+    let bench = Bench::new(|_, _| says("x"));
+    bench.lab.write(
+        "agent.sh",
+        "\"$PROGRAM\" snapshot tool stamp -- sh -c 'echo stamped' sh \"$(cat ../now)\"\n",
+    );
+    bench.lab.write("now", "monday");
+    let capture = |more: &[&str]| {
+        let head = ["snapshot", "capture", "--root", "shop"];
+        let tail = ["--", "sh", "../agent.sh"];
+        let args: Vec<&str> = head.iter().chain(more).chain(&tail).copied().collect();
+        bench.call(&args)
+    };
+    capture(&[]).with(0);
+    bench.lab.write("now", "tuesday");
+    let report = replay(&bench, &[], 3);
+    assert_eq!(report["first_divergence"]["at"], "/argv/4", "{report}");
+
+    let ended = capture(&["--ignore", "stamp=/argv/4"]).with(0);
+    let snapshot = read(ended.stdout.lines().last().unwrap().as_ref());
+    assert_eq!(
+        snapshot["extensions"]["normalisers"],
+        json!({ "stamp": ["/argv/4"] })
+    );
+    bench.lab.write("now", "wednesday");
+    let report = replay(&bench, &[], 0);
+    assert_eq!(report["match_status"], "exact_match", "{report}");
+    capture(&["--ignore", "stamp"]).with(2);
+}

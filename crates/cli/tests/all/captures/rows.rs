@@ -1,0 +1,224 @@
+//! Planted secrets are in no file and in no row: the store is looked through byte by byte, and
+//! once more unpacked.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use store::{ListQuery, ReadFrom, Store};
+use store_sqlite::{Access, Options, SqliteStore};
+
+use super::peer::Peer;
+use super::runs::streams;
+use crate::serving::Serving;
+use crate::support::*;
+
+/// Nothing about it looks like a credential: it is known by its reference alone.
+const PLANTED: &str = "plainly-planted-7731";
+/// Known by its shape.
+const SHAPED: &str = "sk-plantedplantedplanted42";
+/// A password in an address, which evidence leaves out.
+const IN_URL: &str = "hunter2planted";
+
+/// Fails where bytes have a planted secret, as they are or as one might write them.
+#[track_caller]
+fn has_none(what: &str, bytes: &[u8]) {
+    let base64 = "cGxhaW5seS1wbGFudGVkLTc3";
+    for planted in [PLANTED, SHAPED, base64] {
+        let mut parts = bytes.windows(planted.len());
+        assert!(
+            !parts.any(|part| part == planted.as_bytes()),
+            "{what} has {planted}: {}",
+            String::from_utf8_lossy(bytes)
+        );
+    }
+}
+
+/// Every file below a folder.
+fn files(folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        match path.is_dir() {
+            true => files(&path, found),
+            false if path.is_file() => {
+                found.push((path.display().to_string(), std::fs::read(&path).unwrap()));
+            }
+            false => {}
+        }
+    }
+}
+
+/// Looks through a data folder: raw bytes of all files, each cell of each table, unpacked where
+/// it is packed, and each event as it is read.
+fn look_through(data: &Path) -> usize {
+    let mut found = Vec::new();
+    files(data, &mut found);
+    for (name, bytes) in &found {
+        has_none(name, bytes);
+    }
+    let file = data.join("store.db");
+    let connection = rusqlite::Connection::open(&file).unwrap();
+    let sql = "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c
+               WHERE m.type = 'table'";
+    let columns: Vec<(String, String)> = {
+        let mut statement = connection.prepare(sql).unwrap();
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
+        rows.unwrap().map(Result::unwrap).collect()
+    };
+    let mut cells = 0;
+    for (table, column) in &columns {
+        let sql = format!("SELECT CAST({column} AS BLOB) FROM {table} WHERE {column} IS NOT NULL");
+        let mut statement = connection.prepare(&sql).unwrap();
+        let rows = statement.query_map([], |row| row.get::<_, Vec<u8>>(0));
+        for cell in rows.unwrap().map(Result::unwrap) {
+            let what = format!("{table}.{column}");
+            has_none(&what, &cell);
+            if let Ok(unpacked) = store::codec::unpack_blob(&cell) {
+                has_none(&what, &unpacked);
+            }
+            cells += 1;
+        }
+    }
+    drop(connection);
+    let options = Options {
+        access: Access::Read,
+        ..Options::default()
+    };
+    let store = SqliteStore::open(&file, options).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let query = ListQuery {
+        limit: 1_000,
+        ..ListQuery::default()
+    };
+    for row in runtime.block_on(store.list(query)).unwrap() {
+        let load = store.load(&row.stream, ReadFrom::Seq(0), usize::MAX);
+        for record in runtime.block_on(load).unwrap().records {
+            has_none(row.stream.as_str(), &record.content);
+            cells += 1;
+        }
+    }
+    cells
+}
+
+#[test]
+fn planted_secrets_are_in_no_row_of_the_store_and_no_file_of_evidence() {
+    // Says back whatever it was given, as an answer and as an error.
+    let peer = Peer::start(|_, came| match came.path.as_str() {
+        "/v1/chat/completions" => streams(&format!("it is {PLANTED} and {SHAPED}")),
+        _ => json!({ "status": 500, "body": { "error": format!("no: {} {PLANTED}", came.head) } }),
+    });
+    let lab = Lab::new();
+    lab.write(
+        "providers.toml",
+        format!(
+            "[provider.small]\nbase_url = \"http://{}/v1\"\nmodel = \"m\"\n",
+            peer.address
+        ),
+    );
+    lab.write("planted.txt", format!("{SHAPED} and ada:{IN_URL}"));
+    let secret = json!({ "T": "env:RUNWRIGHT_SECRET_PLANTED" });
+    // What a program says, reads and writes, and what a model is told and answers.
+    let program = node(
+        "program",
+        "runwright.process",
+        json!({
+            "argv": ["sh", "-euc", "echo \"$T\"; echo \"$T\" >&2; printf %s \"$T\" | base64; \
+                sed 's#ada:#https://ada:#; s#$#@db.example/#' planted.txt; yes \"$T\" | head -n 4000"],
+            "secretEnv": secret,
+        }),
+    );
+    let mut ask = node(
+        "ask",
+        "core.ai.chatCompletion",
+        json!({ "prompt": "${inputs.ask} ${inputs.said}" }),
+    );
+    ask["inputs"] = json!({
+        "ask": { "type": "variable", "variableName": "ask" },
+        "said": { "type": "connection", "nodeId": "program", "outputKey": "stdout" },
+    });
+    let mut says_much = workflow("says", &[program, ask], &[("program", "ask")]);
+    says_much["variables"] = json!([{ "name": "ask", "type": "string" }]);
+    // An error that repeats a header, and one that repeats a variable.
+    let request = node(
+        "request",
+        "runwright.http",
+        json!({
+            "url": format!("http://{}/x", peer.address),
+            "secretHeaders": { "authorization": { "prefix": "Bearer ", "secret": "env:RUNWRIGHT_SECRET_PLANTED" } },
+        }),
+    );
+    let fails = node(
+        "fails",
+        "runwright.process",
+        json!({ "argv": ["sh", "-euc", "echo \"cannot use $T\" >&2; exit 3"], "secretEnv": secret }),
+    );
+    let call = |args: &[&str], code: i32| {
+        let mut command = lab.command(args);
+        command.env("RUNWRIGHT_SECRET_PLANTED", PLANTED);
+        Ended::from(command.output().unwrap()).with(code)
+    };
+    let prompt = format!("ask=Use {SHAPED} at https://ada:{IN_URL}@db.example/?api_key={SHAPED}");
+    let mut runs = Vec::new();
+    for (document, code) in [
+        (says_much, 0),
+        (workflow("refused", &[request], &[]), 1),
+        (workflow("breaks", &[fails], &[]), 1),
+    ] {
+        let file = lab.workflow(&document);
+        let mut args = vec![
+            "run",
+            &*file,
+            "--providers",
+            "providers.toml",
+            "--allow-http",
+            &peer.address,
+        ];
+        if code == 0 {
+            args.extend(["-i", &prompt]);
+        }
+        call(&args, code);
+        call(&["snapshot", "capture", "--run", "last"], 0);
+        let report: Value = call(&["snapshot", "replay", "latest", "--json"], 0).json();
+        assert_eq!(report["match_status"], "exact_match", "{report}");
+        let shown = lab.call(&["snapshot", "show", "latest", "--json"]).json();
+        runs.push(shown["extensions"]["run_id"].as_str().unwrap().to_owned());
+    }
+    lab.wait_until_quiet();
+
+    // A server on the same store captures it, too.
+    let serving = Serving::at(&lab, ".runwright", &["--dev"]);
+    for run in &runs {
+        let (status, body) = post(&serving, "/v1/snapshots", &json!({ "runId": run }));
+        assert_eq!(status, 201, "{body}");
+        has_none("the answer", body.as_bytes());
+    }
+    serving.stop();
+    let cells = look_through(&lab.path().join(".runwright"));
+    assert!(cells > 50, "there is something to look through: {cells}");
+    let mut evidence = Vec::new();
+    files(&lab.path().join(".aiwg"), &mut evidence);
+    assert!(evidence.len() > 3);
+    for (name, bytes) in &evidence {
+        has_none(name, bytes);
+        let mut parts = bytes.windows(IN_URL.len());
+        assert!(!parts.any(|part| part == IN_URL.as_bytes()), "{name}");
+    }
+    has_none("the server's log", lab.read("server.log").as_bytes());
+}
+
+fn post(serving: &Serving, path: &str, body: &Value) -> (u16, String) {
+    use std::io::{Read, Write};
+    let address = serving.url.trim_start_matches("http://");
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let body = body.to_string();
+    let request = format!(
+        "POST {path} HTTP/1.0\r\nhost: {address}\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, body.to_owned())
+}

@@ -1,0 +1,179 @@
+//! A snapshot with everything that lies beside it, as one JSON document: to be handed on.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use faces::provenance::calls::{Attempt, Call};
+use faces::provenance::document::Content;
+use faces::provenance::hash;
+use faces::provenance::read::{self, Document};
+use faces::provenance::seal::Finding;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::folder::{Beside, Folder, FolderError, Imported, Kept, Writer};
+use crate::verify::of_document;
+
+/// Bytes of contents that a bundle holds at most.
+pub const MAX_BUNDLED: usize = 32 << 20;
+
+/// A snapshot that travels.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bundle {
+    /// The document as it stands in its file.
+    pub snapshot: Value,
+    /// The calls of its execution.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<Call>,
+    /// Attempts to replay it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replays: Vec<Attempt>,
+    /// The contents it names, by their hash.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub contents: BTreeMap<String, Bytes>,
+}
+
+/// Some bytes in JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bytes {
+    /// They are UTF-8.
+    Text(String),
+    /// They may be anything.
+    Base64(String),
+}
+
+/// Why a bundle is not made, or not taken in.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// The folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// Its contents are too many for one document.
+    #[error("the contents of the snapshot have more than {MAX_BUNDLED} bytes; hand on its files")]
+    TooLarge,
+    /// What came is not what was sealed.
+    #[error("the snapshot is not what was written: {}", .0.first().map_or("", |one| &one.message))]
+    Damaged(Vec<Finding>),
+    /// Another snapshot has its id here.
+    #[error("another snapshot has this id already")]
+    IdTaken,
+}
+
+impl Bytes {
+    fn of(bytes: Vec<u8>) -> Self {
+        match String::from_utf8(bytes) {
+            Ok(text) => Self::Text(text),
+            Err(other) => Self::Base64(STANDARD.encode(other.into_bytes())),
+        }
+    }
+
+    fn bytes(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Text(text) => Some(text.clone().into_bytes()),
+            Self::Base64(text) => STANDARD.decode(text).ok(),
+        }
+    }
+}
+
+impl Folder {
+    /// A snapshot with what lies beside it, and the contents it names as far as they are kept.
+    ///
+    /// # Errors
+    /// When a file cannot be read, a content is damaged, or all of it is too large.
+    pub fn bundle(&self, kept: &Kept) -> Result<Bundle, BundleError> {
+        let calls = self.calls(&kept.path)?;
+        let mut contents = BTreeMap::new();
+        let mut length = 0;
+        for hash in named(&kept.document, &calls) {
+            if contents.contains_key(hash) || !self.has_blob(hash) {
+                continue;
+            }
+            let bytes = self.blob(hash)?;
+            length += bytes.len();
+            if length > MAX_BUNDLED {
+                return Err(BundleError::TooLarge);
+            }
+            contents.insert(hash.to_owned(), Bytes::of(bytes));
+        }
+        Ok(Bundle {
+            snapshot: kept.document.raw.clone(),
+            replays: self.attempts(&kept.path)?,
+            calls,
+            contents,
+        })
+    }
+}
+
+/// Every hash that a snapshot and its calls name.
+fn named<'a>(document: &'a Document, calls: &'a [Call]) -> impl Iterator<Item = &'a str> {
+    let called = calls
+        .iter()
+        .flat_map(|call| [Some(call.key_hash.as_str()), call.result_hash.as_deref()]);
+    document.snapshot.hashes().chain(called.flatten())
+}
+
+impl Bundle {
+    /// The document in it, once nothing is wrong with it and its contents are those it names.
+    ///
+    /// # Errors
+    /// [`BundleError::Damaged`] with everything that is wrong.
+    pub fn verified(&self) -> Result<Document, BundleError> {
+        let bytes = self.snapshot.to_string().into_bytes();
+        let document = read::read(&bytes).map_err(|why| {
+            let finding = Finding::error("", why.code, why.message);
+            BundleError::Damaged(vec![finding])
+        })?;
+        let mut wrong = of_document(&document);
+        wrong.retain(|finding| finding.is_error);
+        for (hash, bytes) in &self.contents {
+            let is_it = bytes
+                .bytes()
+                .is_some_and(|bytes| hash::same(&hash::hash_bytes(&bytes), hash));
+            if !is_it {
+                let message = "a content is not what its hash says";
+                wrong.push(Finding::error(hash.as_str(), "content_damaged", message));
+            }
+        }
+        let extensions = document.snapshot.extensions.as_ref();
+        if extensions.and_then(|more| more.content) != Some(Content::HashesOnly) {
+            let called = self
+                .calls
+                .iter()
+                .flat_map(|call| [Some(call.key_hash.as_str()), call.result_hash.as_deref()]);
+            let missing = called
+                .flatten()
+                .filter(|hash| !self.contents.contains_key(*hash));
+            wrong.extend(missing.map(|hash| {
+                let message = "a content that a call names is missing";
+                Finding::error(hash, "content_missing", message)
+            }));
+        }
+        match wrong.is_empty() {
+            true => Ok(document),
+            false => Err(BundleError::Damaged(wrong)),
+        }
+    }
+}
+
+impl Writer {
+    /// Takes in a snapshot that came as a bundle. Its core stays what it is.
+    ///
+    /// # Errors
+    /// When something is wrong with it, another snapshot has its id, or the disk does not take it.
+    pub fn take_in(&self, bundle: &Bundle) -> Result<Imported, BundleError> {
+        let document = bundle.verified()?;
+        match self.known(&document) {
+            Ok(Some(path)) => return Ok(Imported::Known(path)),
+            Err(FolderError::IdTaken { .. }) => return Err(BundleError::IdTaken),
+            known => known?,
+        };
+        for bytes in bundle.contents.values() {
+            self.put_blob(&bytes.bytes().unwrap_or_default())?;
+        }
+        let beside = Beside::of(&bundle.calls, &bundle.replays);
+        Ok(Imported::New(self.place_document(&document, &beside)?))
+    }
+}

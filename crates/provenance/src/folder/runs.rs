@@ -1,0 +1,102 @@
+//! Snapshots of runs: the same log is one snapshot, a log that went on another that names the one
+//! before.
+
+use faces::provenance::capture::Captured;
+use faces::provenance::hash::hash_json;
+use faces::provenance::seal::seal;
+use serde_json::Value;
+
+use super::files::lock_file;
+use super::write::Writer;
+use super::{FolderError, Kept};
+use crate::{Redaction, new_id};
+
+/// What became of a captured run.
+#[derive(Clone, Debug)]
+pub enum KeptRun {
+    /// It was written.
+    New(Kept),
+    /// The same was captured before.
+    Known(Kept),
+}
+
+impl KeptRun {
+    /// Its snapshot.
+    pub fn kept(&self) -> &Kept {
+        match self {
+            Self::New(kept) | Self::Known(kept) => kept,
+        }
+    }
+
+    /// Whether it was written just now.
+    pub fn is_new(&self) -> bool {
+        matches!(self, Self::New(_))
+    }
+}
+
+impl Writer {
+    /// Writes the snapshot of a captured run, unless one with the same content is there. Of a run
+    /// that went on since, it names the snapshot before.
+    ///
+    /// # Errors
+    /// When the disk does not take it, or nothing that can be sealed came of it.
+    pub fn write_run(
+        &self,
+        captured: Captured,
+        name: Option<String>,
+        redaction: &Redaction,
+    ) -> Result<KeptRun, FolderError> {
+        // Whoever captures the same run meanwhile waits, and then finds this one.
+        let path = self.folder.base.join(".runs.lock");
+        let lock = lock_file(&path)?;
+        lock.lock().map_err(FolderError::io(&path))?;
+
+        let mut draft = captured.snapshot;
+        let run = draft.extend().run_id.clone();
+        draft.extend().name = name;
+        draft.extend().redaction = Some(redaction.counted());
+        let no_snapshot = |error: serde_json::Error| FolderError::Damaged {
+            path: self.folder.snapshots(),
+            why: error.to_string(),
+        };
+        let sealed = |draft| seal(draft, &mut |value| redaction.value(value)).map_err(no_snapshot);
+        let content =
+            content_of(serde_json::to_value(sealed(draft.clone())?).map_err(no_snapshot)?);
+        let mut earlier = None;
+        for entry in self.folder.list()?.entries {
+            if entry.run_id != run {
+                continue;
+            }
+            let kept = self
+                .folder
+                .read(&self.folder.snapshots().join(&entry.file))?;
+            if content_of(kept.document.raw.clone()) == content {
+                return Ok(KeptRun::Known(kept));
+            }
+            // The rules by which secrets are found may be others now.
+            if entry.snapshot_id == draft.snapshot_id {
+                draft.snapshot_id = new_id();
+            }
+            earlier.get_or_insert(entry.snapshot_id);
+        }
+        draft.extend().follows = earlier;
+        for body in &captured.bodies {
+            self.put_blob(body.as_bytes())?;
+        }
+        Ok(KeptRun::New(self.write(&sealed(draft)?, &captured.calls)?))
+    }
+}
+
+/// The hash of what a snapshot says of its run, whatever it is called and named after.
+fn content_of(mut raw: Value) -> String {
+    if let Some(members) = raw.as_object_mut() {
+        members.remove("snapshot_id");
+        members.remove("replay_status");
+    }
+    if let Some(members) = raw["extensions"].as_object_mut() {
+        for of_the_file in ["integrity", "name", "redaction", "follows"] {
+            members.remove(of_the_file);
+        }
+    }
+    hash_json(&raw)
+}
