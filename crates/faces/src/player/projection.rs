@@ -82,6 +82,8 @@ struct Node {
     exit_code: Option<i64>,
     used: Used,
     wait: Wait,
+    /// Whether the session was aborted while it asked.
+    is_refused: bool,
     /// What its current attempt is called outside.
     task: Option<String>,
 }
@@ -134,6 +136,7 @@ impl Projection {
                 exit_code: None,
                 used: Used::default(),
                 wait: Wait::default(),
+                is_refused: false,
                 task: None,
             });
         }
@@ -311,7 +314,7 @@ impl Projection {
                     Touched::Snapshot
                 }
                 RunEvent::NodeFailed { .. } | RunEvent::NodeCancelled { .. } => {
-                    node.wait = Wait::Nothing;
+                    node.is_refused = std::mem::take(&mut node.wait) == Wait::Continue;
                     Touched::State
                 }
                 _ => Touched::Nothing,
@@ -529,6 +532,9 @@ impl Projection {
             ..Extra::default()
         };
         for node in &self.nodes {
+            if node.is_refused {
+                extra.aborted_at = Some(node.id.to_string());
+            }
             match &node.wait {
                 Wait::Nothing => {}
                 Wait::Continue => extra.waits_at = Some(node.id.to_string()),

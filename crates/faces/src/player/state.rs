@@ -205,6 +205,9 @@ pub struct Extra {
     /// The node whose checkpoint waits for somebody.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_at: Option<String>,
+    /// The checkpoint that asked when the session was aborted: it was saved and not passed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aborted_at: Option<String>,
     /// Nodes whose failure somebody has to decide about.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub undecided: Vec<String>,

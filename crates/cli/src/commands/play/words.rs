@@ -7,7 +7,7 @@ use kernel::ids::StreamId;
 use super::Args;
 use super::context::Context;
 use super::files::Files;
-use super::standing::{Standing, next_steps};
+use super::standing::{Standing, next_steps, quoted};
 use crate::data::Data;
 use crate::exit::Failure;
 use crate::session::{Form, Session};
@@ -23,6 +23,8 @@ const MOST_NODES: usize = 40;
 const WIDEST_ERROR: usize = 300;
 /// The word for a checkpoint that still asks.
 const WAITS: &str = "waits";
+/// The word for a checkpoint at which the session was aborted.
+const ABORTED: &str = "aborted";
 
 fn rule() -> String {
     style::dim("=".repeat(44))
@@ -123,9 +125,17 @@ pub(super) fn summary(args: &Args, files: &Files) {
     match state.status {
         Status::Completed | Status::Archived => {}
         _ if state.completed_at.is_none() => next_steps(&state).iter().for_each(|step| next(step)),
-        _ => next(&format!(
-            "`runwright play --resume {id} --from NODE` begins a new session as it was before a node"
-        )),
+        _ => next(&match &state.x_play.aborted_at {
+            Some(at) => {
+                let at = quoted(at);
+                format!(
+                    "`runwright play --resume {id} --from {at}` asks there again, in a new session"
+                )
+            }
+            None => format!(
+                "`runwright play --resume {id} --from NODE` begins a new session as it was before a node"
+            ),
+        }),
     }
 }
 
@@ -200,11 +210,14 @@ impl std::fmt::Display for Tally {
     }
 }
 
-/// The word for how a node stands: a checkpoint that still asks waits.
+/// The word for how a node stands: a checkpoint that still asks waits, and one that asked when the
+/// session was aborted was not passed.
 pub(super) fn standing(state: &SessionState, id: &str, node: &NodeState) -> &'static str {
-    match state.x_play.waits_at.as_deref() == Some(id) {
-        true => WAITS,
-        false => node.status().as_str(),
+    let is = |at: &Option<String>| at.as_deref() == Some(id);
+    match &state.x_play {
+        more if is(&more.waits_at) => WAITS,
+        more if is(&more.aborted_at) => ABORTED,
+        _ => node.status().as_str(),
     }
 }
 
@@ -216,6 +229,7 @@ fn line(state: &SessionState, id: &str, node: &NodeState) -> String {
     };
     let mark = match node.status() {
         _ if word == WAITS => style::warn("?"),
+        _ if word == ABORTED => style::bad(pick("✗", "x")),
         NodeStatus::Completed => style::good(pick("✓", "+")),
         NodeStatus::Failed => style::bad(pick("✗", "x")),
         NodeStatus::Running => style::busy(pick("▶", ">")),

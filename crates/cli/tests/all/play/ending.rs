@@ -153,8 +153,18 @@ fn an_abort_at_a_checkpoint_is_an_aborted_session() {
     let lab = Lab::with_template(&chain(&[checkpoint("cp", false), node("c", "true", "")]));
     lab.call(&["play", "sample"]).with(3);
     lab.call(&["play", "--abort"]).with(0).prints("aborted");
-    assert_eq!(lab.state()["status"], "aborted");
+    let state = lab.state();
+    assert_eq!(state["status"], "aborted");
+    assert_eq!(state["x_play"]["aborted_at"], "cp");
     assert_eq!(lab.run_status(), "cancelled");
+    let id = lab.session();
+    lab.call(&["play", "--resume", &id])
+        .with(1)
+        .says("✗ cp           aborted")
+        .says("Nodes:     0/2 completed")
+        .says(&format!(
+            "`runwright play --resume {id} --from cp` asks there again"
+        ));
 }
 
 #[test]

@@ -192,6 +192,7 @@ fn whoever_refuses_to_go_on_aborts_the_session() {
         .state();
     assert_eq!(state["status"], "aborted");
     assert_eq!(state["node_states"]["CP-02"]["status"], "completed");
+    assert_eq!(state["x_play"]["aborted_at"], "CP-02");
     assert_eq!(state["node_states"]["N-003a"]["status"], "pending");
     assert!(is_time(&state["completed_at"]));
 }
