@@ -218,15 +218,14 @@ impl Driver {
         self.spawn_wanted();
         match self.next() {
             Next::Decide(command) => {
-                match command {
-                    Command::Advance => self.was_read = false,
-                    Command::TakeOver { .. } => self.end_left().await,
-                    _ => {}
+                if command == Command::Advance {
+                    self.was_read = false;
                 }
                 self.decide(command).await
             }
             Next::TakeOver => {
                 let unrepeatable = self.look_back().await?;
+                self.end_left().await;
                 self.decide(Command::TakeOver { unrepeatable }).await
             }
             Next::LookUp(attempt, workflow) => {
