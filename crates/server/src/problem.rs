@@ -358,6 +358,13 @@ impl From<ApiError> for Problem {
                 "run_not_found",
                 "there is no run of this id",
             ),
+            ApiError::ReadOnly => Self::new(
+                StatusCode::CONFLICT,
+                "run_read_only",
+                "a browser app executes this run and saves it at /api/runs; here it is read, \
+                 followed and cancelled, and its gates are decided",
+            ),
+            ApiError::Document(rejection) => rejection.into(),
             ApiError::NotFound(Thing::Workflow) => Self::new(
                 StatusCode::NOT_FOUND,
                 "workflow_not_found",
@@ -594,7 +601,12 @@ impl From<StoreError> for Problem {
             StoreError::Missing => Self::no_route(),
             StoreError::Corrupt(what) => {
                 tracing::error!(%what, "the store is damaged");
-                Self::internal()
+                Self::new(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "storage_damaged",
+                    "what is stored of this is damaged, and was left as it is; `runwright verify` \
+                     on the server's store names what",
+                )
             }
             StoreError::Unavailable(what) => {
                 tracing::warn!(%what, "the store is unavailable");

@@ -1,5 +1,6 @@
 //! `runwright workbench`: run bundles of the LLM Workbench on disk.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -55,7 +56,7 @@ impl Whose {
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct ImportArgs {
-    /// The bundle
+    /// The bundle; - is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -87,7 +88,7 @@ pub(crate) struct ExportArgs {
 bundle on purpose can hash it again: it says nothing of where a bundle comes from."
 )]
 pub(crate) struct VerifyArgs {
-    /// The bundle
+    /// The bundle; - is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
@@ -102,13 +103,28 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
 }
 
 fn load(file: &Path) -> Result<Value, Failure> {
-    let said = |why: String| Failure::new(format!("{}: {why}", file.display()));
-    let length = std::fs::metadata(file).map_err(|error| said(io_text(&error)))?;
-    if length.len() > MAX_DOCUMENT_BYTES as u64 {
+    let is_stdin = file == Path::new("-");
+    let said = |why: String| match is_stdin {
+        true => Failure::new(format!("standard input: {why}")),
+        false => Failure::new(format!("{}: {why}", file.display())),
+    };
+    let bytes = match is_stdin {
+        true => bounded(std::io::stdin().lock()),
+        false => std::fs::File::open(file).and_then(bounded),
+    };
+    let bytes = bytes.map_err(|error| said(io_text(&error)))?;
+    if bytes.len() > MAX_DOCUMENT_BYTES {
         return Err(said(format!("larger than {MAX_DOCUMENT_BYTES} bytes")));
     }
-    let bytes = std::fs::read(file).map_err(|error| said(io_text(&error)))?;
     read(&bytes).map_err(|bad| said(bad.message.to_owned()))
+}
+
+/// All there is, or one byte more than a bundle may have.
+fn bounded(from: impl Read) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(MAX_DOCUMENT_BYTES as u64 + 1)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 async fn import(args: ImportArgs, session: &Session) -> Result<Exit, Failure> {
@@ -160,7 +176,11 @@ async fn export(args: ExportArgs, session: &Session) -> Result<Exit, Failure> {
     let stream = door.document_stream(&owner, &args.run).await?;
     let Some(stream) = stream.filter(|_| is_run_id(&args.run)) else {
         let run = text::one_line(&args.run, 128);
-        return Err(Failure::new(format!("there is no workbench run {run}")));
+        let whose = text::one_line(owner.tenant.as_str(), 128);
+        return Err(
+            Failure::new(format!("tenant {whose} has no workbench run {run}"))
+                .hint("--tenant and --workspace say whose run is meant"),
+        );
     };
     let history = door.document_history(&stream).await?;
     let document = history.document();

@@ -27,6 +27,7 @@ mod reading;
 mod remote;
 mod replays;
 mod running;
+mod saves;
 mod secrets;
 mod serving;
 mod snapshots;

@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use kernel::document::{Document, STEP_TYPE};
+use kernel::batch::IndexRow;
+use kernel::document::{Document, STEP_TYPE, is_mark, run_status};
+use kernel::ids::{Seq, StreamId};
 use kernel::run::RunEvent;
 use kernel::time::Timestamp;
 use serde_json::{Map, Value, json};
@@ -27,7 +29,7 @@ pub fn snapshot(document: &Document) -> Option<Value> {
     let mut doc = json!({
         "runId": header.stream,
         "workflowId": view.workflow,
-        "status": view.status(),
+        "status": document.view().status(),
         "owner": owner,
         "eventLogSchemaVersion": 2,
         "startedAt": view.started_at.map(|at| at.to_string()),
@@ -77,6 +79,38 @@ pub fn snapshot(document: &Document) -> Option<Value> {
         put("metrics", metrics);
     }
     Some(doc)
+}
+
+/// A row of the list of runs: what a document's index row says, in OpenWOP's words.
+pub fn row(run: &StreamId, events: Seq, index: &IndexRow) -> Value {
+    let summary = &index.summary;
+    let tags = index.tags.iter().filter(|tag| !is_mark(tag));
+    let status = run_status(index);
+    let mut row = json!({
+        "runId": run,
+        "workflowId": index.subject,
+        "status": status,
+        "createdAt": index.created_at.to_string(),
+        "updatedAt": index.updated_at.to_string(),
+        "settled": matches!(status, "completed" | "failed" | "cancelled"),
+        "events": events,
+        "tags": tags.collect::<Vec<_>>(),
+        "workbench": {
+            "runId": summary["id"], "revision": summary["revision"], "readOnly": true,
+        },
+    });
+    if let Some(parent) = summary.get("parents").and_then(|parents| parents.get(0)) {
+        row["parentRunId"] = parent.clone();
+    }
+    if let Some(workspace) = &index.workspace {
+        row["workspace"] = json!(workspace);
+    }
+    row
+}
+
+/// The workflow of a document's run.
+pub fn workflow(document: &Document) -> &str {
+    Folded::of(document).workflow
 }
 
 /// What is open between a document's run and somebody: interrupts, oldest first, as in a snapshot.
@@ -180,16 +214,6 @@ impl<'a> Folded<'a> {
         let node = self.node(id);
         node.insert("status".into(), json!(status));
         node.insert("completedAt".into(), json!(at.to_string()));
-    }
-
-    fn status(&self) -> &'static str {
-        match self.end {
-            Some(RunEvent::RunCompleted { .. }) => "completed",
-            Some(RunEvent::RunFailed { .. }) => "failed",
-            Some(_) => "cancelled",
-            None if self.open.is_empty() => "running",
-            None => "waiting-approval",
-        }
     }
 
     /// Every step of the workflow; one that has not begun is `pending`.

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::entries::{Delta, Entries};
-use crate::digest::Digest;
 use crate::json;
 use crate::limits::MAX_JSON_DEPTH;
 
@@ -24,18 +23,6 @@ pub struct Body {
     pub trace: Vec<Arc<Value>>,
     /// What they come to.
     pub derived: Derived,
-}
-
-/// What the canonical JSON of a document ends with, behind the last event.
-const END: &[u8] = b"]}";
-
-/// A document as canonical JSON.
-#[derive(Clone, Debug)]
-pub struct Canonical {
-    /// The text.
-    pub bytes: Arc<[u8]>,
-    /// Where the first event begins in it.
-    trace_at: usize,
 }
 
 /// The members that follow from the trace, as far as they do.
@@ -93,65 +80,6 @@ impl Body {
     /// The client's id of the run.
     pub fn id(&self) -> &str {
         text(&self.derived.run, "id")
-    }
-
-    /// Canonical JSON (RFC 8785) of the document, as it is read again.
-    pub fn canonical(&self) -> Canonical {
-        self.canonical_after(None)
-    }
-
-    /// As [`Body::canonical`], with the events that it shares with a document written before
-    /// copied from there.
-    pub(super) fn canonical_after(&self, known: Option<(&Self, &Canonical)>) -> Canonical {
-        let derived = &self.derived;
-        let known = known.filter(|(known, _)| {
-            let pairs = known.trace.iter().zip(&self.trace);
-            known.trace.len() <= self.trace.len()
-                && !known.trace.is_empty()
-                && pairs
-                    .into_iter()
-                    .all(|(ours, theirs)| Arc::ptr_eq(ours, theirs))
-        });
-        let mut out = Vec::with_capacity(known.map_or(4096, |(_, it)| it.bytes.len() + 4096));
-        let maps = [
-            ("{\"artifactsByKey\":", &derived.artifacts),
-            (",\"gateState\":", &derived.gates),
-            (",\"idempotency\":", &derived.idempotency),
-        ];
-        for (name, entries) in maps {
-            out.extend_from_slice(name.as_bytes());
-            write_entries(entries, &mut out);
-        }
-        out.extend_from_slice(format!(",\"revision\":{}", self.revision).as_bytes());
-        out.extend_from_slice(b",\"ruleSetsById\":");
-        write_entries(&derived.rules, &mut out);
-        out.extend_from_slice(b",\"run\":");
-        json::write_object(&derived.run, &mut out);
-        out.extend_from_slice(b",\"stepStatus\":");
-        write_entries(&derived.steps, &mut out);
-        out.extend_from_slice(b",\"trace\":[");
-        let trace_at = out.len();
-        let written = known.map_or(0, |(known, canonical)| {
-            let events = canonical.trace_at..canonical.bytes.len() - END.len();
-            out.extend_from_slice(&canonical.bytes[events]);
-            known.trace.len()
-        });
-        for (place, event) in self.trace.iter().enumerate().skip(written) {
-            if place > 0 {
-                out.push(b',');
-            }
-            json::write_value(event, &mut out);
-        }
-        out.extend_from_slice(END);
-        Canonical {
-            bytes: out.into(),
-            trace_at,
-        }
-    }
-
-    /// The digest of [`Body::canonical`].
-    pub fn digest(&self) -> Digest {
-        Digest::of(&self.canonical().bytes)
     }
 
     /// Reads what [`Body::canonical`] wrote. `None` for anything else.
@@ -213,18 +141,6 @@ fn pair(value: Value) -> Option<(String, Value)> {
         return None;
     };
     Some((key, value))
-}
-
-fn write_entries(entries: &Entries, out: &mut Vec<u8>) {
-    out.push(b'[');
-    for (place, (key, value)) in entries.iter().enumerate() {
-        out.extend_from_slice(if place > 0 { b",[" } else { b"[" });
-        json::write_string(key, out);
-        out.push(b',');
-        json::write_value(value, out);
-        out.push(b']');
-    }
-    out.push(b']');
 }
 
 /// A member that is a text; empty where it is not.

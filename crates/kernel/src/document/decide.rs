@@ -108,18 +108,18 @@ pub enum DocumentRejection {
 }
 
 impl DocumentRejection {
-    /// Stable, for programs.
+    /// Stable, for programs; the workbench's API writes it in capitals.
     pub fn code(self) -> &'static str {
         match self {
-            Self::Unchanged => "UNCHANGED",
-            Self::Stale => "STALE_REVISION",
-            Self::Unborn => "RUN_NOT_FOUND",
-            Self::UnknownStep => "UNKNOWN_STEP",
-            Self::NotPending => "GATE_NOT_PENDING",
-            Self::NotRunning => "RUN_NOT_ACTIVE",
-            Self::StepRunning => "STEP_RUNNING",
-            Self::TooManySaves => "TOO_MANY_SAVES",
-            Self::TooLarge => "RUN_TOO_LARGE",
+            Self::Unchanged => "unchanged",
+            Self::Stale => "stale_revision",
+            Self::Unborn => "run_not_found",
+            Self::UnknownStep => "unknown_step",
+            Self::NotPending => "gate_not_pending",
+            Self::NotRunning => "run_not_active",
+            Self::StepRunning => "step_running",
+            Self::TooManySaves => "too_many_saves",
+            Self::TooLarge => "run_too_large",
         }
     }
 }
@@ -191,17 +191,7 @@ impl Document {
             }
             DocumentCommand::Cancel { reason } => {
                 let head = self.head().ok_or(DocumentRejection::Unborn)?;
-                if text(&head.derived.run, "status") != "running" {
-                    return Err(DocumentRejection::NotRunning);
-                }
-                if head
-                    .derived
-                    .steps
-                    .iter()
-                    .any(|(_, status)| status == "running")
-                {
-                    return Err(DocumentRejection::StepRunning);
-                }
+                head.may_cancel()?;
                 let mut event = json!({
                     "id": self.made_id(), "type": "run_status_changed", "runId": head.id(),
                     "ts": now.to_string(), "status": "cancelled",
@@ -281,7 +271,8 @@ impl Document {
     ) -> Result<Decided, DocumentRejection> {
         let known = self.head.as_ref();
         let canonical = body.canonical_after(known.map(|head| (&*head.body, &head.canonical)));
-        let digest = Digest::of(&canonical.bytes);
+        let text = canonical.as_ref();
+        let digest = Digest::of(text);
         if self.saves.last().is_some_and(|last| last.digest == digest) {
             return Err(DocumentRejection::Unchanged);
         }
@@ -289,19 +280,19 @@ impl Document {
             return Err(DocumentRejection::TooManySaves);
         }
         // What a client sent may be a little larger in canonical form; it was within bounds.
-        if via != Via::Client && canonical.bytes.len() > limits::MAX_DOCUMENT_BYTES {
+        if via != Via::Client && text.len() > limits::MAX_DOCUMENT_BYTES {
             return Err(DocumentRejection::TooLarge);
         }
         let common = self.head().map_or(0, |head| head.common_prefix(&body));
         let goes_on = self.head().is_none_or(|head| head.trace.len() == common);
         // In the form of an event nothing is more than twice as long as in the document.
-        let is_small = canonical.bytes.len() < limits::MAX_EVENT_BYTES / 4;
+        let is_small = text.len() < limits::MAX_EVENT_BYTES / 4;
         let short = goes_on.then(|| self.short_form(&body, common)).flatten();
         let short = short
             .filter(|(form, _)| is_small || json::canonical(form).len() <= limits::MAX_EVENT_BYTES);
         let (form, blobs) = short.unwrap_or_else(|| {
             let whole = Form::Whole { body: digest };
-            (whole, vec![canonical.bytes.to_vec()])
+            (whole, vec![text.to_vec()])
         });
         let saved = Saved {
             revision: body.revision,
@@ -362,6 +353,23 @@ impl Document {
             None => Form::Opened { run, extension },
         };
         Some((form, blobs))
+    }
+}
+
+impl Body {
+    /// Whether its run can be cancelled by others than its browser.
+    ///
+    /// # Errors
+    /// It is not running, or a step of it is.
+    pub fn may_cancel(&self) -> Result<(), DocumentRejection> {
+        if text(&self.derived.run, "status") != "running" {
+            return Err(DocumentRejection::NotRunning);
+        }
+        let mut steps = self.derived.steps.iter();
+        match steps.any(|(_, status)| status == "running") {
+            true => Err(DocumentRejection::StepRunning),
+            false => Ok(()),
+        }
     }
 }
 

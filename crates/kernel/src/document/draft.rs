@@ -83,13 +83,13 @@ impl Draft {
             at: self.now,
             body,
         };
-        self.document.fold(&event);
         let mut content = serde_json::to_value(&event).expect("kernel values are always JSON");
         if !appended.is_empty() {
             content["data"]["form"]["appended"] = Value::Array(appended);
         }
         let content = json::canonical_of(&content);
         let chain = self.document.chain.chain(&content);
+        self.document.fold(event);
         self.document.chain = chain;
         self.records.push(Record { content, chain });
     }

@@ -5,14 +5,25 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Body, Derived, Document, DocumentEvent, Event, EventBody, Extension, Form, Head};
+use super::canonical::Canonical;
+use super::{Body, Derived, Document, Event, Extension, Form, Head};
 use crate::digest::Digest;
 use crate::stream::StreamHeader;
 
 /// A document and what each of its saves said.
 pub struct History {
     document: Document,
+    /// Where reading began, where that is not the beginning of the log.
+    base: Option<Base>,
+    /// What the saves behind it said.
     forms: Vec<(u64, Form)>,
+}
+
+/// A save that was read as a whole.
+pub(super) struct Base {
+    pub(super) number: u64,
+    pub(super) body: Arc<Body>,
+    pub(super) canonical: Canonical,
 }
 
 impl History {
@@ -20,19 +31,27 @@ impl History {
     pub fn at_start(header: StreamHeader) -> Self {
         Self {
             document: Document::at_start(header),
+            base: None,
             forms: Vec::new(),
         }
     }
 
-    /// Folds a stored event and gives it back. `None` when it is not an event of this stream's
-    /// format or place.
+    /// A log that is read from a save on.
+    pub(super) fn on(document: Document, base: Base) -> Self {
+        Self {
+            document,
+            base: Some(base),
+            forms: Vec::new(),
+        }
+    }
+
+    /// Folds a stored event. `None` when it is not an event of this stream's format or place.
     pub fn fold_content(&mut self, content: &[u8]) -> Option<()> {
         let event: Event = serde_json::from_slice(content).ok()?;
         let fits = event.seq == self.document.next_seq && event.at >= self.document.at;
         fits.then_some(())?;
-        self.document.fold(&event);
         self.document.chain = self.document.chain.chain(content);
-        if let EventBody::Document(DocumentEvent::Saved(saved)) = event.body {
+        if let Some(saved) = self.document.fold(event) {
             self.forms.push((saved.revision, saved.form));
         }
         Some(())
@@ -43,18 +62,26 @@ impl History {
         &self.document
     }
 
-    /// The saves that one is made of: from the last that stands by itself.
-    fn parts(&self, number: u64) -> Option<&[(u64, Form)]> {
-        let upto = self.forms.get(..usize::try_from(number).ok()?)?;
-        let base = upto
-            .iter()
-            .rposition(|(_, form)| !matches!(form, Form::Extended(_)))?;
-        Some(&upto[base..])
+    /// The number of the save behind which the forms begin.
+    fn first(&self) -> u64 {
+        self.base.as_ref().map_or(0, |base| base.number)
+    }
+
+    /// What a save is made of: from the last that stands by itself, which may be the one that
+    /// reading began at.
+    fn parts(&self, number: u64) -> Option<(Option<&Base>, &[(u64, Form)])> {
+        let count = usize::try_from(number.checked_sub(self.first())?).ok()?;
+        let upto = self.forms.get(..count)?;
+        let stands = |(_, form): &(u64, Form)| !matches!(form, Form::Extended(_));
+        match upto.iter().rposition(stands) {
+            Some(place) => Some((None, &upto[place..])),
+            None => Some((Some(self.base.as_ref()?), upto)),
+        }
     }
 
     /// The blobs of one save alone.
     pub fn parts_of(&self, number: u64) -> Vec<Digest> {
-        let form = number.checked_sub(1).and_then(|place| {
+        let form = number.checked_sub(self.first() + 1).and_then(|place| {
             let place = usize::try_from(place).ok()?;
             self.forms.get(place)
         });
@@ -63,18 +90,27 @@ impl History {
 
     /// The blobs that [`History::body`] needs.
     pub fn blobs(&self, number: u64) -> Vec<Digest> {
-        let parts = self.parts(number).unwrap_or_default();
+        let parts = self.parts(number).map_or(&[][..], |(_, parts)| parts);
         parts
             .iter()
             .flat_map(|(_, form)| form_blobs(form))
             .collect()
     }
 
-    /// The document as a save left it. `None` where there is no such save, a blob is missing or
-    /// it does not come out as its digest says.
+    /// The document as a save left it. `None` where there is no such save behind the one that
+    /// reading began at, a blob is missing or it does not come out as its digest says.
     pub fn body(&self, number: u64, blobs: &BTreeMap<Digest, Vec<u8>>) -> Option<Body> {
-        let mut body = Body::default();
-        for (revision, form) in self.parts(number)? {
+        self.restored(number, blobs).map(|(body, _)| body)
+    }
+
+    fn restored(
+        &self,
+        number: u64,
+        blobs: &BTreeMap<Digest, Vec<u8>>,
+    ) -> Option<(Body, Canonical)> {
+        let (base, parts) = self.parts(number)?;
+        let mut body = base.map_or_else(Body::default, |base| (*base.body).clone());
+        for (revision, form) in parts {
             match form.clone() {
                 Form::Whole { body: digest } => body = Body::read(blobs.get(&digest)?)?,
                 Form::Opened { run, extension } => {
@@ -85,25 +121,24 @@ impl History {
             }
             body.revision = *revision;
         }
-        let save = &self.document.saves[usize::try_from(number).ok()? - 1];
-        (body.digest() == save.digest).then_some(body)
+        let canonical = body.canonical_after(base.map(|base| (&*base.body, &base.canonical)));
+        let save = &self.document.saves[usize::try_from(number).ok()?.checked_sub(1)?];
+        (Digest::of(canonical.as_ref()) == save.digest).then_some((body, canonical))
     }
 
     /// The state with the document as it was saved last, whose blobs are given.
     pub fn open(mut self, blobs: &BTreeMap<Digest, Vec<u8>>) -> Option<Document> {
         let last = self.document.saves.len() as u64;
-        let body = Arc::new(self.body(last, blobs)?);
-        let canonical = body.canonical();
+        let (body, canonical) = self.restored(last, blobs)?;
         let tally = body.tally();
         self.document.head = Some(Head {
-            body,
+            body: Arc::new(body),
             canonical,
             tally,
         });
         Some(self.document)
     }
 }
-
 fn form_blobs(form: &Form) -> Vec<Digest> {
     match form {
         Form::Whole { body } => vec![*body],

@@ -9,6 +9,8 @@
 //! yet is put back onto its save: see `decide`.
 
 mod body;
+mod canonical;
+mod checkpoint;
 mod decide;
 mod draft;
 mod entries;
@@ -24,20 +26,24 @@ mod view;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::batch::IndexRow;
 use crate::digest::Digest;
 use crate::ids::{Seq, StreamId};
 use crate::stream::{FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
 use crate::time::Timestamp;
 
-pub use body::{Body, Canonical, Derived, Residual};
+pub use body::{Body, Derived, Residual};
+pub use canonical::Canonical;
+pub use checkpoint::Unusable;
 pub use decide::{Audited, Decided, DocumentCommand, DocumentRejection, Expected, Save, Told};
 pub use entries::{Delta, Entries};
 pub use event::{DocumentEvent, Event, EventBody, Extension, External, Form, Saved, Via};
 pub use gates::{GateDecision, PendingGate};
 pub use history::History;
 pub use sent::{Sent, Shared};
-pub use summary::ModelUse;
+pub use summary::{ModelUse, run_status};
 pub use view::{STEP_TYPE, View};
 
 /// The namespace of unique keys in which a document claims the id its client chose.
@@ -48,6 +54,11 @@ pub const PARENT_MARK: &str = "\u{1}parent:";
 
 /// The tag of an index row whose document has a gate that waits.
 pub const GATE_MARK: &str = "\u{1}gate";
+
+/// Whether a tag of an index row is a mark, and no tag of a client.
+pub fn is_mark(tag: &str) -> bool {
+    tag == GATE_MARK || tag.starts_with(PARENT_MARK)
+}
 
 /// The kinds of trace events that are known. Others are kept, and counted.
 pub const EVENT_KINDS: &[&str] = &[
@@ -70,7 +81,7 @@ pub const EVENT_KINDS: &[&str] = &[
 ];
 
 /// A save, as its history lists it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SaveRecord {
     /// Which one, from 1.
     pub number: u64,
@@ -182,8 +193,8 @@ impl Document {
     }
 
     /// The canonical JSON of the document as it was saved last.
-    pub fn canonical(&self) -> Option<&Arc<[u8]>> {
-        self.head.as_ref().map(|head| &head.canonical.bytes)
+    pub fn canonical(&self) -> Option<&Canonical> {
+        self.head.as_ref().map(|head| &head.canonical)
     }
 
     /// The run it tells of.
@@ -206,8 +217,11 @@ impl Document {
             .or_else(|| of().next())
     }
 
-    fn fold(&mut self, event: &Event) {
-        match &event.body {
+    /// Folds an event; gives back what a save says.
+    fn fold(&mut self, event: Event) -> Option<Saved> {
+        self.next_seq += 1;
+        self.at = event.at;
+        match event.body {
             EventBody::Document(DocumentEvent::Saved(saved)) => {
                 self.made.extend(saved.made.iter().cloned());
                 self.saves.push(Arc::new(SaveRecord {
@@ -222,11 +236,13 @@ impl Document {
                     replaced: saved.replaced,
                     put_back: saved.put_back,
                 }));
+                Some(saved)
             }
-            EventBody::Implied(implied) => self.view.fold(event.seq, event.at, implied),
+            EventBody::Implied(implied) => {
+                self.view.fold(Arc::new((event.seq, event.at, implied)));
+                None
+            }
         }
-        self.next_seq += 1;
-        self.at = event.at;
     }
 
     /// The index row of this state; `None` before anything was saved.

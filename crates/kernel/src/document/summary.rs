@@ -200,6 +200,12 @@ pub(super) fn index(document: &Document, body: &Body, tally: &Tally) -> IndexRow
     }
 }
 
+/// The status of the run that a document tells of, by its index row.
+pub fn run_status(index: &IndexRow) -> &str {
+    let own = index.summary.get("runStatus").and_then(Value::as_str);
+    own.unwrap_or(&index.status)
+}
+
 /// Text for an index row: no longer than its bound, and without NUL.
 fn listed(text: &str) -> String {
     clip(text).replace('\0', "\u{fffd}")
@@ -218,6 +224,11 @@ fn summary(
     put("revision", json!(body.revision));
     put("save", json!(document.saves.len()));
     put("events", json!(body.trace.len()));
+    // Once it has ended it stands still, and a question of it makes it wait.
+    let (status, own) = (document.view.status(), text(run, "status"));
+    if status != own {
+        put("runStatus", json!(status));
+    }
     for name in ["startedAt", "endedAt"] {
         if let Some(Value::String(at)) = run.get(name) {
             put(name, json!(listed(at)));

@@ -1,5 +1,7 @@
 //! Given saves, when another comes, then this is kept of it.
 
+mod put_back;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -95,6 +97,8 @@ struct Log {
     document: Document,
     contents: Vec<Vec<u8>>,
     blobs: BTreeMap<Digest, Vec<u8>>,
+    /// One after each save.
+    checkpoints: Vec<(Seq, Digest, Vec<u8>)>,
 }
 
 impl Log {
@@ -104,6 +108,7 @@ impl Log {
             document: Document::unborn("doc-1".into(), owner, NOW),
             contents: Vec::new(),
             blobs: BTreeMap::new(),
+            checkpoints: Vec::new(),
         }
     }
 
@@ -150,16 +155,29 @@ impl Log {
         history
     }
 
-    /// The fold of the log is the state a decision returned.
-    fn check(&self) {
-        let read = self
-            .history()
-            .open(&self.blobs)
-            .expect("every blob is there");
-        assert_eq!(read.head(), self.document.head());
-        assert_eq!(read.index(), self.document.index());
-        assert_eq!(read.chain(), self.document.chain());
-        assert_eq!(read.saves(), self.document.saves());
+    /// The fold of the log is the state a decision returned, and so is that of what came behind
+    /// any checkpoint.
+    fn check(&mut self) {
+        let state = self.document.checkpoint().expect("something was saved");
+        let document = &self.document;
+        self.checkpoints
+            .push((document.next_seq(), document.chain(), state.clone()));
+        let resumed = self.checkpoints.iter().map(|(seq, chain, state)| {
+            let header = self.document.header().clone();
+            let mut history = History::from_checkpoint(header, *seq, *chain, state).unwrap();
+            for content in &self.contents[usize::try_from(*seq).unwrap()..] {
+                history.fold_content(content).expect("it is as written");
+            }
+            history
+        });
+        for history in resumed.chain([self.history()]) {
+            let read = history.open(&self.blobs).expect("every blob is there");
+            assert_eq!(read.head(), self.document.head());
+            assert_eq!(read.index(), self.document.index());
+            assert_eq!(read.chain(), self.document.chain());
+            assert_eq!(read.saves(), self.document.saves());
+            assert_eq!(read.checkpoint().as_ref(), Some(&state));
+        }
     }
 
     fn body(&self, number: u64) -> Body {
@@ -216,7 +234,10 @@ fn every_save_is_kept_as_what_is_new_and_can_be_read_again() {
         assert_eq!(log.document.save_of(body.revision).unwrap().number, number);
     }
     let written: usize = log.contents.iter().map(Vec::len).sum();
-    let copies: usize = bodies.iter().map(|body| body.canonical().bytes.len()).sum();
+    let copies: usize = bodies
+        .iter()
+        .map(|body| body.canonical().as_ref().len())
+        .sum();
     assert!(written < copies, "{written} {copies}");
     assert!(log.blobs.is_empty());
 }
@@ -521,12 +542,44 @@ fn what_models_used_is_summed_by_model_and_currency() {
 #[test]
 fn canonical_json_is_that_of_the_whole_document() {
     let body = reviewed();
-    let bytes = body.canonical().bytes;
-    let value: Value = serde_json::from_slice(&bytes).unwrap();
+    let canonical = body.canonical();
+    let bytes = canonical.as_ref();
+    let value: Value = serde_json::from_slice(bytes).unwrap();
     assert_eq!(json::canonical(&value), *bytes);
-    assert_eq!(Body::read(&bytes), Some(body.clone()));
+    assert_eq!(Body::read(bytes), Some(body.clone()));
     assert_eq!(
         Body::from_value(value).map(Arc::new).as_deref(),
         Some(&body)
     );
+}
+
+#[test]
+fn a_checkpoint_that_is_damaged_or_of_another_build_is_known_for_one() {
+    let mut log = Log::new();
+    log.save(&reviewed()).unwrap();
+    let (seq, chain, state) = log.checkpoints.pop().unwrap();
+    let resume = |seq, chain, state: &[u8]| {
+        let header = log.document.header().clone();
+        History::from_checkpoint(header, seq, chain, state).err()
+    };
+    assert_eq!(resume(seq, chain, &state), None);
+    for at in 2..state.len() {
+        let mut damaged = state.clone();
+        damaged[at] ^= 1;
+        assert_eq!(
+            resume(seq, chain, &damaged),
+            Some(Unusable::Damaged),
+            "{at}"
+        );
+        assert_eq!(resume(seq, chain, &state[..at]), Some(Unusable::Damaged));
+    }
+    // Of another length of the log, or of another log.
+    assert_eq!(resume(seq + 1, chain, &state), Some(Unusable::Damaged));
+    let other = Digest([7; 32]);
+    assert_eq!(resume(seq, other, &state), Some(Unusable::Damaged));
+    let later = [b"2 ", &state[2..]].concat();
+    assert_eq!(resume(seq, chain, &later), Some(Unusable::OtherBuild));
+    for none in [&b""[..], b" ", b"1", b"one "] {
+        assert_eq!(resume(seq, chain, none), Some(Unusable::Damaged));
+    }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::Document;
 use super::body::{Body, Derived, text};
 use crate::digest::Digest;
 use crate::ids::{InterruptId, NodeId, Seq, StreamId, WorkflowId};
@@ -29,7 +30,8 @@ pub const STEP_TYPE: &str = "runwright.workbench.step";
 #[derive(Clone, Debug, Default)]
 pub struct View {
     started_at: Option<Timestamp>,
-    ended: bool,
+    /// The status it ended with.
+    ended: Option<&'static str>,
     visits: BTreeMap<NodeId, Visits>,
     open: BTreeMap<(NodeId, String), InterruptId>,
     asked: u32,
@@ -48,11 +50,27 @@ impl View {
         &self.events
     }
 
+    /// The artifacts of its events, each with its step.
+    pub fn artifacts(&self) -> impl Iterator<Item = (NodeId, Artifact)> {
+        self.events.iter().filter_map(|event| match &event.2 {
+            RunEvent::ArtifactCreated { artifact, node_id } => {
+                Some((node_id.clone(), artifact.clone()))
+            }
+            _ => None,
+        })
+    }
+
     /// The gate that an open question stands for: its step, and the gate's name.
     pub fn asked(&self, interrupt: &InterruptId) -> Option<(&NodeId, &str)> {
         let mut open = self.open.iter();
         open.find(|(_, id)| *id == interrupt)
             .map(|((step, gate), _)| (step, gate.as_str()))
+    }
+
+    /// The ids of the questions that are open while the run goes on.
+    pub fn open(&self) -> impl Iterator<Item = &InterruptId> {
+        let is_open = self.ended.is_none();
+        self.open.values().filter(move |_| is_open)
     }
 
     /// The open questions of a step: the gate's name and the question's id.
@@ -67,17 +85,27 @@ impl View {
 
     /// Whether the run has ended for whoever looks at it as a run.
     pub fn has_ended(&self) -> bool {
-        self.ended
+        self.ended.is_some()
+    }
+
+    /// The status of the run, as one of a run.
+    pub fn status(&self) -> &'static str {
+        match self.ended {
+            Some(ended) => ended,
+            None if self.open.is_empty() => "running",
+            None => "waiting-approval",
+        }
     }
 
     /// Folds an event of the view.
-    pub(super) fn fold(&mut self, seq: Seq, at: Timestamp, event: &RunEvent) {
+    pub(super) fn fold(&mut self, folded: Arc<(Seq, Timestamp, RunEvent)>) {
+        let (_, at, event) = &*folded;
         match event {
-            RunEvent::RunStarted { .. } => self.started_at = Some(at),
+            RunEvent::RunStarted { .. } => self.started_at = Some(*at),
             RunEvent::NodeStarted { node_id, visit, .. } => {
                 let visits = self.visits.entry(node_id.clone()).or_default();
                 visits.next = visit + 1;
-                visits.running = Some(at);
+                visits.running = Some(*at);
             }
             RunEvent::NodeCompleted { node_id, .. } | RunEvent::NodeFailed { node_id, .. } => {
                 if let Some(visits) = self.visits.get_mut(node_id) {
@@ -97,12 +125,12 @@ impl View {
             RunEvent::InterruptResolved { interrupt_id, .. } => {
                 self.open.retain(|_, open| open != interrupt_id);
             }
-            RunEvent::RunCompleted { .. }
-            | RunEvent::RunFailed { .. }
-            | RunEvent::RunCancelled { .. } => self.ended = true,
+            RunEvent::RunCompleted { .. } => self.ended = Some("completed"),
+            RunEvent::RunFailed { .. } => self.ended = Some("failed"),
+            RunEvent::RunCancelled { .. } => self.ended = Some("cancelled"),
             _ => {}
         }
-        self.events.push(Arc::new((seq, at, event.clone())));
+        self.events.push(folded);
     }
 }
 
@@ -119,10 +147,11 @@ pub(super) struct Implying<'a> {
 
 impl Implying<'_> {
     fn emit(&mut self, event: RunEvent) {
-        if self.view.ended || self.made.len() >= limits::MAX_IMPLIED {
+        if self.view.has_ended() || self.made.len() >= limits::MAX_IMPLIED {
             return;
         }
-        self.view.fold(self.next, self.at, &event);
+        self.view
+            .fold(Arc::new((self.next, self.at, event.clone())));
         self.next += 1;
         self.made.push(event);
     }
@@ -270,17 +299,13 @@ impl Implying<'_> {
     }
 
     fn artifact(&mut self, artifact: &Value, step: NodeId) {
-        let (key, version) = (
-            artifact["artifactKey"].as_str(),
-            artifact["version"].as_u64(),
-        );
-        let (Some(key), Some(version)) = (key, version) else {
+        let Some(artifact_id) = artifact_id(artifact) else {
             return;
         };
-        let bytes = json::canonical(&artifact["data"]);
+        let bytes = json::canonical_of(&artifact["data"]);
         self.emit(RunEvent::ArtifactCreated {
             artifact: Artifact {
-                artifact_id: format!("{}@{version}", clip(key)),
+                artifact_id,
                 artifact_type: clip(artifact["typeId"].as_str().unwrap_or("unknown")).to_owned(),
                 media_type: "application/json".into(),
                 size: bytes.len() as u64,
@@ -348,6 +373,31 @@ impl Implying<'_> {
             }),
             _ => {}
         }
+    }
+}
+
+/// What a version of an artifact is called in the view. `None` for one that has no name.
+fn artifact_id(artifact: &Value) -> Option<String> {
+    let (key, version) = (&artifact["artifactKey"], &artifact["version"]);
+    Some(format!("{}@{}", clip(key.as_str()?), version.as_u64()?))
+}
+
+impl Document {
+    /// A version of an artifact by its id in the view, with the canonical JSON of its data.
+    /// `None` where the trace does not have it, or not any more.
+    pub fn artifact(&self, id: &str) -> Option<(Artifact, Vec<u8>)> {
+        let trace = &self.head()?.trace;
+        self.view.artifacts().find_map(|(_, artifact)| {
+            if artifact.artifact_id != id {
+                return None;
+            }
+            let written = trace.iter().map(|event| &event["artifact"]);
+            let mut data = written
+                .filter(|written| artifact_id(written).as_deref() == Some(id))
+                .map(|written| json::canonical_of(&written["data"]));
+            let data = data.find(|data| Digest::of(data) == artifact.digest)?;
+            Some((artifact, data))
+        })
     }
 }
 

@@ -41,14 +41,18 @@ impl Api {
     /// # Errors
     /// As [`Api::cancel_run`].
     pub async fn may_cancel(&self, who: &Principal, run: &StreamId) -> Result<(), ApiError> {
-        self.head(who, Action::CancelRun, run).await.map(drop)
+        match self.head(who, Action::CancelRun, run).await {
+            Err(ApiError::ReadOnly) => Ok(()),
+            head => head.map(drop),
+        }
     }
 
     /// Cancels a run and answers its status: `cancelling` while what it has running is stopped.
     /// A run that has ended stays as it is, and its status is the answer.
     ///
     /// # Errors
-    /// `NotFound` for what is not there or behind a wall.
+    /// `NotFound` for what is not there or behind a wall; `Document` for a run of a browser app
+    /// that cannot be cancelled from here.
     pub async fn cancel_run(
         &self,
         who: &Principal,
@@ -56,7 +60,13 @@ impl Api {
         reason: Option<String>,
         request_id: Option<&str>,
     ) -> Result<&'static str, ApiError> {
-        self.head(who, Action::CancelRun, run).await?;
+        match self.head(who, Action::CancelRun, run).await {
+            Err(ApiError::ReadOnly) => {
+                let reason = reason.as_deref();
+                return self.cancel_document_run(who, run, reason, request_id).await;
+            }
+            head => drop(head?),
+        }
         let command = Command::Cancel {
             reason,
             by: Some(who.actor(request_id)),

@@ -1,6 +1,7 @@
 //! Why the API did not do what was asked.
 
 use kernel::coordinator;
+use kernel::document::DocumentRejection;
 use kernel::fork::ForkError;
 use kernel::ids::StreamId;
 use kernel::problem::Problems;
@@ -69,6 +70,12 @@ pub enum ApiError {
         /// What is left of it.
         grave: Box<Tombstone>,
     },
+    /// A browser app executes the run and saves what it did.
+    #[error("a browser app executes this run: here it is read, cancelled and its gates decided")]
+    ReadOnly,
+    /// The rules of documents refuse it.
+    #[error(transparent)]
+    Document(#[from] DocumentRejection),
     /// There is as much of it as there may be.
     #[error("there are as many {what} as there may be")]
     Full {

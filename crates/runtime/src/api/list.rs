@@ -1,12 +1,19 @@
-//! Listing runs.
+//! Listing runs: those that engines drive, and those that documents tell of.
 
-use kernel::ids::StreamId;
+use kernel::document::{PARENT_MARK, is_mark, run_status};
+use kernel::ids::{Seq, StreamId};
 use kernel::stream::StreamKind;
-use store::{ListCursor, ListQuery, Listed};
+use kernel::time::Timestamp;
+use store::{ListCursor, ListQuery, Listed, ReadFrom, StoreError};
 
 use super::error::Thing;
 use super::{Api, ApiError};
 use crate::access::{Action, Principal, Resource, What, authorise};
+
+/// Rows read at a time where the store cannot tell which match.
+const CHUNK: usize = 512;
+/// Rows looked at for one page. A page that found less says where to go on.
+const MAX_SCAN: usize = 20_000;
 
 /// Which runs to list. Everything given must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,17 +32,33 @@ pub struct RunFilter {
     pub limit: usize,
 }
 
-/// A page of runs, newest first.
+/// A page of runs, newest first. Rows of documents are of the kind `Document`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunPage {
     /// The rows.
     pub runs: Vec<Listed>,
-    /// Where the next page begins, if there is one.
+    /// Where the next page begins, if there may be one.
     pub next: Option<ListCursor>,
 }
 
+/// Rows that match, and behind which one nothing was looked at.
+#[derive(Default)]
+struct Found {
+    rows: Vec<Listed>,
+    cut: Option<ListCursor>,
+}
+
+/// The place of a row in a list.
+pub(super) fn place(row: &Listed) -> ListCursor {
+    ListCursor {
+        created_at: row.index.created_at,
+        stream: row.stream.clone(),
+    }
+}
+
 impl Api {
-    /// Lists the runs the caller may see.
+    /// Lists the runs the caller may see. A run that a document tells of stands where its client
+    /// says that it began.
     ///
     /// # Errors
     /// A missing scope, or the store's.
@@ -43,26 +66,131 @@ impl Api {
         authorise(who, Action::ReadRun, &Resource::own(who, What::Runs))
             .map_err(|denied| ApiError::denied(denied, Thing::Run))?;
         let limit = filter.limit;
-        let query = ListQuery {
+        let mut found = Found::default();
+        for query in self.queries(who, &filter).await? {
+            found.add(self.matching(query, &filter).await?);
+        }
+        let Found { mut rows, cut } = found;
+        let has_more = rows.len() > limit;
+        rows.truncate(limit);
+        let last = rows.last().filter(|_| has_more);
+        let next = last.map(place).or(cut);
+        Ok(RunPage { runs: rows, next })
+    }
+
+    /// What to ask the store for, so that all that matches is among it and little else.
+    async fn queries(
+        &self,
+        who: &Principal,
+        filter: &RunFilter,
+    ) -> Result<Vec<ListQuery>, ApiError> {
+        let both = ListQuery {
             tenant: Some(who.tenant.clone()),
             workspace: who.workspace.clone(),
-            kind: Some(StreamKind::Run),
-            subject: filter.workflow,
-            statuses: filter.statuses,
-            tag: filter.tag,
-            parent: filter.parent,
-            after: filter.after,
+            subject: filter.workflow.clone(),
+            tag: filter.tag.clone(),
+            after: filter.after.clone(),
             // One more tells whether there are more.
-            limit: limit.saturating_add(1),
+            limit: filter.limit.saturating_add(1),
+            ..ListQuery::default()
         };
-        let mut runs = self.door().store().list(query).await?;
-        let has_more = runs.len() > limit;
-        runs.truncate(limit);
-        let last = runs.last().filter(|_| has_more);
-        let next = last.map(|row| ListCursor {
-            created_at: row.index.created_at,
-            stream: row.stream.clone(),
-        });
-        Ok(RunPage { runs, next })
+        let runs = ListQuery {
+            kind: Some(StreamKind::Run),
+            statuses: filter.statuses.clone(),
+            parent: filter.parent.clone(),
+            ..both.clone()
+        };
+        // A row of a document says what its client calls the status.
+        let documents = ListQuery {
+            kind: Some(StreamKind::Document),
+            limit: CHUNK,
+            ..both.clone()
+        };
+        Ok(match &filter.parent {
+            None if filter.statuses.is_empty() => vec![both],
+            None => vec![runs, documents],
+            Some(parent) => match self.client_id(who, parent).await? {
+                None => vec![runs],
+                Some(parent) => {
+                    let tag = Some(format!("{PARENT_MARK}{parent}"));
+                    vec![ListQuery { tag, ..documents }]
+                }
+            },
+        })
     }
+
+    /// The rows of a query that match: one more than a page has, where there are so many.
+    async fn matching(
+        &self,
+        mut query: ListQuery,
+        filter: &RunFilter,
+    ) -> Result<Found, StoreError> {
+        let (mut found, mut seen) = (Found::default(), 0);
+        loop {
+            let chunk = self.door().store().list(query.clone()).await?;
+            let is_last = chunk.len() < query.limit;
+            seen += chunk.len();
+            query.after = chunk.last().map(place).or(query.after);
+            let rows = chunk.into_iter();
+            found.rows.extend(rows.filter(|row| filter.fits(row)));
+            if is_last || found.rows.len() > filter.limit {
+                return Ok(found);
+            }
+            if seen >= MAX_SCAN {
+                found.cut = query.after;
+                return Ok(found);
+            }
+        }
+    }
+
+    /// What a document calls a run that it names as its parent: of another document the id that
+    /// its client chose. `None` for a run that an engine drives.
+    async fn client_id(
+        &self,
+        who: &Principal,
+        run: &StreamId,
+    ) -> Result<Option<String>, StoreError> {
+        let end = ReadFrom::Seq(Seq::MAX);
+        let loaded = match self.door().store().load(run, end, 0).await {
+            Err(StoreError::Missing) => return Ok(Some(run.to_string())),
+            loaded => loaded?,
+        };
+        let resource = Resource::run(&loaded.header.owner, run);
+        let is_seen = authorise(who, Action::ReadRun, &resource).is_ok();
+        let id = loaded.index.summary["id"].as_str();
+        let id = id.filter(|_| is_seen && loaded.header.kind == StreamKind::Document);
+        Ok(id.map(str::to_owned))
+    }
+}
+
+impl RunFilter {
+    /// Whether a row is that of a run and matches, as far as a store may not know.
+    fn fits(&self, row: &Listed) -> bool {
+        let index = &row.index;
+        let is_run = matches!(index.kind, StreamKind::Run | StreamKind::Document);
+        let status = run_status(index);
+        let tag = self.tag.as_ref();
+        is_run
+            && (self.statuses.is_empty() || self.statuses.iter().any(|it| it == status))
+            && tag.is_none_or(|tag| !is_mark(tag) && index.tags.contains(tag))
+    }
+}
+
+impl Found {
+    /// Puts more rows among these.
+    fn add(&mut self, other: Self) {
+        self.rows.extend(other.rows);
+        self.rows.sort_by(|a, b| key(b).cmp(&key(a)));
+        let cuts = [self.cut.take(), other.cut];
+        let cuts = cuts.into_iter().flatten();
+        self.cut = cuts.max_by(|a, b| (a.created_at, &a.stream).cmp(&(b.created_at, &b.stream)));
+        if let Some(cut) = &self.cut {
+            self.rows
+                .retain(|row| key(row) >= (cut.created_at, &cut.stream));
+        }
+    }
+}
+
+fn key(row: &Listed) -> (Timestamp, &StreamId) {
+    (row.index.created_at, &row.stream)
 }

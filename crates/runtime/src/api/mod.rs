@@ -52,7 +52,7 @@ pub use interrupt_token::{Intent, InterruptToken};
 pub use interrupts::{Question, ShownToken, TokenOrder};
 pub use list::{RunFilter, RunPage};
 pub use notes::Said;
-pub use open_questions::{QuestionFilter, QuestionPage};
+pub use open_questions::{Asking, QuestionFilter, QuestionPage};
 pub use outside::TakenEvent;
 pub use read::Version;
 pub use webhooks::{DeliveryReport, NewWebhook, RegisteredWebhook, Rotated};

@@ -1,12 +1,19 @@
 //! What all runs of a tenant wait for.
 
+use std::sync::Arc;
+
+use kernel::document::{Document, run_status};
 use kernel::run::Run;
 use kernel::run::state::WAITING;
-use store::{ListCursor, StoreError};
+use kernel::stream::StreamKind;
+use store::{ListCursor, Listed, StoreError};
 
+use super::list::place;
 use super::{Api, ApiError, RunFilter, RunPage};
 use crate::access::Principal;
 
+/// The kind of question that a gate of a document is.
+const GATE: &str = "approval";
 /// Rows of runs read at a time.
 const ROWS: usize = 100;
 /// Runs looked at for one page, whatever they turn out to ask.
@@ -25,11 +32,20 @@ pub struct QuestionFilter {
     pub limit: usize,
 }
 
+/// A run that asks something.
+#[derive(Clone, Debug)]
+pub enum Asking {
+    /// One that an engine drives.
+    Run(Box<Run>),
+    /// One that a document tells of.
+    Document(Arc<Document>),
+}
+
 /// A page of runs that ask, those created last first.
 #[derive(Clone, Debug)]
 pub struct QuestionPage {
     /// Runs with at least one open question of the kind asked for.
-    pub runs: Vec<Run>,
+    pub runs: Vec<Asking>,
     /// Where the next page begins, if there may be more.
     pub next: Option<ListCursor>,
 }
@@ -63,23 +79,17 @@ impl Api {
             };
             let RunPage { runs: rows, next } = self.runs(who, rows).await?;
             for row in rows {
-                let here = ListCursor {
-                    created_at: row.index.created_at,
-                    stream: row.stream.clone(),
-                };
                 seen += 1;
-                let run = match self.door().load(&row.stream).await {
-                    // Erased meanwhile.
-                    Err(StoreError::Missing) => continue,
-                    run => run?,
+                let Some(run) = self.asking(&row).await? else {
+                    continue;
                 };
-                let of_kind = count(&run, filter.kind.as_deref());
+                let of_kind = run.count(filter.kind.as_deref());
                 if of_kind > 0 {
                     asked += of_kind;
                     runs.push(run);
                 }
                 if asked >= filter.limit || seen >= MAX_RUNS {
-                    let next = Some(here);
+                    let next = Some(place(&row));
                     return Ok(QuestionPage { runs, next });
                 }
             }
@@ -89,11 +99,39 @@ impl Api {
             }
         }
     }
+
+    /// A run that may ask something. `None` for one that does not, or was erased meanwhile.
+    async fn asking(&self, row: &Listed) -> Result<Option<Asking>, ApiError> {
+        let asking = match row.index.kind {
+            StreamKind::Document if !WAITING.contains(&run_status(&row.index)) => return Ok(None),
+            StreamKind::Document => {
+                let document = self.door().document(&row.stream).await;
+                document.map(|standing| Asking::Document(Arc::new(standing.document)))
+            }
+            _ => {
+                let run = self.door().load(&row.stream).await;
+                run.map(|run| Asking::Run(Box::new(run)))
+            }
+        };
+        match asking {
+            Err(StoreError::Missing) => Ok(None),
+            asking => Ok(Some(asking?)),
+        }
+    }
 }
 
-fn count(run: &Run, kind: Option<&str>) -> usize {
-    let open = run.facts().map(|facts| facts.interrupts.as_slice());
-    let fits = |asked: &str| kind.is_none_or(|kind| kind == asked);
-    let open = open.unwrap_or_default().iter();
-    open.filter(|open| fits(&open.kind)).count()
+impl Asking {
+    /// How many questions of a kind are open.
+    fn count(&self, kind: Option<&str>) -> usize {
+        let fits = |asked: &str| kind.is_none_or(|kind| kind == asked);
+        match self {
+            Self::Run(run) => {
+                let open = run.facts().map(|facts| facts.interrupts.as_slice());
+                let open = open.unwrap_or_default().iter();
+                open.filter(|open| fits(&open.kind)).count()
+            }
+            Self::Document(document) if fits(GATE) => document.view().open().count(),
+            Self::Document(_) => 0,
+        }
+    }
 }

@@ -76,6 +76,16 @@ impl Api {
         if let Err(denied) = authorise(who, action, &Resource::own(who, What::Runs)) {
             return ApiError::denied(denied, Thing::Run);
         }
+        // The id that a client chose for a document is that of no stream.
+        match self
+            .door()
+            .document_stream(&who.owner(), run.as_str())
+            .await
+        {
+            Ok(None) => {}
+            Ok(Some(_)) => return ApiError::ReadOnly,
+            Err(error) => return error.into(),
+        }
         match self.door().store().tombstone(run).await {
             // A tombstone does not say which workspace it was in: only a whole tenant sees it.
             Ok(Some(grave)) if grave.tenant == who.tenant && who.workspace.is_none() => {
@@ -89,7 +99,7 @@ impl Api {
     }
 }
 
-/// Whether the caller may do something to a run.
+/// Whether the caller may do something to a run that an engine drives.
 pub(super) fn permit(
     who: &Principal,
     action: Action,
@@ -99,6 +109,7 @@ pub(super) fn permit(
         .map_err(|denied| ApiError::denied(denied, Thing::Run))?;
     match header.kind {
         StreamKind::Run => Ok(()),
+        StreamKind::Document => Err(ApiError::ReadOnly),
         _ => Err(ApiError::NotFound(Thing::Run)),
     }
 }

@@ -72,11 +72,7 @@ impl Door {
         named: &CoordinatorName,
     ) -> Result<(Coordinator, Seq), StoreError> {
         let stream = named.stream();
-        let loaded = match self
-            .store
-            .load(&stream, ReadFrom::Checkpoint, usize::MAX)
-            .await
-        {
+        let loaded = match self.newest(&stream).await {
             Ok(loaded) => loaded,
             Err(StoreError::Missing) => {
                 let now = self.store.now();

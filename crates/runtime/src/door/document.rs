@@ -3,14 +3,30 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use futures_util::future::try_join_all;
+use kernel::batch::Record;
+use kernel::digest::Digest;
 use kernel::document::{
     Body, Decided, Document, DocumentCommand, DocumentRejection, History, KEY_NAMESPACE, Told,
 };
-use kernel::ids::StreamId;
+use kernel::ids::{Seq, StreamId};
 use kernel::stream::{Owner, StreamKind};
-use store::{Guard, HoldChange, ReadFrom, StoreError};
+use store::{Checkpoint, Guard, HoldChange, Loaded, ReadFrom, StoreError};
 
 use super::{Door, TRIES};
+
+/// Events behind a checkpoint before the next one is kept, at least. It holds what a log folds to,
+/// which grows with the log: so it waits also for an eighth of what is folded in the last one.
+const CHECKPOINT_EVERY: Seq = 256;
+
+/// A document as it stands.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    /// The document.
+    pub document: Document,
+    /// How much of its log is folded in the checkpoint beside it.
+    pub folded: Seq,
+}
 
 /// Why a command to a document had no effect.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -29,25 +45,19 @@ pub(crate) fn new_document_id() -> StreamId {
 }
 
 impl Door {
-    /// Reads a document's log.
+    /// Reads a document's log, from its beginning.
     ///
     /// # Errors
     /// `Missing` for an unknown stream or one that is no document; `Corrupt` when the log does not
     /// fold.
     pub async fn document_history(&self, stream: &StreamId) -> Result<History, StoreError> {
-        let loaded = self
-            .store
-            .load(stream, ReadFrom::Seq(0), usize::MAX)
-            .await?;
+        let whole = ReadFrom::Seq(0);
+        let loaded = self.store.load(stream, whole, usize::MAX).await?;
         if loaded.header.kind != StreamKind::Document {
             return Err(StoreError::Missing);
         }
         let mut history = History::at_start(loaded.header);
-        for record in &loaded.records {
-            history
-                .fold_content(&record.content)
-                .ok_or_else(|| damaged(stream))?;
-        }
+        fold(&mut history, &loaded.records).ok_or_else(|| damaged(stream))?;
         Ok(history)
     }
 
@@ -61,15 +71,56 @@ impl Door {
         history.body(number, &blobs).ok_or_else(|| damaged(stream))
     }
 
-    /// A document as it stands.
+    /// A document as it stands: its checkpoint, and what was saved since.
     ///
     /// # Errors
     /// As [`Door::document_history`] and [`Door::document_body`].
-    pub async fn document(&self, stream: &StreamId) -> Result<Document, StoreError> {
+    pub async fn document(&self, stream: &StreamId) -> Result<Standing, StoreError> {
+        let loaded = self.newest(stream).await?;
+        if loaded.header.kind != StreamKind::Document {
+            return Err(StoreError::Missing);
+        }
+        let folded = loaded.first_seq;
+        if let Some(history) = resumed(loaded)
+            && let Ok(document) = self.open_document(history).await
+        {
+            return Ok(Standing { document, folded });
+        }
+        // There is no checkpoint, or it is another build's, or damaged: the log says it all.
         let history = self.document_history(stream).await?;
+        let document = self.open_document(history).await?;
+        let folded = 0;
+        Ok(Standing { document, folded })
+    }
+
+    async fn open_document(&self, history: History) -> Result<Document, StoreError> {
         let last = history.document().saves().len() as u64;
         let blobs = self.document_blobs(&history, last).await?;
-        history.open(&blobs).ok_or_else(|| damaged(stream))
+        let stream = history.document().header().stream.clone();
+        history.open(&blobs).ok_or_else(|| damaged(&stream))
+    }
+
+    /// Keeps a document beside its log, once enough lies behind the last time. Answers how much
+    /// is folded in the checkpoint that is there now. One that could not be kept is made up for
+    /// by the log.
+    pub(crate) async fn checkpoint_document(&self, document: &Document, folded: Seq) -> Seq {
+        let next_seq = document.next_seq();
+        if next_seq - folded < CHECKPOINT_EVERY.max(folded / 8) {
+            return folded;
+        }
+        let Some(state) = document.checkpoint() else {
+            return folded;
+        };
+        let checkpoint = Checkpoint {
+            next_seq,
+            chain: document.chain(),
+            state,
+        };
+        let stream = &document.header().stream;
+        if let Err(error) = self.store.put_checkpoint(stream, checkpoint).await {
+            tracing::debug!(%stream, %error, "a checkpoint was not kept");
+        }
+        next_seq
     }
 
     /// The stream of the document that a client's id stands for.
@@ -101,13 +152,19 @@ impl Door {
         let mut tries = 0;
         loop {
             let now = self.store.now();
-            let document = match self.document_stream(owner, id).await? {
+            let standing = match self.document_stream(owner, id).await? {
                 Some(stream) => self.document(&stream).await?,
-                None => Document::unborn(new_document_id(), owner.clone(), now),
+                None => Standing {
+                    document: Document::unborn(new_document_id(), owner.clone(), now),
+                    folded: 0,
+                },
             };
-            let decided = document.decide(command.clone(), by, now)?;
+            let decided = standing.document.decide(command.clone(), by, now)?;
             match self.append_document(decided).await {
-                Ok(document) => return Ok(document),
+                Ok(document) => {
+                    self.checkpoint_document(&document, standing.folded).await;
+                    return Ok(document);
+                }
                 Err(StoreError::Conflict(_)) if tries < TRIES => tries += 1,
                 Err(error) => return Err(error.into()),
             }
@@ -118,12 +175,21 @@ impl Door {
         &self,
         history: &History,
         number: u64,
-    ) -> Result<BTreeMap<kernel::digest::Digest, Vec<u8>>, StoreError> {
-        let tenant = history.document().header().tenant();
+    ) -> Result<BTreeMap<Digest, Vec<u8>>, StoreError> {
+        let header = history.document().header();
         let mut blobs = BTreeMap::new();
         for digest in history.blobs(number) {
             if let Entry::Vacant(entry) = blobs.entry(digest) {
-                entry.insert(self.store.blob(tenant, &digest).await?);
+                let blob = self.store.blob(header.tenant(), &digest).await;
+                entry.insert(match blob {
+                    Err(StoreError::Missing) => {
+                        // Deleted since its log was read, or lost.
+                        let end = ReadFrom::Seq(Seq::MAX);
+                        self.store.load(&header.stream, end, 0).await?;
+                        return Err(damaged(&header.stream));
+                    }
+                    blob => blob?,
+                });
             }
         }
         Ok(blobs)
@@ -140,9 +206,10 @@ impl Door {
             document,
         } = decided;
         let has_post = !batch.outbox().is_empty();
-        for blob in blobs {
-            self.store.put_blob(batch.tenant(), blob).await?;
-        }
+        // At the same time, so that they share a commit.
+        let puts = blobs.into_iter();
+        let puts = puts.map(|blob| self.store.put_blob(batch.tenant(), blob));
+        try_join_all(puts).await?;
         self.store
             .append(batch, Guard::Outside, HoldChange::Keep)
             .await?;
@@ -153,6 +220,33 @@ impl Door {
         }
         Ok(document)
     }
+}
+
+/// What was read from a checkpoint on, or from the start where there is none. `None` where the
+/// checkpoint cannot be gone on from, or does not fit the log.
+fn resumed(loaded: Loaded) -> Option<History> {
+    let mut history = match loaded.checkpoint {
+        None => History::at_start(loaded.header),
+        Some(kept) => {
+            let Checkpoint {
+                next_seq,
+                chain,
+                state,
+            } = kept;
+            History::from_checkpoint(loaded.header, next_seq, chain, &state).ok()?
+        }
+    };
+    fold(&mut history, &loaded.records)?;
+    Some(history)
+}
+
+/// Folds what is stored. `None` where it is not what was written.
+fn fold(history: &mut History, records: &[Record]) -> Option<()> {
+    for record in records {
+        history.fold_content(&record.content)?;
+        (history.document().chain() == record.chain).then_some(())?;
+    }
+    Some(())
 }
 
 fn damaged(stream: &StreamId) -> StoreError {

@@ -26,8 +26,8 @@ use crate::telemetry::Asked;
 
 pub use coordinator::{CoordinatorError, CoordinatorName, CoordinatorOrder, Told};
 pub use desk::TaskTold;
-pub use document::DocumentRefused;
 pub(crate) use document::new_document_id;
+pub use document::{DocumentRefused, Standing};
 pub use fork::{ForkAnswer, ForkFailed, ForkOrder, Forked};
 pub use notes::NotesError;
 pub use registry::RegistryError;
@@ -139,11 +139,20 @@ impl Door {
     /// `Missing` for an unknown stream or one that is not a run; `Corrupt` when the log does not
     /// fold.
     pub async fn load(&self, stream: &StreamId) -> Result<Run, StoreError> {
-        let loaded = self
-            .store
-            .load(stream, ReadFrom::Checkpoint, usize::MAX)
-            .await?;
+        let loaded = self.newest(stream).await?;
         self.fold(loaded).await
+    }
+
+    /// Reads a log from its checkpoint on, or from its start where the checkpoint is damaged.
+    async fn newest(&self, stream: &StreamId) -> Result<Loaded, StoreError> {
+        let newest = ReadFrom::Checkpoint;
+        match self.store.load(stream, newest, usize::MAX).await {
+            Err(StoreError::Corrupt(_)) => {
+                let whole = ReadFrom::Seq(0);
+                self.store.load(stream, whole, usize::MAX).await
+            }
+            loaded => loaded,
+        }
     }
 
     /// Reads a run as its log was before event `below`, without any checkpoint.

@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 use store::StoreError;
 
 use super::runs::named;
+use super::workbench::view;
 use crate::idempotency::{self, REPLAYED};
 use crate::params::run_id;
 use crate::problem::{Problem, unknown_fields};
@@ -228,11 +229,19 @@ fn read_overlay(mut overlay: Map<String, Value>, problems: &mut Problems) -> Ove
 async fn diff(cx: Cx) -> Result<Reply, Problem> {
     let (who, a) = (cx.who()?, named(&cx)?);
     let api = cx.app.api();
-    let a_log = api.follow(&who, &a, None).await?;
+    // Whose run it is comes before what the query says.
+    let a_log = match view::is_document(&a) {
+        true => Err(api.document_view(&who, &a).await?),
+        false => Ok(api.follow(&who, &a, None).await?),
+    };
     let against = cx.query().get("against").map(str::to_owned);
     let against = against.ok_or_else(|| Problem::invalid("against names the other run"))?;
     let not_there = || ApiError::NotFound(runtime::api::Thing::Run);
     let b = run_id(&against).ok_or_else(not_there)?;
+    let a_log = match a_log {
+        Ok(log) => log,
+        Err(document) => return view::diff(api, &who, &document, &b).await,
+    };
     let b_log = api.follow(&who, &b, None).await?;
     let (mut a_log, mut b_log) = (Reading::of(a_log), Reading::of(b_log));
     let mut diff = v1::Diff::default();

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use faces::openwop::v1;
+use faces::workbench::run_view;
 use hyper::{Method, StatusCode};
 use kernel::limits::MAX_NAME_BYTES;
 use kernel::run::Run;
 use runtime::access::{Action, Principal};
 use runtime::api::{
-    Api, ApiError, Intent, Question, QuestionFilter, QuestionPage, ShownToken, TakenEvent,
+    Api, ApiError, Asking, Intent, Question, QuestionFilter, QuestionPage, ShownToken, TakenEvent,
     TokenOrder,
 };
 use serde_json::{Map, Value, json};
@@ -135,11 +136,21 @@ async fn list_all(cx: Cx) -> Result<Reply, Problem> {
     let QuestionPage { runs, next } = cx.app.api().open_questions(&who, filter).await?;
     let mut all = Vec::new();
     for run in &runs {
-        let asked = shown(cx.app.api(), &who, run).into_iter();
-        for mut open in asked.filter(|open| kind.as_ref().is_none_or(|kind| open["kind"] == *kind))
-        {
-            open["runId"] = json!(run.header.stream);
-            open["workflowId"] = json!(run.plan.workflow);
+        let (asked, run, workflow) = match run {
+            Asking::Run(run) => {
+                let asked = shown(cx.app.api(), &who, run);
+                (asked, &run.header.stream, json!(run.plan.workflow))
+            }
+            Asking::Document(document) => {
+                let asked = run_view::open_interrupts(document);
+                let workflow = run_view::workflow(document);
+                (asked, &document.header().stream, json!(workflow))
+            }
+        };
+        let fits = |open: &Value| kind.as_ref().is_none_or(|kind| open["kind"] == *kind);
+        for mut open in asked.into_iter().filter(fits) {
+            open["runId"] = json!(run);
+            open["workflowId"] = workflow.clone();
             all.push(open);
         }
     }

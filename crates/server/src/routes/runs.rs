@@ -4,9 +4,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use faces::openwop::v1;
+use faces::workbench::run_view;
 use hyper::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH, LINK};
 use hyper::{HeaderMap, Method, StatusCode};
 use kernel::ids::StreamId;
+use kernel::stream::StreamKind;
 use runtime::access::{Action, Principal};
 use runtime::api::{ApiError, RunFilter, RunPage, Thing};
 use serde_json::{Value, json};
@@ -211,6 +213,9 @@ pub(super) fn bounded(query: &Query, name: &'static str) -> Result<Option<String
 
 fn row(listed: &store::Listed) -> Value {
     let index = &listed.index;
+    if index.kind == StreamKind::Document {
+        return run_view::row(&listed.stream, listed.next_seq, index);
+    }
     let mut row = json!({
         "runId": listed.stream,
         "workflowId": index.subject,

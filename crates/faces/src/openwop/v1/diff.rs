@@ -53,7 +53,12 @@ impl Diff {
             return true;
         }
         let shown = |side: Option<(&StreamHeader, &Event)>| side.map(|(of, it)| event(of, it));
-        let diff = match (shown(a), shown(b)) {
+        self.pair_shown(seq, shown(a), shown(b))
+    }
+
+    /// As [`Diff::pair`], of events as they are shown.
+    pub fn pair_shown(&mut self, seq: Seq, a: Option<Value>, b: Option<Value>) -> bool {
+        let diff = match (a, b) {
             (Some(a), Some(b)) if said(&a) == said(&b) => return true,
             (Some(a), Some(b)) => json!({ "seq": seq, "op": "changed", "aEvent": a, "bEvent": b }),
             (Some(a), None) => json!({ "seq": seq, "op": "removed", "aEvent": a }),
@@ -69,14 +74,20 @@ impl Diff {
 
     /// The answer. A run that has not ended makes it one about beginnings only.
     pub fn build(self, a: &Run, b: &Run) -> Value {
+        let have_ended = a.is_settled() && b.is_settled();
+        self.build_shown(&snapshot(a), &snapshot(b), have_ended)
+    }
+
+    /// As [`Diff::build`], of snapshots of both runs.
+    pub fn build_shown(self, a: &Value, b: &Value, have_ended: bool) -> Value {
         let mut answer = json!({
-            "a": a.header.stream,
-            "b": b.header.stream,
+            "a": a["runId"],
+            "b": b["runId"],
             "divergedAtSeq": self.diverged_at,
             "eventDiffs": self.diffs,
-            "stateDiff": state_diff(&snapshot(a), &snapshot(b)),
+            "stateDiff": state_diff(a, b),
         });
-        if self.cut || !a.is_settled() || !b.is_settled() {
+        if self.cut || !have_ended {
             answer["truncated"] = json!(true);
         }
         answer

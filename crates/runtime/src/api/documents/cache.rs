@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use kernel::document::{Document, Sent};
+use kernel::ids::Seq;
 use kernel::stream::Owner;
 use parking_lot::Mutex;
 use store::{ReadFrom, StoreError};
@@ -26,18 +26,15 @@ pub struct Held {
     pub document: Arc<Document>,
     /// As it was sent last, where it was sent to this process.
     pub(super) sent: Option<Sent>,
+    /// How much of its log is folded in the checkpoint beside it.
+    pub(super) folded: Seq,
 }
 
 impl Held {
-    /// The canonical JSON of the document.
-    pub fn bytes(&self) -> Bytes {
-        let canonical = self.document.canonical().cloned();
-        canonical.map(Bytes::from_owner).unwrap_or_default()
-    }
-
     /// Bytes that are kept for it, about.
     fn size(&self) -> usize {
-        let canonical = self.document.canonical().map_or(0, |bytes| bytes.len());
+        let canonical = self.document.canonical();
+        let canonical = canonical.map_or(0, |text| text.as_ref().len());
         canonical + self.sent.as_ref().map_or(0, Sent::size)
     }
 }
@@ -158,15 +155,16 @@ impl Api {
         let Some(stream) = self.door().document_stream(owner, id).await? else {
             return Ok(());
         };
-        let document = match self.door().document(&stream).await {
-            Ok(document) => document,
+        let standing = match self.door().document(&stream).await {
+            Ok(standing) => standing,
             // It was deleted since.
             Err(StoreError::Missing) => return Ok(()),
             Err(error) => return Err(error),
         };
         *known = Some(Held {
-            document: Arc::new(document),
+            document: Arc::new(standing.document),
             sent: None,
+            folded: standing.folded,
         });
         Ok(())
     }

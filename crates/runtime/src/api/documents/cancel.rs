@@ -3,10 +3,13 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use kernel::document::{DocumentCommand, DocumentRejection};
+use kernel::ids::StreamId;
+use kernel::stream::Owner;
 
+use super::super::error::Thing;
 use super::super::{Api, ApiError};
 use super::{DocumentError, DocumentFilter, DocumentSave};
-use crate::access::Principal;
+use crate::access::{Action, Principal};
 
 /// Runs that one cancellation reaches at most.
 const MAX_RUNS: usize = 1_000;
@@ -35,7 +38,42 @@ impl Api {
         reason: Option<&str>,
         request_id: Option<&str>,
     ) -> Result<Cascade, ApiError> {
-        super::permit(who, crate::access::Action::CancelRun)?;
+        let owner = super::permit(who, Action::CancelRun)?;
+        self.cascade(who, &owner, id, reason, request_id).await
+    }
+
+    /// Cancels the run that a document tells of and what descends from it, and answers its status.
+    /// One that has ended stays as it is.
+    pub(in super::super) async fn cancel_document_run(
+        &self,
+        who: &Principal,
+        run: &StreamId,
+        reason: Option<&str>,
+        request_id: Option<&str>,
+    ) -> Result<&'static str, ApiError> {
+        let document = self.document_for(who, Action::CancelRun, run).await?;
+        let head = document.head().ok_or(ApiError::NotFound(Thing::Run))?;
+        match head.may_cancel() {
+            Ok(()) => {}
+            Err(DocumentRejection::NotRunning) => return Ok(document.view().status()),
+            Err(why) => return Err(why.into()),
+        }
+        let (owner, id) = (&document.header().owner, head.id());
+        let cascade = self.cascade(who, owner, id, reason, request_id).await?;
+        match cascade.skipped.iter().find(|(skipped, _)| skipped == id) {
+            Some((_, why)) if *why != DocumentRejection::NotRunning => Err((*why).into()),
+            _ => Ok("cancelled"),
+        }
+    }
+
+    async fn cascade(
+        &self,
+        who: &Principal,
+        owner: &Owner,
+        id: &str,
+        reason: Option<&str>,
+        request_id: Option<&str>,
+    ) -> Result<Cascade, ApiError> {
         let mut cascade = Cascade::default();
         let mut seen = BTreeSet::from([id.to_owned()]);
         let mut next = VecDeque::from([id.to_owned()]);
@@ -49,18 +87,18 @@ impl Api {
                 sent: None,
                 request_id: request_id.map(str::to_owned),
             };
-            match self.save_document(who, order).await {
+            match self.save_for(who, owner.clone(), order).await {
                 Ok(_) => cascade.cancelled.push(run.clone()),
                 Err(DocumentError::Rejected(DocumentRejection::Unborn)) => {
                     if run == id {
-                        return Err(ApiError::NotFound(super::Thing::Run));
+                        return Err(ApiError::NotFound(Thing::Run));
                     }
                 }
                 Err(DocumentError::Rejected(why)) => cascade.skipped.push((run.clone(), why)),
                 Err(DocumentError::NoSuchSave) => {}
                 Err(DocumentError::Api(error)) => return Err(error),
             }
-            for child in self.children_of(who, &run).await? {
+            for child in self.children_of(owner, &run).await? {
                 if seen.len() >= MAX_RUNS {
                     cascade.is_cut = true;
                     break;
@@ -73,13 +111,13 @@ impl Api {
         Ok(cascade)
     }
 
-    async fn children_of(&self, who: &Principal, id: &str) -> Result<Vec<String>, ApiError> {
+    async fn children_of(&self, owner: &Owner, id: &str) -> Result<Vec<String>, ApiError> {
         let filter = DocumentFilter {
             parent: Some(id.to_owned()),
             limit: MAX_RUNS,
             ..DocumentFilter::default()
         };
-        let page = self.documents(who, filter).await?;
+        let page = self.documents_of(owner, filter).await?;
         let ids = page.rows.iter().map(|row| row.index.summary["id"].as_str());
         Ok(ids.flatten().map(str::to_owned).collect())
     }

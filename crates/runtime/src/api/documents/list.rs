@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use kernel::document::{GATE_MARK, PARENT_MARK};
+use kernel::document::{GATE_MARK, PARENT_MARK, is_mark};
 use kernel::stream::{Owner, StreamKind};
 use kernel::time::Timestamp;
 use serde_json::Value;
 use store::{ListCursor, ListQuery, Listed, StoreError};
 
+use super::super::list::place;
 use super::super::{Api, ApiError};
 use super::permit;
 use crate::access::{Action, Principal};
@@ -68,6 +69,15 @@ impl Api {
         filter: DocumentFilter,
     ) -> Result<DocumentPage, ApiError> {
         let owner = permit(who, Action::ReadRun)?;
+        Ok(self.documents_of(&owner, filter).await?)
+    }
+
+    /// Lists the documents of an owner.
+    pub(super) async fn documents_of(
+        &self,
+        owner: &Owner,
+        filter: DocumentFilter,
+    ) -> Result<DocumentPage, StoreError> {
         let text = filter.text.as_deref().map(str::to_lowercase);
         // A store filters by one tag: the rarest.
         let gate = filter.with_gates.then(|| GATE_MARK.to_owned());
@@ -116,7 +126,7 @@ impl Api {
                     continue;
                 };
                 let here = place(&row);
-                if self.has_in_events(&owner, &row, events).await? {
+                if self.has_in_events(owner, &row, events).await? {
                     rows.push(row);
                 }
                 if events.is_spent() {
@@ -179,23 +189,17 @@ impl Api {
         let document = match known {
             Some(known) => known.document,
             None => match self.door().document(&row.stream).await {
-                Ok(document) => Arc::new(document),
+                Ok(standing) => Arc::new(standing.document),
                 // Deleted since it was listed.
                 Err(StoreError::Missing) => return Ok(false),
                 Err(error) => return Err(error),
             },
         };
         events.documents += 1;
-        events.bytes += document.canonical().map_or(0, |bytes| bytes.len());
+        let text = document.canonical();
+        events.bytes += text.map_or(0, |text| text.as_ref().len());
         let mut trace = document.head().into_iter().flat_map(|head| &head.trace);
         Ok(trace.any(|event| events.is_in(event)))
-    }
-}
-
-fn place(row: &Listed) -> ListCursor {
-    ListCursor {
-        created_at: row.index.created_at,
-        stream: row.stream.clone(),
     }
 }
 
@@ -218,11 +222,7 @@ fn has_text(row: &Listed, text: &str) -> bool {
     let own = ["id", "title"]
         .into_iter()
         .filter_map(|name| summary[name].as_str());
-    let tags = row
-        .index
-        .tags
-        .iter()
-        .filter(|tag| !tag.starts_with('\u{1}'));
+    let tags = row.index.tags.iter().filter(|tag| !is_mark(tag));
     own.chain([row.index.subject.as_str()])
         .chain(tags.map(String::as_str))
         .any(|found| found.to_lowercase().contains(text))

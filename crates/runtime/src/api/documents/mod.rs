@@ -20,7 +20,7 @@ pub use save::{DocumentSave, Outcome};
 
 use std::sync::Arc;
 
-use kernel::document::{Body, Document, DocumentCommand, DocumentRejection, GateDecision};
+use kernel::document::{Body, Document, DocumentCommand, DocumentRejection, GateDecision, History};
 use kernel::ids::StreamId;
 use kernel::stream::Owner;
 use store::{ReadFrom, StoreError};
@@ -68,6 +68,34 @@ impl Api {
         found.ok_or(ApiError::NotFound(Thing::Run))
     }
 
+    /// A run with all of its saves. Where the last of them is damaged, the run without it: what
+    /// was saved before can still be read.
+    ///
+    /// # Errors
+    /// As [`Api::document`].
+    pub async fn document_saves(
+        &self,
+        who: &Principal,
+        id: &str,
+    ) -> Result<Arc<Document>, ApiError> {
+        match self.document(who, id).await {
+            Ok(held) => Ok(held.document),
+            Err(ApiError::Store(StoreError::Corrupt(_))) => {
+                let history = self.saves_of(who, id).await?;
+                Ok(Arc::new(history.document().clone()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The log of a run's document.
+    async fn saves_of(&self, who: &Principal, id: &str) -> Result<History, ApiError> {
+        let owner = permit(who, Action::ReadRun)?;
+        let stream = self.door().document_stream(&owner, id).await?;
+        let stream = stream.ok_or(ApiError::NotFound(Thing::Run))?;
+        Ok(self.door().document_history(&stream).await?)
+    }
+
     /// A run's document by the id of its stream, or by its client's id.
     ///
     /// # Errors
@@ -107,7 +135,7 @@ impl Api {
         self.document_for(who, Action::AnswerRun, run).await
     }
 
-    async fn document_for(
+    pub(super) async fn document_for(
         &self,
         who: &Principal,
         action: Action,
@@ -177,21 +205,16 @@ impl Api {
         id: &str,
         number: Option<u64>,
     ) -> Result<Arc<Body>, DocumentError> {
-        let held = self.document(who, id).await?;
-        let saves = held.document.saves();
-        let number = number.unwrap_or(saves.len() as u64);
-        if number == saves.len() as u64 {
-            return held
-                .document
-                .head()
-                .cloned()
-                .ok_or(DocumentError::NoSuchSave);
+        let document = self.document_saves(who, id).await?;
+        let last = document.saves().len() as u64;
+        let number = number.unwrap_or(last);
+        if let Some(head) = document.head().filter(|_| number == last) {
+            return Ok(head.clone());
         }
-        if number == 0 || number > saves.len() as u64 {
+        if number == 0 || number > last {
             return Err(DocumentError::NoSuchSave);
         }
-        let stream = &held.document.header().stream;
-        let history = self.door().document_history(stream).await?;
+        let history = self.saves_of(who, id).await?;
         Ok(Arc::new(self.door().document_body(&history, number).await?))
     }
 }

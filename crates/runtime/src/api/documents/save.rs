@@ -126,9 +126,12 @@ impl Api {
             };
             match self.door().append_document(decided).await {
                 Ok(document) => {
+                    let before = known.take();
+                    let folded = before.as_ref().map_or(0, |held| held.folded);
                     let held = Held {
+                        folded: self.door().checkpoint_document(&document, folded).await,
                         document: Arc::new(document),
-                        sent: sent.or_else(|| known.take().and_then(|held| held.sent)),
+                        sent: sent.or_else(|| before.and_then(|held| held.sent)),
                     };
                     *known = Some(held.clone());
                     break Outcome {

@@ -31,7 +31,9 @@ pub(crate) fn envelope(problem: &Problem) -> Value {
     let error = match problem.status {
         StatusCode::UNAUTHORIZED => "Unauthorized",
         StatusCode::TOO_MANY_REQUESTS => "Too many requests",
-        StatusCode::INTERNAL_SERVER_ERROR => "Internal server error",
+        StatusCode::INTERNAL_SERVER_ERROR if problem.code == "internal_error" => {
+            "Internal server error"
+        }
         _ => &problem.message,
     };
     let mut body = json!({ "error": error, "code": problem.code.to_ascii_uppercase() });

@@ -73,7 +73,7 @@ pub(super) fn routes() -> Vec<Route> {
 async fn export(cx: Cx) -> Result<Reply, Problem> {
     let (who, id) = (cx.who()?, query::named(&cx)?);
     let api = cx.app.api();
-    let document = api.document(&who, &id).await?.document;
+    let document = api.document_saves(&who, &id).await?;
     let number = documents::which(&cx.query(), ("revision", "save"), &document)?;
     let body = api.document_at(&who, &id, number).await?;
     let bytes = kernel::json::canonical(&bundle::export(&body));

@@ -187,12 +187,12 @@ pub(super) fn which(
 
 async fn get(cx: Cx) -> Result<Reply, Problem> {
     let (who, id) = (cx.who()?, query::named(&cx)?);
-    let held = match cx.app.api().document(&who, &id).await {
-        Ok(held) => held,
+    let document = match cx.app.api().document_saves(&who, &id).await {
+        Ok(document) => document,
         Err(error) => return or_absent(error.into()),
     };
-    let number = which(&cx.query(), ("revision", "save"), &held.document)?;
-    let saves = held.document.saves();
+    let number = which(&cx.query(), ("revision", "save"), &document)?;
+    let saves = document.saves();
     let number = number.unwrap_or(saves.len() as u64);
     let save = usize::try_from(number)
         .ok()
@@ -207,13 +207,15 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
     {
         return Ok(empty(StatusCode::NOT_MODIFIED).with(ETAG, tag));
     }
-    let bytes = match number == saves.len() as u64 {
-        true => held.bytes(),
-        false => {
+    let is_last = number == saves.len() as u64;
+    let canonical = match document.canonical().filter(|_| is_last) {
+        Some(canonical) => canonical.clone(),
+        None => {
             let body = cx.app.api().document_at(&who, &id, Some(number)).await?;
-            Bytes::from_owner(body.canonical().bytes)
+            body.canonical()
         }
     };
+    let bytes = Bytes::from_owner(canonical);
     let reply = Reply::bytes(StatusCode::OK, JSON, bytes).with(ETAG, tag);
     Ok(described(
         reply.with(CACHE_CONTROL, "private, no-cache"),

@@ -65,7 +65,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn revisions(cx: Cx) -> Result<Reply, Problem> {
     let (who, id) = (cx.who()?, query::named(&cx)?);
-    let document = cx.app.api().document(&who, &id).await?.document;
+    let document = cx.app.api().document_saves(&who, &id).await?;
     let before = cx
         .query()
         .number("before", 0..=u64::MAX)?
@@ -95,7 +95,7 @@ async fn revisions(cx: Cx) -> Result<Reply, Problem> {
 async fn difference(cx: Cx) -> Result<Reply, Problem> {
     let (who, id) = (cx.who()?, query::named(&cx)?);
     let api = cx.app.api();
-    let document = api.document(&who, &id).await?.document;
+    let document = api.document_saves(&who, &id).await?;
     let last = document.saves().len() as u64;
     let from = documents::which(&cx.query(), ("from", "fromSave"), &document)?;
     let to = documents::which(&cx.query(), ("to", "toSave"), &document)?.unwrap_or(last);

@@ -106,7 +106,7 @@ async fn cancel(mut cx: Cx) -> Result<Reply, Problem> {
     let cascade = api.cancel_documents(&who, &id, reason, Some(trace)).await?;
     let skipped = cascade.skipped.iter();
     let skipped: Vec<Value> = skipped
-        .map(|(id, why)| json!({ "id": id, "code": why.code() }))
+        .map(|(id, why)| json!({ "id": id, "code": why.code().to_ascii_uppercase() }))
         .collect();
     let answer = json!({
         "cancelled": cascade.cancelled, "skipped": skipped, "complete": !cascade.is_cut,
@@ -118,7 +118,7 @@ async fn branch_off(mut cx: Cx) -> Result<Reply, Problem> {
     let (who, id) = (cx.who()?, query::named(&cx)?);
     let order = order(&mut cx).await?;
     let api = cx.app.api();
-    let document = api.document(&who, &id).await?.document;
+    let document = api.document_saves(&who, &id).await?;
     let number = match order.get("revision") {
         None | Some(Value::Null) => None,
         Some(revision) => {

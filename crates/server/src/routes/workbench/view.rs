@@ -7,15 +7,15 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use faces::openwop::v1::{Frame, StreamModes};
+use faces::openwop::v1::{Diff, Frame, StreamModes};
 use faces::workbench::{run_events, run_view};
 use futures_util::stream;
-use hyper::StatusCode;
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, LINK};
-use kernel::document::{DocumentRejection, GateDecision};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LINK};
+use hyper::{HeaderMap, StatusCode};
+use kernel::document::{Document, DocumentRejection, GateDecision};
 use kernel::ids::StreamId;
-use runtime::access::Action;
-use runtime::api::{ApiError, DocumentError, DocumentViewTail, Thing};
+use runtime::access::{Action, Principal};
+use runtime::api::{Api, ApiError, DocumentError, DocumentViewTail, Thing};
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
@@ -27,6 +27,7 @@ use crate::pass::Pass;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::Cx;
+use crate::routes::runs::is_known;
 
 /// Whether an id is that of a document, or one that a client chose for one.
 pub(crate) fn is_document(run: &StreamId) -> bool {
@@ -36,13 +37,23 @@ pub(crate) fn is_document(run: &StreamId) -> bool {
 
 /// How the run stands.
 pub(crate) async fn snapshot(cx: Cx, run: StreamId) -> Result<Reply, Problem> {
-    let (app, who) = (cx.app.clone(), cx.who()?);
-    drop(cx);
-    let document = app.api().document_view(&who, &run).await?;
+    let document = cx.app.api().document_view(&*cx.who()?, &run).await?;
+    // As of any run: the newest event's sequence says everything it depends on.
+    let last = document.next_seq().saturating_sub(1);
+    let tag = format!("\"{}-{last}\"", document.header().stream);
+    if is_known(&cx.headers, &tag) {
+        let reply = Reply::Whole {
+            status: StatusCode::NOT_MODIFIED,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+        };
+        return Ok(reply.with(ETAG, tag));
+    }
     let snapshot = run_view::snapshot(&document);
     let snapshot = snapshot.ok_or(ApiError::NotFound(Thing::Run))?;
-    let reply = Reply::ok(&snapshot).with(CACHE_CONTROL, "no-cache");
-    Ok(match snapshots::link(&app, &document.header().stream) {
+    let reply = Reply::ok(&snapshot).with(ETAG, tag);
+    let reply = reply.with(CACHE_CONTROL, "private, no-cache");
+    Ok(match snapshots::link(&cx.app, &document.header().stream) {
         Some(link) => reply.with(LINK, link),
         None => reply,
     })
@@ -106,6 +117,37 @@ fn answered(error: DocumentError) -> Problem {
         ),
         other => other.into(),
     }
+}
+
+/// What is different between the run and that of another document.
+pub(crate) async fn diff(
+    api: &Api,
+    who: &Principal,
+    a: &Document,
+    b: &StreamId,
+) -> Result<Reply, Problem> {
+    if !is_document(b) {
+        // An engine's run has nothing in common with it, event by event.
+        api.run(who, b).await?;
+        return Err(ApiError::ReadOnly.into());
+    }
+    let b = api.document_view(who, b).await?;
+    let mut diff = Diff::default();
+    let (mut a_events, mut b_events) = (
+        run_events::events(a, 0).into_iter(),
+        run_events::events(&b, 0).into_iter(),
+    );
+    for seq in 0..a.next_seq().max(b.next_seq()) {
+        if !diff.pair_shown(seq, a_events.next(), b_events.next()) {
+            break;
+        }
+    }
+    let have_ended = a.view().has_ended() && b.view().has_ended();
+    let snapshots = (run_view::snapshot(a), run_view::snapshot(&b));
+    let (Some(a), Some(b)) = snapshots else {
+        return Err(ApiError::NotFound(Thing::Run).into());
+    };
+    Ok(Reply::ok(&diff.build_shown(&a, &b, have_ended)))
 }
 
 /// Events behind a sequence, held until there is one.

@@ -1,6 +1,7 @@
 //! The workbench face over TCP: what is saved, what is refused, and the walls between tenants.
 
 mod across;
+mod as_runs;
 mod described;
 mod extensions;
 mod limits;

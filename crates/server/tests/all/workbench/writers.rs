@@ -18,14 +18,16 @@ async fn no_acknowledged_save_of_64_stale_writers_is_lost() {
     let writers = (0..WRITERS).map(|n| {
         let caller = caller.clone();
         async move {
-            let mut tags = Vec::new();
+            let mut saves = Vec::new();
             let mut own = document(ID);
             for round in 0..2 {
                 own = noted(own, &format!("{n}/{round}"));
                 let answer = caller.saved(&own).await;
-                tags.push(answer.header("etag").unwrap().trim_matches('"').to_owned());
+                let tag = answer.header("etag").unwrap().trim_matches('"').to_owned();
+                let number = answer.header("run-save").unwrap().to_owned();
+                saves.push((tag, number, own.clone()));
             }
-            tags
+            saves
         }
     });
     let acknowledged = futures_util::future::join_all(writers).await;
@@ -36,10 +38,13 @@ async fn no_acknowledged_save_of_64_stale_writers_is_lost() {
         .iter()
         .map(|row| row["digest"].as_str().unwrap())
         .collect();
-    for tag in acknowledged.iter().flatten() {
+    assert_eq!(rows.len(), 1 + 2 * WRITERS, "each is a save of its own");
+    for (tag, number, document) in acknowledged.iter().flatten() {
         assert!(kept.contains(tag.as_str()), "{tag} is lost");
+        let path = format!("/api/runs/{ID}?save={number}");
+        assert_eq!(caller.get(&path).await.json(), *document, "save {number}");
     }
-    // And each can be read again.
+    // And each that the history lists can be read again.
     for row in rows {
         let path = format!("/api/runs/{ID}?save={}", row["save"]);
         let answer = caller.get(&path).await;

@@ -1,0 +1,97 @@
+//! Documents: their blobs, their rows and their checkpoints.
+
+use std::collections::BTreeMap;
+
+use kernel::digest::Digest;
+use kernel::document::{Document, History, Unusable};
+use store::{Loaded, ReadFrom, StoreError};
+
+use super::Check;
+
+/// What is said of a checkpoint that is not what was written.
+const DAMAGED: &str = "the checkpoint is damaged; the log is read from its start instead, until \
+    a later checkpoint takes its place";
+
+impl Check<'_> {
+    /// What a document's saves say has to be there, and to come to the document, the row and the
+    /// checkpoint.
+    pub(super) async fn document(
+        &mut self,
+        history: History,
+        loaded: &Loaded,
+    ) -> Result<(), StoreError> {
+        let header = history.document().header().clone();
+        let (stream, tenant) = (&header.stream, header.tenant());
+        let last = history.document().saves().len() as u64;
+        let mut blobs = BTreeMap::new();
+        for digest in (1..=last).flat_map(|number| history.parts_of(number)) {
+            match self.door.store().blob(tenant, &digest).await {
+                Ok(bytes) if Digest::of(&bytes) == digest => drop(blobs.insert(digest, bytes)),
+                Ok(_) | Err(StoreError::Missing | StoreError::Corrupt(_)) => {
+                    self.find(
+                        stream,
+                        format!("the blob {digest} of a save is damaged or gone"),
+                    );
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let Some(document) = history.open(&blobs) else {
+            self.find(stream, "the last save does not come out as its digest says");
+            return Ok(());
+        };
+        if document.index().as_ref() != Some(&loaded.index) {
+            self.find(stream, "the index row does not say what the document says");
+        }
+        self.document_checkpoint(&document, &blobs).await
+    }
+
+    /// The checkpoint of a document must be as it was written, and lead to the same document.
+    async fn document_checkpoint(
+        &mut self,
+        whole: &Document,
+        blobs: &BTreeMap<Digest, Vec<u8>>,
+    ) -> Result<(), StoreError> {
+        let stream = &whole.header().stream;
+        let newest = ReadFrom::Checkpoint;
+        let loaded = self.door.store().load(stream, newest, usize::MAX).await;
+        let loaded = match loaded {
+            // The log itself was read to its end just now.
+            Err(StoreError::Corrupt(_)) => {
+                self.find(stream, DAMAGED);
+                return Ok(());
+            }
+            loaded => loaded?,
+        };
+        let Some(at) = loaded.checkpoint else {
+            return Ok(());
+        };
+        let header = whole.header().clone();
+        let mut history = match History::from_checkpoint(header, at.next_seq, at.chain, &at.state) {
+            Ok(history) => history,
+            // It is folded anew whenever it is met.
+            Err(Unusable::OtherBuild) => return Ok(()),
+            Err(Unusable::Damaged) => {
+                self.find(stream, DAMAGED);
+                return Ok(());
+            }
+        };
+        // Of a document that is being saved, the checkpoint may be ahead of what we read.
+        let read = loaded.records.iter();
+        let ahead = whole.next_seq().saturating_sub(at.next_seq);
+        let read = read.take(usize::try_from(ahead).unwrap_or(usize::MAX));
+        let fits = read.map(|record| history.fold_content(&record.content));
+        let fits = fits.collect::<Option<()>>().is_some();
+        let is_ahead = history.document().next_seq() > whole.next_seq();
+        let state = history
+            .open(blobs)
+            .and_then(|document| document.checkpoint());
+        if !is_ahead && (!fits || state != whole.checkpoint()) {
+            self.find(
+                stream,
+                "the checkpoint leads to another document than the log",
+            );
+        }
+        Ok(())
+    }
+}
