@@ -168,7 +168,7 @@ pub(crate) async fn all(door: &Door, query: ListQuery) -> Result<Vec<Listed>, Fa
         kind: Some(StreamKind::Run),
         ..query
     };
-    pages(door, query, most).await
+    Ok(pages(door, query, most).await?)
 }
 
 /// Every row that a query matches.
@@ -176,7 +176,7 @@ pub(crate) async fn pages(
     door: &Door,
     mut query: ListQuery,
     most: usize,
-) -> Result<Vec<Listed>, Failure> {
+) -> Result<Vec<Listed>, StoreError> {
     let mut rows = Vec::new();
     loop {
         query.limit = PAGE.min(most - rows.len());

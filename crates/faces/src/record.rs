@@ -88,6 +88,11 @@ kinds! {
 
 /// The node an event is about, if it is about one.
 pub(crate) fn node(event: &RunEvent) -> Option<&NodeId> {
+    // An event of a document's trace need not say of which step it is.
+    said_node(event).filter(|node| !node.as_str().is_empty())
+}
+
+fn said_node(event: &RunEvent) -> Option<&NodeId> {
     use RunEvent as E;
     match event {
         E::RunFailed {

@@ -361,8 +361,8 @@ impl From<ApiError> for Problem {
             ApiError::ReadOnly => Self::new(
                 StatusCode::CONFLICT,
                 "run_read_only",
-                "a browser app executes this run and saves it at /api/runs; here it is read, \
-                 followed and cancelled, and its gates are decided",
+                "this is not for a run that a browser app executes and saves at /api/runs: here \
+                 such a run is shown, followed and cancelled, and its gates are decided",
             ),
             ApiError::Document(rejection) => rejection.into(),
             ApiError::NotFound(Thing::Workflow) => Self::new(

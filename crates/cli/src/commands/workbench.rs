@@ -116,7 +116,10 @@ fn load(file: &Path) -> Result<Value, Failure> {
     if bytes.len() > MAX_DOCUMENT_BYTES {
         return Err(said(format!("larger than {MAX_DOCUMENT_BYTES} bytes")));
     }
-    read(&bytes).map_err(|bad| said(bad.message.to_owned()))
+    read(&bytes).map_err(|bad| match bad.code {
+        "INVALID_JSON" => said("not JSON, or cut short".into()),
+        _ => said(bad.message.to_owned()),
+    })
 }
 
 /// All there is, or one byte more than a bundle may have.
@@ -132,8 +135,15 @@ async fn import(args: ImportArgs, session: &Session) -> Result<Exit, Failure> {
         true => Integrity::Ignored,
         false => Integrity::Required,
     };
-    let body = bundle::import(&load(&args.file)?, integrity)
-        .map_err(|bad| Failure::new(format!("{} ({})", bad.message, bad.code)))?;
+    let body = bundle::import(&load(&args.file)?, integrity).map_err(|bad| {
+        let failure = Failure::new(format!("{} ({})", bad.message, bad.code));
+        match bad.code {
+            "MISSING_INTEGRITY" | "INTEGRITY_MISMATCH" => {
+                failure.hint("--ignore-integrity takes the bundle all the same")
+            }
+            _ => failure,
+        }
+    })?;
     let id = body.id().to_owned();
     if !is_run_id(&id) {
         return Err(
@@ -153,11 +163,11 @@ async fn import(args: ImportArgs, session: &Session) -> Result<Exit, Failure> {
     };
     let (door, owner) = (session.create()?, args.whose.owner());
     let saved = door.document_command(&owner, &id, &command, &told).await;
-    let saves = match saved {
-        Ok(document) => document.saves().len(),
+    let save = match saved {
+        Ok(document) => Some(document.saves().len()),
         Err(DocumentRefused::Rejected(DocumentRejection::Unchanged)) => {
             talk::say(format!("run {id} was this already"));
-            return Ok(Exit::Done);
+            None
         }
         Err(DocumentRefused::Rejected(why)) => return Err(Failure::new(why.to_string())),
         Err(DocumentRefused::Store(error)) => return Err(error.into()),
@@ -165,7 +175,13 @@ async fn import(args: ImportArgs, session: &Session) -> Result<Exit, Failure> {
     let mut data = Data::new();
     match session.form {
         Form::Text => data.line(&id)?,
-        Form::Json => data.json(&json!({ "id": id, "save": saves }))?,
+        Form::Json => {
+            let mut told = json!({ "id": id, "unchanged": save.is_none() });
+            if let Some(save) = save {
+                told["save"] = json!(save);
+            }
+            data.json(&told)?;
+        }
     }
     data.done()?;
     Ok(Exit::Done)

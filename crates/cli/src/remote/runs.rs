@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use faces::workbench::document::is_run_id;
 use kernel::ids::StreamId;
 use kernel::problem::quoted;
 use kernel::run::{End, NodeError};
@@ -24,7 +25,9 @@ const PAGES: usize = 20;
 pub(super) async fn find(remote: &Remote, name: &RunName) -> Result<String, Failure> {
     let typed = name.as_str();
     let is_last = matches!(typed, "last" | "latest");
-    if typed.starts_with("run-") && typed.len() > 24 {
+    let is_stream = ["run-", "doc-"].iter().any(|kind| typed.starts_with(kind));
+    // A server knows a run of a browser app by the app's own id, too.
+    if is_stream && typed.len() > 24 || is_run_id(typed) {
         return Ok(typed.to_owned());
     }
     let mut path = "/v1/runs?limit=500".to_owned();

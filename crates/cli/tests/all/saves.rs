@@ -256,7 +256,7 @@ fn what_is_damaged_is_named_and_the_rest_can_still_be_read() {
         // What of a store, what is said of it, and how many of the saves can still be read.
         (
             "UPDATE streams SET index_row = 'no JSON' WHERE name LIKE 'doc-%'",
-            "is not what was written",
+            "index row is not what was written",
             0,
         ),
         (

@@ -180,10 +180,16 @@ impl<'a> Folded<'a> {
             RunEvent::InterruptResolved { interrupt_id: id, .. } => self.open.retain(|(_, open)| {
                 !matches!(open, RunEvent::InterruptRequested { interrupt_id, .. } if interrupt_id == id)
             }),
-            RunEvent::ArtifactCreated { artifact, node_id } => self.artifacts.push(json!({
-                "artifactId": artifact.artifact_id, "artifactType": artifact.artifact_type,
-                "size": artifact.size, "digest": artifact.digest, "nodeId": node_id,
-            })),
+            RunEvent::ArtifactCreated { artifact, node_id } => {
+                let mut shown = json!({
+                    "artifactId": artifact.artifact_id, "artifactType": artifact.artifact_type,
+                    "size": artifact.size, "digest": artifact.digest,
+                });
+                if !node_id.as_str().is_empty() {
+                    shown["nodeId"] = json!(node_id);
+                }
+                self.artifacts.push(shown);
+            }
             RunEvent::ProviderUsage { usage, .. } => {
                 let used = self.used.get_or_insert_default();
                 used.input = used.input.saturating_add(usage.input_tokens);

@@ -211,16 +211,27 @@ impl Implying<'_> {
             "human_gate_resolved" => self.answer(event, step),
             "artifact_written" => {
                 if let Some(artifact) = event.get("artifact") {
-                    self.artifact(artifact, step);
+                    self.artifact(artifact, self.at_work(step));
                 }
             }
-            "model_io" => self.usage(event, step),
+            "model_io" => self.usage(event, self.at_work(step)),
             "run_status_changed" => {
                 let reason = text(event, "reason");
                 let reason = (!reason.is_empty()).then(|| clip(reason).to_owned());
                 self.end(text(event, "status"), reason, body);
             }
             _ => {}
+        }
+    }
+
+    /// The step that an event is of: where it does not say, the only one that is running.
+    fn at_work(&self, step: NodeId) -> NodeId {
+        let running =
+            |(id, visits): (&NodeId, &Visits)| visits.running.is_some().then(|| id.clone());
+        let mut running = self.view.visits.iter().filter_map(running);
+        match (running.next(), running.next()) {
+            (Some(only), None) if step.as_str().is_empty() => only,
+            _ => step,
         }
     }
 

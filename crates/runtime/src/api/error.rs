@@ -71,7 +71,7 @@ pub enum ApiError {
         grave: Box<Tombstone>,
     },
     /// A browser app executes the run and saves what it did.
-    #[error("a browser app executes this run: here it is read, cancelled and its gates decided")]
+    #[error("a browser app executes this run")]
     ReadOnly,
     /// The rules of documents refuse it.
     #[error(transparent)]

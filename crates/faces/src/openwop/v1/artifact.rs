@@ -13,7 +13,10 @@ pub fn artifact(run: &StreamId, node: &NodeId, artifact: &Artifact) -> Value {
     Fields::new()
         .with("artifactId", id)
         .with("artifactType", &artifact.artifact_type)
-        .text("nodeId", node)
+        .maybe_text(
+            "nodeId",
+            Some(node).filter(|node| !node.as_str().is_empty()),
+        )
         .with("mediaType", &artifact.media_type)
         .with("size", artifact.size)
         .text("sha256", artifact.digest)
