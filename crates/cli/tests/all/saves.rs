@@ -255,7 +255,7 @@ fn what_is_damaged_is_named_and_the_rest_can_still_be_read() {
     let cases = [
         // What of a store, what is said of it, and how many of the saves can still be read.
         (
-            "UPDATE streams SET index_row = 'no JSON' WHERE name LIKE 'doc-%'",
+            "UPDATE streams SET index_row = '{}' WHERE name LIKE 'doc-%'",
             "index row is not what was written",
             0,
         ),

@@ -16,8 +16,11 @@ pub struct History {
     /// Where reading began, where that is not the beginning of the log.
     base: Option<Base>,
     /// What the saves behind it said.
-    forms: Vec<(u64, Form)>,
+    forms: Vec<Saying>,
 }
+
+/// A save's revision, and what it said.
+type Saying = (u64, Form);
 
 /// A save that was read as a whole.
 pub(super) struct Base {
@@ -69,10 +72,10 @@ impl History {
 
     /// What a save is made of: from the last that stands by itself, which may be the one that
     /// reading began at.
-    fn parts(&self, number: u64) -> Option<(Option<&Base>, &[(u64, Form)])> {
+    fn parts(&self, number: u64) -> Option<(Option<&Base>, &[Saying])> {
         let count = usize::try_from(number.checked_sub(self.first())?).ok()?;
         let upto = self.forms.get(..count)?;
-        let stands = |(_, form): &(u64, Form)| !matches!(form, Form::Extended(_));
+        let stands = |(_, form): &Saying| !matches!(form, Form::Extended(_));
         match upto.iter().rposition(stands) {
             Some(place) => Some((None, &upto[place..])),
             None => Some((Some(self.base.as_ref()?), upto)),
