@@ -6,9 +6,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// The name of the hidden command whose arguments [`leash_main`] takes.
@@ -43,30 +41,4 @@ fn bind(parent: Option<i32>) -> io::Result<()> {
 #[cfg(not(target_os = "linux"))]
 fn bind(_parent: Option<i32>) -> io::Result<()> {
     Ok(())
-}
-
-/// The file that a program's name stands for, as the system would find it.
-pub(crate) fn find(program: &str, path: Option<&str>, cwd: &Path) -> io::Result<PathBuf> {
-    let not_found = || io::Error::new(io::ErrorKind::NotFound, "there is no such program");
-    let is_program = |file: &Path| {
-        let meta = file.metadata();
-        meta.is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-    };
-    if program.contains('/') {
-        let file = cwd.join(program);
-        return match (file.exists(), is_program(&file)) {
-            (true, true) => Ok(file),
-            (true, false) => Err(io::Error::new(
-                io::ErrorKind::PermissionDenied,
-                "it is no program, or may not be run",
-            )),
-            (false, _) => Err(not_found()),
-        };
-    }
-    let folders = path
-        .unwrap_or_default()
-        .split(':')
-        .map(|folder| cwd.join(folder));
-    let mut files = folders.map(|folder| folder.join(program));
-    files.find(|file| is_program(file)).ok_or_else(not_found)
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kernel::time::Timestamp;
+use runtime::supervisor::find_program;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use store::{StoreClock, SystemClock};
@@ -20,7 +21,7 @@ use crate::clean::Cleaner;
 use crate::environment::{self, GitState};
 use crate::ignored::Ignored;
 use crate::knobs::Enforcement;
-use crate::leash::{self, LEASH_COMMAND};
+use crate::leash::LEASH_COMMAND;
 use crate::proxy::{Proxy, Upstreams};
 use crate::recorder::{Recorded, Recorder, Setup};
 use crate::scan::{Filter, Folder, ScanError};
@@ -241,7 +242,7 @@ fn spawn(
         error,
     };
     let path = environment.get("PATH").map(String::as_str);
-    let found = leash::find(program, path, cwd).map_err(not_started)?;
+    let found = find_program(program, path, cwd).map_err(not_started)?;
     let mut command = match leash {
         Some(leash) => {
             let mut command = Command::new(leash);

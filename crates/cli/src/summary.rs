@@ -1,5 +1,6 @@
 //! How runs ended, and what to do next.
 
+use kernel::coordinator::awaited_queue;
 use kernel::definition::{NodeIx, Plan};
 use kernel::ids::StreamId;
 use kernel::run::state::{End, Facts, NodeStatus, Phase};
@@ -137,8 +138,11 @@ fn say_open(run: &Run, workflow: &str, id: &str, nodes: &str) {
     ));
     for open in run.facts().into_iter().flat_map(|facts| &facts.interrupts) {
         let node = run.plan.node(NodeIx(open.node)).id.as_str();
-        let how = resolve::how(id, node, &open.kind, &open.data);
-        next(&format!("{how} answers what it waits for"));
+        let (what, how) = resolve::awaited(id, node, &open.kind, &open.data);
+        next(&format!(
+            "{} waits for {what}: {how}",
+            text::one_line(node, 60)
+        ));
     }
     match run.phase() {
         Some(Phase::Paused { .. }) => next(&format!(
@@ -303,7 +307,7 @@ pub(crate) fn exit<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Exit {
 }
 
 /// How a node stands, in a few words.
-pub(crate) fn standing(status: &NodeStatus) -> String {
+pub(crate) fn standing(facts: &Facts, status: &NodeStatus) -> String {
     match status {
         NodeStatus::InFlight { restarts: 0, .. } => String::new(),
         NodeStatus::InFlight { restarts, .. } => format!("restarted {}", times(*restarts)),
@@ -312,7 +316,13 @@ pub(crate) fn standing(status: &NodeStatus) -> String {
         NodeStatus::FannedOut { fan, .. } => {
             format!("{} of {} runs have ended", fan.ended.len(), fan.total)
         }
-        NodeStatus::Suspended { .. } => "waits for an answer".into(),
+        NodeStatus::Suspended { interrupt, .. } => {
+            let open = facts.interrupts.iter().find(|open| open.id == *interrupt);
+            match open.and_then(|open| awaited_queue(&open.data)) {
+                Some(queue) => format!("waits for a worker of {queue}"),
+                None => "waits for an answer".into(),
+            }
+        }
         NodeStatus::Backoff { last_error, .. } => text::one_line(&last_error.message, 100),
         NodeStatus::Failed { error, .. } => text::one_line(&error.message, 100),
         NodeStatus::Completed {

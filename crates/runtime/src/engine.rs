@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
+use crate::api::HeldBack;
 use crate::authority::Authority;
 use crate::door::{Done, Door, DoorError, ForkFailed, ForkOrder, Forked};
 use crate::drive::{Ask, Driver};
@@ -122,6 +123,8 @@ pub(crate) struct Inner {
     pub(crate) tasks: TaskTracker,
     /// Held from the look at a queue's lease to its acquisition.
     pub(crate) taking_leases: tokio::sync::Mutex<()>,
+    /// Of outputs of tasks.
+    pub(crate) held_back: HeldBack,
 }
 
 /// The two steps of stopping: first nothing new, then nothing at all.
@@ -164,6 +167,7 @@ impl Engine {
                 shutdown: Shutdown::default(),
                 tasks: TaskTracker::new(),
                 taking_leases: tokio::sync::Mutex::default(),
+                held_back: HeldBack::default(),
             }),
         }
     }

@@ -96,6 +96,7 @@ async fn deliver_some(engine: &Engine) -> Result<usize, StoreError> {
     let waiting = store.outbox(BATCH).await?;
     let mut delivered = Vec::with_capacity(waiting.len());
     let mut entries: BTreeMap<TenantId, Vec<Entry>> = BTreeMap::new();
+    let mut tasks: BTreeMap<(TenantId, String), (Vec<u64>, Vec<TaskMessage>)> = BTreeMap::new();
     for message in &waiting {
         match serde_json::from_slice(&message.command) {
             Ok(Post::Audit(AuditMessage { audit })) => {
@@ -105,7 +106,13 @@ async fn deliver_some(engine: &Engine) -> Result<usize, StoreError> {
                     .push(audit);
             }
             Ok(Post::Run(run)) => deliver_one(engine, message, *run).await?,
-            Ok(Post::Tasks(tasks)) => authority::deliver(engine, &message.tenant, &tasks).await?,
+            Ok(Post::Tasks(said)) => {
+                let queue = (message.tenant.clone(), said.queue.clone());
+                let (places, told) = tasks.entry(queue).or_default();
+                places.push(message.place);
+                told.push(*said);
+                continue;
+            }
             Err(error) => {
                 tracing::error!(id = %message.id, %error, "a message of another format was dropped");
             }
@@ -117,10 +124,18 @@ async fn deliver_some(engine: &Engine) -> Result<usize, StoreError> {
         let uncovered = trail::record_all(&**store, &tenant, entries).await?;
         engine.door().hints().audit(uncovered >= checkpoints::SOON);
     }
+    // So it does a queue.
+    let mut failed = Ok(());
+    for ((tenant, queue), (places, told)) in tasks {
+        let named = authority::named(&tenant, &queue);
+        let (done, how) = authority::deliver(engine, &named, &told).await;
+        delivered.extend(&places[..done]);
+        failed = failed.and(how);
+    }
     if !delivered.is_empty() {
         store.delivered(&delivered).await?;
     }
-    Ok(delivered.len())
+    failed.map(|()| delivered.len())
 }
 
 /// Delivers one message. An error means that it must be tried again; a message its target

@@ -71,6 +71,15 @@ impl Output {
     }
 }
 
+/// Takes the first chunk off a text. `None` where nothing is left.
+pub(crate) fn first_chunk(text: &mut String) -> Option<String> {
+    let is_boundary = |at: &usize| text.is_char_boundary(*at);
+    let most = MAX_CHUNK_BYTES.min(text.len());
+    let at = (1..=most).rev().find(is_boundary)?;
+    let rest = text.split_off(at);
+    Some(std::mem::replace(text, rest))
+}
+
 #[async_trait]
 impl OutputSink for Output {
     async fn chunk(
@@ -87,10 +96,7 @@ impl OutputSink for Output {
         // What was held back of the chunk before comes on top of this one, and what stands for a
         // secret may be longer than it: a chunk beyond the bound would be refused.
         while text.len() > MAX_CHUNK_BYTES {
-            let is_boundary = |at: &usize| text.is_char_boundary(*at);
-            let at = (0..=MAX_CHUNK_BYTES).rev().find(is_boundary);
-            let rest = text.split_off(at.unwrap_or(MAX_CHUNK_BYTES));
-            let chunk = std::mem::replace(&mut text, rest);
+            let chunk = first_chunk(&mut text).unwrap_or_default();
             self.send(drive::output(
                 self.attempt.clone(),
                 channel,

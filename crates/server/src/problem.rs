@@ -407,6 +407,9 @@ impl From<ApiError> for Problem {
                 "interrupt_cancelled",
                 "the run was cancelled, and its questions with it",
             ),
+            error @ ApiError::AwaitsWorker { .. } => {
+                Self::new(StatusCode::CONFLICT, "awaits_worker", error.to_string())
+            }
             ApiError::TokenExpired => Self::new(
                 StatusCode::GONE,
                 "interrupt_expired",

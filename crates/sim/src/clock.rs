@@ -13,7 +13,11 @@ pub(crate) const START: Timestamp = Timestamp(1_750_000_000_000);
 pub(crate) const SKEW_MS: u64 = 12;
 
 /// A process's view of the time.
-pub(crate) struct ProcessClock(Mutex<Turn>);
+pub(crate) struct ProcessClock {
+    turn: Mutex<Turn>,
+    /// By how many milliseconds it is wrong.
+    off: i64,
+}
 
 struct Turn {
     began: Timestamp,
@@ -22,15 +26,24 @@ struct Turn {
 
 impl ProcessClock {
     pub(crate) fn new(now: Timestamp) -> Self {
-        Self(Mutex::new(Turn {
+        Self::wrong_by(0, now)
+    }
+
+    /// A clock that is wrong by so many milliseconds.
+    pub(crate) fn wrong_by(off: i64, now: Timestamp) -> Self {
+        let turn = Turn {
             began: now,
             since: None,
-        }))
+        };
+        Self {
+            turn: Mutex::new(turn),
+            off,
+        }
     }
 
     /// A turn begins. Called within the process's runtime, whose clock counts from here.
     pub(crate) fn begin(&self, now: Timestamp) {
-        *self.0.lock() = Turn {
+        *self.turn.lock() = Turn {
             began: now,
             since: Some(Instant::now()),
         };
@@ -39,10 +52,11 @@ impl ProcessClock {
 
 impl StoreClock for ProcessClock {
     fn now(&self) -> Timestamp {
-        let turn = self.0.lock();
-        match turn.since {
+        let turn = self.turn.lock();
+        let shown = match turn.since {
             Some(since) => turn.began.plus(since.elapsed()),
             None => turn.began,
-        }
+        };
+        Timestamp(shown.0 + self.off)
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kernel::check;
+use kernel::coordinator::WORKER_NODE;
 use kernel::definition::{NodeTypes, Plan, UnknownTypes};
 use kernel::digest::Digest;
 use kernel::ids::{AttemptId, AttemptKey, StreamId};
@@ -51,11 +52,13 @@ struct Types;
 
 impl NodeTypes for Types {
     fn kind(&self, type_id: &str) -> Option<kernel::definition::NodeKind> {
-        (type_id == WORK).then_some(kernel::definition::NodeKind::Work)
+        [WORK, WORKER_NODE]
+            .contains(&type_id)
+            .then_some(kernel::definition::NodeKind::Work)
     }
 
     fn type_ids(&self) -> Vec<String> {
-        vec![WORK.to_owned()]
+        [WORK, WORKER_NODE].map(str::to_owned).into()
     }
 
     fn check_config(&self, _: &str, _: &serde_json::Value) -> Vec<kernel::problem::Problem> {
@@ -75,8 +78,13 @@ impl Judge {
 
     /// Every run there is.
     pub(crate) fn runs(&self) -> Vec<Listed> {
+        self.streams(StreamKind::Run)
+    }
+
+    /// Every stream of a kind.
+    pub(crate) fn streams(&self, kind: StreamKind) -> Vec<Listed> {
         let query = ListQuery {
-            kind: Some(StreamKind::Run),
+            kind: Some(kind),
             limit: usize::MAX,
             ..ListQuery::default()
         };
@@ -97,7 +105,7 @@ impl Judge {
         self.fold(&loaded).expect("the log folds")
     }
 
-    fn read(&self, stream: &StreamId) -> Loaded {
+    pub(crate) fn read(&self, stream: &StreamId) -> Loaded {
         let load = self.store.load(stream, ReadFrom::Seq(0), usize::MAX);
         self.runtime.block_on(load).expect("it was listed")
     }

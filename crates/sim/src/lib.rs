@@ -20,6 +20,7 @@ mod judge;
 mod line;
 mod play;
 mod process;
+mod queues;
 mod record;
 mod work;
 mod workflows;
@@ -27,3 +28,4 @@ mod world;
 
 pub use line::Bug;
 pub use play::{Broken, Failure, Reached, Report, fail_call, play, play_with};
+pub use queues::{QueueReport, play_queues};

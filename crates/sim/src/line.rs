@@ -28,6 +28,9 @@ pub enum Bug {
     ClaimsGranted,
     /// Now and then an append is acknowledged and not made.
     AppendsLost,
+    /// No bug of the store: an engine that was frozen speaks in the name of whoever took its
+    /// leases over.
+    LeasesBorrowed,
 }
 
 /// A process's line to the store.

@@ -16,12 +16,12 @@ use store::seed::Draws;
 
 use crate::judge::{Judge, Verdict};
 use crate::line::Bug;
-use crate::process::{Notices, Role};
+use crate::process::{Kind, Notices, Role};
 use crate::workflows;
 use crate::world::World;
 
 /// How long the calm time may take, in milliseconds of the world.
-const CALM_MS: u64 = 240_000;
+pub(crate) const CALM_MS: u64 = 240_000;
 /// How many lines of a trace a failure shows.
 const SHOWN: usize = 12;
 
@@ -54,6 +54,8 @@ pub struct Broken {
     pub laws: Vec<String>,
     /// The digest of the play.
     pub trace: Digest,
+    /// The test that plays it again.
+    pub(crate) test: &'static str,
 }
 
 impl fmt::Display for Broken {
@@ -66,8 +68,8 @@ impl fmt::Display for Broken {
         }
         write!(
             f,
-            "replay with: RUNWRIGHT_SEED={} cargo test -p sim soak_worlds",
-            self.seed
+            "replay with: RUNWRIGHT_SEED={} cargo test -p sim {}",
+            self.seed, self.test
         )
     }
 }
@@ -100,7 +102,7 @@ struct Play {
 
 impl Play {
     fn new(seed: u64, bug: Option<Bug>) -> Self {
-        let mut world = World::new(seed, bug);
+        let mut world = World::new(seed, bug, Kind::Runs);
         let judge = Judge::new(&world.store);
         let mut known: Vec<Prepared> = Vec::new();
         let names = ["w0", "w1", "w2", "w3", "w4", "w5"];
@@ -344,6 +346,7 @@ impl Play {
                 seed,
                 laws: wrong,
                 trace,
+                test: "soak_worlds",
             }))
         }
     }

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use kernel::run::NodeError;
 use kernel::stream::Owner;
 use kernel::time::Timestamp;
+use runtime::authority::Authority;
 use runtime::keyring::FileKeyring;
 use runtime::nodes::{Ports, Registry, Secrets};
 use runtime::outbound::Outbound;
@@ -25,6 +26,8 @@ use crate::work::Work;
 
 /// How long a hold lives in a world.
 pub(crate) const HOLD_TTL: Duration = Duration::from_millis(1_500);
+/// How long a lease of a queue lives in a world.
+pub(crate) const LEASE: Duration = Duration::from_secs(2);
 /// How often an engine looks at the queue.
 const POLL: Duration = Duration::from_millis(100);
 
@@ -35,6 +38,29 @@ pub(crate) enum Role {
     Engine,
     /// It only asks for things: runs, cancellations, signals.
     Client,
+}
+
+/// What processes of a world are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Runs whose work they do themselves, by clocks that agree.
+    Runs,
+    /// Runs whose work goes to workers, by queues, under clocks that do not agree.
+    Queues,
+}
+
+impl Kind {
+    /// By how many milliseconds a clock is wrong at most.
+    pub(crate) fn most_wrong_ms(self) -> u64 {
+        match self {
+            Self::Runs => 0,
+            Self::Queues => 700,
+        }
+    }
+
+    fn authority(self) -> Option<Authority> {
+        (self == Self::Queues).then_some(Authority { lease: LEASE })
+    }
 }
 
 /// How a turn ended.
@@ -82,13 +108,14 @@ impl Process {
         record: &Record,
         now: Timestamp,
         (bug, seed): (Option<Bug>, u64),
+        (kind, off): (Kind, i64),
     ) -> Self {
         let runtime = Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
             .build()
             .expect("a runtime can be made");
-        let clock = Arc::new(ProcessClock::new(now));
+        let clock = Arc::new(ProcessClock::wrong_by(off, now));
         let share = store.share(clock.clone());
         let line = Line::new(share, id, record.clone(), bug, seed);
         let faulty = Arc::new(FaultyStore::new(line.clone()));
@@ -113,11 +140,13 @@ impl Process {
             holder: id.to_string().as_str().into(),
             hold_ttl: HOLD_TTL,
             poll: POLL,
+            authority: kind.authority(),
             ..EngineOptions::default()
         };
-        let registry = Arc::new(Registry::of([
-            Arc::new(work) as Arc<dyn runtime::nodes::WorkNode>
-        ]));
+        let registry = Arc::new(match kind {
+            Kind::Runs => Registry::of([Arc::new(work) as Arc<dyn runtime::nodes::WorkNode>]),
+            Kind::Queues => Registry::standard(),
+        });
         // Inside its runtime: what is spawned or woken from elsewhere waits in a queue of its own,
         // which is looked at whenever it suits the scheduler.
         let engine = runtime.block_on(async {

@@ -53,12 +53,16 @@ pub(crate) struct Seen {
     pub(crate) now: i64,
     /// One line for everything, in order: two plays of a seed have the same.
     pub(crate) trace: Vec<String>,
+    /// How far the clocks of two processes may be apart beside a turn, in milliseconds.
+    pub(crate) clocks_apart_ms: u64,
     /// Laws that were broken at some moment.
     pub(crate) wrong: Vec<String>,
     holds: BTreeMap<StreamId, Hold>,
     pub(crate) epochs: BTreeMap<StreamId, Epoch>,
     /// Every event whose append was done, by its place.
     pub(crate) written: BTreeMap<(StreamId, Seq), Digest>,
+    /// Who made that append.
+    pub(crate) writers: BTreeMap<(StreamId, Seq), ProcessId>,
     completed: BTreeSet<AttemptKey>,
     pub(crate) instances: Vec<Instance>,
     /// When a process was last frozen or thawed.
@@ -69,8 +73,12 @@ pub(crate) struct Seen {
     pub(crate) signals: BTreeSet<(StreamId, String)>,
     /// Cancellations that were acknowledged: run and reason.
     pub(crate) cancels: BTreeSet<(StreamId, String)>,
+    /// Results that were acknowledged: of which queue, under which assignment and fence.
+    pub(crate) results: BTreeSet<(StreamId, Seq, u32)>,
     pub(crate) kills: u32,
     pub(crate) freezes: u32,
+    /// Words of workers that were refused, because their tasks were not theirs any more.
+    pub(crate) zombies: u32,
 }
 
 /// The record of a world, shared by all of its processes.
@@ -107,7 +115,7 @@ impl Seen {
         );
         if let Some(other) = self.holds.get(&hold.stream)
             && other.holder != hold.holder
-            && other.expires_at > at.plus_ms(SKEW_MS)
+            && other.expires_at > at.plus_ms(SKEW_MS + self.clocks_apart_ms)
         {
             let what = format!(
                 "{} claims {} while the hold of {} lives",
@@ -162,6 +170,7 @@ impl Seen {
         for (seq, record) in (*first..).zip(*records) {
             let place = ((*stream).clone(), seq);
             let digest = Digest::of(&record.content);
+            self.writers.insert(place.clone(), who);
             if self.written.insert(place, digest).is_some() {
                 self.broken(at, format!("{stream} has two events {seq}"));
             }

@@ -15,7 +15,7 @@ use store::seed::Draws;
 
 use crate::clock::{ProcessClock, START};
 use crate::line::Bug;
-use crate::process::{Notices, Process, Role, Turn};
+use crate::process::{Kind, Notices, Process, Role, Turn};
 use crate::record::{ProcessId, Record};
 
 /// Whose everything is.
@@ -29,12 +29,13 @@ pub(crate) struct World {
     pub(crate) store: MemoryStore,
     pub(crate) processes: Vec<Process>,
     bug: Option<Bug>,
+    kind: Kind,
     next_process: u32,
     next_id: u64,
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, bug: Option<Bug>) -> Self {
+    pub(crate) fn new(seed: u64, bug: Option<Bug>, kind: Kind) -> Self {
         let mut world = Self {
             now: START,
             draws: Draws::new(seed),
@@ -42,9 +43,12 @@ impl World {
             store: MemoryStore::new(Arc::new(ProcessClock::new(START))),
             processes: Vec::new(),
             bug,
+            kind,
             next_process: 0,
             next_id: 0,
         };
+        let apart = 2 * kind.most_wrong_ms();
+        world.record.with(|seen| seen.clocks_apart_ms = apart);
         world.start(Role::Client);
         world
     }
@@ -60,10 +64,15 @@ impl World {
         self.next_process += 1;
         let seed = self.draws.number();
         let at = self.now;
+        let off = match self.kind.most_wrong_ms() {
+            0 => 0,
+            most => self.draws.below(2 * most + 1) as i64 - most as i64,
+        };
         self.record
-            .with(|seen| seen.note(at, format_args!("{id} begins as {role:?}")));
+            .with(|seen| seen.note(at, format_args!("{id} begins as {role:?}, {off} ms off")));
         let (store, record) = (&self.store, &self.record);
-        let process = Process::start(id, role, store, record, at, (self.bug, seed));
+        let of = (self.kind, off);
+        let process = Process::start(id, role, store, record, at, (self.bug, seed), of);
         self.processes.push(process);
         self.processes.len() - 1
     }

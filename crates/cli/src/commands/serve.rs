@@ -109,6 +109,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SPAN", default_value = "15s")]
     authority_lease: Span,
 
+    /// Leave the queues to another server: this one hands out only while that one has the authority
+    #[arg(long, conflicts_with = "authority_lease")]
+    no_authority: bool,
+
     /// Serve a store that another server serves already
     #[arg(long)]
     join: bool,
@@ -150,7 +154,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         upkeep: Some(Upkeep {
             retain_finished: args.retain_finished.as_ref().map(|Span(kept)| *kept),
         }),
-        authority: Some(Authority {
+        authority: (!args.no_authority).then(|| Authority {
             lease: (args.authority_lease.0)
                 .clamp(Duration::from_secs(1), Duration::from_secs(3_600)),
         }),

@@ -1,5 +1,6 @@
 //! Events as sentences for people who watch.
 
+use kernel::coordinator::awaited_queue;
 use kernel::run::event::{Ending, SkipReason};
 use kernel::run::{NodeError, RunEvent};
 
@@ -144,6 +145,12 @@ pub(crate) fn sentence(scene: &dyn Scene, news: &News) -> Option<String> {
                 text::one_line(error, ERROR_WIDTH)
             );
             (Mark::Failed, text)
+        }
+        E::InterruptRequested { node_id, data, .. } if awaited_queue(data).is_some() => {
+            let queue = awaited_queue(data).unwrap_or_default();
+            let node = name(node_id.as_str());
+            let text = format!("{node} waits for a worker of the queue {queue}");
+            (Mark::Ask, text)
         }
         E::InterruptRequested {
             node_id,

@@ -71,6 +71,7 @@ fn node_row(
         Standing::InFlight => (wheel(frame), last.unwrap_or_default()),
         Standing::Delayed => (waits(), "waits for its time"),
         Standing::Suspended => (waits(), "waits for an answer"),
+        Standing::WithWorker => (waits(), "waits for a worker"),
         Standing::Backoff => (waits(), "waits before it is tried again"),
         Standing::Next => (waits(), "is next"),
     };

@@ -1,6 +1,7 @@
 //! What a view shows, whoever knows it: a fold of logs in a store, or what a server tells.
 
-use kernel::ids::{NodeId, StreamId};
+use kernel::coordinator::awaited_queue;
+use kernel::ids::{InterruptId, NodeId, StreamId};
 use kernel::run::state::{Facts, NodeRun, NodeStatus, Phase};
 use kernel::run::{Event, Run};
 use kernel::time::Timestamp;
@@ -43,6 +44,8 @@ pub(crate) enum Standing {
     Delayed,
     /// It waits for somebody outside.
     Suspended,
+    /// It waits for a worker.
+    WithWorker,
     /// It failed and is tried again later.
     Backoff,
     /// It may go on at any moment.
@@ -121,7 +124,7 @@ impl Scene for Follower {
                 Some(OpenNode {
                     of,
                     id: &followed.run.plan.nodes[ix as usize].id,
-                    standing: standing(node)?,
+                    standing: standing(facts, node)?,
                     since: node.started_at,
                 })
             }));
@@ -135,7 +138,11 @@ impl Scene for Follower {
     }
 }
 
-fn standing(node: &NodeRun) -> Option<Standing> {
+fn standing(facts: &Facts, node: &NodeRun) -> Option<Standing> {
+    let is_task = |interrupt: &InterruptId| {
+        let mut open = facts.interrupts.iter();
+        open.any(|open| open.id == *interrupt && awaited_queue(&open.data).is_some())
+    };
     Some(match &node.status {
         NodeStatus::Idle | NodeStatus::Dispatched { .. } | NodeStatus::FannedOut { .. } => {
             return None;
@@ -143,6 +150,7 @@ fn standing(node: &NodeRun) -> Option<Standing> {
         status if status.is_settled() => return None,
         NodeStatus::InFlight { .. } => Standing::InFlight,
         NodeStatus::Delayed { .. } => Standing::Delayed,
+        NodeStatus::Suspended { interrupt, .. } if is_task(interrupt) => Standing::WithWorker,
         NodeStatus::Suspended { .. } => Standing::Suspended,
         NodeStatus::Backoff { .. } => Standing::Backoff,
         _ => Standing::Next,

@@ -1,5 +1,6 @@
 //! Answering, pausing and letting go on, against a server.
 
+use kernel::coordinator::awaited_queue;
 use serde_json::{Value, json};
 
 use super::runs::find;
@@ -79,12 +80,17 @@ pub(super) async fn resolve(args: resolve::Args, remote: &Remote) -> Result<Exit
         Some(node) => node,
         None => {
             let open = questions(remote, &run).await?;
-            let names = open.iter().filter_map(|open| open["nodeId"].as_str());
-            let names: Vec<String> = names.map(str::to_owned).collect();
-            match names.as_slice() {
-                [one] => one.clone(),
-                [] => return Err(Failure::new(format!("run {id} asks nothing"))),
-                several => return Err(resolve::which(id, several)),
+            let data = |open: &Value| open["payload"]["data"].clone();
+            let (with_workers, open): (Vec<_>, Vec<_>) = open
+                .into_iter()
+                .partition(|open| awaited_queue(&data(open)).is_some());
+            let name = |open: &Value| open["nodeId"].as_str().unwrap_or_default().to_owned();
+            let names: Vec<String> = open.iter().map(name).collect();
+            match (names.as_slice(), with_workers.first()) {
+                ([one], _) => one.clone(),
+                ([], Some(task)) => return Err(resolve::not_asked(&name(task), &data(task))),
+                ([], None) => return Err(Failure::new(format!("run {id} asks nothing"))),
+                (several, _) => return Err(resolve::which(id, several)),
             }
         }
     };

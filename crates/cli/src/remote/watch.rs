@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use kernel::coordinator::awaited_queue;
 use kernel::ids::{NodeId, StreamId};
 use kernel::run::{Event, RunEvent};
 use kernel::time::Timestamp;
@@ -158,6 +159,11 @@ impl WatchedRun {
             E::NodeRetried { node_id, .. } => {
                 self.stands(node_id, NodeState::Open(Standing::Backoff));
             }
+            E::InterruptRequested { node_id, data, .. } if awaited_queue(data).is_some() => {
+                self.stands(node_id, NodeState::Open(Standing::WithWorker));
+            }
+            // What it waits for was said before.
+            E::NodeSuspended { node_id, .. } if self.is_with_a_worker(node_id) => {}
             E::NodeSuspended { node_id, .. } => {
                 self.stands(node_id, NodeState::Open(Standing::Suspended));
             }
@@ -184,6 +190,11 @@ impl WatchedRun {
             .or_insert(Seen { state, since: None });
         seen.state = state;
         seen
+    }
+
+    fn is_with_a_worker(&self, node: &NodeId) -> bool {
+        let state = self.nodes.get(node).map(|seen| seen.state);
+        matches!(state, Some(NodeState::Open(Standing::WithWorker)))
     }
 
     fn settled(&self) -> usize {

@@ -302,3 +302,40 @@ fn release_gate_reads_each_suite_in_turn_and_releases_only_what_passed() {
         .with(1)
         .says("release_blocked");
 }
+
+#[test]
+fn checksums_are_those_of_every_file_whichever_worker_took_it() {
+    let lab = Lab::new();
+    std::fs::create_dir_all(lab.path().join("texts/deep")).unwrap();
+    let mut expected = Vec::new();
+    for number in 0..9 {
+        let name = match number % 2 {
+            0 => format!("texts/{number}.txt"),
+            _ => format!("texts/deep/a \"file\" {number}.txt"),
+        };
+        let text = "line\n".repeat(number);
+        expected.push(format!(
+            "{}  {name}",
+            kernel::digest::Digest::of(text.as_bytes())
+        ));
+        lab.write(&name, text);
+    }
+    expected.sort_by_key(|line| line.split_once(' ').unwrap().1.to_owned());
+    let folder = root().join("examples/checksums");
+    let file = folder.join("checksums.json");
+    lab.call(&["workflow", "validate", file.to_str().unwrap()])
+        .with(0);
+    let run = |folder_of_files: &str| -> Ended {
+        let mut script = std::process::Command::new(folder.join("run.sh"));
+        script.arg(folder_of_files).current_dir(lab.path());
+        script.env("RUNWRIGHT", env!("CARGO_BIN_EXE_runwright"));
+        script.output().unwrap().into()
+    };
+    let ended = run("texts").with(0);
+    for line in expected {
+        assert!(ended.stdout.contains(&line), "{line} is not in {ended:#?}");
+    }
+    run("nowhere")
+        .with(1)
+        .says("no such folder where the workers run");
+}

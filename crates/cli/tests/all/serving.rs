@@ -28,16 +28,28 @@ impl Serving {
             .chain(more)
             .copied()
             .collect();
-        Self::changed(lab, "store", &args, change)
+        Self::changed(lab, "store", "127.0.0.1:0", &args, change)
+    }
+
+    /// A server where another was, on its store and under its address.
+    pub(crate) fn again(lab: &Lab, url: &str, more: &[&str]) -> Self {
+        let address = url.trim_start_matches("http://");
+        Self::changed(lab, "store", address, more, |_| {})
     }
 
     /// A server on a store there is.
     pub(crate) fn at(lab: &Lab, data: &str, more: &[&str]) -> Self {
-        Self::changed(lab, data, more, |_| {})
+        Self::changed(lab, data, "127.0.0.1:0", more, |_| {})
     }
 
-    fn changed(lab: &Lab, data: &str, more: &[&str], change: impl FnOnce(&mut Command)) -> Self {
-        let args = ["serve", "--data", data, "--listen", "127.0.0.1:0"];
+    fn changed(
+        lab: &Lab,
+        data: &str,
+        listen: &str,
+        more: &[&str],
+        change: impl FnOnce(&mut Command),
+    ) -> Self {
+        let args = ["serve", "--data", data, "--listen", listen];
         let args: Vec<&str> = args.iter().chain(more).copied().collect();
         let mut command = lab.command(&args);
         change(&mut command);

@@ -8,6 +8,7 @@ use crate::coordinator::command::{CoordinatorCommand, PastDispatch, PastMail, Re
 use crate::coordinator::contract::{Contract, LeaseRule};
 use crate::coordinator::dispatch::DispatchStatus;
 use crate::coordinator::event::{CoordinatorEvent, Event, Lease};
+use crate::coordinator::group::Group;
 use crate::coordinator::task::{TaskEnd, TaskError};
 use crate::coordinator::{Coordinator, Cursor, event_number};
 use crate::ids::{MessageId, RequestId, Seq, StreamId};
@@ -79,18 +80,9 @@ impl Coordinator {
         rule: LeaseRule,
         now: Timestamp,
     ) -> Result<Decision, Rejection> {
-        let now = now.max(self.at);
-        let mut draft = Draft::new(self, recall.clone(), rule, now);
-        let event = draft.event(command)?;
-        if !draft.is_news(&event) {
-            return Ok(Decision {
-                event,
-                batch: None,
-                after: draft.coordinator,
-            });
-        }
-        draft.emit(event.clone());
-        let (batch, after) = draft.parts()?;
+        let mut group = Group::new(self, now);
+        let event = group.tell(command, recall.clone(), rule)?;
+        let (batch, after) = group.seal()?;
         Ok(Decision {
             event,
             batch,
@@ -114,10 +106,11 @@ fn is_key(id: &str) -> bool {
 }
 
 /// A batch in the making.
+#[derive(Debug)]
 pub(super) struct Draft {
     pub(super) coordinator: Coordinator,
     pub(super) recall: Recall,
-    rule: LeaseRule,
+    pub(super) rule: LeaseRule,
     pub(super) now: Timestamp,
     first_seq: Seq,
     pub(super) records: Vec<Record>,
@@ -290,7 +283,7 @@ impl Draft {
     }
 
     /// Whether the event says what the log does not say already.
-    fn is_news(&self, event: &CoordinatorEvent) -> bool {
+    pub(super) fn is_news(&self, event: &CoordinatorEvent) -> bool {
         let state = &self.coordinator.state;
         match event {
             CoordinatorEvent::Heartbeat { owner, phase } => {
@@ -360,7 +353,7 @@ impl Draft {
 
     /// Only who holds a live lease speaks for the coordinator; where leases do not expire,
     /// anybody does while nobody holds it.
-    fn speaks(&self, owner: &str) -> Result<(), Rejection> {
+    pub(super) fn speaks(&self, owner: &str) -> Result<(), Rejection> {
         if !self.coordinator.expires(self.rule) && self.coordinator.state.lease.is_none() {
             return Ok(());
         }
@@ -544,6 +537,12 @@ impl Draft {
 
     pub(super) fn claim(&mut self, key: KeyClaim) {
         self.keys.push(key);
+    }
+
+    /// What this batch remembers under a key.
+    pub(super) fn claimed(&self, namespace: &str, key: &str) -> Option<&KeyClaim> {
+        let mut keys = self.keys.iter();
+        keys.find(|claim| claim.namespace == namespace && claim.key == key)
     }
 
     /// Sends a message whose command is made with its id.

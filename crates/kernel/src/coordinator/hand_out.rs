@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{Batch, KeyClaim, Message};
+use crate::batch::{KeyClaim, Message};
 use crate::coordinator::Coordinator;
-use crate::coordinator::command::{Recall, Rejection};
-use crate::coordinator::contract::{Contract, LeaseRule};
+use crate::coordinator::command::Rejection;
+use crate::coordinator::contract::Contract;
 use crate::coordinator::decide::{Draft, Remembered};
 use crate::coordinator::dispatch::DispatchStatus;
 use crate::coordinator::event::CoordinatorEvent;
@@ -16,7 +16,6 @@ use crate::ids::{MessageId, RequestId, Seq, StreamId, TenantId, WorkerId};
 use crate::limits;
 use crate::run::cause::Driving;
 use crate::run::{Command, Envelope, RunMessage};
-use crate::time::Timestamp;
 
 /// How long the end of an assignment is remembered for a worker that asks late.
 const MEMORY_MS: u64 = 7 * 24 * 3_600_000;
@@ -68,6 +67,8 @@ pub enum TaskCommand {
     },
     /// The authority missed the heartbeats of an assignment.
     Miss {
+        /// Who holds the authority: one that lost it meanwhile has missed nothing.
+        owner: String,
         /// The assignment.
         assignment: Seq,
         /// Its fence.
@@ -82,22 +83,13 @@ pub enum TaskCommand {
         /// Who it was.
         worker: WorkerId,
     },
-    /// Nothing is handed out.
+    /// The authority sees that nothing is handed out.
     Block {
+        /// Who holds the authority.
+        owner: String,
         /// Why.
         reason: String,
     },
-}
-
-/// What a command about tasks comes to.
-#[derive(Clone, Debug)]
-pub struct TaskDecision {
-    /// What happened, with its place.
-    pub events: Vec<(Seq, CoordinatorEvent)>,
-    /// What to make durable first. Nothing where the command changes nothing.
-    pub batch: Option<Batch>,
-    /// The coordinator after it.
-    pub after: Coordinator,
 }
 
 /// A message to the coordinator of a queue.
@@ -129,80 +121,87 @@ pub fn assignment_number(name: &str) -> Option<Seq> {
     (assignment_name(seq) == name).then_some(seq)
 }
 
+/// Whether a text is the name of a worker: 1 to 256 bytes without control characters.
+pub fn is_worker_name(text: &str) -> bool {
+    (1..=limits::MAX_NAME_BYTES).contains(&text.len()) && !text.contains(char::is_control)
+}
+
 /// The namespace of unique keys in which a coordinator remembers how assignments ended.
 pub fn memory_of_assignments(stream: &StreamId) -> String {
     format!("{stream}/assignment/ended")
 }
 
-impl Coordinator {
-    /// Decides a command about tasks. `past` is what is remembered of the assignment it names,
-    /// `recall` of the request.
-    ///
-    /// # Errors
-    /// The rejection. Only a coordinator that keeps the native contract hands out.
-    pub fn decide_task(
-        self,
+impl TaskCommand {
+    /// The assignment it names. How it ended, where it is over, must be recalled.
+    pub fn assignment(&self) -> Option<Seq> {
+        match self {
+            Self::Report { assignment, .. }
+            | Self::Release { assignment, .. }
+            | Self::Miss { assignment, .. } => Some(*assignment),
+            _ => None,
+        }
+    }
+}
+
+impl Draft {
+    /// What a command about tasks comes to. One that is refused adds nothing.
+    pub(super) fn tell_task(
+        &mut self,
         command: &TaskCommand,
-        recall: &Recall,
         past: Option<&PastAssignment>,
-        now: Timestamp,
-    ) -> Result<TaskDecision, Rejection> {
-        if self.contract() != Contract::Native {
+    ) -> Result<Vec<(Seq, CoordinatorEvent)>, Rejection> {
+        if self.coordinator.contract() != Contract::Native {
             return Err(Rejection::InvalidField("contract"));
         }
-        let now = now.max(self.at);
-        let mut draft = Draft::new(self, recall.clone(), LeaseRule::Contract, now);
         let mut said = Said::default();
         match command {
             TaskCommand::Queue {
                 request_id,
                 payload,
                 terms,
-            } => said.queue(&mut draft, request_id, payload, terms)?,
-            TaskCommand::Withdraw { request_id } => said.withdraw(&mut draft, request_id),
-            TaskCommand::Take { worker, max } => said.take(&mut draft, worker, *max)?,
+            } => said.queue(self, request_id, payload, terms)?,
+            TaskCommand::Withdraw { request_id } => said.withdraw(self, request_id),
+            TaskCommand::Take { worker, max } => said.take(self, worker, *max)?,
             TaskCommand::Report {
                 assignment,
                 fence,
                 end,
             } => {
-                let (request, task) = current(&draft, *assignment, *fence, past)?;
-                said.hear(&mut draft, &task, "report");
-                said.end(&mut draft, &request, &task, end.clone());
+                let (request, task) = current(self, *assignment, *fence, past)?;
+                said.hear(self, &task, "report");
+                said.end(self, &request, &task, end.clone());
             }
             TaskCommand::Release { assignment, fence } => {
-                let (request, task) = current(&draft, *assignment, *fence, past)?;
-                said.hear(&mut draft, &task, "release");
-                said.release(&mut draft, &request, &task);
+                let (request, task) = current(self, *assignment, *fence, past)?;
+                said.hear(self, &task, "release");
+                said.release(self, &request, &task);
             }
-            TaskCommand::Miss { assignment, fence } => {
-                let (request, task) = current(&draft, *assignment, *fence, past)?;
-                draft.has_authority()?;
-                said.miss(&mut draft, &request, &task);
+            TaskCommand::Miss {
+                owner,
+                assignment,
+                fence,
+            } => {
+                let (request, task) = current(self, *assignment, *fence, past)?;
+                self.speaks(owner)?;
+                said.miss(self, &request, &task);
             }
             TaskCommand::Hear {
                 assignment,
                 recovery,
                 worker,
             } => {
-                let is_over = !draft
-                    .coordinator
-                    .state
-                    .tasks
-                    .handed
-                    .contains_key(assignment);
-                if is_over && draft.coordinator.state.tasks.stalled.contains(worker) {
-                    said.recovered(&mut draft, worker, recovery);
+                let tasks = &self.coordinator.state.tasks;
+                let is_over = !tasks.handed.contains_key(assignment);
+                if is_over && tasks.stalled.contains(worker) {
+                    said.recovered(self, worker, recovery);
                 }
             }
-            TaskCommand::Block { reason } => said.block(&mut draft, reason),
+            TaskCommand::Block { owner, reason } => {
+                self.speaks(owner)?;
+                said.block(self, reason);
+            }
         }
-        let (batch, after) = draft.parts()?;
-        Ok(TaskDecision {
-            events: said.events,
-            batch,
-            after,
-        })
+        Ok(said.events)
     }
 }
 
@@ -298,8 +297,7 @@ impl Said {
     }
 
     fn take(&mut self, draft: &mut Draft, worker: &WorkerId, max: usize) -> Result<(), Rejection> {
-        let fits = (1..=limits::MAX_NAME_BYTES).contains(&worker.as_str().len());
-        if !fits || worker.as_str().contains(char::is_control) {
+        if !is_worker_name(worker.as_str()) {
             return Err(Rejection::InvalidField("worker"));
         }
         if let Err(why) = draft.has_authority() {

@@ -10,6 +10,7 @@ mod contract;
 mod decide;
 mod dispatch;
 mod event;
+mod group;
 mod hand_out;
 mod import;
 mod task;
@@ -37,12 +38,13 @@ pub use contract::{Blocker, Contract, LEASE_EXPIRED, LeaseRule, Standing};
 pub use decide::{Decision, Remembered, memory_of_mail, memory_of_request};
 pub use dispatch::{Backlog, DispatchStatus};
 pub use event::{CoordinatorEvent, Event, Lease};
-pub use hand_out::{TaskCommand, TaskDecision, TaskMessage, assignment_name, assignment_number};
-pub use hand_out::{memory_of_assignments, message};
+pub use group::Group;
+pub use hand_out::{TaskCommand, TaskMessage, assignment_name, assignment_number};
+pub use hand_out::{is_worker_name, memory_of_assignments, message};
 pub use import::{Import, ImportedMail, Reached};
 pub use task::{
     AssignmentEnd, Handed, Handing, PastAssignment, Report, TaskEnd, TaskError, TaskRepeat,
-    TaskTerms, WORKER_NODE, WorkerConfig, is_queue_name,
+    TaskTerms, WORKER_NODE, WorkerConfig, awaited_queue, awaiting_worker, is_queue_name,
 };
 pub use view::{HandedOut, KnownWorker};
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::coordinator::dispatch::DispatchStatus;
 use crate::coordinator::event::{CoordinatorEvent, Event};
@@ -13,6 +13,8 @@ use crate::time::Timestamp;
 
 /// The type of the node whose work goes to workers.
 pub const WORKER_NODE: &str = "runwright.worker";
+/// For whom such a node waits.
+const WORKER: &str = "worker";
 /// How long a worker may be silent where nobody said otherwise, in milliseconds.
 const HEARTBEAT_TIMEOUT_MS: u64 = 30_000;
 /// How reasons begin that are over once there is a live authority.
@@ -114,6 +116,18 @@ impl WorkerConfig {
             handing,
         })
     }
+}
+
+/// What a node says while a worker of a queue has its task, or is to take it.
+pub fn awaiting_worker(queue: &str, request: &str) -> Value {
+    json!({ "waitsFor": WORKER, "queue": queue, "request": request })
+}
+
+/// The queue whose worker is waited for, by what a node says of what it waits for: nobody is
+/// asked anything then.
+pub fn awaited_queue(data: &Value) -> Option<&str> {
+    let is_worker = data.get("waitsFor").and_then(Value::as_str) == Some(WORKER);
+    data.get("queue")?.as_str().filter(|_| is_worker)
 }
 
 /// Whether a text is the name of a queue: 1 to 64 of `A-Z a-z 0-9 . _ -`.

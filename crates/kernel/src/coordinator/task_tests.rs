@@ -59,49 +59,34 @@ impl World {
     }
 
     fn past(&self, command: &TaskCommand) -> Option<PastAssignment> {
-        let (TaskCommand::Report { assignment, .. }
-        | TaskCommand::Release { assignment, .. }
-        | TaskCommand::Miss { assignment, .. }) = command
-        else {
-            return None;
-        };
         let namespace = memory_of_assignments(&self.queue.header().stream);
-        let name = assignment_name(*assignment);
+        let name = assignment_name(command.assignment()?);
         let mut keys = self.batches.iter().flat_map(Batch::keys);
         let key = keys.find(|key| key.namespace == namespace && key.key == name)?;
         serde_json::from_slice(key.answer.as_ref()?).ok()
     }
 
+    fn has_used(&self, request: &RequestId) -> bool {
+        let used = memory_of_request(&self.queue.header().stream, Remembered::Used);
+        let mut keys = self.batches.iter().flat_map(Batch::keys);
+        keys.any(|key| key.namespace == used && key.key == request.as_str())
+    }
+
     fn tell(&mut self, now: i64, command: TaskCommand) -> Result<Vec<CoordinatorEvent>, Rejection> {
         let past = self.past(&command);
-        let queue = self.queue.clone();
-        let decided =
-            queue.decide_task(&command, &Recall::default(), past.as_ref(), Timestamp(now))?;
-        if let Some(batch) = decided.batch {
+        let mut group = Group::new(self.queue.clone(), Timestamp(now));
+        let said = group.tell_task(&command, Recall::default(), past)?;
+        if let (Some(batch), _) = group.seal()? {
             self.append(batch);
         }
-        Ok(decided.events.into_iter().map(|(_, event)| event).collect())
+        Ok(said.into_iter().map(|(_, event)| event).collect())
     }
 
     fn queue(&mut self, now: i64, task: &str, repeat: TaskRepeat) -> Vec<CoordinatorEvent> {
-        let terms = TaskTerms {
-            run: "run-1".into(),
-            attempt: AttemptId {
-                node: "n".into(),
-                visit: 0,
-                attempt: 0,
-            },
-            signal: task.into(),
-            handing: Handing {
-                repeat,
-                heartbeat_timeout_ms: 1_000,
-                max_assignments: 3,
-            },
-        };
         let command = TaskCommand::Queue {
             request_id: task.into(),
             payload: "{}".into(),
-            terms: Box::new(terms),
+            terms: Box::new(terms(task, repeat)),
         };
         self.tell(now, command).unwrap()
     }
@@ -118,7 +103,19 @@ impl World {
 
     fn miss(&mut self, now: i64, out: &HandedOut) -> Result<Vec<CoordinatorEvent>, Rejection> {
         let (assignment, fence) = (out.assignment, out.fence);
-        self.tell(now, TaskCommand::Miss { assignment, fence })
+        let standing = self.queue.standing(Timestamp(now), LeaseRule::Contract);
+        let owner = standing.lease.map(|lease| lease.owner).unwrap_or_default();
+        let miss = |owner: String| TaskCommand::Miss {
+            owner,
+            assignment,
+            fence,
+        };
+        let stranger = self.tell(now, miss(format!("not {owner}")));
+        assert!(
+            stranger.is_err(),
+            "only who holds the authority misses anything"
+        );
+        self.tell(now, miss(owner))
     }
 
     fn report(&mut self, out: &HandedOut, end: TaskEnd) -> Result<(), Rejection> {
@@ -151,6 +148,23 @@ impl World {
                 }
             })
             .collect()
+    }
+}
+
+fn terms(task: &str, repeat: TaskRepeat) -> TaskTerms {
+    TaskTerms {
+        run: "run-1".into(),
+        attempt: AttemptId {
+            node: "n".into(),
+            visit: 0,
+            attempt: 0,
+        },
+        signal: task.into(),
+        handing: Handing {
+            repeat,
+            heartbeat_timeout_ms: 1_000,
+            max_assignments: 3,
+        },
     }
 }
 
@@ -422,4 +436,73 @@ fn workers_names_are_names_and_many_workers_are_no_end() {
     for name in ["7", "a-", "a-07", "a--7", "a-x"] {
         assert_eq!(assignment_number(name), None, "{name}");
     }
+}
+
+/// Everything at once, or one after the other: the same log.
+#[test]
+fn what_is_said_at_one_moment_is_decided_one_on_the_other() {
+    let queued = |task: &str| TaskCommand::Queue {
+        request_id: task.into(),
+        payload: "{}".into(),
+        terms: Box::new(terms(task, TaskRepeat::Repeatable)),
+    };
+    let take = |worker: &str| TaskCommand::Take {
+        worker: worker.into(),
+        max: 1,
+    };
+    let withdraw = |task: &str| TaskCommand::Withdraw {
+        request_id: task.into(),
+    };
+    // `a` is handed out by the event at place 6, after the authority, two requests and the end of
+    // one of them.
+    let report = |fence| TaskCommand::Report {
+        assignment: 6,
+        fence,
+        end: outputs(),
+    };
+    let orders = [
+        queued("a"),
+        queued("a"),
+        queued("b"),
+        withdraw("b"),
+        queued("b"),
+        take(""),
+        queued("c"),
+        take("w1"),
+        take("w2"),
+        report(2),
+        report(1),
+        report(1),
+        take("w3"),
+    ];
+    let mut alone = World::new();
+    let mut answers = Vec::new();
+    for order in &orders {
+        // As the door recalls it: what was used and is not open was used before.
+        let said = match order {
+            TaskCommand::Queue { request_id, .. } if alone.has_used(request_id) => {
+                Err(Rejection::DuplicateRequest(request_id.clone()))
+            }
+            order => alone.tell(0, order.clone()),
+        };
+        answers.push(said);
+    }
+    assert_eq!(answers.iter().filter(|answer| answer.is_err()).count(), 5);
+
+    let mut together = World::new();
+    let mut group = Group::new(together.queue.clone(), Timestamp(0));
+    for (order, expected) in orders.iter().zip(answers) {
+        let said = group.tell_task(order, Recall::default(), None);
+        let said = said.map(|said| said.into_iter().map(|(_, event)| event).collect());
+        assert_eq!(said, expected, "{order:?}");
+    }
+    let (batch, _) = group.seal().unwrap();
+    together.append(batch.expect("one batch"));
+    assert_eq!(together.queue.state, alone.queue.state);
+    let contents = |world: &World| -> Vec<Vec<u8>> {
+        let records = world.batches.iter().flat_map(Batch::records);
+        records.map(|record| record.content.clone()).collect()
+    };
+    assert_eq!(contents(&together), contents(&alone));
+    assert_eq!(together.told(), alone.told());
 }

@@ -18,6 +18,7 @@ mod budget;
 mod cancel;
 mod channels;
 mod children;
+mod coordinators;
 mod cuts;
 mod dags;
 mod data;

@@ -3,25 +3,23 @@
 use std::time::Duration;
 
 use kernel::coordinator::{
-    AssignmentEnd, CoordinatorCommand, CoordinatorEvent, Event, HandedOut, LeaseRule, Rejection,
-    Standing, TaskCommand, TaskEnd, TaskError, TaskTerms, event_number, is_queue_name,
+    AssignmentEnd, Coordinator, CoordinatorCommand, CoordinatorEvent, Event, HandedOut, LeaseRule,
+    Rejection, Standing, TaskCommand, TaskEnd, TaskError, TaskTerms, event_number, is_queue_name,
+    is_worker_name,
 };
 use kernel::ids::{RequestId, Seq, WorkerId};
-use kernel::limits::{MAX_CHUNK_BYTES, MAX_TASK_RESULT_BYTES};
-use kernel::run::event::OutputChannel;
-use kernel::run::{self, Command, Envelope};
-use kernel::sealed::has_sealed;
+use kernel::limits::MAX_TASK_RESULT_BYTES;
+use kernel::run;
 use kernel::time::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use store::StoreError;
 
 use super::error::Thing;
 use super::{Api, ApiError};
 use crate::access::{Action, Principal, Resource, What, authorise};
 use crate::authority::{self, BlockedOn, beats};
-use crate::door::{CoordinatorName, DoorError};
+use crate::door::CoordinatorName;
 use crate::hints::Watch;
-use crate::kept_out::KeptOut;
 use crate::seal::Seal;
 
 /// How often a queue is looked at without a hint: other processes' hints do not reach us.
@@ -45,17 +43,6 @@ pub struct Assignment {
 pub struct Heartbeat {
     /// Whom it waits for, and why.
     pub blocked: Option<(BlockedOn, String)>,
-}
-
-/// A piece of output of a task.
-#[derive(Clone, Debug)]
-pub struct TaskOutput {
-    /// Which output.
-    pub channel: OutputChannel,
-    /// Its place in the output, as its worker counts.
-    pub seq: u64,
-    /// The text.
-    pub chunk: String,
 }
 
 /// What a report came to.
@@ -117,7 +104,7 @@ impl QueueWatch {
 
 impl Api {
     /// The coordinator of a queue of the caller's tenant.
-    fn queue(
+    pub(super) fn queue(
         &self,
         who: &Principal,
         action: Action,
@@ -159,9 +146,7 @@ impl Api {
     ) -> Result<Standing, ApiError> {
         let named = self.queue(who, action, queue)?;
         let now = self.door().store().now();
-        let look = |coordinator: &kernel::coordinator::Coordinator| {
-            coordinator.standing(now, LeaseRule::Contract)
-        };
+        let look = |coordinator: &Coordinator| coordinator.standing(now, LeaseRule::Contract);
         Ok(self.door().look_at_coordinator(&named, look).await?)
     }
 
@@ -177,19 +162,35 @@ impl Api {
         max: usize,
     ) -> Result<Vec<Assignment>, ApiError> {
         let named = self.queue(who, Action::WorkTasks, queue)?;
+        if !is_worker_name(worker.as_str()) {
+            return Err(ApiError::Coordinator(Rejection::InvalidField("worker")));
+        }
+        let (door, store) = (self.door(), &**self.door().store());
+        beats::seen(store, &named, worker).await?;
+        // Many ask again and again while there is nothing.
+        let has_work = |coordinator: &Coordinator| coordinator.has_work_for(worker);
+        if !door.look_at_coordinator(&named, has_work).await? {
+            return Ok(Vec::new());
+        }
         authority::stand_in(&self.engine, &named).await?;
-        let worker = worker.clone();
         let take = TaskCommand::Take {
             worker: worker.clone(),
             max,
         };
-        let told = self.door().tell_tasks(&named, &take).await?;
-        beats::seen(&**self.door().store(), &named, &worker).await?;
-        let mut assignments = Vec::new();
-        for (seq, event) in told.events {
-            if matches!(event, CoordinatorEvent::WorkerAssigned { .. }) {
-                assignments.extend(self.assignment(&named, seq).await?);
-            }
+        let told = door.tell_tasks(&named, &take).await?;
+        let is_handed_out = |(seq, event): &(Seq, CoordinatorEvent)| {
+            let is_it = matches!(event, CoordinatorEvent::WorkerAssigned { .. });
+            is_it.then_some(*seq)
+        };
+        let seqs = told.events.iter().filter_map(is_handed_out);
+        let handed: Vec<HandedOut> = door
+            .look_at_coordinator(&named, |coordinator| {
+                seqs.filter_map(|seq| coordinator.assignment(seq)).collect()
+            })
+            .await?;
+        let mut assignments = Vec::with_capacity(handed.len());
+        for handed in handed {
+            assignments.extend(self.assignment(&named, handed).await?);
         }
         Ok(assignments)
     }
@@ -198,11 +199,8 @@ impl Api {
     async fn assignment(
         &self,
         named: &CoordinatorName,
-        seq: Seq,
+        handed: HandedOut,
     ) -> Result<Option<Assignment>, ApiError> {
-        let Some(handed) = self.handed(named, seq).await? else {
-            return Ok(None);
-        };
         let (mut task, terms) = self.task(named, &handed).await?;
         let seal = Seal::new(self.engine.keyring(), named.tenant.clone());
         if let Err(error) = seal.open_all(&mut task, &mut |_| {}) {
@@ -239,7 +237,7 @@ impl Api {
     }
 
     /// What there is to do, as the log has it, and on what terms.
-    async fn task(
+    pub(super) async fn task(
         &self,
         named: &CoordinatorName,
         handed: &HandedOut,
@@ -257,7 +255,7 @@ impl Api {
 
     /// The assignment of this fence, or why it is none any more. A worker that is heard of although
     /// its task was taken from it is noted.
-    async fn current(
+    pub(super) async fn current(
         &self,
         named: &CoordinatorName,
         assignment: Seq,
@@ -358,64 +356,8 @@ impl Api {
             BlockedOn::User => CoordinatorCommand::BlockOnUser { owner, reason },
             BlockedOn::System => CoordinatorCommand::BlockOnSystem { owner, reason },
         };
-        self.door()
-            .tell_coordinator(named, &command, LeaseRule::Contract)
-            .await?;
+        self.door().command_queue(named, &command).await?;
         Ok(())
-    }
-
-    /// Puts a piece of a task's output into the log of the run that waits. Answers whether there
-    /// is one that wants it.
-    ///
-    /// # Errors
-    /// As [`Api::heartbeat`].
-    pub async fn task_output(
-        &self,
-        who: &Principal,
-        queue: &str,
-        (assignment, fence): (Seq, u32),
-        output: TaskOutput,
-    ) -> Result<bool, ApiError> {
-        let named = self.queue(who, Action::WorkTasks, queue)?;
-        let handed = self.current(&named, assignment, fence).await?;
-        let (task, terms) = self.task(&named, &handed).await?;
-        let Some(terms) = terms else {
-            return Ok(false);
-        };
-        let kept_out = self.kept_out(&named, task)?;
-        let mut chunk = kept_out.redactor().text(&output.chunk).into_owned();
-        // What stands for a secret may be longer than it.
-        let fits = |at: &usize| chunk.is_char_boundary(*at);
-        let end = (0..=MAX_CHUNK_BYTES.min(chunk.len())).rev().find(fits);
-        chunk.truncate(end.unwrap_or(0));
-        let command = Command::Output {
-            attempt: terms.attempt,
-            channel: output.channel,
-            chunk,
-            is_last: false,
-            meta: Some(json!({ "fence": fence, "seq": output.seq })),
-        };
-        match self
-            .engine
-            .command(&terms.run, Envelope::from(command))
-            .await
-        {
-            Ok(()) => Ok(true),
-            Err(DoorError::Rejected(_) | DoorError::Store(StoreError::Missing)) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// What must not reach a log of what a worker says: the sensitive values it was given, and
-    /// what has the shape of a credential.
-    fn kept_out(&self, named: &CoordinatorName, mut task: Value) -> Result<KeptOut, ApiError> {
-        let kept_out = KeptOut::default();
-        if has_sealed(&task) {
-            let seal = Seal::new(self.engine.keyring(), named.tenant.clone());
-            seal.open_all(&mut task, &mut |clear| kept_out.learn(clear))
-                .map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        }
-        Ok(kept_out)
     }
 
     /// Takes the end of a task.
@@ -437,8 +379,11 @@ impl Api {
         let Some(handed) = self.handed(&named, assignment).await? else {
             return self.repeated(&named, (assignment, fence), expected).await;
         };
-        let (task, _) = self.task(&named, &handed).await?;
+        let (task, terms) = self.task(&named, &handed).await?;
         let redactor = self.kept_out(&named, task)?.redactor();
+        if handed.fence == fence {
+            self.keep_the_rest(&named, &handed, terms.as_ref()).await?;
+        }
         let end = match outcome {
             Ok(mut outputs) => {
                 redactor.object(&mut outputs);
@@ -506,6 +451,7 @@ impl Api {
         };
         let release = TaskCommand::Release { assignment, fence };
         self.door().tell_tasks(&named, &release).await?;
+        self.forget_the_rest(&named, assignment);
         Ok(Reported {
             request: handed.request,
             is_repeated: false,
@@ -526,9 +472,7 @@ impl Api {
         if let CoordinatorCommand::QueueDispatch { .. } = command {
             authority::stand_in(&self.engine, &named).await?;
         }
-        let rule = LeaseRule::Contract;
-        let told = self.door().tell_coordinator(&named, command, rule).await?;
-        Ok(told.event)
+        Ok(self.door().command_queue(&named, command).await?)
     }
 
     /// The workers of a queue, and what they have.

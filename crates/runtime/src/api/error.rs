@@ -134,6 +134,12 @@ pub enum ApiError {
     /// The token allows only to look.
     #[error("this token is for looking only")]
     InspectOnly,
+    /// The node asks nobody anything: a worker of a queue does its work.
+    #[error("the node waits for a worker of the queue {queue}, not for an answer; {BY_HAND}")]
+    AwaitsWorker {
+        /// The queue.
+        queue: String,
+    },
     /// The idempotency key came with another request before.
     #[error("the idempotency key was used for another request")]
     KeyMismatch,
@@ -165,6 +171,10 @@ pub enum ApiError {
     #[error(transparent)]
     Store(StoreError),
 }
+
+/// What to do about a task that no worker will do.
+pub const BY_HAND: &str = "start a worker, or settle the task by a command to the queue \
+                           (docs/workers.md, By hand)";
 
 /// What a run's state does not allow.
 #[derive(Clone, Debug, thiserror::Error)]

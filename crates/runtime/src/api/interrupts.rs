@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kernel::control::answer::{is_governed, needs_authentication};
+use kernel::coordinator::awaited_queue;
 use kernel::definition::NodeIx;
 use kernel::ids::{InterruptId, StreamId};
 use kernel::limits::MAX_NAME_BYTES;
@@ -139,12 +140,14 @@ impl Api {
     /// question counts; a vote that was cast before is not counted again.
     ///
     /// # Errors
-    /// The rejection of an answer that does not fit; what became of the question meanwhile.
+    /// The rejection of an answer that does not fit; `AwaitsWorker` where nothing is asked; what
+    /// became of the question meanwhile.
     pub async fn answer(
         &self,
         question: Question,
         mut value: Value,
     ) -> Result<&'static str, ApiError> {
+        open_to_people(&question.open)?;
         // Credentials come by reference; one that comes by value does not reach the log.
         Redactor::default().value(&mut value);
         let mut capacity = question.capacity;
@@ -213,13 +216,15 @@ impl Api {
     /// Makes a token for a question.
     ///
     /// # Errors
-    /// `AuthRequired` for a question that nobody may answer by token; `Scope` where the caller
+    /// `AuthRequired` for a question that nobody may answer by token; `AwaitsWorker` where nothing
+    /// is asked; `Scope` where the caller
     /// names somebody else and may not answer for others.
     pub fn issue_token(
         &self,
         question: &Question,
         order: TokenOrder,
     ) -> Result<ShownToken, ApiError> {
+        open_to_people(&question.open)?;
         let node = question.run.plan.node(NodeIx(question.open.node));
         if order.intent == Intent::Resolve && needs_authentication(node) {
             return Err(Rejection::AuthRequired.into());
@@ -264,7 +269,10 @@ impl Api {
         if authorise(who, Action::AnswerRun, &resource).is_err() || run.is_replay() {
             return Ok(Vec::new());
         }
-        let may = |open: &&OpenInterrupt| !needs_authentication(run.plan.node(NodeIx(open.node)));
+        let may = |open: &&OpenInterrupt| {
+            let node = run.plan.node(NodeIx(open.node));
+            !needs_authentication(node) && open_to_people(open).is_ok()
+        };
         let expires_at = Timestamp((self.token_window() + 2).saturating_mul(WINDOW_MS));
         open.unwrap_or_default()
             .iter()
@@ -357,6 +365,16 @@ impl Api {
 impl From<Rejection> for ApiError {
     fn from(rejection: Rejection) -> Self {
         Self::from(DoorError::Rejected(rejection))
+    }
+}
+
+/// Somebody may answer, unless it is a worker that is waited for.
+fn open_to_people(open: &OpenInterrupt) -> Result<(), ApiError> {
+    match awaited_queue(&open.data) {
+        Some(queue) => Err(ApiError::AwaitsWorker {
+            queue: queue.to_owned(),
+        }),
+        None => Ok(()),
     }
 }
 

@@ -28,6 +28,7 @@ mod options;
 mod outside;
 mod pause;
 mod read;
+mod task_output;
 mod webhooks;
 mod workflows;
 
@@ -36,14 +37,14 @@ pub use audit::Verified;
 pub use bundle::BundledRun;
 pub use cancel::CancelledOne;
 pub use coordinator::{
-    Assignment, Heartbeat, QueueEvents, QueueWatch, Reported, SeenWorker, TaskOutput, Workers,
+    Assignment, Heartbeat, QueueEvents, QueueWatch, Reported, SeenWorker, Workers,
 };
 pub use create::{Created, RunOrder, Twins};
 pub use documents::{
     Cascade, DocumentError, DocumentFilter, DocumentPage, DocumentSave, DocumentTail,
     DocumentViewTail, Held, Outcome,
 };
-pub use error::{ApiError, NotNow, Thing};
+pub use error::{ApiError, BY_HAND, NotNow, Thing};
 pub use follow::{LogPage, Tail};
 pub use follow_notes::NotesTail;
 pub use fork::{ForkRequest, ForkedRun, Lineage};
@@ -55,6 +56,8 @@ pub use notes::Said;
 pub use open_questions::{Asking, QuestionFilter, QuestionPage};
 pub use outside::TakenEvent;
 pub use read::Version;
+pub(crate) use task_output::HeldBack;
+pub use task_output::TaskOutput;
 pub use webhooks::{DeliveryReport, NewWebhook, RegisteredWebhook, Rotated};
 pub use workflows::{Described, Registered};
 

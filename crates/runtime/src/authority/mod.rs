@@ -13,6 +13,7 @@ pub use beats::BlockedOn;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use kernel::coordinator::{
     Contract, Coordinator, CoordinatorCommand, HandedOut, Lease, LeaseRule, Rejection, TaskCommand,
     TaskMessage,
@@ -236,14 +237,15 @@ async fn look_after(
     }
     // Taken just now: nobody was listened to before.
     let since = glance.since.filter(|_| !glance.is_stale).unwrap_or(now);
-    miss(door, named, held, &glance.handed, since).await?;
+    miss(engine, named, held, &glance.handed, since).await?;
     let phase = glance.phase().to_owned();
     let beat = CoordinatorCommand::Heartbeat { owner: me, phase };
     tell(door, named, beat).await?;
     let is_stuck = glance.handed.is_empty() && glance.waiting > 0;
     if is_stuck && (glance.oldest).is_some_and(|oldest| oldest.plus(authority.lease) <= now) {
         let reason = NO_WORKER.to_owned();
-        door.tell_tasks(named, &TaskCommand::Block { reason })
+        let owner = owner(engine);
+        door.tell_tasks(named, &TaskCommand::Block { owner, reason })
             .await?;
     }
     Ok(())
@@ -251,13 +253,13 @@ async fn look_after(
 
 /// Looks for assignments whose heartbeats stayed away.
 async fn miss(
-    door: &Door,
+    engine: &Engine,
     named: &CoordinatorName,
     held: &mut Held,
     handed: &[HandedOut],
     since: Timestamp,
 ) -> Result<(), CoordinatorError> {
-    let stream = named.stream();
+    let (door, stream) = (engine.door(), named.stream());
     let is_current = |seq: Seq| {
         handed
             .binary_search_by_key(&seq, |out| out.assignment)
@@ -281,6 +283,7 @@ async fn miss(
             continue;
         }
         let missed = TaskCommand::Miss {
+            owner: owner(engine),
             assignment: out.assignment,
             fence: out.fence,
         };
@@ -307,9 +310,7 @@ async fn tell(
     named: &CoordinatorName,
     command: CoordinatorCommand,
 ) -> Result<(), CoordinatorError> {
-    door.tell_coordinator(named, &command, LeaseRule::Contract)
-        .await
-        .map(drop)
+    door.command_queue(named, &command).await.map(drop)
 }
 
 /// Takes the lease of a queue that nobody holds, where this engine stands for the authority.
@@ -385,23 +386,29 @@ async fn give_up(engine: &Engine) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Delivers what a run says to a queue. A refusal means that it was said before, or that the
-/// queue takes no more; then the run is told.
-///
-/// # Errors
-/// The store's: it must be tried again.
+/// Delivers what runs say to a queue, in the order they said it. A refusal means that it was said
+/// before, or that the queue takes no more; then the run is told. Answers how much was delivered:
+/// what stands behind a failure is tried again with it, so that nothing is withdrawn before it
+/// was queued.
 pub(crate) async fn deliver(
     engine: &Engine,
-    tenant: &TenantId,
-    message: &TaskMessage,
-) -> Result<(), StoreError> {
-    let named = named(tenant, &message.queue);
-    stand_in(engine, &named).await?;
-    match engine.door().tell_tasks(&named, &message.order).await {
-        Ok(_) | Err(CoordinatorError::Rejected(Rejection::DuplicateRequest(_))) => Ok(()),
-        Err(CoordinatorError::Rejected(rejection)) => refuse(engine, message, &rejection).await,
-        Err(CoordinatorError::Store(error)) => Err(error),
+    named: &CoordinatorName,
+    messages: &[TaskMessage],
+) -> (usize, Result<(), StoreError>) {
+    if let Err(error) = stand_in(engine, named).await {
+        return (0, Err(error));
     }
+    let each = messages.iter().map(|message| async {
+        match engine.door().tell_tasks(named, &message.order).await {
+            Ok(_) | Err(CoordinatorError::Rejected(Rejection::DuplicateRequest(_))) => Ok(()),
+            Err(CoordinatorError::Rejected(rejection)) => refuse(engine, message, &rejection).await,
+            Err(CoordinatorError::Store(error)) => Err(error),
+        }
+    });
+    // All at once: what comes together is made durable together.
+    let told = join_all(each).await;
+    let done = told.iter().take_while(|one| one.is_ok()).count();
+    (done, told.into_iter().collect())
 }
 
 /// Nobody else would tell a run that its task will never be done.

@@ -163,7 +163,7 @@ impl Door {
     }
 
     /// What the unique keys say of the ids a command names.
-    async fn recall(
+    pub(super) async fn recall(
         &self,
         coordinator: &Coordinator,
         command: &CoordinatorCommand,

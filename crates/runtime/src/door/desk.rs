@@ -1,23 +1,30 @@
 //! Coordinators that hand tasks out: what this process knows of them, and the door to their tasks.
 //!
 //! What is told to one coordinator in this process is told in turn, and its state is kept between,
-//! checked by the sequence of the next append: a cache, never truth.
+//! checked by the sequence of the next append: a cache, never truth. What waits while an append
+//! is made is decided together, one on the other, and made durable by the next one.
+
+mod line;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use kernel::coordinator::{
-    Coordinator, CoordinatorEvent, Event, PastAssignment, PastDispatch, Recall, Remembered,
-    TaskCommand, TaskDecision, assignment_name, memory_of_assignments, memory_of_request,
+    Coordinator, CoordinatorCommand, CoordinatorEvent, Event, Group, LeaseRule, PastAssignment,
+    PastDispatch, Recall, Remembered, TaskCommand, assignment_name, memory_of_assignments,
+    memory_of_request,
 };
 use kernel::ids::{RequestId, Seq, StreamId};
 use kernel::time::Timestamp;
 use parking_lot::Mutex;
 use store::{Checkpoint, Conflict, Guard, HoldChange, ReadFrom, StoreError};
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use super::coordinator::{CHECKPOINT_EVERY, CoordinatorError, CoordinatorName};
 use super::{Door, TRIES};
+use line::{Answer, Line, Order, Said};
+
+pub use line::TaskTold;
 
 /// Coordinators whose state is kept at a time.
 const KEPT: usize = 256;
@@ -26,10 +33,15 @@ const KEPT: usize = 256;
 #[derive(Default)]
 pub(crate) struct Desks {
     // Held for a map look-up, never across an await.
-    known: Mutex<HashMap<StreamId, Desk>>,
+    known: Mutex<HashMap<StreamId, Arc<Desk>>>,
 }
 
-type Desk = Arc<tokio::sync::Mutex<Option<Seen>>>;
+/// Where what one coordinator is told comes together.
+#[derive(Default)]
+struct Desk {
+    seen: Arc<tokio::sync::Mutex<Option<Seen>>>,
+    line: Line,
+}
 
 /// A coordinator as it was last seen.
 struct Seen {
@@ -38,26 +50,20 @@ struct Seen {
     kept: Seq,
 }
 
-/// What a command about tasks came to.
-#[derive(Clone, Debug)]
-pub struct TaskTold {
-    /// What happened, with its place. Nothing where nothing changed.
-    pub events: Vec<(Seq, CoordinatorEvent)>,
-    /// When, by the store's clock.
-    pub at: Timestamp,
+/// What the unique keys say of what an order names.
+struct Recalled {
+    recall: Recall,
+    past: Option<PastAssignment>,
 }
 
 impl Desks {
-    async fn at(&self, stream: &StreamId) -> OwnedMutexGuard<Option<Seen>> {
-        let desk = {
-            let mut known = self.known.lock();
-            if known.len() >= KEPT && !known.contains_key(stream) {
-                // Those that somebody is at are wanted.
-                known.retain(|_, desk| Arc::strong_count(desk) > 1);
-            }
-            known.entry(stream.clone()).or_default().clone()
-        };
-        desk.lock_owned().await
+    fn at(&self, stream: &StreamId) -> Arc<Desk> {
+        let mut known = self.known.lock();
+        if known.len() >= KEPT && !known.contains_key(stream) {
+            // Those that somebody is at are wanted.
+            known.retain(|_, desk| Arc::strong_count(desk) > 1);
+        }
+        known.entry(stream.clone()).or_default().clone()
     }
 }
 
@@ -71,7 +77,8 @@ impl Door {
         named: &CoordinatorName,
         look: impl FnOnce(&Coordinator) -> T,
     ) -> Result<T, StoreError> {
-        let mut desk = self.desks.at(&named.stream()).await;
+        let desk = self.desks.at(&named.stream());
+        let mut desk = desk.seen.lock().await;
         let seen = self.refreshed(named, desk.take()).await?;
         let answer = look(&seen.coordinator);
         *desk = Some(seen);
@@ -109,23 +116,118 @@ impl Door {
         named: &CoordinatorName,
         command: &TaskCommand,
     ) -> Result<TaskTold, CoordinatorError> {
-        let stream = named.stream();
-        let mut desk = self.desks.at(&stream).await;
+        match self.say(named, Said::Task(command.clone())).await? {
+            Answer::Task(told) => Ok(told),
+            Answer::Command(_) => unreachable!("a word about tasks has an answer of its kind"),
+        }
+    }
+
+    /// Tells a coordinator that hands tasks out a command, in turn with what is said of its tasks.
+    ///
+    /// # Errors
+    /// The rejection, or the store's error.
+    pub async fn command_queue(
+        &self,
+        named: &CoordinatorName,
+        command: &CoordinatorCommand,
+    ) -> Result<CoordinatorEvent, CoordinatorError> {
+        match self.say(named, Said::Command(command.clone())).await? {
+            Answer::Command(event) => Ok(*event),
+            Answer::Task(_) => unreachable!("a command has an answer of its kind"),
+        }
+    }
+
+    async fn say(&self, named: &CoordinatorName, said: Said) -> Result<Answer, CoordinatorError> {
+        let desk = self.desks.at(&named.stream());
+        let (reply, mut answer) = oneshot::channel();
+        desk.line.join(Order { said, reply });
+        let seen = tokio::select! {
+            biased;
+            // Whoever was at the desk told it along with what it had to tell itself.
+            told = &mut answer => return told.unwrap_or_else(|_| Err(lost().into())),
+            seen = desk.seen.clone().lock_owned() => seen,
+        };
+        // On a task of its own: others wait for it, whatever becomes of who asked.
+        let (door, named) = (self.clone(), named.clone());
+        tokio::spawn(async move { door.tell_those_in_line(&named, &desk, seen).await });
+        answer.await.unwrap_or_else(|_| Err(lost().into()))
+    }
+
+    /// Tells a coordinator everything that waits to be told.
+    async fn tell_those_in_line(
+        &self,
+        named: &CoordinatorName,
+        desk: &Desk,
+        mut seen: OwnedMutexGuard<Option<Seen>>,
+    ) {
+        loop {
+            let group = desk.line.next_group();
+            if group.is_empty() {
+                return;
+            }
+            self.tell_group(named, &mut seen, group).await;
+        }
+    }
+
+    async fn tell_group(
+        &self,
+        named: &CoordinatorName,
+        seen: &mut Option<Seen>,
+        group: Vec<Order>,
+    ) {
+        let said: Vec<&Said> = group.iter().map(|order| &order.said).collect();
+        let mut answers = self.tell_together(named, seen, &said).await;
+        if said.len() > 1 && matches!(&answers, Err(CoordinatorError::Rejected(_))) {
+            // One of them is more than an event may hold: the others need not hear of it.
+            let mut each = Vec::with_capacity(said.len());
+            for one in &said {
+                let told = self.tell_together(named, seen, &[one]).await;
+                each.push(told.and_then(|mut told| told.pop().expect("an answer of each")));
+            }
+            answers = Ok(each);
+        }
+        match answers {
+            Ok(answers) => {
+                for (order, answer) in group.into_iter().zip(answers) {
+                    drop(order.reply.send(answer));
+                }
+            }
+            Err(error) => {
+                for order in group {
+                    drop(order.reply.send(Err(error.clone())));
+                }
+            }
+        }
+    }
+
+    /// Tells a coordinator several things by one append. A lost race is decided again on what won.
+    ///
+    /// # Errors
+    /// The store's, and `TooLarge` where one of the events would be: then nothing happened.
+    async fn tell_together(
+        &self,
+        named: &CoordinatorName,
+        seen: &mut Option<Seen>,
+        said: &[&Said],
+    ) -> Result<Vec<Result<Answer, CoordinatorError>>, CoordinatorError> {
         let mut tries = 0;
         loop {
-            let Seen { coordinator, kept } = self.refreshed(named, desk.take()).await?;
-            let recall = self.recall_task(&coordinator, command).await?;
-            let past = self.recall_assignment(&coordinator, command).await?;
+            let Seen { coordinator, kept } = self.refreshed(named, seen.take()).await?;
+            let mut recalled = Vec::with_capacity(said.len());
+            for one in said {
+                recalled.push(self.recalled(&coordinator, one).await?);
+            }
             let at = self.store.now();
-            let TaskDecision {
-                events,
-                batch,
-                after,
-            } = coordinator.decide_task(command, &recall, past.as_ref(), at)?;
+            let mut group = Group::new(coordinator, at);
+            let answers: Vec<_> = said
+                .iter()
+                .zip(recalled)
+                .map(|(one, recalled)| decide(&mut group, one, recalled, at))
+                .collect();
+            let (batch, coordinator) = group.seal()?;
             let Some(batch) = batch else {
-                let coordinator = after;
-                *desk = Some(Seen { coordinator, kept });
-                return Ok(TaskTold { events, at });
+                *seen = Some(Seen { coordinator, kept });
+                return Ok(answers);
             };
             let has_messages = !batch.outbox().is_empty();
             let appended = self
@@ -134,15 +236,15 @@ impl Door {
                 .await;
             match appended {
                 Ok(_) => {
-                    self.hints.grown(&stream, after.next_seq());
+                    let stream = &coordinator.header().stream;
+                    self.hints.grown(stream, coordinator.next_seq());
                     self.hints.feed();
                     if has_messages {
                         self.hints.outbox();
                     }
-                    let kept = self.keep_coordinator(&after, kept).await;
-                    let coordinator = after;
-                    *desk = Some(Seen { coordinator, kept });
-                    return Ok(TaskTold { events, at });
+                    let kept = self.keep_coordinator(&coordinator, kept).await;
+                    *seen = Some(Seen { coordinator, kept });
+                    return Ok(answers);
                 }
                 Err(StoreError::Conflict(Conflict::Sequence | Conflict::Key { .. }))
                     if tries < TRIES =>
@@ -152,6 +254,24 @@ impl Door {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// What the unique keys say of what is said.
+    async fn recalled(
+        &self,
+        coordinator: &Coordinator,
+        said: &Said,
+    ) -> Result<Recalled, StoreError> {
+        Ok(match said {
+            Said::Task(command) => Recalled {
+                recall: self.recall_task(coordinator, command).await?,
+                past: self.recall_assignment(coordinator, command).await?,
+            },
+            Said::Command(command) => Recalled {
+                recall: self.recall(coordinator, command).await?,
+                past: None,
+            },
+        })
     }
 
     async fn recall_task(
@@ -179,13 +299,9 @@ impl Door {
         coordinator: &Coordinator,
         command: &TaskCommand,
     ) -> Result<Option<PastAssignment>, StoreError> {
-        match command {
-            TaskCommand::Report { assignment, .. }
-            | TaskCommand::Release { assignment, .. }
-            | TaskCommand::Miss { assignment, .. }
-                if coordinator.assignment(*assignment).is_none() =>
-            {
-                self.past_assignment(coordinator, *assignment).await
+        match command.assignment() {
+            Some(assignment) if coordinator.assignment(assignment).is_none() => {
+                self.past_assignment(coordinator, assignment).await
             }
             _ => Ok(None),
         }
@@ -269,4 +385,27 @@ impl Door {
             .map(|event| event.body)
             .ok_or_else(|| StoreError::Corrupt("a task has no request in its log".into()))
     }
+}
+
+fn decide(
+    group: &mut Group,
+    said: &Said,
+    Recalled { recall, past }: Recalled,
+    at: Timestamp,
+) -> Result<Answer, CoordinatorError> {
+    Ok(match said {
+        Said::Task(command) => {
+            let events = group.tell_task(command, recall, past)?;
+            Answer::Task(TaskTold { events, at })
+        }
+        Said::Command(command) => {
+            let event = group.tell(command, recall, LeaseRule::Contract)?;
+            Answer::Command(Box::new(event))
+        }
+    })
+}
+
+/// Nobody knows whether what was said was made durable.
+fn lost() -> StoreError {
+    StoreError::Unavailable("the process ends; look how the queue stands and say it again".into())
 }

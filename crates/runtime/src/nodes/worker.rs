@@ -6,7 +6,7 @@
 //! run is parked until its worker says how the task ended. Told in `docs/workers.md`.
 
 use async_trait::async_trait;
-use kernel::coordinator::{WORKER_NODE, WorkerConfig};
+use kernel::coordinator::{WORKER_NODE, WorkerConfig, awaiting_worker};
 use kernel::run::{NodeError, Outcome};
 use serde_json::{Value, json};
 
@@ -71,7 +71,7 @@ impl WorkNode for Worker {
         };
         let request = started.key().to_string();
         Outcome::Waits {
-            data: json!({ "queue": config.queue, "request": request }),
+            data: awaiting_worker(&config.queue, &request),
             key: request,
         }
     }

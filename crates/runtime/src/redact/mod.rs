@@ -165,6 +165,24 @@ impl Redactor {
         }
     }
 
+    /// A text whose beginning is missing, without what may be the end of a secret: its first
+    /// word, and more where a secret that is known ends so. `None` where all of it may be.
+    pub fn resumed<'a>(&self, text: &'a str) -> Option<&'a str> {
+        let forms = self
+            .0
+            .secrets
+            .iter()
+            .flat_map(|of| shapes::forms(&of.value));
+        let ends = forms.filter_map(|form| {
+            let mut tails = form.char_indices().skip(1).map(|(at, _)| &form[at..]);
+            let goes_on = tails.find(|tail| text.starts_with(tail) || tail.starts_with(text))?;
+            Some(goes_on.len())
+        });
+        let word = text.find(char::is_whitespace).unwrap_or(text.len());
+        let end = ends.fold(word, usize::max);
+        text.get(end..).filter(|rest| !rest.is_empty())
+    }
+
     /// For a text that comes in pieces.
     pub fn stream(&self) -> RedactedStream {
         RedactedStream::new(self.clone())

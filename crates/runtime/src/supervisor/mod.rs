@@ -21,6 +21,7 @@ mod attempt;
 mod entry;
 mod exec;
 mod process_table;
+mod program;
 mod pump;
 mod running;
 mod watch;
@@ -34,6 +35,7 @@ use std::time::Duration;
 use kernel::ids::{AttemptKey, StreamId};
 
 pub use exec::exec_main;
+pub use program::find_program;
 pub use running::{Finish, Running, Seen};
 pub use wire::{End, ExitRecord, NotStarted, Stream, Written};
 

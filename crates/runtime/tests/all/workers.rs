@@ -1,6 +1,9 @@
 //! Nodes whose work goes to workers: through the outbox to a queue, into a worker's hands, and
 //! back into the run.
 
+mod crashes;
+mod output;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -223,7 +226,7 @@ async fn a_task_goes_out_and_its_result_comes_back() {
     assert_eq!(bed.beat(&taken).await.unwrap(), Duration::from_secs(5));
     let output = TaskOutput {
         channel: OutputChannel::Stdout,
-        seq: 0,
+        seq: Some(0),
         chunk: "page 3\n".into(),
     };
     let kept = bed

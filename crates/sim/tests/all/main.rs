@@ -2,4 +2,5 @@
 
 mod calls;
 mod judge;
+mod queues;
 mod worlds;

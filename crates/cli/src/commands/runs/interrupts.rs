@@ -1,6 +1,7 @@
 //! `runwright runs interrupts`.
 
 use faces::openwop::v1;
+use kernel::coordinator::awaited_queue;
 use kernel::stream::StreamKind;
 use kernel::time::Timestamp;
 use serde_json::Value;
@@ -77,14 +78,19 @@ pub(crate) fn print(session: &Session, open: &[Value]) -> Result<Exit, Failure> 
     for question in open {
         let word = |name: &str| question[name].as_str().unwrap_or_default();
         let time = |name: &str| Timestamp::parse(word(name));
+        let data = &question["payload"]["data"];
+        let kind = match awaited_queue(data) {
+            Some(_) => "worker",
+            None => word("kind"),
+        };
         let expires = time("expiresAt").map(|at| format!("in {}", text::ms(at.ms_since(now))));
         table.row([
             style::strong(short(&word("runId").into())),
             text::one_line(word("nodeId"), 40),
-            text::one_line(word("kind"), 30),
+            text::one_line(kind, 30),
             time("requestedAt").map_or_else(String::new, |at| text::ago(at, now)),
             expires.unwrap_or_default(),
-            text::one_line(&asked(&question["payload"]["data"]), 80),
+            text::one_line(&asked(data), 80),
         ]);
     }
     table.lines().try_for_each(|line| data.line(line))?;
@@ -94,6 +100,9 @@ pub(crate) fn print(session: &Session, open: &[Value]) -> Result<Exit, Failure> 
 
 /// What is asked, in a line.
 fn asked(data: &Value) -> String {
+    if let Some(queue) = awaited_queue(data) {
+        return format!("waits for a worker of the queue {queue}");
+    }
     if let Some(title) = data["title"].as_str() {
         let actions = data["actions"].as_array().into_iter().flatten();
         let actions: Vec<&str> = actions.filter_map(Value::as_str).collect();

@@ -1,8 +1,10 @@
 //! `runwright runs resolve`.
 
+use kernel::coordinator::awaited_queue;
 use kernel::definition::NodeIx;
 use kernel::ids::InterruptId;
 use kernel::run::{Command, Run};
+use runtime::api::BY_HAND;
 use runtime::redact::Redactor;
 use serde_json::{Map, Value, json};
 
@@ -168,6 +170,20 @@ pub(crate) fn how(run: &str, node: &str, kind: &str, data: &Value) -> String {
     format!("`runwright runs resolve {run} {node} {answer}`")
 }
 
+/// What is waited for, and what makes it come.
+pub(crate) fn awaited(run: &str, node: &str, kind: &str, data: &Value) -> (String, String) {
+    match awaited_queue(data) {
+        Some(queue) => (
+            format!("a worker of the queue {queue}"),
+            format!("`runwright worker --queue {queue} -- CMD` is one"),
+        ),
+        None => (
+            text::one_line(kind, 40),
+            format!("{} answers", how(run, node, kind, data)),
+        ),
+    }
+}
+
 /// Says what an answer came to.
 pub(crate) fn say_how_it_stands(run: &str, node: &str, status: &str) {
     let (node, status) = (text::one_line(node, 60), text::one_line(status, 30));
@@ -180,19 +196,34 @@ fn asked(run: &Run, node: Option<&str>) -> Result<(InterruptId, String), Failure
     let open = run.facts().map(|facts| facts.interrupts.as_slice());
     let name = |of: u32| run.plan.node(NodeIx(of)).id.to_string();
     let open = open.unwrap_or_default();
+    let (with_workers, open): (Vec<_>, Vec<_>) = open
+        .iter()
+        .partition(|open| awaited_queue(&open.data).is_some());
     let fits = |of: u32| node.is_none_or(|wanted| wanted == name(of));
     let meant: Vec<_> = open.iter().filter(|open| fits(open.node)).collect();
-    match (meant.as_slice(), open) {
-        ([one], _) => Ok((one.id.clone(), name(one.node))),
-        ([], []) => Err(Failure::new(format!(
+    let mut tasks = with_workers.iter().filter(|open| fits(open.node));
+    match (meant.as_slice(), tasks.next(), open.as_slice()) {
+        ([one], _, _) => Ok((one.id.clone(), name(one.node))),
+        ([], Some(task), _) => Err(not_asked(&name(task.node), &task.data)),
+        ([], None, []) => Err(Failure::new(format!(
             "run {id} asks nothing; it is {}",
             run.status()
         ))),
-        (_, open) => {
+        (_, _, open) => {
             let names: Vec<String> = open.iter().map(|open| name(open.node)).collect();
             Err(which(id, &names))
         }
     }
+}
+
+/// A worker is waited for, and nobody is asked anything.
+pub(crate) fn not_asked(node: &str, data: &Value) -> Failure {
+    let (node, queue) = (text::one_line(node, 60), awaited_queue(data));
+    let queue = queue.unwrap_or_default();
+    Failure::new(format!(
+        "{node} waits for a worker of the queue {queue}, not for an answer"
+    ))
+    .hint(BY_HAND)
 }
 
 /// Several nodes ask, or others than the one that was named.

@@ -133,10 +133,9 @@ fn head(
     }
     let id = short(&run.header.stream);
     for open in &facts.interrupts {
-        let kind = text::one_line(&open.kind, 40);
         let node = run.plan.node(NodeIx(open.node)).id.as_str();
-        let how = super::resolve::how(id, node, &open.kind, &open.data);
-        fact("waits for", format!("{kind}: {how}"))?;
+        let (what, how) = super::resolve::awaited(id, node, &open.kind, &open.data);
+        fact("waits for", format!("{what}: {how}"))?;
     }
     if let Some((_, due)) = run.next_timer().filter(|_| !run.is_settled()) {
         fact("wakes at", due.to_string())?;
@@ -190,7 +189,7 @@ fn nodes(data: &mut Data, run: &Run, facts: &Facts, now: Timestamp) -> Result<()
                 state.attempts.to_string()
             },
             took.unwrap_or_default(),
-            format!("{visits}{}", summary::standing(&state.status)),
+            format!("{visits}{}", summary::standing(facts, &state.status)),
         ]);
     }
     table.lines().try_for_each(|line| data.line(line))

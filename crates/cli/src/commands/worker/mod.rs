@@ -4,13 +4,15 @@ mod output;
 mod source;
 mod task;
 
+use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use kernel::coordinator::is_queue_name;
 use kernel::limits::MAX_TAKEN_AT_ONCE;
-use runtime::supervisor::Supervisor;
+use runtime::supervisor::{Supervisor, find_program};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -83,10 +85,13 @@ struct Worker<'a> {
     form: Form,
     /// What runs is stopped and given back.
     stop: CancellationToken,
+    /// Why the program could not be started, once it was not: nothing more is taken.
+    unable: OnceLock<String>,
 }
 
 /// Works until a signal comes.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    is_there(&args.command[0], &session.place.project)?;
     let source = Source::open(session, &args.ports)?;
     let folder = tempfile::Builder::new()
         .prefix("runwright-worker-")
@@ -105,10 +110,25 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         workdir: session.place.project.clone(),
         form: session.form,
         stop: CancellationToken::new(),
+        unable: OnceLock::new(),
     };
     let result = worker.work(usize::from(args.concurrency)).await;
     worker.source.close().await;
     result
+}
+
+/// Nothing is taken for a program that cannot be started: each task would fail by it.
+fn is_there(program: &str, cwd: &Path) -> Result<(), Failure> {
+    let path = std::env::var("PATH").ok();
+    find_program(program, path.as_deref(), cwd)
+        .map(drop)
+        .map_err(|error| {
+            Failure::new(format!(
+                "{} cannot be started: {error}",
+                kernel::problem::quoted(program)
+            ))
+            .hint("nothing was taken; name a program after --, by its path or on PATH")
+        })
 }
 
 fn new_name() -> String {
@@ -125,10 +145,16 @@ impl Worker<'_> {
         let (mut is_draining, mut pause) = (false, PAUSES[0]);
         talk::say(format!("{} takes tasks of {}", self.id, self.queue));
         loop {
-            if is_draining && tasks.is_empty() {
-                return Ok(Exit::Done);
+            let unable = self.unable.get();
+            if tasks.is_empty() {
+                if let Some(why) = unable {
+                    return Err(Failure::new(why).hint("its task was given back"));
+                }
+                if is_draining {
+                    return Ok(Exit::Done);
+                }
             }
-            let free = match is_draining {
+            let free = match is_draining || unable.is_some() {
                 true => 0,
                 false => concurrency - tasks.len(),
             };

@@ -162,7 +162,7 @@ async fn tell(
         } => {
             let output = TaskOutput {
                 channel,
-                seq,
+                seq: Some(seq),
                 chunk,
             };
             api.task_output(who, queue, assignment, output).await?;

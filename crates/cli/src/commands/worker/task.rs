@@ -7,7 +7,9 @@ use std::time::Duration;
 use kernel::coordinator::TaskError;
 use kernel::limits::{MAX_ERROR_MESSAGE_BYTES, MAX_TASK_RESULT_BYTES};
 use kernel::run::event::OutputChannel;
-use runtime::supervisor::{DEFAULT_OUTPUT_LIMIT, End, Finish, Running, Seen, Spec, Stream};
+use runtime::supervisor::{
+    DEFAULT_OUTPUT_LIMIT, End, Finish, NotStarted, Running, Seen, Spec, Stream,
+};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
@@ -64,6 +66,8 @@ enum Cut {
     Over(String),
     /// This worker is to stop.
     Stop,
+    /// The program cannot be started, for this reason.
+    Unable(String),
 }
 
 impl Worker<'_> {
@@ -95,7 +99,11 @@ impl Worker<'_> {
         let outcome = match self.run_program(&order).await {
             Ok(outcome) => outcome,
             Err(Cut::Over(code)) => return ended("over", Some(code)),
-            Err(Cut::Stop) => {
+            Err(cut) => {
+                if let Cut::Unable(why) = cut {
+                    // Another task's program may have said so before.
+                    let _ = self.unable.set(why);
+                }
                 return match self.report(&order, || Word::Release).await {
                     Ok(()) => ended("released", None),
                     Err(code) => ended("over", Some(code)),
@@ -173,6 +181,11 @@ impl Worker<'_> {
         ];
         let followed = self.follow(order, &mut running, &mut outputs).await;
         let outcome = match followed {
+            Ok(Finish::NotStarted { reason, message }) if is_missing(reason) => {
+                let program = kernel::problem::quoted(&self.command[0]);
+                let text = format!("{program} cannot be started: {message}");
+                Err(Cut::Unable(text))
+            }
             Ok(finish) => {
                 self.send_output(order, &mut outputs, true).await?;
                 Ok(conclude(finish, &outputs, &files[1]))
@@ -291,6 +304,14 @@ impl Worker<'_> {
         }
         env
     }
+}
+
+/// Whether no task can be done by a program that was not started for this reason.
+fn is_missing(reason: NotStarted) -> bool {
+    matches!(
+        reason,
+        NotStarted::CommandNotFound | NotStarted::NotExecutable | NotStarted::WorkingDirectory
+    )
 }
 
 fn failure(code: &str, message: impl Into<String>) -> TaskError {

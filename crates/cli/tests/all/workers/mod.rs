@@ -1,6 +1,9 @@
 //! `worker`: real processes that take tasks from a real server, are killed, frozen and stopped.
 
 mod authority;
+mod crashes;
+mod people;
+mod said;
 mod soak;
 
 use std::collections::BTreeMap;
@@ -12,9 +15,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use kernel::coordinator::{Coordinator, CoordinatorEvent, Event};
+use kernel::stream::StreamKind;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use store::{ReadFrom, Store};
+use store::{ListQuery, Listed, ReadFrom, Store};
 use store_sqlite::{Access, Options, SqliteStore};
 
 use crate::serving::{Serving, call};
@@ -157,6 +161,29 @@ fn judge(events: &[Event]) -> BTreeMap<String, u32> {
     settled
 }
 
+/// Runs of the store that have not ended, and those that did not end well.
+fn runs_left(lab: &Lab) -> (usize, usize) {
+    let options = Options {
+        access: Access::Read,
+        ..Options::default()
+    };
+    let store = SqliteStore::open(lab.path().join("store/store.db"), options).unwrap();
+    let query = ListQuery {
+        kind: Some(StreamKind::Run),
+        limit: usize::MAX,
+        ..ListQuery::default()
+    };
+    let list = tokio::runtime::Runtime::new()
+        .unwrap()
+        .block_on(store.list(query));
+    let rows = list.expect("a list");
+    let count = |is_it: fn(&Listed) -> bool| rows.iter().filter(|row| is_it(row)).count();
+    (
+        count(|row| !row.index.settled),
+        count(|row| row.index.settled && row.index.status != "completed"),
+    )
+}
+
 /// Waits for something that other processes do.
 fn wait(what: impl Fn() -> bool) {
     let began = Instant::now();
@@ -247,6 +274,67 @@ fn a_program_gets_its_task_and_its_output_is_the_result() {
     assert_eq!(snapshot["error"]["code"], "no_page");
     worker.stop();
     serving.stop();
+}
+
+#[test]
+fn nothing_is_taken_for_a_program_that_cannot_be_started() {
+    let lab = Lab::new();
+    flow(&lab, "one", 1, &config());
+    let serving = Serving::of(&lab, &["--dev"]);
+    let id = run(&lab, &serving, "one");
+    wait(|| snapshot(&serving)["backlog"]["pending"] == 1);
+    lab.write("plain.txt", "no program");
+    for (program, why) in [
+        ("nosuchcmd", "there is no such program"),
+        ("./plain.txt", "may not be run"),
+        ("/nowhere/at/all", "there is no such program"),
+    ] {
+        let args = [
+            "worker",
+            "--queue",
+            "q",
+            "--server",
+            &serving.url,
+            "--",
+            program,
+        ];
+        lab.call(&args).with(2).says(why).says("nothing was taken");
+    }
+    assert_eq!(snapshot(&serving)["backlog"]["pending"], 1);
+
+    // One that vanishes later gives its task back, and the worker ends.
+    lab.write("once.sh", "#!/bin/sh\nrm once.sh\necho done\n");
+    let mut chmod = std::process::Command::new("chmod");
+    let mode = chmod.args(["+x", "once.sh"]).current_dir(lab.path());
+    assert!(mode.status().unwrap().success());
+    flow(&lab, "two", 2, &config());
+    let serving = {
+        let url = serving.url.clone();
+        serving.stop();
+        Serving::again(&lab, &url, &["--dev", "--workflows", "flows"])
+    };
+    let both = run(&lab, &serving, "two");
+    let args = [
+        "worker",
+        "--queue",
+        "q",
+        "--server",
+        &serving.url,
+        "--",
+        "./once.sh",
+    ];
+    lab.call(&args)
+        .with(2)
+        .says("cannot be started")
+        .says("given back");
+    let (tell, said) = channel();
+    let worker = Worker::start(&lab, &["--server", &serving.url], "w", "echo 2", &tell);
+    until(&said, "delivered");
+    shown(&lab, &serving, &id, 0);
+    shown(&lab, &serving, &both, 0);
+    worker.stop();
+    serving.stop();
+    judge(&log(&lab));
 }
 
 #[test]

@@ -13,16 +13,18 @@ const WORKERS: usize = 8;
 /// Runs of a case, and tasks of a run: 200 tasks.
 const RUNS: usize = 4;
 const TASKS: usize = 50;
+/// How long nobody says anything before the queue is asked.
+const QUIET: Duration = Duration::from_secs(2);
 /// Some work, and a ledger of what was begun.
 const SCRIPT: &str = r#"echo "$RUNWRIGHT_REQUEST_ID" >> begun
     head -c 100000 /dev/zero | cksum > /dev/null
     printf '{"fence": %s}' "$RUNWRIGHT_FENCE""#;
 
 /// Numbers that follow from a seed.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn below(&mut self, n: usize) -> usize {
+    pub(super) fn below(&mut self, n: usize) -> usize {
         self.0 = (self.0)
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
@@ -47,56 +49,58 @@ fn soak_workers() {
     let mut workers: Vec<Worker> = (0..WORKERS).map(|_| next()).collect();
     let mut frozen: VecDeque<Worker> = VecDeque::new();
     let (mut kills, mut freezes, mut refused) = (0, 0, 0);
-    let began = std::time::Instant::now();
-    for seed in &seeds {
-        let mut dice = Dice(*seed);
-        let runs: Vec<String> = (0..RUNS).map(|_| run(&lab, &serving, "many")).collect();
-        let mut left = RUNS * TASKS;
-        let mut until_next = 5 + dice.below(10);
-        while left > 0 {
-            let (who, line) = said
-                .recv_timeout(DEADLINE)
-                .unwrap_or_else(|error| panic!("seed {seed}: {error}, {left} tasks are left"));
-            let Some(line) = line else { continue };
-            match line["status"].as_str() {
-                Some("delivered") => left -= 1,
-                Some("over") => {
-                    assert_eq!(line["code"], "assignment_lost", "seed {seed}: {who} {line}");
-                    refused += 1;
-                }
-                // A result whose answer the worker did not live to read is one all the same.
-                Some("assigned") => {}
-                other => panic!("seed {seed}: {who} said {other:?}"),
+    let began = Instant::now();
+    // All of it waits from the beginning: a hand-out costs the same whatever waits behind it.
+    let runs: Vec<String> = (0..seeds.len() * RUNS)
+        .map(|_| run(&lab, &serving, "many"))
+        .collect();
+    let mut dice = Dice(seeds.first().copied().unwrap_or_default());
+    let mut until_next = 5 + dice.below(10);
+    let mut last = Instant::now();
+    loop {
+        let Ok((who, line)) = said.recv_timeout(QUIET) else {
+            // Lines of workers that were killed are lost; the queue itself knows what is left.
+            if open_tasks(&serving) == 0 {
+                break;
             }
-            until_next -= 1;
-            if until_next == 0 {
-                until_next = 5 + dice.below(20);
-                let at = dice.below(workers.len());
-                let unlucky = std::mem::replace(&mut workers[at], next());
-                if dice.below(3) == 0 {
-                    unlucky.signal(Signal::STOP);
-                    frozen.push_back(unlucky);
-                    freezes += 1;
-                } else {
-                    unlucky.kill();
-                    kills += 1;
-                }
-                if frozen.len() > 3
-                    && let Some(zombie) = frozen.pop_front()
-                {
-                    // It goes on where it was, and then ends in order.
-                    zombie.signal(Signal::CONT);
-                    zombie.stop();
-                }
+            assert!(last.elapsed() < DEADLINE, "nothing goes on any more");
+            continue;
+        };
+        let Some(line) = line else { continue };
+        last = Instant::now();
+        match line["status"].as_str() {
+            Some("over") => {
+                assert_eq!(line["code"], "assignment_lost", "{who} {line}");
+                refused += 1;
             }
-            if left <= WORKERS {
-                left = open_tasks(&serving);
-            }
+            Some("assigned" | "delivered") => {}
+            other => panic!("{who} said {other:?}"),
         }
-        for run in runs {
-            shown(&lab, &serving, &run, 0);
+        until_next -= 1;
+        if until_next == 0 {
+            until_next = 5 + dice.below(20);
+            let at = dice.below(workers.len());
+            let unlucky = std::mem::replace(&mut workers[at], next());
+            if dice.below(3) == 0 {
+                unlucky.signal(Signal::STOP);
+                frozen.push_back(unlucky);
+                freezes += 1;
+            } else {
+                unlucky.kill();
+                kills += 1;
+            }
+            if frozen.len() > 3
+                && let Some(zombie) = frozen.pop_front()
+            {
+                // It goes on where it was, and then ends in order.
+                zombie.signal(Signal::CONT);
+                zombie.stop();
+            }
         }
     }
+    let drained = began.elapsed().as_secs();
+    wait(|| runs_left(&lab).0 == 0);
+    assert_eq!(runs_left(&lab), (0, 0));
     for zombie in frozen {
         zombie.signal(Signal::CONT);
         zombie.stop();
@@ -107,7 +111,7 @@ fn soak_workers() {
     serving.stop();
     let events = log(&lab);
     let settled = judge(&events);
-    assert_eq!(settled.len(), seeds.len() * RUNS * TASKS);
+    assert_eq!(settled.len(), runs.len() * TASKS);
     let count = |of: fn(&CoordinatorEvent) -> bool| {
         let events = events.iter().filter(|event| of(&event.body));
         events.count()
@@ -121,10 +125,10 @@ fn soak_workers() {
         &format!(
             "{} tasks, each settled once; {kills} workers killed, {freezes} frozen, {stalled} \
              stalled, {recovered} recovered, {refused} late words refused; {begun} programs \
-             begun, {} events; {} s",
+             begun, {} events; drained after {} s",
             settled.len(),
             events.len(),
-            began.elapsed().as_secs()
+            drained
         ),
     );
 }

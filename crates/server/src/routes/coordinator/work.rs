@@ -7,7 +7,7 @@ use hyper::Method;
 use kernel::coordinator::{TaskError, assignment_number};
 use kernel::ids::Seq;
 use kernel::limits::{
-    MAX_CHUNK_BYTES, MAX_ERROR_MESSAGE_BYTES, MAX_NAME_BYTES, MAX_TAKEN_AT_ONCE,
+    MAX_CHUNK_BYTES, MAX_COUNT, MAX_ERROR_MESSAGE_BYTES, MAX_NAME_BYTES, MAX_TAKEN_AT_ONCE,
     MAX_TASK_RESULT_BYTES,
 };
 use kernel::run::event::OutputChannel;
@@ -195,7 +195,10 @@ async fn output(mut cx: Cx) -> Result<Reply, Problem> {
     };
     let output = TaskOutput {
         channel,
-        seq: number(&body, "seq", 0..=kernel::limits::MAX_COUNT, Some(0))?,
+        seq: match body.get("seq") {
+            None | Some(Value::Null) => None,
+            Some(_) => Some(number(&body, "seq", 0..=MAX_COUNT, None)?),
+        },
         chunk: text(&body, "chunk", MAX_CHUNK_BYTES)?.to_owned(),
     };
     let (api, who) = (cx.app.api(), cx.who()?);
