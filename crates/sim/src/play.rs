@@ -8,7 +8,7 @@ use kernel::ids::StreamId;
 use kernel::run::event::DrainPolicy;
 use kernel::run::state::Phase;
 use kernel::run::{Command, Start};
-use kernel::stream::Policy;
+use kernel::stream::{Policy, StreamKind};
 use runtime::Prepared;
 use serde_json::json;
 use store::faults::{Plan, Strike};
@@ -17,6 +17,7 @@ use store::seed::Draws;
 use crate::judge::{Judge, Verdict};
 use crate::line::Bug;
 use crate::process::{Kind, Notices, Role};
+use crate::record::Record;
 use crate::workflows;
 use crate::world::World;
 
@@ -323,13 +324,7 @@ impl Play {
             trace,
         } = judge.judge(&record);
         let trace = trace.expect("the judge has looked");
-        if let Ok(path) = std::env::var("RUNWRIGHT_TRACE") {
-            let text = record.with(|seen| seen.trace.join("\n"));
-            static NTH: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-            let nth = NTH.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-            let path = format!("{path}.{nth}");
-            std::fs::write(path, text).expect("the trace can be written");
-        }
+        write_trace(&record, &judge);
         if wrong.is_empty() {
             let (kills, freezes) = record.with(|seen| (seen.kills, seen.freezes));
             Ok(Report {
@@ -350,6 +345,26 @@ impl Play {
             }))
         }
     }
+}
+
+/// Writes what happened in a world, and its logs, where `RUNWRIGHT_TRACE` says.
+pub(crate) fn write_trace(record: &Record, judge: &Judge) {
+    let Ok(path) = std::env::var("RUNWRIGHT_TRACE") else {
+        return;
+    };
+    let mut text = record.with(|seen| seen.trace.join("\n"));
+    for kind in [StreamKind::Run, StreamKind::Coordinator] {
+        for row in judge.streams(kind) {
+            text.push_str(&format!("\n{}", row.stream));
+            for kept in judge.read(&row.stream).records {
+                text.push('\n');
+                text.push_str(&String::from_utf8_lossy(&kept.content));
+            }
+        }
+    }
+    static NTH: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let nth = NTH.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    std::fs::write(format!("{path}.{nth}"), text).expect("the trace can be written");
 }
 
 /// Plays a quiet world of one engine in which call `nth` of the store fails, counted over

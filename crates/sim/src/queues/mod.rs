@@ -17,7 +17,7 @@ use store::seed::Draws;
 
 use crate::judge::Judge;
 use crate::line::Bug;
-use crate::play::{Broken, CALM_MS};
+use crate::play::{Broken, CALM_MS, write_trace};
 use crate::process::{Kind, LEASE, Notices, Role};
 use crate::queues::workers::Temper;
 use crate::world::{TENANT, World};
@@ -289,6 +289,7 @@ impl Play {
     fn end(self, seed: u64, takeover_ms: Option<u64>) -> Result<QueueReport, Box<Broken>> {
         let Self { world, judge, .. } = self;
         let record = world.record;
+        write_trace(&record, &judge);
         let queues = judge.judge_queues(&record);
         let verdict = judge.judge(&record);
         let trace = verdict.trace.expect("the judge has looked");
