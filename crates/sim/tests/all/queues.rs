@@ -57,6 +57,15 @@ fn a_seed_plays_the_same_queues_again() {
     assert_ne!(trace(5), trace(6), "another seed is another world");
 }
 
+/// A run was cancelled in the moment between the start of a node and its word that it waits for a
+/// worker. The node waited all the same, its task went out, and the run ended with it.
+#[test]
+fn a_cancellation_that_overtakes_a_node_which_is_about_to_wait_leaves_nothing_behind() {
+    if let Err(broken) = play_queues(12, None) {
+        panic!("{broken}");
+    }
+}
+
 fn found(bug: Bug, says: &str) -> Box<Broken> {
     let first = (0..40).find_map(|seed| play_queues(seed, Some(bug)).err());
     let found = first.unwrap_or_else(|| panic!("{bug:?} was not found in 40 seeds"));

@@ -69,8 +69,12 @@ impl Decision {
                 self.report(ix, attempt, artifacts, usage, spent);
                 self.fail_attempt(ix, error.clone());
             }
-            Outcome::Waits { key, data } => self.wait_outside(ix, key, data)?,
-            Outcome::Stopped => {
+            Outcome::Waits { key, data } if !self.is_stopping() => {
+                self.wait_outside(ix, key, data)?;
+            }
+            // Of a run that is being stopped nothing waits any more: it ends with what is in
+            // flight. (No legal log says otherwise, so that every engine version may decide so.)
+            Outcome::Stopped | Outcome::Waits { .. } => {
                 if !self.is_stopping() {
                     return Err(Rejection::StaleAttempt);
                 }
