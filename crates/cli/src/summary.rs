@@ -138,11 +138,13 @@ fn say_open(run: &Run, workflow: &str, id: &str, nodes: &str) {
     ));
     for open in run.facts().into_iter().flat_map(|facts| &facts.interrupts) {
         let node = run.plan.node(NodeIx(open.node)).id.as_str();
-        let (what, how) = resolve::awaited(id, node, &open.kind, &open.data);
-        next(&format!(
-            "{} waits for {what}: {how}",
-            text::one_line(node, 60)
-        ));
+        if let Some(queue) = awaited_queue(&open.data) {
+            let node = text::one_line(node, 60);
+            next(&format!("{node} waits for {}", resolve::worker_of(queue)));
+            continue;
+        }
+        let how = resolve::how(id, node, &open.kind, &open.data);
+        next(&format!("{how} answers what it waits for"));
     }
     match run.phase() {
         Some(Phase::Paused { .. }) => next(&format!(

@@ -170,18 +170,9 @@ pub(crate) fn how(run: &str, node: &str, kind: &str, data: &Value) -> String {
     format!("`runwright runs resolve {run} {node} {answer}`")
 }
 
-/// What is waited for, and what makes it come.
-pub(crate) fn awaited(run: &str, node: &str, kind: &str, data: &Value) -> (String, String) {
-    match awaited_queue(data) {
-        Some(queue) => (
-            format!("a worker of the queue {queue}"),
-            format!("`runwright worker --queue {queue} -- CMD` is one"),
-        ),
-        None => (
-            text::one_line(kind, 40),
-            format!("{} answers", how(run, node, kind, data)),
-        ),
-    }
+/// Who is waited for where nobody is asked, and what is one.
+pub(crate) fn worker_of(queue: &str) -> String {
+    format!("a worker of the queue {queue}: `runwright worker --queue {queue} -- CMD` is one")
 }
 
 /// Says what an answer came to.

@@ -1,6 +1,7 @@
 //! `runwright runs show`.
 
 use faces::player::names::is_session_id;
+use kernel::coordinator::awaited_queue;
 use kernel::definition::NodeIx;
 use kernel::run::Run;
 use kernel::run::state::{End, Facts, Phase};
@@ -134,8 +135,13 @@ fn head(
     let id = short(&run.header.stream);
     for open in &facts.interrupts {
         let node = run.plan.node(NodeIx(open.node)).id.as_str();
-        let (what, how) = super::resolve::awaited(id, node, &open.kind, &open.data);
-        fact("waits for", format!("{what}: {how}"))?;
+        if let Some(queue) = awaited_queue(&open.data) {
+            fact("waits for", super::resolve::worker_of(queue))?;
+            continue;
+        }
+        let kind = text::one_line(&open.kind, 40);
+        let how = super::resolve::how(id, node, &open.kind, &open.data);
+        fact("waits for", format!("{kind}: {how}"))?;
     }
     if let Some((_, due)) = run.next_timer().filter(|_| !run.is_settled()) {
         fact("wakes at", due.to_string())?;
