@@ -6,7 +6,7 @@ use std::io::Read;
 use serde_json::{Value, json};
 
 use super::peer::says;
-use super::{Bench, artifacts, busy, lay_out, read};
+use super::{Bench, artifacts, busy, has_python, lay_out, read};
 use crate::support::wait_until_gone;
 
 /// What an agent tells the test by.
@@ -41,6 +41,9 @@ fn bench() -> Bench {
 
 #[test]
 fn everything_an_agent_did_is_written_down() {
+    if !has_python("everything_an_agent_did_is_written_down") {
+        return;
+    }
     let bench = bench();
     let path = bench.capture(&[
         "--context",
@@ -118,6 +121,9 @@ fn everything_an_agent_did_is_written_down() {
 
 #[test]
 fn a_verify_replay_is_exact_and_asks_nobody() {
+    if !has_python("a_verify_replay_is_exact_and_asks_nobody") {
+        return;
+    }
     let bench = bench();
     bench.capture(&[]);
     let asked = bench.peer.came().len();
@@ -153,6 +159,9 @@ fn a_verify_replay_is_exact_and_asks_nobody() {
 
 #[test]
 fn a_call_that_is_another_is_named_at_its_step() {
+    if !has_python("a_call_that_is_another_is_named_at_its_step") {
+        return;
+    }
     let bench = bench();
     bench.capture(&[]);
     let place =
@@ -207,6 +216,9 @@ fn a_call_that_is_another_is_named_at_its_step() {
 
 #[test]
 fn a_model_that_answers_otherwise_is_told() {
+    if !has_python("a_model_that_answers_otherwise_is_told") {
+        return;
+    }
     let bench = bench();
     bench.capture(&[]);
     // The peer counts on, so that its answers are others now.
@@ -238,6 +250,9 @@ fn a_model_that_answers_otherwise_is_told() {
 
 #[test]
 fn a_fork_goes_on_from_a_step_for_real() {
+    if !has_python("a_fork_goes_on_from_a_step_for_real") {
+        return;
+    }
     let bench = bench();
     let parent = read(&bench.capture(&[]));
     let fork = |at: &str| {
@@ -281,6 +296,9 @@ fn a_fork_goes_on_from_a_step_for_real() {
 
 #[test]
 fn modes_refuse_what_they_do_not_allow_and_set_what_they_do() {
+    if !has_python("modes_refuse_what_they_do_not_allow_and_set_what_they_do") {
+        return;
+    }
     let bench = bench();
     for (options, flag) in [
         (
@@ -349,6 +367,9 @@ fn modes_refuse_what_they_do_not_allow_and_set_what_they_do() {
 
 #[test]
 fn a_command_that_fails_or_is_stopped_is_recorded_as_such() {
+    if !has_python("a_command_that_fails_or_is_stopped_is_recorded_as_such") {
+        return;
+    }
     let bench = Bench::new(|_, _| says("x"));
     bench.script(&[
         json!({ "write": "half.txt", "text": "h" }),
@@ -385,6 +406,9 @@ fn a_command_that_fails_or_is_stopped_is_recorded_as_such() {
 
 #[test]
 fn a_capture_that_is_killed_leaves_nothing_that_counts() {
+    if !has_python("a_capture_that_is_killed_leaves_nothing_that_counts") {
+        return;
+    }
     let bench = bench();
     bench.capture(&[]);
     let mut started = whistle(&bench);

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use super::peer::says;
-use super::{Bench, lay_out};
+use super::{Bench, has_python, lay_out};
 use crate::support::Ended;
 
 /// What changes the disk, as the system calls it.
@@ -124,6 +124,9 @@ fn is_sound(bench: &Bench, what: &str) {
 
 #[test]
 fn soak_kills_at_each_change_of_the_disk() {
+    if !has_python("soak_kills_at_each_change_of_the_disk") {
+        return;
+    }
     let test = "soak_kills_at_each_change_of_the_disk";
     if std::process::Command::new("strace")
         .arg("-V")

@@ -19,6 +19,15 @@ use serde_json::{Value, json};
 use crate::support::{Ended, Lab};
 use peer::Peer;
 
+/// Whether the agents of these tests can run; else the test is a named skip.
+pub(crate) fn has_python(test: &str) -> bool {
+    let found = Command::new("python3").arg("--version").output();
+    if found.is_err() {
+        testkit::skip(test, "there is no python3");
+    }
+    found.is_ok()
+}
+
 /// A project with an agent beside it.
 pub(crate) struct Bench {
     pub(crate) lab: Lab,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::peer::says;
-use super::{Bench, busy, lay_out, read};
+use super::{Bench, busy, has_python, lay_out, read};
 
 fn replay(bench: &Bench, more: &[&str], code: i32) -> Value {
     let args = ["snapshot", "replay", "latest", "--root", "shop", "--json"];
@@ -13,6 +13,9 @@ fn replay(bench: &Bench, more: &[&str], code: i32) -> Value {
 
 #[test]
 fn a_tool_that_only_reads_may_be_run_where_the_recording_has_no_answer() {
+    if !has_python("a_tool_that_only_reads_may_be_run_where_the_recording_has_no_answer") {
+        return;
+    }
     let bench = Bench::new(|_, _| says("x"));
     // A replay works in a copy of the folder: beside it is nothing.
     let path = |name: &str| bench.lab.path().join(name).display().to_string();
@@ -98,6 +101,9 @@ for line in sys.stdin:
 
 #[test]
 fn in_place_the_folder_itself_is_worked_in() {
+    if !has_python("in_place_the_folder_itself_is_worked_in") {
+        return;
+    }
     let bench = Bench::new(|number, _| says(&format!("answer {number}")));
     lay_out(&bench);
     bench.script(&busy());
@@ -129,6 +135,9 @@ fn in_place_the_folder_itself_is_worked_in() {
 
 #[test]
 fn the_responses_interface_is_recorded_whole_and_as_it_streams() {
+    if !has_python("the_responses_interface_is_recorded_whole_and_as_it_streams") {
+        return;
+    }
     let answer = |text: &str| {
         json!({ "id": "resp_1", "object": "response", "model": "gpt-9-2026", "status": "completed",
             "output": [
@@ -220,6 +229,9 @@ print(ask(stream=True))
 
 #[test]
 fn a_replay_is_held_against_the_recording_as_it_is_told() {
+    if !has_python("a_replay_is_held_against_the_recording_as_it_is_told") {
+        return;
+    }
     let bench = Bench::new(|number, _| says(&format!("It is done. There are {number} left.")));
     bench.script(&[json!({ "ask": "How many?" })]);
     bench.capture(&[]);
@@ -251,6 +263,9 @@ fn a_replay_is_held_against_the_recording_as_it_is_told() {
 
 #[test]
 fn a_replay_asks_an_endpoint_for_meaning_where_it_is_told_to() {
+    if !has_python("a_replay_asks_an_endpoint_for_meaning_where_it_is_told_to") {
+        return;
+    }
     // The peer answers questions, and embeds whatever it is sent as the same vector.
     let bench = Bench::new(|number, came| match came.path.as_str() {
         "/v1/embeddings" => {
@@ -318,6 +333,9 @@ fn a_replay_asks_an_endpoint_for_meaning_where_it_is_told_to() {
 
 #[test]
 fn what_is_another_time_after_time_is_left_out_of_a_tools_input() {
+    if !has_python("what_is_another_time_after_time_is_left_out_of_a_tools_input") {
+        return;
+    }
     let bench = Bench::new(|_, _| says("x"));
     bench.lab.write(
         "agent.sh",

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::peer::{says, wants};
-use super::{Bench, read};
+use super::{Bench, has_python, read};
 
 fn asked_for(native: bool) -> Bench {
     let bench = Bench::new(|number, _| match number % 2 {
@@ -19,6 +19,9 @@ fn asked_for(native: bool) -> Bench {
 
 #[test]
 fn tools_that_were_only_seen_cannot_be_replayed_and_that_is_said() {
+    if !has_python("tools_that_were_only_seen_cannot_be_replayed_and_that_is_said") {
+        return;
+    }
     let bench = asked_for(true);
     let snapshot = read(&bench.capture(&[]));
     let call = &snapshot["outputs"]["tool_calls"][0];
@@ -43,6 +46,9 @@ fn tools_that_were_only_seen_cannot_be_replayed_and_that_is_said() {
 
 #[test]
 fn a_tool_that_a_model_asked_for_and_that_was_recorded_is_one_call() {
+    if !has_python("a_tool_that_a_model_asked_for_and_that_was_recorded_is_one_call") {
+        return;
+    }
     let bench = asked_for(false);
     let snapshot = read(&bench.capture(&[]));
     let calls = snapshot["outputs"]["tool_calls"].as_array().unwrap();
@@ -60,6 +66,9 @@ fn a_tool_that_a_model_asked_for_and_that_was_recorded_is_one_call() {
 
 #[test]
 fn failures_of_tools_are_replayed_as_failures() {
+    if !has_python("failures_of_tools_are_replayed_as_failures") {
+        return;
+    }
     let bench = Bench::new(|_, _| says("x"));
     bench.lab.write(
         "agent.sh",
@@ -94,6 +103,9 @@ fn failures_of_tools_are_replayed_as_failures() {
 
 #[test]
 fn calls_of_a_server_of_tools_are_recorded_and_served_without_it() {
+    if !has_python("calls_of_a_server_of_tools_are_recorded_and_served_without_it") {
+        return;
+    }
     let bench = Bench::new(|_, _| says("x"));
     bench.lab.write("server.py", r#"
 import json, sys
@@ -161,6 +173,9 @@ for line in sys.stdin:
 
 #[test]
 fn the_messages_interface_is_recorded_as_it_streams() {
+    if !has_python("the_messages_interface_is_recorded_as_it_streams") {
+        return;
+    }
     let stream = |events: &[Value]| {
         let lines = events.iter().map(|event| {
             format!(
