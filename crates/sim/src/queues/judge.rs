@@ -201,10 +201,10 @@ impl Log {
     fn judge_task(&mut self, event: &Event) {
         let seq = event.seq;
         match &event.body {
-            CoordinatorEvent::DispatchQueued { request_id, .. } => {
-                if !self.queued.insert(request_id.to_string()) {
-                    self.wrong(format!("{request_id} is queued twice"));
-                }
+            CoordinatorEvent::DispatchQueued { request_id, .. }
+                if !self.queued.insert(request_id.to_string()) =>
+            {
+                self.wrong(format!("{request_id} is queued twice"));
             }
             CoordinatorEvent::WorkerAssigned {
                 task_id,

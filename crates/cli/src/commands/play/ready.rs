@@ -39,6 +39,7 @@ impl Obstacle {
             Failure::Said { what, hint } => {
                 vec![json!({ "code": self.code, "message": what, "next": hint })]
             }
+            Failure::Damaged { what } => vec![json!({ "code": self.code, "message": what })],
             Failure::Unread => Vec::new(),
         }
     }
