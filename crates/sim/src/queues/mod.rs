@@ -27,6 +27,8 @@ pub(crate) const QUEUES: [&str; 3] = ["q0", "q1", "q2"];
 /// How long a takeover may take beside the lease and what clocks differ by: until an engine looks
 /// again, and a turn or two.
 const LOOK_MS: u64 = 1_000;
+/// Tasks that a takeover is tried with at most.
+const TAKEOVERS: u32 = 10;
 
 /// What a world of queues came to that kept every law.
 #[derive(Clone, Debug)]
@@ -239,9 +241,14 @@ impl Play {
         }
     }
 
-    /// Kills the holder of a queue for which tasks wait. Answers how long it took until another
-    /// process had the authority.
+    /// Kills the holder of a queue for which a task waits. Answers how long it took until another
+    /// process had the authority. A worker that was left from before may end the task in the
+    /// meantime; then nobody has to take over, and another task is waited with.
     fn takeover(&mut self) -> Option<u64> {
+        (0..TAKEOVERS).find_map(|_| self.try_takeover())
+    }
+
+    fn try_takeover(&mut self) -> Option<u64> {
         self.keep_two();
         let queue = QUEUES[0];
         let prepared = self.known[0].clone();
@@ -250,6 +257,9 @@ impl Play {
             .create(0, &prepared, Policy::default(), Start::WhenClaimed);
         self.runs.push(run);
         let holder = self.until(|play| {
+            if play.judge.is_over() {
+                return None;
+            }
             let (holder, is_live) = play.judge.authority(queue, play.world.now)?;
             let place = |one: &crate::process::Process| judge::owner(one.id) == holder;
             let place = play.world.processes.iter().position(place)?;
@@ -258,12 +268,13 @@ impl Play {
         let (place, holder) = holder?;
         self.world.kill(place);
         let killed = self.world.now;
-        self.until(|play| {
+        let is_over_or_taken = self.until(|play| {
             let (now, _) = play.judge.authority(queue, play.world.now)?;
-            (now != holder).then_some(())
-        })?;
+            let is_taken = now != holder;
+            (is_taken || play.judge.is_over()).then_some(is_taken)
+        });
         self.keep_two();
-        Some(self.world.now.ms_since(killed))
+        is_over_or_taken?.then(|| self.world.now.ms_since(killed))
     }
 
     /// Gives turns until something is there, but not for ever.

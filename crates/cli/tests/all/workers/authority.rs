@@ -66,6 +66,12 @@ fn authority_beside(lab: &Lab, frozen: &Serving, alive: &Serving) -> String {
         }
         frozen.signal(Signal::CONT);
     }
+    // Under a lease of the frozen one that still lives, all might be done before it ends.
+    let at_first = snapshot(alive)["authority"].clone();
+    wait(|| {
+        let now = &snapshot(alive)["authority"];
+        now.is_null() || now["stale"] == true || now["leased_until"] != at_first["leased_until"]
+    });
     let before = snapshot(alive)["authority"].clone();
     let id = run(lab, alive, "ten");
     wait(|| {
