@@ -70,7 +70,9 @@ fn authority_beside(lab: &Lab, frozen: &Serving, alive: &Serving) -> String {
     let at_first = snapshot(alive)["authority"].clone();
     wait(|| {
         let now = &snapshot(alive)["authority"];
-        now.is_null() || now["stale"] == true || now["leased_until"] != at_first["leased_until"]
+        now["owner"].is_null()
+            || now["stale"] == true
+            || now["leased_until"] != at_first["leased_until"]
     });
     let before = snapshot(alive)["authority"].clone();
     let id = run(lab, alive, "ten");
