@@ -19,6 +19,8 @@ const STOP: Duration = Duration::from_secs(10);
 /// How often, and how many times, the folder is tried to be removed: processes of the run may
 /// need a moment to notice that their server is gone.
 const CLEAR: (Duration, u32) = (Duration::from_millis(50), 100);
+/// After so many looks in a row that found no folder nobody makes it again.
+const QUIET_LOOKS: u32 = 4;
 
 /// The folder and the server.
 pub(super) struct Stage {
@@ -181,15 +183,17 @@ impl Stage {
             return;
         }
         let (pause, times) = CLEAR;
+        let mut looks = 0;
         for _ in 0..times {
+            // A process that was still there may make it again.
             match std::fs::remove_dir_all(self.folder.path()) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    tokio::time::sleep(pause).await;
-                }
-                // A process that was still there may have made it again.
-                _ if !self.folder.path().exists() => return,
-                _ => {}
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => looks += 1,
+                _ => looks = 0,
             }
+            if looks == QUIET_LOOKS {
+                return;
+            }
+            tokio::time::sleep(pause).await;
         }
     }
 }

@@ -73,14 +73,15 @@ fn an_abort_ends_processes_whose_supervisor_was_killed_too() {
     let supervisors = lab.supervisors_alive();
     assert_eq!(supervisors.len(), 1, "{supervisors:?}");
     let supervisor = Pid::from_raw(supervisors[0]).unwrap();
-    // Stopped first, so that it does not see the death of the player.
-    kill_process(supervisor, Signal::STOP).unwrap();
-    while !is_stopped(supervisors[0]) {
+    // The player is stopped, so that it does not see the death of the supervisor. (A supervisor that
+    // is stopped goes on for a moment when its player dies: its group is an orphan then.)
+    player.signal(Signal::STOP);
+    while !is_stopped(player.pid()) {
         std::thread::yield_now();
     }
-    player.kill();
     kill_process(supervisor, Signal::KILL).unwrap();
     wait_until_gone(supervisors[0]);
+    player.kill();
     assert!(is_alive(lab.noted()));
     lab.call(&["play", "--abort", "--json"]).with(0);
     assert!(!is_alive(lab.noted()));
