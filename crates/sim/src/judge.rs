@@ -99,6 +99,17 @@ impl Judge {
             && self.runs().iter().all(|row| row.index.settled)
     }
 
+    /// Whether a run is there and its first node has ended, or the run itself.
+    pub(crate) fn has_left_its_first_node(&self, run: &StreamId) -> bool {
+        let runs = self.runs();
+        let Some(row) = runs.iter().find(|row| row.stream == *run) else {
+            return false;
+        };
+        let run = self.load(run);
+        let first = run.facts().and_then(|facts| facts.nodes.first());
+        row.index.settled || first.is_some_and(|node| node.settled_at.is_some())
+    }
+
     /// A run as it stands.
     pub(crate) fn load(&self, stream: &StreamId) -> Run {
         let loaded = self.read(stream);

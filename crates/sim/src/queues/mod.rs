@@ -245,36 +245,48 @@ impl Play {
     /// process had the authority. A worker that was left from before may end the task in the
     /// meantime; then nobody has to take over, and another task is waited with.
     fn takeover(&mut self) -> Option<u64> {
-        (0..TAKEOVERS).find_map(|_| self.try_takeover())
+        for _ in 0..TAKEOVERS {
+            let took = self.try_takeover()?;
+            if took.is_some() {
+                return took;
+            }
+        }
+        None
     }
 
-    fn try_takeover(&mut self) -> Option<u64> {
+    /// Answers `None` where nobody took over though the task waited, and `Some(None)` where the
+    /// task ended before that.
+    fn try_takeover(&mut self) -> Option<Option<u64>> {
         self.keep_two();
         let queue = QUEUES[0];
         let prepared = self.known[0].clone();
         let run = self
             .world
             .create(0, &prepared, Policy::default(), Start::WhenClaimed);
-        self.runs.push(run);
-        let holder = self.until(|play| {
-            if play.judge.is_over() {
-                return None;
+        self.runs.push(run.clone());
+        let held = self.until(|play| {
+            if play.judge.has_left_its_first_node(&run) {
+                return Some(None);
             }
             let (holder, is_live) = play.judge.authority(queue, play.world.now)?;
             let place = |one: &crate::process::Process| judge::owner(one.id) == holder;
             let place = play.world.processes.iter().position(place)?;
-            is_live.then_some((place, holder))
-        });
-        let (place, holder) = holder?;
+            is_live.then_some(Some((place, holder)))
+        })?;
+        let Some((place, holder)) = held else {
+            return Some(None);
+        };
         self.world.kill(place);
         let killed = self.world.now;
-        let is_over_or_taken = self.until(|play| {
+        let is_taken = self.until(|play| {
             let (now, _) = play.judge.authority(queue, play.world.now)?;
-            let is_taken = now != holder;
-            (is_taken || play.judge.is_over()).then_some(is_taken)
-        });
+            match now != holder {
+                true => Some(true),
+                false => play.judge.has_left_its_first_node(&run).then_some(false),
+            }
+        })?;
         self.keep_two();
-        is_over_or_taken?.then(|| self.world.now.ms_since(killed))
+        Some(is_taken.then(|| self.world.now.ms_since(killed)))
     }
 
     /// Gives turns until something is there, but not for ever.
