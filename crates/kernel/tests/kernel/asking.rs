@@ -1,8 +1,8 @@
 //! Work nodes whose failure somebody decides about, and work that is left to somebody outside.
 
 use kernel::run::event::DrainPolicy;
-use kernel::run::{Command, NodeError, Outcome};
-use serde_json::json;
+use kernel::run::{Command, Create, NodeError, Outcome, Start};
+use serde_json::{Map, json};
 
 use crate::world::{Then, World, started};
 
@@ -15,8 +15,7 @@ pub(crate) const SCENE: &str = "a: {\"settings\":{\"onFailure\":\"ask\"}}\na -> 
                                 c: {\"settings\":{\"onFailure\":\"ask\"}}\nc -> d";
 
 pub(crate) fn scene(run: &mut World) {
-    let mut create =
-        kernel::run::Create::new(serde_json::Map::new(), "test", kernel::run::Start::Now);
+    let mut create = Create::new(Map::new(), "test", Start::Now);
     create.engine_version = 2;
     run.when(Command::Create(create)).decided();
     run.fails("a", "boom").decided();
@@ -205,4 +204,13 @@ fn what_says_neither_is_kept_and_answers_nothing() {
     run.signal("task-1", "1", json!({ "ok": true }))
         .then("signal.received task-1 1");
     assert_eq!(run.run.status(), "waiting-external");
+}
+
+/// Nobody is asked to do what a run that is being stopped will not use: the run would end around
+/// a node that waits.
+#[test]
+fn nothing_waits_in_a_run_that_is_being_stopped() {
+    let mut run = started(WAITS);
+    run.cancel().then("run.stopping cancelled");
+    waits(&mut run).then("node.cancelled a; run.cancelled");
 }

@@ -73,7 +73,8 @@ impl Decision {
                 self.wait_outside(ix, key, data)?;
             }
             // Of a run that is being stopped nothing waits any more: it ends with what is in
-            // flight. (No legal log says otherwise, so that every engine version may decide so.)
+            // flight. Every engine version decides so: a log that says otherwise has a run that
+            // ended around a waiting node, which `check` finds illegal.
             Outcome::Stopped | Outcome::Waits { .. } => {
                 if !self.is_stopping() {
                     return Err(Rejection::StaleAttempt);
