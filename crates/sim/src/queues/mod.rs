@@ -289,7 +289,8 @@ impl Play {
         Some(is_taken.then(|| self.world.now.ms_since(killed)))
     }
 
-    /// Gives turns until something is there, but not for ever.
+    /// Gives turns until something is there, but not for ever. A process may still die of a doom
+    /// from before; another one starts in its place.
     fn until<T>(&mut self, what: impl Fn(&Self) -> Option<T>) -> Option<T> {
         let end = self.world.now.plus_ms(CALM_MS);
         while self.world.now < end {
@@ -297,6 +298,7 @@ impl Play {
                 return Some(found);
             }
             self.world.turn();
+            self.keep_two();
         }
         None
     }
