@@ -1,6 +1,6 @@
 //! Events as JSON.
 
-use kernel::coordinator::{CoordinatorCommand, CoordinatorEvent, Lease};
+use kernel::coordinator::{Contract, CoordinatorCommand, CoordinatorEvent, Lease};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -138,6 +138,15 @@ impl EventJson {
             *metadata = Shown::Is(Value::Null);
         }
         json
+    }
+
+    /// The event as whoever sent the command is answered: in the form of the contract that is
+    /// kept.
+    pub fn answer(event: &CoordinatorEvent, contract: Contract) -> Self {
+        match contract {
+            Contract::Native => Self::from(event),
+            Contract::Published => Self::published(event),
+        }
     }
 
     /// Whether the published program reads a log that has this event.

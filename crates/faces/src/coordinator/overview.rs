@@ -10,6 +10,11 @@ use serde::Serialize;
 
 use super::SnapshotJson;
 
+/// A worker has what it was given.
+const ASSIGNED: &str = "assigned";
+/// What it was given has come to its end.
+const IDLE: &str = "idle";
+
 /// What the log says of requests, messages and workers.
 #[derive(Clone, Debug, Default)]
 pub struct Overview {
@@ -18,6 +23,8 @@ pub struct Overview {
     last_failed: Option<Timestamp>,
     unread: BTreeMap<String, Timestamp>,
     workers: BTreeMap<WorkerId, Worker>,
+    /// Who has which task.
+    handed: BTreeMap<String, WorkerId>,
     pulse: Option<(String, Timestamp)>,
 }
 
@@ -82,9 +89,11 @@ pub struct OpenJson {
 pub struct WorkerJson {
     /// Its name.
     pub worker: String,
-    /// What it was given last.
+    /// What it has, the last first; where it has nothing, what it was given last.
     pub task_id: String,
-    /// `assigned`, or `stalled` or `recovered` with the reason.
+    /// How many tasks it has.
+    pub assignments: usize,
+    /// `assigned` or `idle`, or `stalled` or `recovered` with the reason.
     pub state: String,
     /// When it was heard of last.
     pub last_seen_at: String,
@@ -126,15 +135,18 @@ impl Overview {
             }
             CoordinatorEvent::DispatchDelivered { request_id, .. } => {
                 self.open.remove(request_id);
+                self.handed.remove(request_id.as_str());
                 self.last_delivered = Some(at);
             }
             CoordinatorEvent::DispatchFailed { request_id, .. } => {
                 self.open.remove(request_id);
+                self.handed.remove(request_id.as_str());
                 self.last_failed = Some(at);
             }
             CoordinatorEvent::DispatchRemoved { request_ids, .. } => {
                 for request in request_ids {
                     self.open.remove(request);
+                    self.handed.remove(request.as_str());
                 }
             }
             CoordinatorEvent::MailCreated {
@@ -152,21 +164,32 @@ impl Overview {
             } => {
                 let assigned = Worker {
                     task: task_id.clone(),
-                    state: "assigned".to_owned(),
+                    state: ASSIGNED.to_owned(),
                     at,
                 };
+                self.handed.insert(task_id.clone(), worker.clone());
                 self.workers.insert(worker.clone(), assigned);
             }
-            CoordinatorEvent::WorkerReleased { worker, .. } => {
-                self.tell(worker, "gave its task back".to_owned(), at);
+            CoordinatorEvent::WorkerReleased {
+                worker, task_id, ..
+            } => {
+                self.handed.remove(task_id);
+                self.tell(worker, "gave its task back".to_owned(), Some(at));
             }
-            CoordinatorEvent::WorkerStalled { worker, reason, .. } => {
-                self.tell(worker, format!("stalled: {reason}"), at);
+            CoordinatorEvent::WorkerStalled {
+                worker,
+                reason,
+                task_id,
+            } => {
+                if let Some(task) = task_id {
+                    self.handed.remove(task);
+                }
+                self.tell(worker, format!("stalled: {reason}"), None);
             }
             CoordinatorEvent::WorkerRecovered {
                 worker, recovery, ..
             } => {
-                self.tell(worker, format!("recovered: {recovery}"), at);
+                self.tell(worker, format!("recovered: {recovery}"), Some(at));
             }
             CoordinatorEvent::Heartbeat { phase, .. } => self.pulse = Some((phase.clone(), at)),
             CoordinatorEvent::BlockedOnUser { reason, .. } => {
@@ -179,10 +202,11 @@ impl Overview {
         }
     }
 
-    fn tell(&mut self, worker: &WorkerId, state: String, at: Timestamp) {
+    /// What is said of a worker, and when it was heard of, if it was.
+    fn tell(&mut self, worker: &WorkerId, state: String, heard: Option<Timestamp>) {
         if let Some(worker) = self.workers.get_mut(worker) {
             worker.state = state;
-            worker.at = at;
+            worker.at = heard.unwrap_or(worker.at);
         }
     }
 
@@ -197,12 +221,26 @@ impl Overview {
             since: open.since.to_string(),
             age_ms: now.ms_since(open.since),
         });
-        let workers = self.workers.iter().map(|(name, worker)| WorkerJson {
-            worker: name.to_string(),
-            task_id: worker.task.clone(),
-            state: worker.state.clone(),
-            last_seen_at: worker.at.to_string(),
-            age_ms: now.ms_since(worker.at),
+        let mut tasks: BTreeMap<&WorkerId, Vec<&String>> = BTreeMap::new();
+        for (task, worker) in &self.handed {
+            tasks.entry(worker).or_default().push(task);
+        }
+        let workers = self.workers.iter().map(|(name, worker)| {
+            let has = tasks.get(name).map(Vec::as_slice).unwrap_or_default();
+            let state = match (worker.state.as_str(), has) {
+                (ASSIGNED, []) => IDLE,
+                (state, _) => state,
+            };
+            let given_last = Some(&worker.task).filter(|task| has.contains(task));
+            let task = given_last.or(has.first().copied());
+            WorkerJson {
+                worker: name.to_string(),
+                task_id: task.unwrap_or(&worker.task).clone(),
+                assignments: has.len(),
+                state: state.to_owned(),
+                last_seen_at: worker.at.to_string(),
+                age_ms: now.ms_since(worker.at),
+            }
         });
         OverviewJson {
             snapshot: SnapshotJson::from(standing),

@@ -53,9 +53,8 @@ fn events_print_as_they_were_read() {
 #[test]
 fn an_event_with_dots_is_a_command_too() {
     for line in EVENTS.iter().filter(|line| line.contains('.')) {
-        let Ok(command) = CommandJson::parse(&line.replacen("event", "command", 1)) else {
-            continue;
-        };
+        let line = line.replacen("event", "command", 1);
+        let command = CommandJson::parse(&line).expect(&line);
         let _: CoordinatorCommand = command.into();
     }
     let line = r#"{"command":"worker.stalled","worker":"b","reason":"silent"}"#;

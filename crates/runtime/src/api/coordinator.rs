@@ -323,11 +323,16 @@ impl Api {
         let handed = self.current(&named, assignment, fence).await?;
         let timeout = Duration::from_millis(handed.handing.heartbeat_timeout_ms);
         let store = self.door().store();
-        let blocked = said.blocked.clone();
-        let before = beats::beat(&**store, &named, assignment, timeout, blocked).await?;
+        let mut blocked = said.blocked;
+        if let Some((_, reason)) = &mut blocked {
+            let (task, _) = self.task(&named, &handed).await?;
+            let redactor = self.kept_out(&named, task)?.redactor();
+            *reason = redactor.text(reason).into_owned();
+        }
+        let before = beats::beat(&**store, &named, assignment, timeout, blocked.clone()).await?;
         beats::seen(&**store, &named, &handed.worker).await?;
         let was = before.and_then(|beat| beat.blocked);
-        if let Some((on, reason)) = said.blocked.filter(|blocked| was.as_ref() != Some(blocked)) {
+        if let Some((on, reason)) = blocked.filter(|blocked| was.as_ref() != Some(blocked)) {
             self.say_blocked(&named, &handed.worker, on, &reason)
                 .await?;
         }
@@ -380,10 +385,7 @@ impl Api {
             return self.repeated(&named, (assignment, fence), expected).await;
         };
         let (task, terms) = self.task(&named, &handed).await?;
-        let redactor = self.kept_out(&named, task)?.redactor();
-        if handed.fence == fence {
-            self.keep_the_rest(&named, &handed, terms.as_ref()).await?;
-        }
+        let redactor = self.kept_out(&named, task.clone())?.redactor();
         let end = match outcome {
             Ok(mut outputs) => {
                 redactor.object(&mut outputs);
@@ -398,16 +400,23 @@ impl Api {
                 ..error
             }),
         };
+        if handed.fence == fence {
+            self.keep_the_rest(&named, &handed, (&task, terms.as_ref()))
+                .await?;
+        }
         let report = TaskCommand::Report {
             assignment,
             fence,
             end,
         };
         match self.door().tell_tasks(&named, &report).await {
-            Ok(_) => Ok(Reported {
-                request: handed.request,
-                is_repeated: false,
-            }),
+            Ok(_) => {
+                self.forget_outputs(&named, assignment);
+                Ok(Reported {
+                    request: handed.request,
+                    is_repeated: false,
+                })
+            }
             // It was over before this came to the log.
             Err(crate::door::CoordinatorError::Rejected(Rejection::NoAssignment(Some(_)))) => {
                 self.repeated(&named, (assignment, fence), expected).await
@@ -451,7 +460,7 @@ impl Api {
         };
         let release = TaskCommand::Release { assignment, fence };
         self.door().tell_tasks(&named, &release).await?;
-        self.forget_the_rest(&named, assignment);
+        self.forget_outputs(&named, assignment);
         Ok(Reported {
             request: handed.request,
             is_repeated: false,

@@ -1,33 +1,36 @@
 //! Output of tasks, as workers send it: in pieces, of which two may hold a secret together.
 //!
-//! The end of a piece is held back, in this process, as long as it may be the beginning of a
-//! secret; it goes on top of the next piece, or into the log before the task ends. Where a piece
-//! is not the next one of those that came here, because one was lost or another process took it,
-//! nobody knows how its first word began: it is left out.
+//! The end of a piece is held back as long as it may be the beginning of a secret; it goes on top
+//! of the next piece, or into the log before the task ends. What is held back is on record for
+//! every server of the store: the next piece, or the end, may come to another one. Where a piece
+//! is missing nobody knows how the first word of the next one began: it is left out.
 
-use std::collections::BTreeMap;
+mod progress;
+
+use std::borrow::Cow;
 
 use kernel::coordinator::{HandedOut, TaskTerms};
-use kernel::ids::{Seq, StreamId};
+use kernel::ids::Seq;
 use kernel::run::event::OutputChannel;
 use kernel::run::{Command, Envelope};
 use kernel::sealed::has_sealed;
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use store::StoreError;
 
+use self::progress::{Known, Place, Progress, Rest};
 use super::{Api, ApiError};
 use crate::access::{Action, Principal};
 use crate::door::{CoordinatorName, DoorError};
 use crate::kept_out::KeptOut;
-use crate::redact::RedactedStream;
 use crate::seal::Seal;
 use crate::sinks::first_chunk;
 
-/// Outputs whose end is held back at a time.
-const MAX_HELD: usize = 256;
+pub(crate) use self::progress::HeldBack;
+
 /// What stands for the beginning of a piece that was left out.
 const LEFT_OUT: &str = "[...]";
+/// How often a piece is tried while other servers take in pieces of the same output.
+const MAX_TRIES: usize = 8;
 
 /// A piece of output of a task.
 #[derive(Clone, Debug)]
@@ -40,46 +43,12 @@ pub struct TaskOutput {
     pub chunk: String,
 }
 
-/// Which output of which assignment of which queue.
-type Place = (StreamId, Seq, OutputChannel);
-
-/// What is held back of outputs.
-#[derive(Default)]
-pub(crate) struct HeldBack {
-    // Held for a look-up, never across an await.
-    outputs: Mutex<BTreeMap<Place, Held>>,
-}
-
-/// An output as far as it came here.
-struct Held {
-    stream: RedactedStream,
-    /// The place of the next piece.
-    next: u64,
-}
-
-impl HeldBack {
-    fn take(&self, place: &Place) -> Option<Held> {
-        self.outputs.lock().remove(place)
-    }
-
-    fn put(&self, place: Place, held: Held) {
-        let mut outputs = self.outputs.lock();
-        if outputs.len() >= MAX_HELD {
-            // Most likely of a task that was lost: its worker does not end it.
-            outputs.pop_first();
-        }
-        outputs.insert(place, held);
-    }
-
-    /// What is held back of an assignment.
-    fn take_all(&self, stream: &StreamId, assignment: Seq) -> Vec<(OutputChannel, Held)> {
-        let channels = [OutputChannel::Stdout, OutputChannel::Stderr];
-        let held = channels.map(|channel| {
-            let held = self.take(&(stream.clone(), assignment, channel))?;
-            Some((channel, held))
-        });
-        held.into_iter().flatten().collect()
-    }
+/// What came of a try to take a piece in.
+enum Taken {
+    /// It is taken in; whether a run wants it.
+    Done(bool),
+    /// Another server took one in meanwhile.
+    Raced,
 }
 
 impl Api {
@@ -101,37 +70,86 @@ impl Api {
         let Some(terms) = terms else {
             return Ok(false);
         };
-        let held_back = &self.engine.inner.held_back;
-        let place = (named.stream(), assignment, output.channel);
-        let held = held_back.take(&place);
-        let (mut stream, seq, chunk) = match held {
-            Some(held) if output.seq.is_some_and(|seq| seq < held.next) => {
-                // It was sent again: it is kept, or held back.
-                held_back.put(place, held);
-                return Ok(true);
+        let place = Place {
+            named,
+            assignment,
+            channel: output.channel,
+        };
+        let known = self.engine.inner.held_back.of(&place);
+        // Pieces of one output wait for each other.
+        let mut known = known.lock().await;
+        for _ in 0..MAX_TRIES {
+            let taken = self.take_in(&place, &mut known, &output, (&task, &terms, fence));
+            if let Taken::Done(is_wanted) = taken.await? {
+                return Ok(is_wanted);
             }
-            Some(held) if output.seq.is_none_or(|seq| seq == held.next) => {
-                (held.stream, held.next, output.chunk)
-            }
-            _ => {
-                let redactor = self.kept_out(&named, task)?.redactor();
-                let seq = output.seq.unwrap_or(0);
-                let chunk = match seq {
-                    0 => output.chunk,
-                    _ => match redactor.resumed(&output.chunk) {
-                        Some(rest) => format!("{LEFT_OUT}{rest}"),
-                        // All of it may go on with what is not known.
-                        None => return Ok(true),
-                    },
-                };
-                (redactor.stream(), seq, chunk)
+        }
+        Err(raced().into())
+    }
+
+    async fn take_in(
+        &self,
+        place: &Place,
+        known: &mut Known,
+        output: &TaskOutput,
+        (task, terms, fence): (&Value, &TaskTerms, u32),
+    ) -> Result<Taken, ApiError> {
+        let store = &**self.door().store();
+        let row = place.row(store).await?;
+        let progress = progress::read(row.as_ref())?.unwrap_or_default();
+        if progress.is_over {
+            return Ok(Taken::Done(false));
+        }
+        // Another server may have taken in more than this one knows.
+        let is_known = row.is_some() && known.row == row;
+        let next = progress.next;
+        let seq = output.seq.unwrap_or(next);
+        // It was sent again. Whether the last one is in the log only who took it in knows.
+        if seq < next && (is_known || seq + 1 < next) {
+            return Ok(Taken::Done(true));
+        }
+        let before = match seq {
+            _ if seq == next => progress.rest,
+            _ if seq + 1 == next => progress.before,
+            _ => Rest::torn(),
+        };
+        let seal = self.seal_for(&place.named);
+        let remembered = known.stream.take();
+        let mut stream = match remembered.filter(|_| is_known && seq == next && !before.is_torn) {
+            Some(stream) => stream,
+            None => {
+                let kept_out = self.kept_out(&place.named, task.clone())?;
+                before.stream(&kept_out.redactor(), &seal)?
             }
         };
-        let given = stream.push(&chunk);
-        let is_wanted = self.keep(&terms, fence, output.channel, seq, given).await?;
-        let next = seq + 1;
-        held_back.put(place, Held { stream, next });
-        Ok(is_wanted)
+        let piece = match before.is_torn {
+            false => Some(Cow::Borrowed(output.chunk.as_str())),
+            true => stream
+                .resumed(&output.chunk)
+                .map(|begin| Cow::Owned(format!("{LEFT_OUT}{begin}"))),
+        };
+        let (given, rest) = match piece {
+            Some(piece) => (stream.push(&piece), Rest::of(&stream, &seal)?),
+            // All of it may go on with what is not known.
+            None => (String::new(), Rest::torn()),
+        };
+        let progress = Progress {
+            next: seq + 1,
+            rest,
+            before,
+            is_over: false,
+        };
+        let Some(row) = place.put(store, row, &progress).await? else {
+            return Ok(Taken::Raced);
+        };
+        // Should what it gives not come into the log now, the row says what it began with.
+        *known = Known::default();
+        let is_wanted = self.keep(terms, fence, place.channel, seq, given).await?;
+        *known = Known {
+            row: Some(row),
+            stream: Some(stream),
+        };
+        Ok(Taken::Done(is_wanted))
     }
 
     /// What was held back of a task that ends goes into the log.
@@ -139,23 +157,80 @@ impl Api {
         &self,
         named: &CoordinatorName,
         handed: &HandedOut,
-        terms: Option<&TaskTerms>,
+        (task, terms): (&Value, Option<&TaskTerms>),
     ) -> Result<(), ApiError> {
-        let held_back = &self.engine.inner.held_back;
-        for (channel, mut held) in held_back.take_all(&named.stream(), handed.assignment) {
-            let given = held.stream.finish();
-            if let Some(terms) = terms.filter(|_| !given.is_empty()) {
-                self.keep(terms, handed.fence, channel, held.next, given)
+        let Some(terms) = terms else {
+            return Ok(());
+        };
+        for place in Place::both(named, handed.assignment) {
+            if place.row(&**self.door().store()).await?.is_some() {
+                let known = self.engine.inner.held_back.of(&place);
+                let mut known = known.lock().await;
+                self.end(&place, &mut known, (task, terms, handed.fence))
                     .await?;
             }
         }
         Ok(())
     }
 
-    /// Nothing more is said of what was held back.
-    pub(super) fn forget_the_rest(&self, named: &CoordinatorName, assignment: Seq) {
-        let held_back = &self.engine.inner.held_back;
-        drop(held_back.take_all(&named.stream(), assignment));
+    /// Puts what is held back of an output into the log; nothing more is taken in then.
+    async fn end(
+        &self,
+        place: &Place,
+        known: &mut Known,
+        (task, terms, fence): (&Value, &TaskTerms, u32),
+    ) -> Result<(), ApiError> {
+        let store = &**self.door().store();
+        for _ in 0..MAX_TRIES {
+            let row = place.row(store).await?;
+            let Some(progress) = progress::read(row.as_ref())? else {
+                return Ok(());
+            };
+            let Progress { next, is_over, .. } = progress;
+            let last = if is_over {
+                progress.before
+            } else {
+                progress.rest
+            };
+            let is_told = is_over && known.row == row;
+            if last.held.is_none() || is_told {
+                return Ok(());
+            }
+            let row = match is_over {
+                true => row,
+                false => {
+                    let over = Progress {
+                        next,
+                        rest: Rest::default(),
+                        before: last.clone(),
+                        is_over: true,
+                    };
+                    let put = place.put(store, row, &over).await?;
+                    if put.is_none() {
+                        continue;
+                    }
+                    put
+                }
+            };
+            let redactor = self.kept_out(&place.named, task.clone())?.redactor();
+            let mut stream = last.stream(&redactor, &self.seal_for(&place.named))?;
+            // What came behind it may have been lost.
+            let given = match stream.is_partial() {
+                true => LEFT_OUT.to_owned(),
+                false => stream.finish(),
+            };
+            self.keep(terms, fence, place.channel, next, given).await?;
+            known.row = row;
+            return Ok(());
+        }
+        Err(raced().into())
+    }
+
+    /// Nothing more is said of the outputs of a task.
+    pub(super) fn forget_outputs(&self, named: &CoordinatorName, assignment: Seq) {
+        for place in Place::both(named, assignment) {
+            self.engine.inner.held_back.forget(&place);
+        }
     }
 
     /// Puts text into the log of a run. Answers whether it wants it.
@@ -188,6 +263,10 @@ impl Api {
         Ok(true)
     }
 
+    fn seal_for(&self, named: &CoordinatorName) -> Seal {
+        Seal::new(self.engine.keyring(), named.tenant.clone())
+    }
+
     /// What must not reach a log of what a worker says: the sensitive values it was given, and
     /// what has the shape of a credential.
     pub(super) fn kept_out(
@@ -197,10 +276,14 @@ impl Api {
     ) -> Result<KeptOut, ApiError> {
         let kept_out = KeptOut::default();
         if has_sealed(&task) {
-            let seal = Seal::new(self.engine.keyring(), named.tenant.clone());
+            let seal = self.seal_for(named);
             seal.open_all(&mut task, &mut |clear| kept_out.learn(clear))
                 .map_err(|error| StoreError::Unavailable(error.to_string()))?;
         }
         Ok(kept_out)
     }
+}
+
+fn raced() -> StoreError {
+    StoreError::Unavailable("other servers take in pieces of the same output".to_owned())
 }

@@ -24,6 +24,7 @@ use regex_automata::util::syntax;
 use serde_json::{Map, Value};
 
 pub use stream::RedactedStream;
+pub(crate) use stream::Tail;
 
 /// Characters a secret has at least: a shorter one would be found everywhere.
 pub const MIN_SECRET_CHARS: usize = 6;
@@ -186,6 +187,11 @@ impl Redactor {
     /// For a text that comes in pieces.
     pub fn stream(&self) -> RedactedStream {
         RedactedStream::new(self.clone())
+    }
+
+    /// Goes on where a stream was that knew the same secrets. `None` where this is no tail.
+    pub(crate) fn stream_from(&self, tail: &Tail) -> Option<RedactedStream> {
+        RedactedStream::from_tail(self.clone(), tail)
     }
 }
 

@@ -1,8 +1,11 @@
 //! Redaction of what comes in pieces.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::Cache;
 use regex_automata::{Anchored, Input};
+use serde::{Deserialize, Serialize};
 
 use super::Redactor;
 
@@ -17,6 +20,14 @@ pub struct RedactedStream {
     begin: usize,
 }
 
+/// What a stream holds back, to go on with in another process. It may be most of a secret.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Tail {
+    /// The buffer, in base64: it need not be text.
+    buffer: String,
+    begin: usize,
+}
+
 impl RedactedStream {
     pub(super) fn new(redactor: Redactor) -> Self {
         let cache = redactor.0.finder.prefixes.create_cache();
@@ -26,6 +37,39 @@ impl RedactedStream {
             buffer: Vec::new(),
             begin: 0,
         }
+    }
+
+    /// Goes on where another stream of the same secrets was. `None` where this is no tail.
+    pub(super) fn from_tail(redactor: Redactor, tail: &Tail) -> Option<Self> {
+        let buffer = STANDARD.decode(&tail.buffer).ok()?;
+        let begin = Some(tail.begin).filter(|begin| *begin <= buffer.len())?;
+        Some(Self {
+            buffer,
+            begin,
+            ..Self::new(redactor)
+        })
+    }
+
+    /// What is held back; `None` where nothing is.
+    pub(crate) fn tail(&self) -> Option<Tail> {
+        (self.begin < self.buffer.len()).then(|| Tail {
+            buffer: STANDARD.encode(&self.buffer),
+            begin: self.begin,
+        })
+    }
+
+    /// Whether what is held back is as much of a secret as would be kept out as a whole one, and
+    /// none as it stands.
+    pub(crate) fn is_partial(&self) -> bool {
+        let mut given = Vec::new();
+        self.give_out(self.begin, self.buffer.len(), &mut given);
+        let held = &self.buffer[self.begin..];
+        given == held && String::from_utf8_lossy(held).chars().count() >= super::MIN_SECRET_CHARS
+    }
+
+    /// As [`Redactor::resumed`].
+    pub(crate) fn resumed<'a>(&self, text: &'a str) -> Option<&'a str> {
+        self.redactor.resumed(text)
     }
 
     /// Takes a piece; gives out what cannot become part of a secret any more.

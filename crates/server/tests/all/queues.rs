@@ -108,6 +108,14 @@ async fn a_worker_takes_a_task_and_its_result_ends_the_run() {
             "DispatchDelivered"
         ]
     );
+    // Each event has its fields in the contract's order.
+    let text = host.get(&format!("{QUEUE}/events?limit=1000")).await;
+    let text = String::from_utf8(text.body.to_vec()).unwrap();
+    let request = page["events"][1]["event"]["request_id"].as_str().unwrap();
+    let notified = format!(
+        r#""event":{{"event":"DispatchNotified","request_id":"{request}","channel":"worker"}}"#
+    );
+    assert!(text.contains(&notified), "{text}");
     let next = page["next"].as_str().unwrap();
     let none = host
         .get(&format!("{QUEUE}/events?after={next}"))

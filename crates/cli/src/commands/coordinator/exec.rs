@@ -16,14 +16,14 @@ use super::{Refused, pretty, serve, views};
 /// The longest command that is read from a file or from stdin.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// The event that the command comes to.
+/// The event that the command comes to, as it is printed.
 pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refused> {
     let Some(argument) = words.first().filter(|word| !word.starts_with("--")) else {
         return Err("exec requires a JSON command argument".into());
     };
     let json = read(argument)?;
-    let event = match &options.state_dir {
-        None => alone(&parse(&json)?, options)?,
+    match &options.state_dir {
+        None => alone(&parse(&json)?, options),
         Some(dir) => {
             if let Some(answer) = serve::ask(dir, &json, options) {
                 return answer;
@@ -31,10 +31,9 @@ pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refuse
             let folder = Folder::open(dir, options)?;
             // Read only now: whoever sends nonsense has a state directory all the same.
             let command = parse(&json)?;
-            durable(&folder, &command, options)?
+            durable(&folder, &command, options)
         }
-    };
-    Ok(pretty(&EventJson::published(&event)))
+    }
 }
 
 /// The command, given as it is, by a file or on stdin: an argument cannot be long.
@@ -59,12 +58,12 @@ pub(super) fn parse(json: &str) -> Result<CoordinatorCommand, Refused> {
 }
 
 /// Asks a runtime that has never heard anything and keeps nothing.
-fn alone(command: &CoordinatorCommand, options: &Options) -> Result<CoordinatorEvent, Refused> {
+fn alone(command: &CoordinatorCommand, options: &Options) -> Result<String, Refused> {
     let now = Timestamp(jiff::Timestamp::now().as_millisecond());
     let empty = Coordinator::unborn(&TENANT.into(), NAME, options.contract, now);
     empty
         .decide(command, &Recall::default(), options.rule, now)
-        .map(|decision| decision.event)
+        .map(|decision| shown(&decision.event, &decision.after))
         .map_err(|rejection| faces::coordinator::text(&rejection).into())
 }
 
@@ -72,7 +71,7 @@ fn durable(
     folder: &Folder,
     command: &CoordinatorCommand,
     options: &Options,
-) -> Result<CoordinatorEvent, Refused> {
+) -> Result<String, Refused> {
     let compact = match options.compact {
         true => Compact::After,
         false => Compact::Not,
@@ -81,7 +80,12 @@ fn durable(
     if options.views == ViewChoice::All {
         views::refresh(folder, &told.after, options.rule)?;
     }
-    Ok(told.event)
+    Ok(shown(&told.event, &told.after))
+}
+
+/// The event as it is printed.
+pub(super) fn shown(event: &CoordinatorEvent, after: &Coordinator) -> String {
+    pretty(&EventJson::answer(event, after.contract()))
 }
 
 /// Whether settled requests are taken out of what is shown.

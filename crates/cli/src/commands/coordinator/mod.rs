@@ -70,6 +70,9 @@ Examples:
   omx-runtime exec '{\"command\":\"QueueDispatch\",\"request_id\":\"r1\",\"target\":\"worker-1\"}' \\
     --state-dir=state
   omx-runtime snapshot --json --state-dir=state
+  omx-runtime serve --state-dir=state
+  omx-runtime status --watch --state-dir=state
+  omx-runtime status --data=./instance --tenant=acme --queue=render
 ";
 
 /// What can be typed: the words of the published program, which is not read by the rules of ours.
@@ -143,11 +146,12 @@ fn dispatch(args: &[OsString]) -> Result<String, Refused> {
     let rest = &words[1..];
     match command.as_str() {
         "-h" | "--help" => Ok(USAGE.to_owned()),
+        "exec" | "init" | "status" | "serve" if asks_for_help(rest) => Ok(USAGE.to_owned()),
         "schema" => Ok(schema::text(rest)),
         "snapshot" => snapshot::text(rest, &Options::read(rest)?),
-        "status" => status::text(rest, &Options::read(rest)?),
+        "status" => status::text(rest, &Options::only(rest, &status::WORDS)?),
         "exec" => exec::text(rest, &Options::read(rest)?),
-        "serve" => serve::run(&Options::read(rest)?),
+        "serve" => serve::run(&Options::only(rest, &serve::WORDS)?),
         "init" => init::text(rest, &Options::read(rest)?),
         "mux-contract" => Ok(schema::MUX_CONTRACT.to_owned()),
         "lease-mutex" => lease_mutex::run(&args[1..]),
@@ -155,6 +159,11 @@ fn dispatch(args: &[OsString]) -> Result<String, Refused> {
         "process-identity" => identity::text(rest),
         other => Err(format!("unknown subcommand `{other}`").into()),
     }
+}
+
+/// Of commands of ours, and of those that the published program refuses so.
+fn asks_for_help(words: &[String]) -> bool {
+    words.iter().any(|word| word == "-h" || word == "--help")
 }
 
 /// Pretty JSON with a line end, as every command prints it.

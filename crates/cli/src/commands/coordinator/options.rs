@@ -118,6 +118,28 @@ impl Options {
         Ok(options)
     }
 
+    /// As [`Options::read`], of a command that the published program does not have: nothing that
+    /// it does not know is passed over. Words that end with `=` take a value.
+    pub(super) fn only(words: &[String], known: &[&str]) -> Result<Self, Refused> {
+        for word in words {
+            let is_known = |known: &&str| match known.strip_suffix('=') {
+                Some(_) => word.starts_with(*known),
+                None => word == known,
+            };
+            if known.iter().any(is_known) {
+                continue;
+            }
+            let valued = format!("{word}=");
+            let quoted = kernel::problem::quoted(word);
+            return Err(match known.contains(&valued.as_str()) {
+                true => format!("write {word} and its value as one word, {word}=VALUE"),
+                false => format!("unknown argument {quoted}; it takes {}", known.join(" ")),
+            }
+            .into());
+        }
+        Self::read(words)
+    }
+
     /// The queue that was asked for.
     pub(super) fn queue(&self) -> Result<Option<Queue>, Refused> {
         match (&self.data, &self.queue) {

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
-use faces::coordinator::{OpenJson, Overview, OverviewJson, WorkerJson};
-use kernel::coordinator::{Contract, Coordinator, DispatchStatus};
+use faces::coordinator::{OpenJson, Overview, OverviewJson, SnapshotJson, WorkerJson};
+use kernel::coordinator::{Blocker, Contract, Coordinator, DispatchStatus};
 use kernel::ids::Seq;
 use kernel::time::Timestamp;
 use rustix::fs::FlockOperation;
@@ -16,6 +16,16 @@ use super::options::Options;
 use super::{Refused, pretty};
 use crate::{style, text};
 
+/// What can be said behind the command.
+pub(super) const WORDS: [&str; 7] = [
+    "--state-dir=",
+    "--data=",
+    "--queue=",
+    "--tenant=",
+    "--json",
+    "--watch",
+    "--enforce-leases",
+];
 /// How often a log is looked at that is watched.
 const LOOK: Duration = Duration::from_millis(500);
 /// Requests and workers that are listed one by one.
@@ -33,10 +43,12 @@ pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refuse
         });
     }
     let is_terminal = std::io::stdout().is_terminal();
-    let mut shown: Option<Seq> = None;
+    let mut shown: Option<(Seq, SnapshotJson)> = None;
     loop {
         let (seq, overview) = reader.read()?;
-        let is_news = shown != Some(seq);
+        // A lease runs out without an event.
+        let now = Some((seq, overview.snapshot.clone()));
+        let is_news = shown != now;
         let text = match (json, is_terminal) {
             (true, _) if is_news => serde_json::to_string(&overview).map(|line| line + "\n"),
             // Ages grow: a screen is drawn again each time.
@@ -54,7 +66,7 @@ pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refuse
             // Whoever reads has seen enough.
             return Ok(String::new());
         }
-        shown = Some(seq);
+        shown = now;
         std::thread::sleep(LOOK);
     }
 }
@@ -93,7 +105,11 @@ impl Reader {
         let folder = match (options.queue()?, &options.state_dir) {
             (Some(queue), _) => Folder::queue(&queue)?,
             (None, Some(dir)) => state(dir, options)?,
-            (None, None) => return Err("status needs --state-dir=DIR".into()),
+            (None, None) => {
+                let needs =
+                    "status needs --state-dir=DIR, or --data=DIR and --queue=NAME of a server";
+                return Err(needs.into());
+            }
         };
         Ok(Self {
             folder,
@@ -145,11 +161,12 @@ fn lines(overview: &OverviewJson) -> String {
     lines.push(backlog(overview));
     lines.extend(listed(&overview.open, request));
     if let Some(cursor) = &snapshot.replay.cursor {
-        lines.push(format!(
-            "replay     from {}, {} events to go",
-            plain(cursor),
-            snapshot.replay.pending_events
-        ));
+        let unknown = Blocker::UnknownCursor.to_string();
+        let to_go = match snapshot.readiness.reasons.contains(&unknown) {
+            true => "which names no event".to_owned(),
+            false => format!("{} events to go", snapshot.replay.pending_events),
+        };
+        lines.push(format!("replay     from {}, {to_go}", plain(cursor)));
     }
     if snapshot.replay.deferred_leader_notification {
         lines.push("leader     is to be told later".to_owned());
@@ -246,17 +263,23 @@ fn worker(worker: &WorkerJson) -> String {
     let WorkerJson {
         worker,
         task_id,
+        assignments,
         state,
         age_ms,
         ..
     } = worker;
-    let (worker, task_id) = (plain(worker), plain(task_id));
+    let with = match assignments {
+        0 => String::new(),
+        1 => format!(" with {}", plain(task_id)),
+        more => format!(" with {} and {} more", plain(task_id), more - 1),
+    };
+    let worker = plain(worker);
     let state = match state.starts_with("stalled") {
         true => style::warn(plain(state)),
         false => plain(state),
     };
     let ago = text::ms(*age_ms);
-    format!("           {worker} with {task_id}: {state}, last heard of {ago} ago")
+    format!("           {worker}{with}: {state}, last heard of {ago} ago")
 }
 
 fn plain(text: &str) -> String {

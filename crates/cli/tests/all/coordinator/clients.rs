@@ -63,7 +63,7 @@ fn check(ended: Ended, lab: &Lab, serving: &Serving, key: &str) {
         .with(0)
         .prints("1 delivered (the last ")
         .prints("workers    1, 0 stalled\n")
-        .prints(": assigned, last heard of ");
+        .prints(": idle, last heard of ");
 }
 
 #[test]

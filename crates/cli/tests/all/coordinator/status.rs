@@ -61,6 +61,80 @@ fn people_are_told_what_waits_and_who_works() {
     assert_eq!(json["workers"][1]["state"], "stalled: silent");
     assert_eq!(json["phase"], "plan");
     lab.runtime(&["status"]).with(1).says("--state-dir=DIR");
+
+    // Nobody hears of a worker by its being silent.
+    let second = || {
+        let json = lab.runtime(&["status", "--json", "--state-dir=state"]);
+        let worker = json.with(0).json()["workers"][1].clone();
+        (worker["state"].clone(), worker["last_seen_at"].clone())
+    };
+    let (_, seen) = second();
+    native(
+        &lab,
+        &json!({ "command": "StallWorker", "worker": "w2", "reason": "gone" }),
+    );
+    assert_eq!(second(), (json!("stalled: gone"), seen));
+
+    // What is done is in nobody's hands.
+    native(
+        &lab,
+        &json!({ "command": "AssignWorker", "worker": "w1", "task_id": "two" }),
+    );
+    status().prints("           w1 with two and 1 more: assigned, ");
+    native(&lab, &deliver("two"));
+    status().prints("           w1 with 17: assigned, ");
+    native(
+        &lab,
+        &json!({ "command": "AssignWorker", "worker": "w3", "task_id": "one" }),
+    );
+    native(&lab, &notify("one"));
+    native(&lab, &deliver("one"));
+    status().prints("           w3: idle, last heard of ");
+    native(
+        &lab,
+        &json!({ "command": "RequestReplay", "cursor": "elsewhere" }),
+    );
+    status()
+        .prints("not ready: replay cursor names no known event\n")
+        .prints("replay     from elsewhere, which names no event\n");
+}
+
+#[test]
+fn what_is_not_known_is_not_passed_over() {
+    let lab = Lab::new();
+    lab.exec(&queue("one")).with(0);
+    for (words, says) in [
+        (&["status", "--data", "store"][..], "--data=VALUE"),
+        (&["status", "--state-dir=state", "--wacht"], "`--wacht`"),
+        (
+            &["serve", "--state-dir=state", "--tmux"],
+            "unknown argument",
+        ),
+    ] {
+        lab.runtime(words).with(1).says(says);
+    }
+    for command in ["status", "serve", "exec", "init"] {
+        lab.runtime(&[command, "--help"])
+            .with(0)
+            .prints("Usage: omx-runtime COMMAND")
+            .prints("omx-runtime status --data=");
+    }
+}
+
+#[test]
+fn a_watch_tells_that_a_lease_has_run_out() {
+    let lab = Lab::new();
+    let until = jiff::Timestamp::now() + std::time::Duration::from_secs(2);
+    native(&lab, &acquire("lead", &format!("{until:.3}")));
+    let watch = ["runtime", "status", "--watch", "--state-dir=state"];
+    let mut child = lab.command(&watch).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let found = lines
+        .map_while(Result::ok)
+        .any(|line| line == "not ready: authority lease is stale: lease expired");
+    assert!(found);
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 #[test]

@@ -14,7 +14,7 @@ use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue
 use kernel::coordinator::{Event, event_name};
 use runtime::access::Action;
 use runtime::api::{QueueEvents, QueueWatch};
-use serde_json::{Value, json};
+use serde::Serialize;
 use tokio::time::Instant;
 
 use super::{MAX_WAIT_MS, queue};
@@ -81,12 +81,11 @@ async fn events(cx: Cx) -> Result<Reply, Problem> {
             () = cx.app.draining().cancelled() => {}
         }
     };
-    let docs: Vec<Value> = page.events.iter().map(doc).collect();
-    Ok(Reply::ok(&json!({
-        "events": docs,
-        "next": event_name(page.next),
-        "complete": page.is_complete,
-    })))
+    Ok(Reply::ok(&PageJson {
+        events: page.events.iter().map(EventDoc::from).collect(),
+        next: event_name(page.next),
+        complete: page.is_complete,
+    }))
 }
 
 async fn page(
@@ -109,12 +108,29 @@ async fn page(
     })
 }
 
-fn doc(event: &Event) -> Value {
-    json!({
-        "id": event_name(event.n),
-        "at": event.at.to_string(),
-        "event": EventJson::from(&event.body),
-    })
+/// A stretch of events. Each has its fields in the contract's order.
+#[derive(Serialize)]
+struct PageJson {
+    events: Vec<EventDoc>,
+    next: String,
+    complete: bool,
+}
+
+#[derive(Serialize)]
+struct EventDoc {
+    id: String,
+    at: String,
+    event: EventJson,
+}
+
+impl From<&Event> for EventDoc {
+    fn from(event: &Event) -> Self {
+        Self {
+            id: event_name(event.n),
+            at: event.at.to_string(),
+            event: EventJson::from(&event.body),
+        }
+    }
 }
 
 /// A subscriber's place in the events of a queue.

@@ -4,7 +4,6 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use faces::coordinator::EventJson;
 use kernel::coordinator::{Contract, CoordinatorCommand, LeaseRule};
 use runtime::door::{CoordinatorOrder, Told};
 use rustix::fs::FlockOperation;
@@ -13,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::wire::{Answer, Request};
 use crate::commands::coordinator::exec::Compact;
 use crate::commands::coordinator::folder::{Folder, MUTATION_LOCK, lock, store_file};
-use crate::commands::coordinator::{Refused, exec, import, pretty, views};
+use crate::commands::coordinator::{Refused, exec, import, views};
 
 /// What is said when the store is not the one that was opened.
 const TAKEN_AWAY: &str = "io error: the state directory was taken away or replaced";
@@ -94,7 +93,7 @@ fn answers(folder: &Folder, requests: &[&Request]) -> Result<Vec<Answer>, Refuse
     let answer = |(told, request): (Result<Told, Refused>, &&Request)| match (told, &shown) {
         (Err(Refused(why)), _) => Answer::Refused(why),
         (Ok(_), Err(why)) if request.refresh => Answer::Refused(why.clone()),
-        (Ok(told), _) => Answer::Printed(pretty(&EventJson::published(&told.event))),
+        (Ok(told), _) => Answer::Printed(exec::shown(&told.event, &told.after)),
     };
     Ok(told.into_iter().zip(requests).map(answer).collect())
 }

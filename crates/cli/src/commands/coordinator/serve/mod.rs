@@ -31,6 +31,14 @@ use wire::{Answer, GREETING, MAX_LINE, Near, Request, SOCKET};
 
 pub(super) use ask::ask;
 
+/// What can be said behind the command.
+pub(super) const WORDS: [&str; 5] = [
+    "--state-dir=",
+    "--views=",
+    "--contract=",
+    "--notify=",
+    "--enforce-leases",
+];
 /// Held by the one that serves.
 const LOCK: &str = "serve.lock";
 /// Commands that wait at a time; whoever comes next waits to be read.
