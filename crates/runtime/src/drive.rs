@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::door::DoorError;
 use crate::engine::Engine;
 use crate::kept_out::KeptOut;
-use crate::nodes::{PastCall, Ports};
+use crate::nodes::{Ports, Remembered};
 
 /// A checkpoint is kept after so many events since the last.
 const CHECKPOINT_EVERY: u64 = 1_000;
@@ -77,7 +77,7 @@ pub(crate) struct Driver {
     /// Attempts whose start or restart this driver wrote: the others were lost with their holder.
     ours: HashSet<AttemptId>,
     /// The tool calls that attempts made whose holder was lost.
-    past: HashMap<AttemptId, Arc<Vec<PastCall>>>,
+    past: HashMap<AttemptId, Arc<Remembered>>,
     /// The engine's ports, with secrets this run's redactor learns.
     ports: Arc<Ports>,
     kept_out: KeptOut,

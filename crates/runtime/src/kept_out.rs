@@ -74,6 +74,7 @@ impl KeptOut {
                 of.safety_category.iter_mut().for_each(|why| self.word(why));
             }
             Report::EnvelopeTruncated(of) => self.word(&mut of.model),
+            Report::Used(of) => self.word(&mut of.usage.model),
             // Our own words, and hashes of what was redacted before.
             Report::EnvelopeRetried(_)
             | Report::EnvelopesExhausted(_)

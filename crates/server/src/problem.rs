@@ -446,14 +446,20 @@ impl From<ApiError> for Problem {
                 }
                 problem
             }
-            ApiError::UnknownType { node, type_id } => Self::new(
-                StatusCode::BAD_REQUEST,
-                "capability_required",
-                "the workflow uses a node type that this server does not have",
-            )
-            .with("requiredCapability", type_id.clone())
-            .with("offendingTypeId", type_id)
-            .with("nodeId", node),
+            ApiError::UnknownType { node, type_id } => {
+                // The protocol has another code where it is conversations that are missing.
+                let (code, capability) = match type_id.as_str() {
+                    "core.conversationGate" => {
+                        ("validation_error", "conversationPrimitive".to_owned())
+                    }
+                    _ => ("capability_required", type_id.clone()),
+                };
+                let message = "the workflow uses a node type that this server does not have";
+                Self::new(StatusCode::BAD_REQUEST, code, message)
+                    .with("requiredCapability", capability)
+                    .with("offendingTypeId", type_id)
+                    .with("nodeId", node)
+            }
             ApiError::NotProvided { capability } => Self::new(
                 StatusCode::NOT_IMPLEMENTED,
                 "capability_not_provided",
@@ -582,8 +588,10 @@ impl From<ForkError> for Problem {
         let message = refused.to_string();
         let code = refused.code();
         match refused {
-            ForkError::BeyondLog { len } => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message).with("events", len)
+            ForkError::BeyondLog { at, len } => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message)
+                    .with("fromSeq", at)
+                    .with("events", len)
             }
             ForkError::Ended { seq } => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message).with("endedAtSeq", seq)

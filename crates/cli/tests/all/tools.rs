@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 
@@ -22,6 +22,8 @@ struct Model {
     held: Receiver<()>,
     /// What it was told last.
     heard: Arc<Mutex<Vec<Value>>>,
+    /// Whatever it is told, it wants the tool called again.
+    insists: Arc<AtomicBool>,
 }
 
 impl Model {
@@ -34,7 +36,9 @@ impl Model {
             holds: Arc::default(),
             held,
             heard: Arc::default(),
+            insists: Arc::default(),
         };
+        let insists = model.insists.clone();
         let (asked, holds) = (model.asked.clone(), model.holds.clone());
         let heard = model.heard.clone();
         std::thread::spawn(move || {
@@ -58,7 +62,7 @@ impl Model {
                     let _ = stream.read_to_end(&mut Vec::new());
                     continue;
                 }
-                let said = answer(messages);
+                let said = answer(messages, insists.load(Ordering::SeqCst));
                 let head = format!(
                     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\
                      connection: close\r\n\r\n{said}",
@@ -91,10 +95,10 @@ impl Model {
     }
 }
 
-fn answer(messages: &[Value]) -> String {
+fn answer(messages: &[Value], insists: bool) -> String {
     let last = &messages[messages.len() - 1];
     let (delta, finish) = match last["role"].as_str() {
-        Some("tool") => (json!({ "content": last["content"] }), "stop"),
+        Some("tool") if !insists => (json!({ "content": last["content"] }), "stop"),
         _ => {
             let call = json!({ "index": 0, "id": "c1", "type": "function",
                 "function": { "name": "note", "arguments": "{\"text\": \"remember\"}" } });
@@ -248,9 +252,36 @@ fn a_model_goes_on_with_what_its_tools_gave_before_the_engine_was_killed() {
     let of = |kind: &'static str| events.iter().filter(|event| is(kind)(event)).count();
     assert_eq!((of("agent.toolCalled"), of("agent.toolReturned")), (1, 1));
     assert_eq!(of("runwright.attempt.restarted"), 1);
+    assert_eq!(of("provider.usage"), 2, "the call before the kill counts");
     let done = events.iter().find(|event| is("node.completed")(event));
     assert_eq!(done.unwrap()["payload"]["outputs"]["content"], said);
     // What it decides does not depend on who drove it.
+    lab.call(&["verify"]).with(0);
+}
+
+#[test]
+fn rounds_before_a_kill_count() {
+    let lab = Lab::new();
+    let model = Model::new();
+    let options = model.options(&lab);
+    let script = "echo \"$1\" >> notes; echo noted";
+    let file = asking_with(&lab, script, json!({ "maxToolRounds": 3 }));
+    model.insists.store(true, Ordering::SeqCst);
+    // Two rounds are over, and what the second gave is on its way to the model.
+    model.holds.store(3, Ordering::SeqCst);
+    let mut engine = lab.engine(&with(&["run", &file], &options));
+    model.held.recv().unwrap();
+    engine.kill();
+    lab.wait_until_quiet();
+    lab.call(&with(&["resume"], &options)).with(1);
+    let events = lab.events(&lab.last_run());
+    let failed = events.iter().find(|event| is("node.failed")(event));
+    let error = &failed.unwrap()["payload"]["error"];
+    assert_eq!(error["code"], "tool_rounds_exceeded");
+    assert_eq!(lab.read("notes"), "remember\n".repeat(3));
+    assert_eq!(model.asked(), 5, "one of them had no answer");
+    let used = events.iter().filter(|event| is("provider.usage")(event));
+    assert_eq!(used.count(), 4, "every answer counts, and once");
     lab.call(&["verify"]).with(0);
 }
 

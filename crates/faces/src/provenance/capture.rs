@@ -91,7 +91,7 @@ impl RunCapture {
                     duration_ms: *duration_ms,
                 });
             }
-            RunEvent::ProviderUsage { usage, node_id } => self.asked(usage, node_id),
+            RunEvent::ProviderUsage { usage, node_id, .. } => self.asked(usage, node_id),
             RunEvent::ArtifactCreated { artifact, node_id } => {
                 // Its id is derived from the run's; two runs have to agree on a name.
                 let base = format!("{node_id}/{}", artifact.artifact_type);

@@ -58,6 +58,7 @@ fn log_of(world: &World) -> Vec<Event> {
             cache_write_tokens: None,
         },
         node_id: node_id.clone(),
+        attempt: None,
     };
     let called = |call_id: &str, inputs: Value| {
         RunEvent::ToolCalled(ToolCalled {
@@ -70,6 +71,7 @@ fn log_of(world: &World) -> Vec<Event> {
             args_hash: hash_json(&inputs).trim_start_matches("sha256:").to_owned(),
             inputs: Some(inputs),
             transport: ToolTransport::Mcp,
+            round: 1,
         })
     };
     let returned = RunEvent::ToolReturned(ToolReturned {

@@ -307,6 +307,7 @@ fn orchestrator_events() -> Vec<RunEvent> {
         child_run_id: (phase != ChainPhase::DispatchFailed).then(|| "run-child".into()),
         harvested_keys: harvested.iter().map(|key| (*key).to_owned()).collect(),
         error,
+        follows: Some(1),
     };
     vec![
         RunEvent::AgentDecided {
@@ -357,6 +358,7 @@ fn orchestrator_events() -> Vec<RunEvent> {
             worker_id: Some("stamps".into()),
             original_decision: next(),
             escalation: Escalation::Clarify,
+            follows: None,
         },
         RunEvent::LoopbackLimited {
             node_id: "send".into(),
@@ -590,6 +592,7 @@ fn data_events() -> Vec<RunEvent> {
                 cache_write_tokens: Some(20),
             },
             node_id: "draft".into(),
+            attempt: None,
         },
         RunEvent::ToolCalled(ToolCalled {
             node_id: "draft".into(),
@@ -601,6 +604,7 @@ fn data_events() -> Vec<RunEvent> {
             inputs: Some(json!({ "path": "address.txt" })),
             args_hash: Digest::of(b"{}").to_string(),
             transport: ToolTransport::Mcp,
+            round: 1,
         }),
         RunEvent::ToolReturned(ToolReturned {
             node_id: "draft".into(),

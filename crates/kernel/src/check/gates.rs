@@ -13,11 +13,30 @@ impl Log<'_> {
     }
 
     pub(super) fn is_approval(&self, ix: NodeIx) -> bool {
-        self.is_announced_approval(ix) || self.is_governed(ix)
+        self.plan.node(ix).kind == NodeKind::Control(ControlKind::ApprovalGate)
+            || self.is_governed(ix)
     }
 
     fn is_announced_approval(&self, ix: NodeIx) -> bool {
         self.plan.node(ix).kind == NodeKind::Control(ControlKind::ApprovalGate)
+            || self.is_general(ix, "approval")
+    }
+
+    /// Whether a node that may ask anything asks what a gate of this kind would. Such are told and
+    /// answered as by the gate since version 5.
+    pub(super) fn is_general(&self, ix: NodeIx, kind: &str) -> bool {
+        let is_general = self.plan.node(ix).kind == NodeKind::Control(ControlKind::Interrupt);
+        let asks = |question: &Question| {
+            let has_questions = question.data.get("questions").is_some();
+            question.kind == kind && (kind != "clarification" || has_questions)
+        };
+        match self.place(ix) {
+            Place::Attempt {
+                waits_for: WaitsFor::Answer(question),
+                ..
+            } => is_general && self.run.engine >= 5 && asks(question),
+            _ => false,
+        }
     }
 
     fn is_governed(&self, ix: NodeIx) -> bool {
@@ -26,6 +45,7 @@ impl Log<'_> {
 
     fn is_clarification(&self, ix: NodeIx) -> bool {
         self.plan.node(ix).kind == NodeKind::Control(ControlKind::ClarificationGate)
+            || self.is_general(ix, "clarification")
     }
 
     pub(super) fn question(&self, ix: NodeIx, of: &str) -> Option<&Question> {
@@ -76,7 +96,12 @@ impl Log<'_> {
                     .question(ix, interrupt_id.as_str())
                     .is_some_and(|question| question.answered);
                 self.require(answered, || format!("{id} has answers without an answer"));
-                let asked = self.plan.node(ix).config.get("questions");
+                let asked = match self.question(ix, interrupt_id.as_str()) {
+                    Some(question) if self.is_general(ix, "clarification") => {
+                        question.data.get("questions")
+                    }
+                    _ => self.plan.node(ix).config.get("questions"),
+                };
                 let asked = asked
                     .and_then(serde_json::Value::as_array)
                     .into_iter()
@@ -184,14 +209,21 @@ impl Log<'_> {
             true => "quorum",
             false => "requiredApprovals",
         };
-        let required = self.plan.node(ix).config.get(key);
+        let required = match self.place(ix) {
+            Place::Attempt {
+                waits_for: WaitsFor::Answer(question),
+                ..
+            } if self.is_general(ix, "approval") => question.data.get(key),
+            _ => self.plan.node(ix).config.get(key),
+        };
         let required = required.and_then(serde_json::Value::as_u64);
         required.and_then(|n| u32::try_from(n).ok()).unwrap_or(1)
     }
 
     /// A gate is left by the port of its decision.
     pub(super) fn left_as_decided(&mut self, ix: NodeIx, port: Option<&str>) {
-        if !self.is_approval(ix) {
+        let has_ports = self.is_approval(ix);
+        if !has_ports && !self.is_general(ix, "approval") {
             return;
         }
         let decided = match self.place(ix) {
@@ -201,13 +233,19 @@ impl Log<'_> {
             } => question.decided,
             _ => None,
         };
-        let fits = match decided {
-            Some(ApprovalAction::Accept | ApprovalAction::EditAccept) => port == Some("accept"),
-            Some(ApprovalAction::Reject) => port == Some("reject"),
-            Some(ApprovalAction::Refine) => port == Some("refine"),
-            Some(ApprovalAction::Timeout) => matches!(port, Some("accept" | "reject")),
-            Some(ApprovalAction::Ask) | None => false,
-        };
+        let fits =
+            match decided {
+                // What has no ports is left by being accepted alone.
+                Some(
+                    ApprovalAction::Accept | ApprovalAction::EditAccept | ApprovalAction::Timeout,
+                ) if !has_ports => port.is_none(),
+                _ if !has_ports => false,
+                Some(ApprovalAction::Accept | ApprovalAction::EditAccept) => port == Some("accept"),
+                Some(ApprovalAction::Reject) => port == Some("reject"),
+                Some(ApprovalAction::Refine) => port == Some("refine"),
+                Some(ApprovalAction::Timeout) => matches!(port, Some("accept" | "reject")),
+                Some(ApprovalAction::Ask) | None => false,
+            };
         let id = self.id(ix).clone();
         self.require(fits, || {
             format!("{id} is left otherwise than it was decided")

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use super::Log;
 use super::rules::Judgement;
 use super::run::Child;
 use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind, OnFailure};
-use crate::ids::{AttemptId, NodeId};
+use crate::ids::{AttemptId, NodeId, Seq};
 use crate::run::RunEvent;
 use crate::run::event::{ApprovalAction, JoinOutcome, NodeError, SkipReason};
 
@@ -24,6 +26,8 @@ pub(super) struct Node {
     restarts: u32,
     /// Of a dispatch node: the worker it is at.
     pub(super) worker: Option<u32>,
+    /// Of a dispatch node: where the last step of each worker stands.
+    pub(super) steps: BTreeMap<u32, Seq>,
 }
 
 /// Where a node stands.
@@ -70,6 +74,9 @@ pub(super) struct Workers {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Question {
     pub(super) interrupt: String,
+    /// Its kind, and what it asks.
+    pub(super) kind: String,
+    pub(super) data: Value,
     /// It was resolved.
     pub(super) answered: bool,
     /// It was said in the words of its kind.
@@ -158,9 +165,12 @@ impl Log<'_> {
             RunEvent::AttemptRestarted {
                 attempt, restarts, ..
             } => self.restarted(ix, *attempt, *restarts),
-            RunEvent::InterruptRequested { interrupt_id, .. } => {
-                self.asks(ix, interrupt_id.to_string());
-            }
+            RunEvent::InterruptRequested {
+                interrupt_id,
+                kind,
+                data,
+                ..
+            } => self.asks(ix, interrupt_id.to_string(), kind, data),
             RunEvent::NodeSuspended { interrupt_id, .. } => {
                 let question = self.question(ix, interrupt_id.as_str());
                 let (asked, announced) = match question {
@@ -489,7 +499,7 @@ impl Log<'_> {
         });
     }
 
-    fn asks(&mut self, ix: NodeIx, interrupt: String) {
+    fn asks(&mut self, ix: NodeIx, interrupt: String, kind: &str, data: &Value) {
         let id = self.id(ix).clone();
         let fresh = self.run.interrupts.insert(interrupt.clone());
         self.require(fresh, || {
@@ -497,12 +507,14 @@ impl Log<'_> {
         });
         let question = WaitsFor::Answer(Question {
             interrupt,
+            kind: kind.to_owned(),
+            data: data.clone(),
             answered: false,
             announced: false,
             decided: None,
             votes: BTreeMap::new(),
         });
-        let again = self.is_approval(ix);
+        let again = self.is_approval(ix) || self.is_general(ix, "approval");
         match &mut self.nodes[ix.index()].place {
             Place::Attempt { waits_for, .. }
                 if *waits_for == WaitsFor::Work || again && waits_for.is_answered() =>

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Log;
 use super::nodes::{Place, WaitsFor, Workers};
 use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind};
-use crate::ids::StreamId;
+use crate::ids::{Seq, StreamId};
 use crate::run::RunEvent;
 use crate::run::event::{ChainPhase, JoinOutcome};
 
@@ -55,17 +55,22 @@ impl Log<'_> {
                 let same = known == agent_id;
                 self.require(same, || "the run has another orchestrator".into());
                 self.run.decisions += 1;
+                self.run.decided_at = Some(self.seq);
                 let counted = self.run.decisions;
                 self.require(counted == *iteration, || {
                     format!("decision {counted} is counted as {iteration}")
                 });
             }
             RunEvent::ConfidenceEscalated {
-                confidence, floor, ..
+                confidence,
+                floor,
+                follows,
+                ..
             } => {
                 self.require(confidence < floor, || {
                     format!("{id} asks about a decision that is sure enough")
                 });
+                self.follows_decision(*follows);
             }
             RunEvent::LoopbackLimited {
                 iterations, limit, ..
@@ -80,8 +85,10 @@ impl Log<'_> {
                 phase,
                 worker,
                 child_run_id,
+                follows,
                 ..
             } => {
+                self.follows_step(ix, *phase, *worker, *follows);
                 let is_dispatch = self.is_dispatch(ix);
                 self.require(is_dispatch, || format!("{id} has no workers"));
                 let child = child_run_id.as_ref().map(|child| child.as_str());
@@ -91,6 +98,27 @@ impl Log<'_> {
             }
             _ => {}
         }
+    }
+
+    /// Where an event says which decision it carries out, it is the last one.
+    fn follows_decision(&mut self, follows: Option<Seq>) {
+        let fits = follows.is_none() || follows == self.run.decided_at;
+        self.require(fits, || {
+            "a step follows another than the last decision".into()
+        });
+    }
+
+    /// Where a step of a worker says which step it follows, it is the one before it.
+    fn follows_step(&mut self, ix: NodeIx, phase: ChainPhase, worker: u32, follows: Option<Seq>) {
+        let seq = self.seq;
+        let before = self.nodes[ix.index()].steps.insert(worker, seq);
+        if phase == ChainPhase::DispatchBegan {
+            return self.follows_decision(follows);
+        }
+        let says = self.run.engine >= 5;
+        self.require(follows == before.filter(|_| says), || {
+            format!("a step of worker {worker} follows another than the one before it")
+        });
     }
 
     /// Whether workers that run at the same time were joined before their node is left.

@@ -23,10 +23,12 @@ pub(super) struct RunSoFar {
     /// Child runs.
     pub(super) children: BTreeMap<String, Child>,
     /// By whose rules the run is decided.
-    engine: u32,
+    pub(super) engine: u32,
     /// The orchestrator and its decisions so far.
     pub(super) orchestrator: Option<String>,
     pub(super) decisions: u64,
+    /// Where the last of them stands.
+    pub(super) decided_at: Option<Seq>,
     /// A failure that nothing took: the run must end.
     pub(super) unhandled: Option<String>,
     /// A bound was reached: the run must end.

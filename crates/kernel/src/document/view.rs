@@ -350,6 +350,7 @@ impl Implying<'_> {
                 cache_read_tokens: usage["cachedInputTokens"].as_u64(),
                 cache_write_tokens: None,
             },
+            attempt: None,
             node_id: step,
         });
     }

@@ -62,8 +62,12 @@ pub struct NewFork {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ForkError {
     /// The source has fewer events.
-    #[error("the run has {len} events")]
+    #[error(
+        "{at} lies behind the log of the source, which has {len} events; fork from {len} or before"
+    )]
     BeyondLog {
+        /// The place that was asked for.
+        at: Seq,
         /// How many it has.
         len: u64,
     },
@@ -331,7 +335,7 @@ fn cut(
 ) -> Result<Seq, ForkError> {
     let len = records.len() as u64;
     if at > len || len == 0 {
-        return Err(ForkError::BeyondLog { len });
+        return Err(ForkError::BeyondLog { at, len });
     }
     let event = |seq: Seq| replay::read(seq, &records[seq as usize]);
     let mut seq = at;

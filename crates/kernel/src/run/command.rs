@@ -630,7 +630,11 @@ fn outcome_from_log(observed: &[Event]) -> Option<Outcome> {
             RunEvent::ArtifactCreated { artifact, .. } => {
                 completion.artifacts.push(artifact.clone());
             }
-            RunEvent::ProviderUsage { usage, .. } => completion.usage.push(usage.clone()),
+            RunEvent::ProviderUsage {
+                usage,
+                attempt: None,
+                ..
+            } => completion.usage.push(usage.clone()),
             RunEvent::BudgetSettled { spent, .. } => completion.spent = spent.clone(),
             RunEvent::VariableChanged { name, next, .. } => {
                 completion.variables.insert(name.clone(), next.clone());

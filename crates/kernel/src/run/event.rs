@@ -474,6 +474,10 @@ pub enum RunEvent {
         /// Why it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<NodeError>,
+        /// The step before it, or the decision that it carries out. Logs before version 5 do
+        /// not say it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        follows: Option<Seq>,
     },
     /// The workers of a decision run at the same time from now on.
     #[serde(rename = "core.dispatch.fanOut")]
@@ -529,6 +533,9 @@ pub enum RunEvent {
         /// In which form a person is asked.
         #[serde(default, skip_serializing_if = "Escalation::is_escalate")]
         escalation: Escalation,
+        /// Where it was decided. Logs before version 5 do not say it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        follows: Option<Seq>,
     },
     /// A supervisor would dispatch once more than the definition allows.
     #[serde(rename = "workflow.loopback-limit")]
@@ -833,6 +840,9 @@ pub enum RunEvent {
         usage: Usage,
         /// The node.
         node_id: NodeId,
+        /// The attempt that reported it before it ended; absent where it came with the outcome.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attempt: Option<AttemptId>,
     },
     /// A tool is about to be called.
     #[serde(rename = "agent.toolCalled")]

@@ -304,6 +304,7 @@ impl Run {
             orchestrator: None,
             decision: None,
             decisions: 0,
+            decided_at: None,
         };
         if let Some(message) = event
             .cause

@@ -182,6 +182,9 @@ pub struct Facts {
     /// Decisions of the orchestrator so far.
     #[serde(default, skip_serializing_if = "none_yet")]
     pub decisions: u64,
+    /// Where the last of them stands in the log. Of runs since version 5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_at: Option<Seq>,
 }
 
 /// A node in its current visit.
@@ -205,6 +208,10 @@ pub struct NodeRun {
     /// The worker it dispatches now, by its place in the decision.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub worker: u32,
+    /// Where the last step of each worker of this visit stands in the log, by its place in the
+    /// decision. Of runs since version 5.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<(u32, Seq)>,
     /// A decision that a person is asked about, and that is carried out if they say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
@@ -213,6 +220,22 @@ pub struct NodeRun {
     pub round: Option<u64>,
     /// Where it stands.
     pub status: NodeStatus,
+}
+
+impl NodeRun {
+    /// Where the last step of a worker of this visit stands in the log.
+    pub fn last_step(&self, worker: u32) -> Option<Seq> {
+        let of_it = self.steps.iter().find(|(of, _)| *of == worker);
+        of_it.map(|(_, seq)| *seq)
+    }
+
+    /// The last step of a worker of this visit stands here.
+    pub(super) fn stepped(&mut self, worker: u32, seq: Seq) {
+        match self.steps.iter_mut().find(|(of, _)| *of == worker) {
+            Some((_, last)) => *last = seq,
+            None => self.steps.push((worker, seq)),
+        }
+    }
 }
 
 /// A decision that is not sure enough to be carried out.

@@ -109,11 +109,11 @@ fn a_cut_must_exist_and_leave_something_to_do() {
     let mut run = started("a");
     assert_eq!(
         run.fork(ForkMode::Branch, 3).err(),
-        Some(ForkError::BeyondLog { len: 2 })
+        Some(ForkError::BeyondLog { at: 3, len: 2 })
     );
     assert_eq!(
         run.fork(ForkMode::Replay, 3).err(),
-        Some(ForkError::BeyondLog { len: 2 })
+        Some(ForkError::BeyondLog { at: 3, len: 2 })
     );
     run.completes("a").decided();
     assert_eq!(

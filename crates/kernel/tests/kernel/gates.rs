@@ -462,3 +462,121 @@ fn answers_may_come_as_a_list() {
     let events = run.answer("ask", "ada", answers).decided();
     assert_eq!(outputs(&events)["answers"], json!({ "n": 1, "q1": null }));
 }
+
+pub(crate) const GENERAL: &str = r#"gate: core.interrupt {"config":{"kind":"approval","timeoutMs":50,"timeoutAction":"accept","data":{"title":"May it?","key":"no","actions":["accept","reject","refine"],"requiredApprovals":2}}}
+    gate -> b
+    gate -> h any_failed"#;
+
+/// What is asked by a general question of this kind is asked, judged and told as by the gate.
+#[test]
+fn a_general_question_for_approval_is_one() {
+    let mut run = unborn(GENERAL);
+    run.create(serde_json::Map::new())
+        .then(&format!("run.started; node.started gate; {ASKED}"));
+    let open = run.run.facts().expect("facts").interrupts[0].clone();
+    assert_eq!(open.key, "gate");
+    assert_eq!(
+        open.data,
+        json!({
+            "artifactId": "gate", "artifactType": "approval", "title": "May it?",
+            "actions": ["accept", "reject", "refine"], "requiredApprovals": 2,
+        })
+    );
+    for odd in [
+        json!(true),
+        json!({ "action": "dance" }),
+        json!({ "answers": {} }),
+    ] {
+        run.answer("gate", "ada", odd)
+            .refused("invalid_resume_value");
+    }
+    // Without ports a refinement asks again.
+    run.answer(
+        "gate",
+        "ada",
+        json!({ "action": "refine", "refineFeedback": { "scope": "whole", "text": "shorter" } }),
+    )
+    .decided();
+    assert_eq!(run.run.facts().expect("facts").interrupts.len(), 1);
+    run.answer("gate", "ada", json!({ "action": "accept" }))
+        .then("approval.granted gate ada 1/2");
+    run.answer("gate", "bob", json!({ "action": "accept" }))
+        .then(
+            "interrupt.resolved gate = {\"action\":\"accept\"}; approval.received gate accept; \
+             approval.granted gate bob 2/2; node.resumed gate; node.completed gate; node.started b; \
+             node.skipped h",
+        );
+
+    let mut run = started(GENERAL);
+    run.answer("gate", "ada", json!({ "action": "reject" }))
+        .decided();
+    assert_eq!(run.status_of("gate"), "failed");
+    assert_eq!(run.status_of("h"), "running");
+
+    let mut run = started(GENERAL);
+    run.next_timer().decided();
+    assert_eq!(run.status_of("gate"), "completed", "by its timeoutAction");
+    let received = run.events.iter().find_map(|event| match &event.body {
+        RunEvent::ApprovalReceived { action, .. } => Some(*action),
+        _ => None,
+    });
+    assert_eq!(received, Some(kernel::run::event::ApprovalAction::Timeout));
+}
+
+#[test]
+fn general_questions_are_answered_by_their_ids() {
+    let text = r#"gate: core.interrupt {"config":{"kind":"clarification","data":{"questions":[{"id":"n","question":"How many?","schema":{"type":"integer"}}]}}}"#;
+    let mut run = unborn(text);
+    run.create(serde_json::Map::new()).then(
+        "run.started; node.started gate; interrupt.requested gate; clarification.requested gate; \
+         node.suspended gate",
+    );
+    for odd in [
+        json!(3),
+        json!({ "answers": {} }),
+        json!({ "answers": { "n": "many" } }),
+    ] {
+        run.answer("gate", "ada", odd)
+            .refused("invalid_resume_value");
+    }
+    let events = run
+        .answer(
+            "gate",
+            "ada",
+            json!({ "answers": [{ "id": "n", "answer": 3 }] }),
+        )
+        .decided();
+    assert_eq!(outputs(&events)["answers"], json!({ "n": 3 }));
+    let told = |event: &kernel::run::Event| matches!(&event.body, RunEvent::ClarificationResolved { answers, .. } if answers["n"] == 3);
+    assert!(events.iter().any(told), "{events:?}");
+
+    // Without questions there is nothing to judge an answer by.
+    let mut run = started(r#"gate: core.interrupt {"config":{"kind":"clarification"}}"#);
+    run.answer("gate", "ada", json!(3)).decided();
+    assert_eq!(run.status_of("gate"), "completed");
+}
+
+#[test]
+fn general_questions_of_earlier_engines_take_any_answer() {
+    let mut run = unborn(GENERAL);
+    let mut create =
+        kernel::run::Create::new(serde_json::Map::new(), "test", kernel::run::Start::Now);
+    create.engine_version = 4;
+    run.when(Command::Create(create))
+        .then("run.started; node.started gate; interrupt.requested gate; node.suspended gate");
+    run.answer("gate", "ada", json!(true)).decided();
+    assert_eq!(run.status_of("gate"), "completed");
+}
+
+/// Two votes at a general question, by the rules of the fifth.
+pub(crate) fn scene_of_general(run: &mut World) {
+    let mut create =
+        kernel::run::Create::new(serde_json::Map::new(), "test", kernel::run::Start::Now);
+    create.engine_version = 5;
+    run.when(Command::Create(create)).decided();
+    for who in ["ada", "bob"] {
+        run.answer("gate", who, json!({ "action": "accept" }))
+            .decided();
+    }
+    run.completes("b").decided();
+}

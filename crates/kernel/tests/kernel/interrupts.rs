@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::world::started;
 
-const ASK: &str = "ask: core.interrupt {\"config\":{\"kind\":\"approval\",\"key\":\"go\",\
+const ASK: &str = "ask: core.interrupt {\"config\":{\"kind\":\"custom\",\"key\":\"go\",\
                    \"data\":{\"q\":1},\"timeoutMs\":100}}\nask -> b";
 const ANSWERED: &str =
     "interrupt.resolved ask = true; node.resumed ask; node.completed ask; node.started b";
@@ -35,7 +35,7 @@ fn an_answer_from_elsewhere_leaves_work_to_whoever_drives_the_run() {
 #[test]
 fn an_answer_lets_the_node_go_on() {
     let mut run = started(ASK);
-    assert_eq!(run.run.status(), "waiting-approval");
+    assert_eq!(run.run.status(), "waiting-input");
     let interrupt = run.interrupt("ask");
     let events = run.resolve("ask", json!(true)).then(ANSWERED);
     assert!(matches!(

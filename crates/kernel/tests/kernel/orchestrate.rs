@@ -372,6 +372,7 @@ fn runs_of_earlier_engines_ask_about_a_decision_as_they_did() {
         (2, "waiting-approval"),
         (3, "waiting-approval"),
         (4, "waiting-input"),
+        (5, "waiting-input"),
     ] {
         let text = r#"boss: core.orchestrator.supervisor {"config":{"mockDispatchPlan":[{"kind":"terminate","confidence":0.3}]}}
             go: core.dispatch
@@ -382,12 +383,100 @@ fn runs_of_earlier_engines_ask_about_a_decision_as_they_did() {
         run.when(Command::Create(create)).decided();
         assert_eq!(run.run.status(), status, "version {version}");
         let answer = match version {
-            4 => json!({ "answers": { "decision": "accept" } }),
+            4.. => json!({ "answers": { "decision": "accept" } }),
             _ => json!({ "action": "accept" }),
         };
         run.answer("boss", "ada", answer).decided();
         assert_eq!(run.status_of("boss"), "completed", "version {version}");
     }
+}
+
+/// What the steps of workers, and doubts about decisions, say that they follow, as the type of
+/// that event, or its phase where it is a step.
+fn followed(run: &World) -> Vec<String> {
+    let name = |event: &RunEvent| match event {
+        RunEvent::ChainStepped {
+            phase, worker_id, ..
+        } => format!("{phase:?} {worker_id}"),
+        RunEvent::OrchestratorDecided { iteration, .. } => format!("decision {iteration}"),
+        RunEvent::ConfidenceEscalated { .. } => "doubt".into(),
+        other => format!("{other:?}"),
+    };
+    let says = run.events.iter().filter_map(|event| match &event.body {
+        RunEvent::ChainStepped { follows, .. } | RunEvent::ConfidenceEscalated { follows, .. } => {
+            Some((&event.body, *follows))
+        }
+        _ => None,
+    });
+    says.map(|(body, follows)| {
+        let before = follows.map(|seq| name(&run.events[usize::try_from(seq).unwrap()].body));
+        format!("{} < {}", name(body), before.as_deref().unwrap_or("-"))
+    })
+    .collect()
+}
+
+#[test]
+fn each_step_of_a_worker_names_the_step_before_it() {
+    let mut run = supervised(LOOP);
+    for given in [json!({ "result": "first" }), json!({ "result": "second" })] {
+        let (worker, _) = dispatch(&mut run);
+        run.when(settle(&worker, ChildStatus::Completed, given))
+            .decided();
+    }
+    let both = ["one", "two"].iter().flat_map(|worker| {
+        [
+            format!("DispatchBegan {worker} < decision 1"),
+            format!("DispatchSucceeded {worker} < DispatchBegan {worker}"),
+            format!("ChildCompleted {worker} < DispatchSucceeded {worker}"),
+            format!("OutputHarvested {worker} < ChildCompleted {worker}"),
+        ]
+    });
+    assert_eq!(followed(&run), both.collect::<Vec<_>>());
+    assert_eq!(run.replay(0).fork.divergence(), None);
+
+    let doubtful = r#"boss: core.orchestrator.supervisor {"config":{"mockDispatchPlan":[{"kind":"next-worker","nextWorkerIds":["one"],"confidence":0.3}]}}
+        go: core.dispatch
+        boss -> go -> boss"#;
+    let mut run = started(doubtful);
+    run.answer("go", "ada", json!({ "answers": { "decision": "accept" } }))
+        .decided();
+    assert_eq!(
+        followed(&run),
+        ["doubt < decision 1", "DispatchBegan one < decision 1"]
+    );
+}
+
+#[test]
+fn what_no_orchestrator_decided_follows_no_decision() {
+    let text = r#"say -> go
+        go: core.dispatch {"inputs":{"decision":{"type":"connection","nodeId":"say","outputKey":"next"}}}"#;
+    let mut run = started(text);
+    let next = json!({ "kind": "next-worker", "nextWorkerIds": ["one"] });
+    run.gives("say", json!({ "next": next })).decided();
+    let (one, _) = dispatch(&mut run);
+    run.when(settle(&one, ChildStatus::Failed, json!({})))
+        .decided();
+    assert_eq!(
+        followed(&run),
+        [
+            "DispatchBegan one < -",
+            "DispatchSucceeded one < DispatchBegan one",
+            "ChildFailed one < DispatchSucceeded one",
+        ]
+    );
+}
+
+#[test]
+fn runs_of_earlier_engines_do_not_say_what_a_step_follows() {
+    let mut run = World::of(flow::plan(&unfold(LOOP)), Policy::default());
+    let mut create = kernel::run::Create::new(Map::new(), "test", kernel::run::Start::Now);
+    create.engine_version = 4;
+    run.when(Command::Create(create)).decided();
+    dispatch(&mut run);
+    assert_eq!(
+        followed(&run),
+        ["DispatchBegan one < -", "DispatchSucceeded one < -"]
+    );
 }
 
 fn endless(more: &str) -> String {

@@ -12,7 +12,7 @@ use kernel::run::event::{
 use kernel::run::report::{
     EnvelopeCoerced, EnvelopeFault, EnvelopeRecovered, EnvelopeRefused, EnvelopeRetried,
     EnvelopeTruncated, EnvelopesExhausted, PromptComposed, PromptParts, RecoveryPath, ToolCalled,
-    ToolReturned, ToolStatus, ToolTransport,
+    ToolReturned, ToolStatus, ToolTransport, Used,
 };
 use kernel::run::{
     ChannelWrite, Command, Completion, Create, Driving, Envelope, Found, NodeError, Outcome,
@@ -48,12 +48,19 @@ pub(crate) fn all() -> Vec<Scene> {
         scene("output", "a -> b", Policy::default(), output),
         scene("calls", CALLS, Policy::default(), calls),
         scene("prompts", CALLS, Policy::default(), prompts),
+        scene("rounds-of-calls", CALLS, Policy::default(), rounds_of_calls),
         scene("budget", "a -> b", limited(), budget),
         scene("loops", LOOPS, Policy::default(), loops),
         scene("loop-limit", LOOP_LIMIT, Policy::default(), loop_limit),
         scene("timers", TIMERS, Policy::default(), timers),
         scene("interrupts", INTERRUPTS, Policy::default(), interrupts),
         scene("approvals", APPROVALS, Policy::default(), approvals),
+        scene(
+            "general",
+            crate::gates::GENERAL,
+            Policy::default(),
+            crate::gates::scene_of_general,
+        ),
         scene(
             "asking",
             crate::asking::SCENE,
@@ -328,12 +335,61 @@ fn prompts(run: &mut World) {
             inputs: None,
             args_hash: Digest::of(b"{}").to_string(),
             transport: ToolTransport::Native,
+            round: 0,
         }),
     ] {
         let report = Box::new(report);
         run.when(Command::Report { report }).decided();
     }
     run.completes("a").decided();
+    run.completes("b").decided();
+}
+
+/// A model that wants a tool called, with what each of its answers used.
+fn rounds_of_calls(run: &mut World) {
+    begin(run);
+    let usage = Usage {
+        provider: "p".into(),
+        model: "m".into(),
+        input_tokens: 10,
+        output_tokens: 20,
+        cost_estimate_usd: Some(0.5),
+        duration_ms: Some(3),
+        cache_read_tokens: None,
+        cache_write_tokens: None,
+    };
+    for round in [1, 2] {
+        for report in [
+            Report::Used(Used {
+                node_id: "a".into(),
+                visit: 0,
+                attempt: 0,
+                usage: usage.clone(),
+            }),
+            Report::ToolCalled(ToolCalled {
+                node_id: "a".into(),
+                visit: 0,
+                attempt: 0,
+                agent_id: String::new(),
+                tool_name: "process.count".into(),
+                call_id: format!("c-{round}"),
+                inputs: None,
+                args_hash: Digest::of(b"{}").to_string(),
+                transport: ToolTransport::Native,
+                round,
+            }),
+        ] {
+            let report = Box::new(report);
+            run.when(Command::Report { report }).decided();
+        }
+    }
+    let outcome = Outcome::Completed(Completion {
+        usage: vec![usage],
+        ..Completion::default()
+    });
+    run.finish("a", outcome).decided();
+    let total = run.run.facts().expect("facts").usage.clone();
+    assert_eq!(total.expect("usage").input_tokens, 30, "each counts once");
     run.completes("b").decided();
 }
 
@@ -359,6 +415,7 @@ fn calls(run: &mut World) {
             inputs,
             args_hash: Digest::of(id.as_bytes()).to_string(),
             transport: ToolTransport::Mcp,
+            round: 0,
         })
     };
     let returned = |id: &str, status, outcome: Option<Value>, error| {

@@ -10,7 +10,7 @@ use kernel::run::{Event, RunEvent};
 use store::{ReadFrom, StoreError};
 
 use super::{Driver, Stop};
-use crate::nodes::{Past, PastCall, Repeat};
+use crate::nodes::{Past, PastCall, Remembered, Repeat};
 
 /// Events read at a time.
 const PAGE: usize = 512;
@@ -50,7 +50,8 @@ impl Driver {
             return false;
         };
         let (stream, key) = (&run.header.stream, live.id.key(run.header.root()));
-        let calls = self.past.get(&live.id).map_or(&[][..], |calls| calls);
+        let calls = self.past.get(&live.id);
+        let calls = calls.map_or(&[][..], |past| &past.calls);
         work.has_result(&inner.ports, stream, &key)
             || work.goes_on(&Past {
                 config: &node.config,
@@ -61,11 +62,11 @@ impl Driver {
             })
     }
 
-    /// The tool calls of some attempts, from the log.
+    /// The tool calls of some attempts, and what models used for them, from the log.
     async fn read_calls(
         &self,
         attempts: &[AttemptId],
-    ) -> Result<HashMap<AttemptId, Arc<Vec<PastCall>>>, Stop> {
+    ) -> Result<HashMap<AttemptId, Arc<Remembered>>, Stop> {
         let mut wait = std::time::Duration::from_millis(10);
         loop {
             match self.calls_of(attempts).await {
@@ -82,9 +83,9 @@ impl Driver {
     async fn calls_of(
         &self,
         attempts: &[AttemptId],
-    ) -> Result<HashMap<AttemptId, Arc<Vec<PastCall>>>, StoreError> {
+    ) -> Result<HashMap<AttemptId, Arc<Remembered>>, StoreError> {
         let store = self.engine.door().store();
-        let mut calls: HashMap<AttemptId, Vec<PastCall>> = HashMap::new();
+        let mut calls: HashMap<AttemptId, Remembered> = HashMap::new();
         let mut next = 0;
         while next < self.run().head.next_seq {
             let from = ReadFrom::Seq(next);
@@ -102,9 +103,9 @@ impl Driver {
     }
 }
 
-/// Takes note of a record that is about a call of one of the attempts.
+/// Takes note of a record that is about a call of one of the attempts, of a tool or a model.
 fn note(
-    calls: &mut HashMap<AttemptId, Vec<PastCall>>,
+    calls: &mut HashMap<AttemptId, Remembered>,
     attempts: &[AttemptId],
     record: &Record,
 ) -> Result<(), StoreError> {
@@ -122,6 +123,7 @@ fn note(
                 calls
                     .entry(of)
                     .or_default()
+                    .calls
                     .push(PastCall { called, returned });
             }
         }
@@ -133,10 +135,15 @@ fn note(
             };
             let of_it = |call: &&mut PastCall| call.called.call_id == returned.call_id;
             let made = calls.get_mut(&of);
-            if let Some(call) = made.and_then(|calls| calls.iter_mut().find(of_it)) {
+            if let Some(call) = made.and_then(|past| past.calls.iter_mut().find(of_it)) {
                 call.returned = Some(returned);
             }
         }
+        RunEvent::ProviderUsage {
+            usage,
+            attempt: Some(of),
+            ..
+        } if attempts.contains(&of) => calls.entry(of).or_default().usage.push(usage),
         _ => {}
     }
     Ok(())

@@ -10,7 +10,7 @@ use kernel::problem::Problem;
 use kernel::run::budget::Amounts;
 use kernel::run::event::OutputChannel;
 use kernel::run::report::{ToolCalled, ToolReturned};
-use kernel::run::{Artifact, ModelSettings, NodeError, Outcome, Report};
+use kernel::run::{Artifact, ModelSettings, NodeError, Outcome, Report, Usage};
 use kernel::stream::Owner;
 #[cfg(feature = "testing")]
 use kernel::trace;
@@ -109,7 +109,16 @@ pub struct PastCall {
     pub returned: Option<ToolReturned>,
 }
 
-/// What an attempt did before its holder was lost.
+/// What an attempt did before its holder was lost, as the log has it.
+#[derive(Clone, Debug, Default)]
+pub struct Remembered {
+    /// Its tool calls, in order.
+    pub calls: Vec<PastCall>,
+    /// What its calls of models used, as far as it was reported.
+    pub usage: Vec<Usage>,
+}
+
+/// What an attempt did before its holder was lost, to a node that is asked whether it goes on.
 #[derive(Clone, Copy)]
 pub struct Past<'a> {
     /// The node's config.
@@ -149,7 +158,7 @@ pub struct Started {
     pub(crate) settings: Arc<Map<String, Value>>,
     pub(crate) is_budgeted: bool,
     pub(crate) trace: TraceContext,
-    pub(crate) past: Arc<Vec<PastCall>>,
+    pub(crate) past: Arc<Remembered>,
 }
 
 impl Started {
@@ -197,9 +206,9 @@ impl Started {
         self
     }
 
-    /// The same start after it made these calls.
+    /// The same start after it did this.
     #[cfg(feature = "testing")]
-    pub fn after(mut self, past: Vec<PastCall>) -> Self {
+    pub fn after(mut self, past: Remembered) -> Self {
         self.past = Arc::new(past);
         self
     }
@@ -243,7 +252,12 @@ impl Started {
 
     /// The tool calls it made before its holder was lost, in order; of a node that remembers them.
     pub fn past(&self) -> &[PastCall] {
-        &self.past
+        &self.past.calls
+    }
+
+    /// What its calls of models had used by then, as far as the log has it.
+    pub fn past_usage(&self) -> &[Usage] {
+        &self.past.usage
     }
 
     /// The node's config.

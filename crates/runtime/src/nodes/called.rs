@@ -11,6 +11,15 @@ use super::{HoldLost, NodeContext, NotReserved, Started};
 /// The dimension of a budget that calls are counted in.
 pub(super) const DIMENSION: &str = "toolCalls";
 
+/// Which call of an attempt this is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nth {
+    /// Calls of this life so far, with this one.
+    pub call: u32,
+    /// Answers of the attempt that wanted calls, with the one that wants this.
+    pub round: u32,
+}
+
 /// A call that the log knows of.
 #[derive(Clone, Debug)]
 pub(super) struct Called(ToolCalled);
@@ -30,11 +39,12 @@ impl From<HoldLost> for NotMade {
 }
 
 impl Called {
-    /// Says that a tool is about to be called. `nth` tells the calls of an attempt apart.
+    /// Says that a tool is about to be called. `nth` tells the calls of an attempt apart, and says
+    /// in which round of them this is.
     pub(super) async fn begin(
         started: &Started,
         cx: &NodeContext,
-        nth: Option<u32>,
+        nth: Option<Nth>,
         tool_name: String,
         transport: ToolTransport,
         arguments: &Map<String, Value>,
@@ -42,7 +52,7 @@ impl Called {
         let attempt = started.attempt();
         let call_id = match nth {
             None => format!("{}.{}", started.key(), started.restarts()),
-            Some(nth) => format!("{}.{}.{nth}", started.key(), started.restarts()),
+            Some(Nth { call, .. }) => format!("{}.{}.{call}", started.key(), started.restarts()),
         };
         let call = ToolCalled {
             node_id: attempt.node.clone(),
@@ -55,6 +65,7 @@ impl Called {
             inputs: Some(Value::Object(arguments.clone())),
             args_hash: String::new(),
             transport,
+            round: nth.map_or(0, |nth| nth.round),
         };
         cx.output.report(Report::ToolCalled(call.clone())).await?;
         Ok(Self(call))

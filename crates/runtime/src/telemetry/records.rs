@@ -86,7 +86,7 @@ pub(super) fn tell(run: &Run, event: &Event) {
                 durationMs = duration_ms, trace_id = named().trace, "a node completed"
             );
         }
-        RunEvent::ProviderUsage { usage, node_id } => tracing::debug!(
+        RunEvent::ProviderUsage { usage, node_id, .. } => tracing::debug!(
             target: "openwop", metricKind = "openwop.cost.recorded", runId = %header.stream,
             nodeId = %node_id, provider = usage.provider, tokensInput = usage.input_tokens,
             tokensOutput = usage.output_tokens, usd = usage.cost_estimate_usd,

@@ -125,7 +125,7 @@ async fn a_fork_claims_its_id_and_keys_once() {
         other => panic!("{other:?}"),
     }
     match engine.fork(&id, branch(2)).await {
-        Err(ForkFailed::Refused(ForkError::BeyondLog { len: 1 })) => {}
+        Err(ForkFailed::Refused(ForkError::BeyondLog { len: 1, .. })) => {}
         other => panic!("{other:?}"),
     }
     let fork = store.load(&"run-f".into(), ReadFrom::Seq(0), 10).await;

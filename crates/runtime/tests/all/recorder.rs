@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use kernel::digest::Digest;
 use kernel::run::budget::Amounts;
 use kernel::run::event::OutputChannel;
-use kernel::run::{Artifact, NodeError, Outcome, Report};
+use kernel::run::{Artifact, NodeError, Outcome, Report, Usage};
 use kernel::stream::Owner;
 use runtime::nodes::*;
 use serde_json::{Map, Value};
@@ -30,6 +30,8 @@ pub(crate) struct Recorder {
     pub(crate) chunks: Mutex<Vec<Chunk>>,
     pub(crate) lines: Mutex<Vec<String>>,
     pub(crate) reports: Mutex<Vec<Report>>,
+    /// What calls of models used, as far as it was reported before the end.
+    pub(crate) used: Mutex<Vec<Usage>>,
     /// What may still be set aside.
     pub(crate) budget: Mutex<u64>,
     pub(crate) kept: Mutex<Vec<(String, Vec<u8>)>>,
@@ -43,6 +45,7 @@ impl Recorder {
             chunks: Mutex::default(),
             lines: Mutex::default(),
             reports: Mutex::default(),
+            used: Mutex::default(),
             budget: Mutex::new(1_000),
             kept: Mutex::default(),
             permits: Semaphore::new(Semaphore::MAX_PERMITS),
@@ -123,7 +126,10 @@ impl OutputSink for Recorder {
     }
 
     async fn report(&self, report: Report) -> Result<(), HoldLost> {
-        self.reports.lock().unwrap().push(report);
+        match report {
+            Report::Used(used) => self.used.lock().unwrap().push(used.usage),
+            report => self.reports.lock().unwrap().push(report),
+        }
         Ok(())
     }
 

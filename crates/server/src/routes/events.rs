@@ -45,7 +45,11 @@ pub(super) fn routes() -> Vec<Route> {
                 parameters: &[
                     ("query", "lastSequence", "the highest sequence already seen"),
                     ("query", "since", "another name of lastSequence"),
-                    ("query", "timeout", "seconds to hold, 1 to 60"),
+                    (
+                        "query",
+                        "timeout",
+                        "seconds to hold, 1 to 60; 0 answers at once",
+                    ),
                 ],
                 request: None,
                 responses: &[(200, "EventPage")],

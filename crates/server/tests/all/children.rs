@@ -109,15 +109,60 @@ async fn workers_run_as_children_and_what_they_give_is_seen_by_the_next() {
         ["dispatch.began", "dispatch.succeeded", "child.completed"],
         "it has nothing of that name"
     );
-    let decided: Vec<Value> = host
-        .events(&run)
-        .await
+    let events = host.events(&run).await;
+    let id_of = |worker: &str, phase: &str| {
+        let of = |event: &&Value| {
+            event["payload"]["workerId"] == worker && event["payload"]["phase"] == phase
+        };
+        let event = events.iter().find(of).expect("the step is there");
+        (event["eventId"].clone(), event["causationId"].clone())
+    };
+    let decided = events
+        .iter()
+        .find(|event| event["type"] == "runOrchestrator.decided");
+    let decided = decided.expect("somebody decided")["eventId"].clone();
+    for worker in ["writes", "reads"] {
+        let (began, cause) = id_of(worker, "dispatch.began");
+        assert_eq!(cause, decided);
+        let (succeeded, cause) = id_of(worker, "dispatch.succeeded");
+        assert_eq!(cause, began);
+        let (_, cause) = id_of(worker, "child.completed");
+        assert_eq!(cause, succeeded);
+    }
+    let (completed, _) = id_of("writes", "child.completed");
+    let (_, cause) = id_of("writes", "output.harvested");
+    assert_eq!(cause, completed);
+    let decided: Vec<Value> = events
         .into_iter()
         .filter(|event| event["type"] == "runOrchestrator.decided")
         .collect();
     assert_eq!(decided.len(), 2);
     assert_eq!(decided[1]["payload"]["decision"]["kind"], "terminate");
     assert_eq!(decided[1]["payload"]["agentId"], "core.tests.boss");
+}
+
+#[tokio::test]
+async fn children_are_listed_in_the_order_of_the_decision() {
+    let host = Host::new().await;
+    let workers: Vec<String> = (0..6).map(|n| format!("worker-{n}")).collect();
+    let names: Vec<&str> = workers.iter().map(String::as_str).rev().collect();
+    host.put(&[supervised(
+        "many",
+        json!({ "mockDispatchPlan": [next(&names)] }),
+        json!({}),
+    )])
+    .await;
+    for name in &names {
+        host.put(&[chain(name, &[node("n", "core.noop", json!({}))])])
+            .await;
+    }
+    let run = host.completed(&json!({ "workflowId": "many" })).await;
+    let snapshot = host.snapshot(&run).await;
+    let listed = snapshot["childRuns"].as_array().unwrap().iter();
+    let listed: Vec<&str> = listed
+        .map(|child| child["workflowId"].as_str().unwrap())
+        .collect();
+    assert_eq!(listed, names);
 }
 
 #[tokio::test]
@@ -312,7 +357,11 @@ async fn a_decision_that_is_not_sure_enough_waits_for_a_person() {
     let model = &discovery["multiAgent"]["executionModel"];
     assert_eq!(model["confidenceEscalationInterruptKind"], "clarification");
     let seen = host.types(&run).await;
-    assert!(seen.contains(&"core.workflowChain.confidence-escalated".to_owned()));
+    let events = host.events(&run).await;
+    let of = |kind: &str| events.iter().find(|event| event["type"] == kind);
+    let escalated = of("core.workflowChain.confidence-escalated").expect("it is escalated");
+    let decided = of("runOrchestrator.decided").expect("it was decided");
+    assert_eq!(escalated["causationId"], decided["eventId"]);
     assert!(!seen.contains(&"core.workflowChain.event".to_owned()));
     let accept = json!({ "answers": { "decision": "accept" } });
     host.settle(&run, accept).await;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
-use crate::fixtures::{definitions, host};
+use crate::fixtures::{definitions, host, missing};
 
 /// Those that are run, and by which module of tests. Where it is not said otherwise each of them
 /// ends as section 10.2 of the protocol's digest says.
@@ -83,9 +83,9 @@ const RUN: [(&str, &[&str]); 6] = [
     ),
     // cli::all
     ("secrets", &["openwop-smoke-byok-roundtrip"]),
-    // runtime::all, by the same config.
+    // cli::all, with a server of tools by the official SDK, on its streams and over HTTP.
     ("mcp", &["conformance-mcp-tool-roundtrip"]),
-    // It runs as any answer of a model does; a replay asks no model, so nothing can diverge.
+    // A replay asks no model, so nothing can diverge.
     ("envelopes", &["conformance-phase4-replay-divergence"]),
 ];
 
@@ -180,12 +180,12 @@ async fn every_definition_is_in_one_part_of_the_table() {
         json!(null),
         "nobody put any at hand of this server"
     );
-    for id in definitions.keys() {
+    for (id, definition) in &definitions {
         let order = json!({ "workflowId": id });
         let refused = parts[2].contains(id.as_str());
         let answer = host.post("/v1/runs", &order).await;
         assert_eq!(
-            answer.status == 400 && answer.json()["error"] == "capability_required",
+            answer.status == 400 && answer.json()["error"] == missing(definition),
             refused,
             "{id}"
         );

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use server::Limits;
 
 use crate::events::stream;
-use crate::host::{Host, Models};
+use crate::host::{Host, Models, chain, node};
 
 /// The folder of outside data: not part of the project, for checking only.
 fn folder() -> Option<PathBuf> {
@@ -95,6 +95,32 @@ async fn child(host: &Host, snapshot: &Value, workflow: &str) -> Value {
     host.snapshot(found["runId"].as_str().unwrap()).await
 }
 
+/// The code by which a definition is refused that has a node type which is not there.
+pub(crate) fn missing(document: &Value) -> &'static str {
+    let nodes = document["nodes"].as_array().expect("nodes");
+    match nodes
+        .iter()
+        .any(|node| node["typeId"] == "core.conversationGate")
+    {
+        true => "validation_error",
+        false => "capability_required",
+    }
+}
+
+#[tokio::test]
+async fn conversations_are_refused_by_the_protocols_own_code() {
+    let host = Host::new().await;
+    let talk = chain("talks", &[node("talk", "core.conversationGate", json!({}))]);
+    host.put(&[talk]).await;
+    let order = json!({ "workflowId": "talks" });
+    let answer = host.post("/v1/runs", &order).await;
+    assert_eq!(answer.refusal(400), "validation_error");
+    let details = answer.json()["details"].clone();
+    assert_eq!(details["requiredCapability"], "conversationPrimitive");
+    assert_eq!(details["nodeId"], "talk");
+    assert_eq!(details["offendingTypeId"], "core.conversationGate");
+}
+
 #[tokio::test]
 async fn every_definition_loads_and_is_shown_as_it_is() {
     let test = "every_definition_loads_and_is_shown_as_it_is";
@@ -114,7 +140,7 @@ async fn every_definition_loads_and_is_shown_as_it_is() {
         );
         if known.is_err() {
             let answer = host.post("/v1/runs", &json!({ "workflowId": name })).await;
-            assert_eq!(answer.refusal(400), "capability_required", "{name}");
+            assert_eq!(answer.refusal(400), missing(&document), "{name}");
             refused.push(name);
         }
     }

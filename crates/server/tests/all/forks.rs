@@ -178,6 +178,16 @@ async fn what_cannot_be_forked_is_refused_by_its_status() {
         if status == 422 {
             assert_eq!(answer.json()["details"]["sourceRunId"], run.as_str());
         }
+        if code == "fork_beyond_log" {
+            let said = answer.json();
+            assert_eq!(said["details"]["fromSeq"], body["fromSeq"]);
+            assert_eq!(said["details"]["events"], len);
+            let advice = format!("fork from {len} or before");
+            assert!(
+                said["message"].as_str().unwrap().ends_with(&advice),
+                "{said}"
+            );
+        }
     }
     let empty = json!({ "mode": "replay", "runOptionsOverlay": { "tags": [], "metadata": {} } });
     fork(&host, &run, empty).await;

@@ -228,6 +228,53 @@ async fn questions_are_answered_in_either_form_and_by_their_schemas() {
 }
 
 #[tokio::test]
+async fn a_general_question_of_a_gates_kind_is_answered_as_by_the_gate() {
+    let host = Host::new().await;
+    let question = json!({ "id": "n", "question": "How many?", "schema": { "type": "integer" } });
+    for (kind, data, status, wrong, right) in [
+        (
+            "approval",
+            json!({ "title": "May it?", "actions": ["accept", "reject"] }),
+            "waiting-approval",
+            json!({ "action": "dance" }),
+            accept(),
+        ),
+        (
+            "clarification",
+            json!({ "questions": [question] }),
+            "waiting-input",
+            json!({ "answers": { "n": "many" } }),
+            json!({ "answers": { "n": 3 } }),
+        ),
+    ] {
+        let config = json!({ "kind": kind, "data": data });
+        host.add(&one(&format!("asks-{kind}"), "core.interrupt", &config))
+            .await;
+        let order = json!({ "workflowId": format!("asks-{kind}") });
+        let run = host.waiting(&order).await;
+        let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
+        assert_eq!(snapshot["status"], status, "{snapshot}");
+        let node = snapshot["currentNodeId"].as_str().unwrap().to_owned();
+        let answer = host.answer(&run, &node, wrong).await;
+        assert_eq!(answer.refusal(400), "validation_error", "{kind}");
+        let answer = host.answer(&run, &node, right).await;
+        assert_eq!(answer.status, 200, "{}", answer.json());
+        assert_eq!(host.ended(&run).await["status"], "completed");
+        let types = host.types(&run).await;
+        for told in [
+            format!("{kind}.requested"),
+            match kind {
+                "approval" => "approval.received".to_owned(),
+                _ => "clarification.resolved".to_owned(),
+            },
+        ] {
+            assert!(types.contains(&told), "{told} in {types:?}");
+        }
+        crate::schemas::check_log(&host, &run).await;
+    }
+}
+
+#[tokio::test]
 async fn an_event_from_outside_has_to_be_the_one_that_is_waited_for() {
     let host = Host::new().await;
     let config = json!({

@@ -22,11 +22,12 @@ pub fn event(header: &StreamHeader, event: &Event) -> Value {
     event_caused_by(header, event, None)
 }
 
-/// A stored event as a `RunEventDoc`, with the sequence of the event that caused it: the first
-/// one of its batch. An event is not said to cause itself.
+/// A stored event as a `RunEventDoc`, with the sequence of the first event of its batch, which
+/// caused it unless the event itself says what it follows. An event is not said to cause itself.
 pub fn event_caused_by(header: &StreamHeader, event: &Event, cause: Option<Seq>) -> Value {
     let run = &header.stream;
-    let cause = cause
+    let cause = follows(&event.body)
+        .or(cause)
         .filter(|&seq| seq < event.seq)
         .map(|seq| run.event(seq));
     let doc = Fields::new()
@@ -51,6 +52,16 @@ pub fn event_caused_by(header: &StreamHeader, event: &Event, cause: Option<Seq>)
         }
         body if is_untrusted(body) => doc.with("contentTrust", "untrusted").build(),
         _ => doc.build(),
+    }
+}
+
+/// What an event says itself that it follows: a step of a worker the step before.
+fn follows(body: &RunEvent) -> Option<Seq> {
+    match body {
+        RunEvent::ChainStepped { follows, .. } | RunEvent::ConfidenceEscalated { follows, .. } => {
+            *follows
+        }
+        _ => None,
     }
 }
 

@@ -55,6 +55,7 @@ pub(super) fn orchestration(header: &StreamHeader, event: &Event) -> Fields {
             child_run_id,
             harvested_keys,
             error,
+            follows: _,
         } => Fields::new()
             .with("phase", phase)
             .with("workerId", worker_id)
@@ -95,6 +96,7 @@ pub(super) fn orchestration(header: &StreamHeader, event: &Event) -> Fields {
             worker_id,
             original_decision,
             escalation,
+            follows: _,
         } => Fields::new()
             .with("confidence", confidence)
             .with("floor", floor)

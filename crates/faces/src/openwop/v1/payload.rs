@@ -397,7 +397,7 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             .with("limit", limit)
             .with("observed", observed)
             .maybe_text("nodeId", node_id.as_ref()),
-        RunEvent::ProviderUsage { usage, node_id } => Fields::new()
+        RunEvent::ProviderUsage { usage, node_id, .. } => Fields::new()
             .with("provider", &usage.provider)
             .with("model", &usage.model)
             .with("inputTokens", usage.input_tokens)

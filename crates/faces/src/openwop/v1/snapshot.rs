@@ -186,6 +186,8 @@ fn outcome(doc: Fields, status: &NodeStatus, hides: impl Fn(&str) -> bool) -> Va
     .build()
 }
 
+/// The runs that a run has started: node by node, and each node's in the order of its visits and
+/// workers, those that were started again last.
 fn child_runs(plan: &Plan, facts: &Facts) -> Vec<Value> {
     let child_run = |(id, child): (&StreamId, &Child)| {
         let doc = Fields::new().text("runId", id);
@@ -198,7 +200,12 @@ fn child_runs(plan: &Plan, facts: &Facts) -> Vec<Value> {
         .with("visit", child.visit)
         .build()
     };
-    facts.children.iter().map(child_run).collect()
+    let mut children: Vec<_> = facts.children.iter().collect();
+    children.sort_by_key(|(_, child)| {
+        let is_live = child.status.is_none();
+        (child.node, child.visit, child.worker, is_live)
+    });
+    children.into_iter().map(child_run).collect()
 }
 
 /// The open interrupts of a run, oldest first, as its snapshot has them.

@@ -103,8 +103,12 @@ impl Decision {
             self.emit(RunEvent::ArtifactCreated { artifact, node_id });
         }
         for usage in usage {
-            let (usage, node_id) = (countable(usage), self.node_id(ix));
-            self.emit(RunEvent::ProviderUsage { usage, node_id });
+            let (usage, node_id) = (usage.countable(), self.node_id(ix));
+            self.emit(RunEvent::ProviderUsage {
+                usage,
+                node_id,
+                attempt: None,
+            });
         }
         let is_reserved = self
             .facts()
@@ -370,19 +374,5 @@ impl Decision {
         }
         self.conclude();
         Ok(())
-    }
-}
-
-/// What a call used, in numbers that JSON holds exactly.
-fn countable(usage: &Usage) -> Usage {
-    let count = |n: u64| n.min(limits::MAX_COUNT);
-    Usage {
-        input_tokens: count(usage.input_tokens),
-        output_tokens: count(usage.output_tokens),
-        duration_ms: usage.duration_ms.map(count),
-        cache_read_tokens: usage.cache_read_tokens.map(count),
-        cache_write_tokens: usage.cache_write_tokens.map(count),
-        cost_estimate_usd: usage.cost_estimate_usd.filter(|usd| usd.is_finite()),
-        ..usage.clone()
     }
 }

@@ -37,6 +37,7 @@ impl Decision {
                 true => Escalation::Clarify,
                 false => Escalation::Escalate,
             },
+            follows: self.decided_at(&decided.value),
         });
         match (self.since(4), self.since(3)) {
             (true, _) => self.clarify(ix, decided, observed),

@@ -7,7 +7,7 @@ use super::failures::{self, Choice};
 use crate::control::approval::{self, Answer, OnTimeout, Terms, Verdict};
 use crate::control::decision::Decided;
 use crate::control::governance::{self, Ruling};
-use crate::control::{answer, clarification};
+use crate::control::{answer, clarification, interrupt};
 use crate::coordinator::WORKER_NODE;
 use crate::definition::{ControlKind, NodeIx, NodeKind};
 use crate::run::capacity::Answerer;
@@ -63,7 +63,7 @@ impl Decision {
         who: Answerer<'_>,
     ) -> Result<Reply, Rejection> {
         let node = self.run.plan.node(NodeIx(open.node));
-        match node.kind {
+        match self.asked_by(open) {
             NodeKind::Control(ControlKind::ApprovalGate) => {
                 Ok(match approval::judge(node, open, value, who)? {
                     Verdict::Decided(answer) => Reply::Decided(answer),
@@ -85,6 +85,21 @@ impl Decision {
                 failures::judge(open, value, node.type_id == WORKER_NODE)
             }
             _ => answer::check(node, open, value, who).map(|()| Reply::Value),
+        }
+    }
+
+    /// The kind of node whose words a question is asked in: a general interrupt of a gate's kind
+    /// is asked as by that gate.
+    pub(super) fn asked_by(&self, open: &OpenInterrupt) -> NodeKind {
+        let kind = self.run.plan.node(NodeIx(open.node)).kind;
+        let is_general = kind == NodeKind::Control(ControlKind::Interrupt) && self.since(5);
+        let has_questions = || open.data.get("questions").is_some();
+        match open.kind.as_str() {
+            interrupt::APPROVAL if is_general => NodeKind::Control(ControlKind::ApprovalGate),
+            interrupt::CLARIFICATION if is_general && has_questions() => {
+                NodeKind::Control(ControlKind::ClarificationGate)
+            }
+            _ => kind,
         }
     }
 
@@ -175,7 +190,7 @@ impl Decision {
     pub(super) fn announce(&mut self, open: &OpenInterrupt) {
         let ix = NodeIx(open.node);
         let (interrupt_id, node_id, visit) = (open.id.clone(), self.node_id(ix), self.visit(ix));
-        match self.run.plan.node(ix).kind {
+        match self.asked_by(open) {
             NodeKind::Control(ControlKind::ApprovalGate) => {
                 let terms = Terms::of(&open.data);
                 self.emit(RunEvent::ApprovalRequested {
@@ -239,7 +254,9 @@ impl Decision {
         let ix = NodeIx(open.node);
         let port = approval::port(answer.action);
         let outputs = approval::outputs(answer, value, &open.data);
-        let is_routed = self.has_edge_from(ix, port);
+        let kind = self.run.plan.node(ix).kind;
+        let is_gate = kind == NodeKind::Control(ControlKind::ApprovalGate);
+        let is_routed = is_gate && self.has_edge_from(ix, port);
         match answer.action {
             ApprovalAction::Reject if !is_routed => {
                 let mut error = NodeError::new("interrupt_rejected", "the approval was refused");
@@ -249,14 +266,13 @@ impl Decision {
             ApprovalAction::Refine if !is_routed => {
                 // The data as it was asked with: the inputs of the attempt have not changed.
                 let inputs = self.facts().nodes[ix.index()].inputs.clone();
-                self.begin_control(
-                    ix,
-                    ControlKind::ApprovalGate,
-                    &inputs.unwrap_or_default(),
-                    None,
-                );
+                let kind = match is_gate {
+                    true => ControlKind::ApprovalGate,
+                    false => ControlKind::Interrupt,
+                };
+                self.begin_control(ix, kind, &inputs.unwrap_or_default(), None);
             }
-            _ => self.complete(ix, outputs, Some(port.to_owned())),
+            _ => self.complete(ix, outputs, is_gate.then(|| port.to_owned())),
         }
     }
 

@@ -176,7 +176,7 @@ impl Decision {
     pub(super) fn expire(&mut self, interrupt: &str) -> Result<(), Rejection> {
         let open = self.open(&interrupt.into()).ok_or(Rejection::NotDue)?;
         let ix = NodeIx(open.node);
-        match self.run.plan.node(ix).kind {
+        match self.asked_by(&open) {
             NodeKind::Control(ControlKind::ApprovalGate) => self.expire_gate(&open),
             NodeKind::Control(ControlKind::GovernanceGate) => self.expire_governed(&open),
             _ => self.fail_unanswered(ix),

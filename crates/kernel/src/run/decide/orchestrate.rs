@@ -12,7 +12,7 @@ use crate::control::dispatch::{self, Dispatch};
 use crate::control::loop_head::Left;
 use crate::control::{Context, supervisor};
 use crate::definition::{ControlKind, NodeIx, NodeKind};
-use crate::ids::StreamId;
+use crate::ids::{Seq, StreamId};
 use crate::run::event::{CapKind, ChainPhase, ChildStatus, Ending, NodeError, RunEvent};
 use crate::run::scope::RunScope;
 use crate::run::state::NodeStatus;
@@ -232,8 +232,23 @@ impl Decision {
                 child_run_id: None,
                 harvested_keys: Vec::new(),
                 error: None,
+                follows: self.decision_behind(ix),
             });
         }
+    }
+
+    /// Where the run's orchestrator decided what a dispatch node carries out. There is no such
+    /// place where the decision came by a port, or from a person.
+    fn decision_behind(&self, ix: NodeIx) -> Option<Seq> {
+        let inputs = self.facts().nodes[ix.index()].inputs.as_ref()?;
+        self.decided_at(inputs.get("decision")?)
+    }
+
+    /// Where the run's orchestrator decided this, if that was the last that it decided.
+    pub(super) fn decided_at(&self, decision: &Value) -> Option<Seq> {
+        let facts = self.facts();
+        let is_last = facts.decision.as_ref() == Some(decision);
+        facts.decided_at.filter(|_| is_last)
     }
 
     /// The worker at a place of the decision that a dispatch node carries out.
@@ -281,6 +296,7 @@ impl Decision {
                 child_run_id: step.child,
                 harvested_keys: step.harvested,
                 error: step.error,
+                follows: self.facts().nodes[ix.index()].last_step(worker),
             });
         }
     }

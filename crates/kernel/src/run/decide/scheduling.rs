@@ -222,7 +222,10 @@ impl Decision {
                 policy: &self.run.header.policy,
                 round,
             };
-            control::begin(kind, &cx)
+            match kind {
+                ControlKind::Interrupt if self.since(5) => control::interrupt::begin_by_kind(&cx),
+                kind => control::begin(kind, &cx),
+            }
         };
         match began {
             Began::Completed(done) => {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::digest::Digest;
+use crate::limits;
 
 /// A file or byte string a node produced, kept as blobs under the tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,6 +67,22 @@ pub struct Usage {
     /// Tokens written to the provider's cache, counted likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write_tokens: Option<u64>,
+}
+
+impl Usage {
+    /// The same in numbers that JSON holds exactly.
+    pub(crate) fn countable(&self) -> Self {
+        let count = |n: u64| n.min(limits::MAX_COUNT);
+        Self {
+            input_tokens: count(self.input_tokens),
+            output_tokens: count(self.output_tokens),
+            duration_ms: self.duration_ms.map(count),
+            cache_read_tokens: self.cache_read_tokens.map(count),
+            cache_write_tokens: self.cache_write_tokens.map(count),
+            cost_estimate_usd: self.cost_estimate_usd.filter(|usd| usd.is_finite()),
+            ..self.clone()
+        }
+    }
 }
 
 /// Which output of an attempt a chunk belongs to.

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{EXPIRED, round_of, set_timer, take_signal, withdraw_question};
 use crate::control::answer;
-use crate::definition::{ControlKind, NodeKind, PlanNode};
-use crate::ids::{InterruptId, NodeId};
+use crate::definition::{ControlKind, NodeIx, NodeKind, PlanNode};
+use crate::ids::{InterruptId, NodeId, Seq};
 use crate::run::command::OUTSIDE;
 use crate::run::event::{ApprovalAction, ChainPhase, Escalation, RunEvent};
 use crate::run::fan::Fan;
@@ -16,6 +16,7 @@ use crate::time::Timestamp;
 
 impl Run {
     pub(super) fn apply_to_node(&mut self, body: &RunEvent, at: Timestamp) -> Result<(), String> {
+        let seq = self.head.next_seq;
         match body {
             RunEvent::NodeStarted {
                 node_id,
@@ -315,6 +316,7 @@ impl Run {
                 };
                 facts.decisions = facts.decisions.saturating_add(1);
                 facts.decision = Some(decision.clone());
+                facts.decided_at = keeps_chains(facts).then_some(seq);
             }
             RunEvent::ChainStepped {
                 node_id,
@@ -323,6 +325,7 @@ impl Run {
                 ..
             } => {
                 let (ix, facts) = self.node(node_id)?;
+                keep_step(facts, ix, *worker, seq);
                 let node = &mut facts.nodes[ix.index()];
                 node.worker = *worker;
                 match &mut node.status {
@@ -341,10 +344,12 @@ impl Run {
                 node_id,
                 phase: ChainPhase::DispatchFailed,
                 worker_id,
+                worker,
                 error,
                 ..
             } => {
                 let (ix, facts) = self.node(node_id)?;
+                keep_step(facts, ix, *worker, seq);
                 if let NodeStatus::FannedOut { fan, .. } = &mut facts.nodes[ix.index()].status {
                     fan.refused(worker_id, error.clone());
                 }
@@ -362,7 +367,13 @@ impl Run {
                     node.status = NodeStatus::FannedOut { attempt, fan };
                 }
             }
-            RunEvent::ChainStepped { .. } | RunEvent::Joined { .. } => {}
+            RunEvent::ChainStepped {
+                node_id, worker, ..
+            } => {
+                let (ix, facts) = self.node(node_id)?;
+                keep_step(facts, ix, *worker, seq);
+            }
+            RunEvent::Joined { .. } => {}
             _ => return Err("an event of the run, not of a node".into()),
         }
         Ok(())
@@ -486,4 +497,16 @@ fn begin_agent(facts: &mut Facts, node: &PlanNode) {
         facts.orchestrator.get_or_insert_with(|| agent.clone());
     }
     facts.agent = Some(agent);
+}
+
+/// Whether events of a run say which step each step of a worker follows.
+fn keeps_chains(facts: &Facts) -> bool {
+    facts.engine_version >= 5
+}
+
+/// The last step of a worker stands here.
+fn keep_step(facts: &mut Facts, ix: NodeIx, worker: u32, seq: Seq) {
+    if keeps_chains(facts) {
+        facts.nodes[ix.index()].stepped(worker, seq);
+    }
 }

@@ -7,7 +7,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::ids::NodeId;
-use crate::run::event::NodeError;
+use crate::run::event::{NodeError, Usage};
+
+/// What a call of a provider used, while its attempt goes on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Used {
+    /// The node.
+    pub node_id: NodeId,
+    /// The visit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub visit: u32,
+    /// The attempt.
+    pub attempt: u32,
+    /// What it used.
+    pub usage: Usage,
+}
 
 /// A tool is about to be called.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +49,9 @@ pub struct ToolCalled {
     pub args_hash: String,
     /// How it is reached.
     pub transport: ToolTransport,
+    /// Of a call that a model wanted: in which answer of the attempt that wanted calls, from 1.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub round: u32,
 }
 
 /// How a tool is reached.

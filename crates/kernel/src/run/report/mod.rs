@@ -34,6 +34,8 @@ pub enum Report {
     EnvelopeCoerced(EnvelopeCoerced),
     /// A named prompt was filled in.
     PromptComposed(PromptComposed),
+    /// A provider was called, and more follows.
+    Used(Used),
 }
 
 /// The same code for each of them.
@@ -49,6 +51,7 @@ macro_rules! each {
             Self::EnvelopeRecovered($of) => $code,
             Self::EnvelopeCoerced($of) => $code,
             Self::PromptComposed($of) => $code,
+            Self::Used($of) => $code,
         }
     };
 }
@@ -95,6 +98,15 @@ impl Report {
             Self::EnvelopeRecovered(of) => RunEvent::EnvelopeRecovered(of),
             Self::EnvelopeCoerced(of) => RunEvent::EnvelopeCoerced(of),
             Self::PromptComposed(of) => RunEvent::PromptComposed(of),
+            Self::Used(of) => RunEvent::ProviderUsage {
+                attempt: Some(AttemptId {
+                    node: of.node_id.clone(),
+                    visit: of.visit,
+                    attempt: of.attempt,
+                }),
+                usage: of.usage.countable(),
+                node_id: of.node_id,
+            },
         }
     }
 
@@ -110,6 +122,16 @@ impl Report {
             RunEvent::EnvelopeRecovered(of) => Self::EnvelopeRecovered(of),
             RunEvent::EnvelopeCoerced(of) => Self::EnvelopeCoerced(of),
             RunEvent::PromptComposed(of) => Self::PromptComposed(of),
+            RunEvent::ProviderUsage {
+                usage,
+                attempt: Some(of),
+                ..
+            } => Self::Used(Used {
+                node_id: of.node,
+                visit: of.visit,
+                attempt: of.attempt,
+                usage,
+            }),
             _ => return None,
         })
     }

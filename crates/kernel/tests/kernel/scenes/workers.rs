@@ -14,6 +14,7 @@ pub(super) fn all() -> Vec<Scene> {
         scene("workers", WORKERS, Policy::default(), workers),
         scene("doubts", DOUBTS, Policy::default(), doubts),
         scene("clarified", DOUBTS, Policy::default(), clarified),
+        scene("chained", CHAINED, Policy::default(), chained),
         scene("rounds", ROUNDS, Policy::default(), rounds),
         scene("cascade", CASCADE, limited(), cascade),
     ]
@@ -111,6 +112,22 @@ fn clarified(run: &mut World) {
     let found = Found::Not(NodeError::new("workflow_not_found", "put it first").fatal());
     run.when(Command::Dispatch { attempt, found }).decided();
     run.completes("after").decided();
+}
+
+const CHAINED: &str = r#"boss: core.orchestrator.supervisor {"config":{"mockDispatchPlan":[{"kind":"next-worker","nextWorkerIds":["one"],"confidence":0.25},{"kind":"terminate"}]}}
+    go: core.dispatch {"config":{"outputMapping":{"got":"result"}}}
+    boss -> go -> boss
+    workflow: {"variables":[{"name":"got","type":"string"}]}"#;
+
+/// A decision somebody has to confirm, and its worker, by the rules of the fifth: each step says
+/// what it follows.
+fn chained(run: &mut World) {
+    begin_by(run, 5);
+    run.at(3)
+        .answer("go", "ada", json!({ "answers": { "decision": "accept" } }))
+        .decided();
+    let one = dispatches(run);
+    ends(run, &one, ChildStatus::Completed);
 }
 
 const ROUNDS: &str = r#"boss: core.orchestrator.supervisor {"config":{"decisions":[{"kind":"next-worker","nextWorkerIds":["one"]},{"kind":"next-worker","nextWorkerIds":["one"]}]}}

@@ -21,7 +21,7 @@ use offer::{Offer, Via, name_them};
 pub(super) use offer::{ProcessTool, narrows};
 pub(super) use past::has_result;
 
-use super::super::called::{self, Called, NotMade};
+use super::super::called::{self, Called, NotMade, Nth};
 use super::super::mcp::{is_open, said_failed};
 use super::super::process::Process;
 use super::super::{NodeContext, Repeat, Started, WorkNode as _};
@@ -45,6 +45,8 @@ pub(super) struct Toolbox {
     said: u32,
     /// Calls that were made.
     made: u64,
+    /// Answers that wanted calls, those of earlier lives among them.
+    rounds: u32,
 }
 
 /// What a call came to.
@@ -117,6 +119,13 @@ impl Toolbox {
         self.made > 0 && self.repeat == Some(Repeat::Once)
     }
 
+    /// Another answer wants calls. Answers how many there have been of such with it, in all lives
+    /// of the attempt.
+    pub(super) fn begin_round(&mut self) -> u32 {
+        self.rounds = self.rounds.saturating_add(1);
+        self.rounds
+    }
+
     /// Makes the calls of an answer, one after another.
     pub(super) async fn answer(
         &mut self,
@@ -161,7 +170,11 @@ impl Toolbox {
         };
         let said = arguments.clone().unwrap_or_default();
         self.said += 1;
-        let called = Called::begin(started, cx, Some(self.said), name, transport, &said);
+        let nth = Nth {
+            call: self.said,
+            round: self.rounds,
+        };
+        let called = Called::begin(started, cx, Some(nth), name, transport, &said);
         let called = called.await.map_err(|_| Undone::Stopped)?;
         let Some(offer) = offer else {
             let text = "there is no such tool; call one of those you were told of";

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kernel::run::budget::Amounts;
-use kernel::run::{Completion, NodeError, Outcome, Usage};
+use kernel::run::report::Used;
+use kernel::run::{Completion, NodeError, Outcome, Report, Usage};
 
 use super::super::called;
 use super::super::process::Process;
@@ -51,7 +52,8 @@ pub(super) async fn run(
         started,
         cx,
         process,
-        usage: Vec::new(),
+        usage: started.past_usage().to_vec(),
+        reported: started.past_usage().len(),
         calls: 0,
         tools: Toolbox::default(),
         is_coerced: false,
@@ -59,16 +61,17 @@ pub(super) async fn run(
     let played = turn.play().await;
     turn.tools.close().await;
     let spent = turn.spent();
+    let usage = turn.usage.split_off(turn.reported);
     match played {
         Ok(completion) => Outcome::Completed(Completion {
             spent,
-            usage: turn.usage,
+            usage,
             ..completion
         }),
         Err(Silenced::Failed(error)) if turn.tools.is_spent() => {
-            ended(for_good(error).into(), turn.usage, spent)
+            ended(for_good(error).into(), usage, spent)
         }
-        Err(silenced) => ended(silenced, turn.usage, spent),
+        Err(silenced) => ended(silenced, usage, spent),
     }
 }
 
@@ -89,8 +92,10 @@ pub(super) struct Turn<'a> {
     pub(super) started: &'a Started,
     pub(super) cx: &'a NodeContext,
     process: &'a Process,
-    /// What every call used.
+    /// What every call used, those of earlier lives among them.
     usage: Vec<Usage>,
+    /// How many of them the log has already.
+    reported: usize,
     /// Calls of the model that were made.
     calls: u32,
     tools: Toolbox,
@@ -112,15 +117,15 @@ impl Turn<'_> {
         let (started, process) = (self.started, self.process);
         ask.messages
             .extend(self.tools.recall(started, cx, process).await?);
-        let (mut asked, mut rounds) = (1, 0);
+        let mut asked = 1;
         loop {
             let (answer, last) = self.call_until_answered(&access, &ask).await?;
             if answer.finish == Finish::ToolCalls && !ask.tools.is_empty() {
                 self.say(&access, &answer, last, false).await?;
-                rounds += 1;
-                if rounds > config.max_tool_rounds {
+                if self.tools.begin_round() > config.max_tool_rounds {
                     return Err(too_many_rounds(config.max_tool_rounds).into());
                 }
+                self.report_usage().await?;
                 let answers = self
                     .tools
                     .answer(&answer.calls, self.started, cx, self.process);
@@ -143,6 +148,7 @@ impl Turn<'_> {
                 Judged::Misshapen(misshapen) => misshapen,
             };
             self.say(&access, &answer, last, false).await?;
+            self.report_usage().await?;
             asked += 1;
             let next = self.next_ask(&wanting, &answer, asked, shape.as_ref());
             match next.await? {
@@ -278,6 +284,24 @@ impl Turn<'_> {
             }
         };
         Ok((calling.answer()?, last))
+    }
+
+    /// Keeps in the log what calls have used, because more follows: whoever goes on with this
+    /// attempt counts it, too.
+    async fn report_usage(&mut self) -> Result<(), Silenced> {
+        let of = self.started.attempt();
+        for usage in &self.usage[self.reported..] {
+            let used = Used {
+                node_id: of.node.clone(),
+                visit: of.visit,
+                attempt: of.attempt,
+                usage: usage.clone(),
+            };
+            let report = Report::Used(used);
+            self.cx.output.report(report).await?;
+        }
+        self.reported = self.usage.len();
+        Ok(())
     }
 
     /// Puts the rest of an answer into the log, with what there is to say about all of it.

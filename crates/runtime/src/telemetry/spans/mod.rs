@@ -159,7 +159,7 @@ impl Walk<'_> {
                     self.interrupt(interrupt_id, &asked, Some(event));
                 }
             }
-            RunEvent::ProviderUsage { usage, node_id } => self.calls.answered(node_id, usage),
+            RunEvent::ProviderUsage { usage, node_id, .. } => self.calls.answered(node_id, usage),
             RunEvent::ToolCalled(called) => self.calls.called(called, at),
             RunEvent::ToolReturned(returned) if event.seq >= self.own_from => {
                 if let Some(call) = self.calls.returned(returned, at)

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kernel::run::Report;
-use kernel::run::report::{ToolStatus, ToolTransport};
+use kernel::run::report::{ToolCalled, ToolReturned, ToolStatus, ToolTransport};
+use kernel::run::{Report, Usage};
 use serde_json::{Value, json};
 
 use super::*;
@@ -141,7 +141,12 @@ async fn the_other_interface_has_tools_called_too() {
     let config = json!({ "prompt": "Shout.", "tools": [program()] });
     let (completion, recorder) = completed(&lab, config).await;
     assert_eq!(completion.outputs["content"], "Done.");
-    assert_eq!(completion.usage.len(), 2, "every call of the model counts");
+    let reported = recorder.used.lock().unwrap().len();
+    assert_eq!(
+        (reported, completion.usage.len()),
+        (1, 1),
+        "every call of the model counts, and once"
+    );
     assert_eq!(told(&recorder)[1].1, Some(ToolStatus::Ok));
     let [first, second] = peer.got().try_into().unwrap();
     let (first, second) = (super::body(&first), super::body(&second));
@@ -190,6 +195,85 @@ async fn rounds_are_bounded_and_what_ran_is_not_begun_again() {
         registry.repeat(CHAT, &json!({ "prompt": "a" })),
         Repeat::Repeatable
     );
+}
+
+#[tokio::test]
+async fn what_an_earlier_life_of_an_attempt_did_counts() {
+    let peer = peer_of(vec![calls(&[("c", "shout", "{\"text\": \"a\"}")])]).await;
+    let lab = lab_for(&peer, "openai", "");
+    let config = json!({ "prompt": "a", "tools": [program()], "maxToolRounds": 2 });
+    let key = lab.key();
+    let before = |n: u32, round: u32| {
+        let (node_id, tool_name) = ("node".into(), "process.shout".to_owned());
+        let called = ToolCalled {
+            node_id,
+            visit: 0,
+            attempt: 0,
+            agent_id: String::new(),
+            tool_name: tool_name.clone(),
+            call_id: format!("{key}.0.{n}"),
+            inputs: Some(json!({ "text": "b" })),
+            args_hash: String::new(),
+            transport: ToolTransport::Native,
+            round,
+        };
+        let returned = ToolReturned {
+            node_id: "node".into(),
+            visit: 0,
+            attempt: 0,
+            agent_id: String::new(),
+            tool_name,
+            call_id: called.call_id.clone(),
+            status: ToolStatus::Ok,
+            outcome: Some(json!({ "stdout": "B" })),
+            error: None,
+            duration_ms: Some(1),
+        };
+        let returned = Some(returned);
+        PastCall { called, returned }
+    };
+    let used = Usage {
+        provider: "p".into(),
+        model: "m".into(),
+        input_tokens: 30,
+        output_tokens: 3,
+        cost_estimate_usd: None,
+        duration_ms: None,
+        cache_read_tokens: None,
+        cache_write_tokens: None,
+    };
+    // Both calls of the first answer, and no answer after it: one round is left.
+    let past = Remembered {
+        calls: vec![before(1, 1), before(2, 1)],
+        usage: vec![used],
+    };
+    let settings = json!({ "budget": { "maxToolCalls": 9 } });
+    let settings = settings.as_object().unwrap().clone();
+    let started = Started::unlogged(lab.run(), key.clone(), config, Map::new());
+    let started = started.settled(settings).restarted(1).after(past);
+    let recorder = Recorder::new();
+    let node = Registry::standard();
+    let node = node.get(CHAT).unwrap();
+    let outcome = node.run(started, recorder.context(&lab)).await;
+    let Outcome::Failed {
+        error,
+        usage,
+        spent,
+        ..
+    } = outcome
+    else {
+        panic!("it should fail: {outcome:?}")
+    };
+    assert_eq!(error.code, "tool_rounds_exceeded");
+    assert_eq!((ran(&lab), peer.got().len()), (1, 2));
+    let reported = recorder.used.lock().unwrap().len();
+    assert_eq!((reported, usage.len()), (0, 0), "nothing is said twice");
+    assert_eq!(spent["toolCalls"], 3);
+    assert_eq!(spent["tokens"], 33, "what the first life used counts");
+    let Report::ToolCalled(last) = recorder.reports.lock().unwrap()[0].clone() else {
+        panic!("a tool is called")
+    };
+    assert_eq!(last.round, 2);
 }
 
 #[tokio::test]

@@ -51,6 +51,7 @@ impl Toolbox {
         for (n, call) in past.iter().enumerate() {
             let is_last = n + 1 == past.len();
             let asked = self.asked(n, call);
+            self.rounds = self.rounds.max(call.called.round);
             let answer = match &call.returned {
                 Some(returned) => {
                     self.said += 1;
