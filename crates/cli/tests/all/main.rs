@@ -2,7 +2,7 @@
 //! `documents` for bad workflows, `running` for runs that end, `reading` for what is told of
 //! them, `steering` for what is done to them, `forks` and `replays` for runs made of others, `crash` for what a
 //! kill leaves of one run, `load` for many runs under many kills, `race` for two engines at once,
-//! `output` for a process that writes much, `models` for questions to models, `tools` for what they have done, `tenants` for a
+//! `output` for a process that writes much, `models` for questions to models, `tools` for what they have done, `mcp` for servers of tools, `tenants` for a
 //! store of several, `secrets` for what nobody is told, `play` for sessions of templates, `snapshots` and
 //! `captures` for evidence of runs and of commands, `serving` and `remote` for a server and for
 //! what is asked of one.
@@ -19,6 +19,7 @@ mod forks;
 mod keys;
 mod lineage;
 mod load;
+mod mcp;
 mod models;
 mod output;
 mod play;

@@ -90,18 +90,18 @@ fn send(serving: &Serving, key: &str, method: &str, path: &str, body: &str) -> (
     (status, body.to_owned())
 }
 
-fn get(serving: &Serving, key: &str, path: &str) -> String {
+pub(crate) fn get(serving: &Serving, key: &str, path: &str) -> String {
     let (status, body) = send(serving, key, "GET", path, "");
     assert_eq!(status, 200, "{path}: {body}");
     body
 }
 
-fn json_of(text: &str) -> Value {
+pub(crate) fn json_of(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 /// Makes something and gives the id of the run it is.
-fn made(serving: &Serving, key: &str, path: &str, body: &Value) -> String {
+pub(crate) fn made(serving: &Serving, key: &str, path: &str, body: &Value) -> String {
     let (status, answer) = send(serving, key, "POST", path, &body.to_string());
     assert_eq!(status, 201, "{answer}");
     let run = json_of(&answer)["runId"].as_str().unwrap().to_owned();
@@ -127,7 +127,7 @@ fn keep(lab: &Lab, name: &str, whose: &[&str], value: &str) {
     assert!(!format!("{kept:?}").contains(value));
 }
 
-fn key_of(lab: &Lab, principal: &str, more: &[&str]) -> String {
+pub(crate) fn key_of(lab: &Lab, principal: &str, more: &[&str]) -> String {
     let args = [
         "keys",
         "create",

@@ -18,6 +18,12 @@ def add(a: int, b: int) -> int:
 
 
 @server.tool()
+def echo(text: str) -> str:
+    """Says it again."""
+    return text
+
+
+@server.tool()
 def fail(why: str) -> str:
     """Fails."""
     raise ValueError(why)

@@ -202,3 +202,47 @@ async fn the_protocols_own_definitions_go_these_ways() {
         assert_eq!(ended, code, "{id}: {snapshot}");
     }
 }
+
+/// A copy of one of the protocol's definitions under another name: nothing hangs on its id.
+fn renamed(definition: &Value, id: &str) -> Value {
+    let mut copy = definition.clone();
+    copy["id"] = id.into();
+    copy
+}
+
+#[tokio::test]
+async fn a_replay_of_the_protocols_questions_asks_nobody_and_diverges_nowhere() {
+    let test = "a_replay_of_the_protocols_questions_asks_nobody_and_diverges_nowhere";
+    let Some(definitions) = fixtures::definitions(test) else {
+        return;
+    };
+    for id in [
+        "conformance-phase4-replay-divergence",
+        "conformance-phase4-nondet-tool",
+    ] {
+        // Asked once more, it would refuse.
+        let model = Model::saying(&[GOOD, Says::Refuses]);
+        let host = model.host().await;
+        host.put(&[renamed(&definitions[id], "asked-once")]).await;
+        let (snapshot, _) = ran(&host, "asked-once").await;
+        assert_eq!(snapshot["status"], "completed", "{id}: {snapshot}");
+        let given = &snapshot["nodeStates"]["structured-call"]["outputs"]["json"];
+        assert_eq!(*given, json!({ "valid": true }), "{id}");
+        let source = snapshot["runId"].as_str().unwrap();
+        let replay = json!({ "mode": "replay", "fromSeq": 0 });
+        let made = host.post(&format!("/v1/runs/{source}:fork"), &replay).await;
+        assert_eq!(made.status, 201, "{id}: {}", made.json());
+        let replay = made.json()["runId"].as_str().unwrap().to_owned();
+        crate::schemas::check_log(&host, &replay).await;
+        let told = |events: Vec<Value>| -> Vec<Value> {
+            let of = |event: &Value| json!([event["type"], event["nodeId"], event["payload"]]);
+            events.iter().map(of).collect()
+        };
+        assert_eq!(
+            told(host.events(&replay).await),
+            told(host.events(source).await),
+            "{id}"
+        );
+        assert_eq!(model.asked().len(), 1, "{id}: the replay asked nobody");
+    }
+}

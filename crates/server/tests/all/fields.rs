@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use crate::children::{next, supervised};
 use crate::host::{Host, chain, node};
+use crate::model::{Model, Says};
+use crate::models::{self, models, peer};
 
 async fn of(host: &Host, definition: Value, order: Value) -> Value {
     let id = definition["id"].clone();
@@ -252,6 +254,84 @@ async fn configurable_is_the_overlay_as_given_and_its_reserved_keys_are_checked(
         let answer = host.post("/v1/runs", &order).await;
         assert_eq!(answer.refusal(400), "validation_error", "{key}");
     }
+}
+
+#[tokio::test]
+async fn reserved_keys_reach_the_model_of_a_run_its_child_and_its_branch() {
+    let model = Model::saying(&[Says::Text("Hello.")]);
+    let host = model.host().await;
+    let mut greets = node(
+        "greets",
+        "core.ai.chatCompletion",
+        json!({ "promptId": "greeting", "prompt": "Greet ${inputs.who}." }),
+    );
+    greets["inputs"] = json!({ "who": { "type": "static", "value": "Ada" } });
+    let own = json!({ "prompt": "Be exact.", "model": "m-node", "temperature": 0, "maxTokens": 9 });
+    let exact = node("exact", "core.ai.chatCompletion", own);
+    let child = node(
+        "child",
+        "core.subWorkflow",
+        json!({ "workflowId": "greet" }),
+    );
+    host.put(&[chain("greet", &[greets, exact]), chain("parent", &[child])])
+        .await;
+    let order = json!({ "workflowId": "parent", "configurable": {
+        "model": "m-run", "temperature": 0.25, "maxTokens": 5,
+        "promptOverrides": { "greeting": "Shout ${inputs.who}." },
+    } });
+    let run = host.completed(&order).await;
+    let snapshot = host.snapshot(&run).await;
+    assert_eq!(snapshot["status"], "completed", "{snapshot}");
+    let said = |asked: &Value| {
+        let text = asked["messages"][0]["content"].clone();
+        json!([
+            asked["model"],
+            asked["temperature"],
+            asked["max_tokens"],
+            text
+        ])
+    };
+    let asked: Vec<Value> = model.asked().iter().map(said).collect();
+    // What a node says itself is stronger.
+    assert_eq!(
+        asked,
+        [
+            json!(["m-run", 0.25, 5, "Shout Ada."]),
+            json!(["m-node", 0.0, 9, "Be exact."]),
+        ]
+    );
+    let child = snapshot["childRuns"][0]["runId"].as_str().unwrap();
+    let overlay = json!({ "model": "m-branch", "promptOverrides": { "greeting": "Whisper." } });
+    let branch =
+        json!({ "mode": "branch", "fromSeq": 0, "runOptionsOverlay": { "configurable": overlay } });
+    let made = host.post(&format!("/v1/runs/{child}:fork"), &branch).await;
+    assert_eq!(made.status, 201, "{}", made.json());
+    let branch = made.json()["runId"].as_str().unwrap().to_owned();
+    host.engine.settled(&branch.as_str().into()).await.unwrap();
+    let asked: Vec<Value> = model.asked()[2..].iter().map(said).collect();
+    assert_eq!(asked[0], json!(["m-branch", 0.25, 5, "Whisper."]));
+    assert_eq!(asked.len(), 2);
+}
+
+#[tokio::test]
+async fn metrics_openwop_cost_is_what_all_calls_of_models_came_to() {
+    let prices = "[provider.p.price.m-1]\ninput = 10.0\noutput = 100.0";
+    let host = models::host(models(prices, peer())).await;
+    let ask = |id: &str| node(id, "core.ai.chatCompletion", json!({ "prompt": "When?" }));
+    let asks = chain("asks", &[ask("once"), ask("again")]);
+    let snapshot = of(&host, asks, json!({})).await;
+    let mut cost = snapshot["metrics"]["openwopCost"].clone();
+    let took = cost.as_object_mut().unwrap().remove("duration_ms");
+    assert!(took.is_some_and(|took| took.is_u64()), "{snapshot}");
+    let usd = cost["usd"].take();
+    assert!((usd.as_f64().unwrap() - 0.0026).abs() < 1e-9, "{usd}");
+    assert_eq!(
+        cost,
+        json!({ "usd": null, "tokens": { "input": 200, "output": 6 }, "model": "m-1",
+            "provider": "p" })
+    );
+    let silent = of(&host, chain("silent", &[noop()]), json!({})).await;
+    assert_eq!(silent["metrics"]["openwopCost"], Value::Null);
 }
 
 #[tokio::test]

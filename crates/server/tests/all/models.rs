@@ -14,7 +14,7 @@ use crate::host::{Host, Models};
 use crate::model::{Model, Says};
 
 /// A provider that streams a text of three pieces to everybody who asks.
-fn peer() -> SocketAddr {
+pub(crate) fn peer() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -49,7 +49,7 @@ fn peer() -> SocketAddr {
     address
 }
 
-fn models(text: &str, address: SocketAddr) -> Models {
+pub(crate) fn models(text: &str, address: SocketAddr) -> Models {
     let text = format!("[provider.p]\nbase_url = \"http://{address}/v1\"\nmodel = \"m-1\"\n{text}");
     Models {
         providers: Providers::parse(&text, Path::new("/")).unwrap(),
@@ -58,7 +58,7 @@ fn models(text: &str, address: SocketAddr) -> Models {
     }
 }
 
-async fn host(models: Models) -> Host {
+pub(crate) async fn host(models: Models) -> Host {
     let host = Host::with_models(Limits::default(), Reach::Public, models).await;
     let ask = |id: &str, type_id: &str, config: Value| {
         json!({
