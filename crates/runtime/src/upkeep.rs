@@ -21,6 +21,8 @@ const PAGE: usize = 256;
 const SELDOM: Duration = Duration::from_secs(15 * 60);
 /// And at most.
 const OFTEN: Duration = Duration::from_secs(1);
+/// What the tombstone of a run says whose time is over.
+const OVER: &str = "its retention is over";
 
 /// How an engine looks after its store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +128,32 @@ async fn goes_with_its_parent(engine: &Engine, row: &Listed) -> Result<bool, Sto
     }
 }
 
+/// What became of a run whose retention was to end at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expired {
+    /// It is erased, with the runs it started.
+    Erased,
+    /// It, or one of those, has not ended, or somebody is at work on it.
+    Active,
+}
+
+/// Erases a run that has ended, and those it started, as when its retention is over.
+///
+/// # Errors
+/// The store's; `Missing` for an unknown run.
+pub async fn expire(engine: &Engine, run: &StreamId) -> Result<Expired, StoreError> {
+    let family = erase::family(&engine.inner.door, run).await?;
+    if !family.iter().all(erase::is_over) {
+        return Ok(Expired::Active);
+    }
+    for run in family.iter().rev() {
+        if !erase_one(engine, &run.header.stream, OVER).await? {
+            return Ok(Expired::Active);
+        }
+    }
+    Ok(Expired::Erased)
+}
+
 async fn erase_family(
     engine: &Engine,
     root: &StreamId,
@@ -149,7 +177,7 @@ async fn erase_family(
     }
     let mut erased = 0;
     for run in family.iter().rev() {
-        match erase_one(engine, &run.header.stream, "its retention is over").await? {
+        match erase_one(engine, &run.header.stream, OVER).await? {
             true => erased += 1,
             // What is named by another goes before it, or not at all.
             false => break,

@@ -105,7 +105,7 @@ pub(crate) fn check(app: &App, action: Action) -> Result<(), Problem> {
 /// A server that asks for credentials has it while runs are kept as long as the profile asks. Streams
 /// and connections are bounded and answered with 503 beyond that, always; a cap on runs in flight is
 /// told where there is one. `None` for a server of `--dev`, which is for one person's machine.
-pub(crate) fn production(limits: &Limits, gate: &Gate) -> Option<Value> {
+pub(crate) fn production(limits: &Limits, gate: &Gate, can_expire: bool) -> Option<Value> {
     if !gate.asks() {
         return None;
     }
@@ -118,7 +118,7 @@ pub(crate) fn production(limits: &Limits, gate: &Gate) -> Option<Value> {
     }
     let retention = match is_kept {
         true => json!({
-            "supported": true, "minWindowSeconds": kept.as_secs(), "testForceExpire": false,
+            "supported": true, "minWindowSeconds": kept.as_secs(), "testForceExpire": can_expire,
         }),
         false => json!({ "supported": false }),
     };

@@ -66,6 +66,7 @@ impl App {
             exports: api.engine().door().hints().meters().is_exported(),
             secret_scopes: api.engine().secret_scopes(),
             workflows,
+            can_expire: api.can_expire(),
         };
         Self(Arc::new(Inner {
             discovery: discovery::document(&limits, &gate, configured)

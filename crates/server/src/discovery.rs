@@ -38,6 +38,8 @@ pub(crate) struct Configured<'a> {
     pub(crate) secret_scopes: &'a [Scope],
     /// Workflows that every tenant may run, by their ids.
     pub(crate) workflows: &'a [String],
+    /// Whether somebody may end the retention of a run.
+    pub(crate) can_expire: bool,
 }
 
 /// The document. Families stand at the root; `capabilities` mirrors them for older readers.
@@ -49,12 +51,16 @@ pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>)
         exports,
         secret_scopes,
         workflows,
+        can_expire,
     } = configured;
     let fixtures = fixtures::claimed(workflows, test_provider, !secret_scopes.is_empty());
     let mut families = families(limits);
     let configured = [
         ("auth", auth(gate, key)),
-        ("production", admission::production(limits, gate)),
+        (
+            "production",
+            admission::production(limits, gate, can_expire),
+        ),
         ("testing", test_provider.then(testing)),
         ("observability", exports.then(observability)),
         ("aiProviders", Some(providers(models))),
@@ -271,6 +277,7 @@ mod tests {
             exports: true,
             secret_scopes: &Scope::ALL,
             workflows: &["conformance-noop".to_owned()],
+            can_expire: true,
         };
         let document = document(&Limits::default(), &gate, configured);
         let mirror = document["capabilities"].as_object().unwrap();

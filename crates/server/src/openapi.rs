@@ -151,6 +151,8 @@ fn schemas() -> Value {
             "properties": { "protocolVersion": text, "limits": object },
         },
         "OpenApi": { "type": "object", "required": ["openapi", "info", "paths"] },
+        "Expired": { "type": "object", "required": ["runId", "expired"],
+            "properties": { "runId": text, "expired": { "const": true } } },
         "Health": { "type": "object", "required": ["status"], "properties": { "status": text } },
         "RunOrder": {
             "type": "object", "required": ["workflowId"], "additionalProperties": false,

@@ -11,7 +11,7 @@ use kernel::document::Audited;
 use kernel::ids::TenantId;
 use kernel::stream::StreamKind;
 use runtime::access::{AuthOptions, Authenticator, checkpoints};
-use runtime::api::Api;
+use runtime::api::{Api, ExpiryToken};
 use runtime::authority::Authority;
 use runtime::door::Door;
 use runtime::engine::{Engine, EngineOptions, Scope};
@@ -62,6 +62,11 @@ pub(crate) struct Args {
     /// Take every key for a test key: runs may have the test provider answer instead of a model
     #[arg(long)]
     test_keys: bool,
+
+    /// Let whoever knows this token erase runs that have ended, without a key: POST
+    /// /v1/test/runs/RUN/expire?token=TOKEN, for tests of retention
+    #[arg(long, value_name = "TOKEN", requires = "test_keys", value_parser = expiry)]
+    expire_token: Option<ExpiryToken>,
 
     /// Whose runs those of --dev are
     #[arg(long, value_name = "TENANT", default_value = "local", value_parser = super::keys::tenant)]
@@ -139,6 +144,12 @@ fn origin(text: &str) -> Result<String, String> {
     }
 }
 
+/// A token nobody guesses.
+fn expiry(text: &str) -> Result<ExpiryToken, String> {
+    let least = ExpiryToken::LEAST;
+    ExpiryToken::of(text).ok_or_else(|| format!("it needs at least {least} characters"))
+}
+
 /// Serves until a signal comes.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let addresses = resolve(&args.listen).await?;
@@ -181,6 +192,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let api = Api::new(engine.clone())
         .with_webhooks(Webhooks::new(reach))
         .with_test_provider(args.test_keys)
+        .with_expiry(args.expire_token.clone())
         .with_document_audit(match args.audit_saves {
             true => Audited::Saves,
             false => Audited::Decisions,

@@ -15,6 +15,7 @@ mod coordinator;
 mod create;
 mod documents;
 mod error;
+mod expiry;
 mod follow;
 mod follow_notes;
 mod fork;
@@ -32,6 +33,7 @@ mod task_output;
 mod webhooks;
 mod workflows;
 
+pub use crate::upkeep::Expired;
 pub use artifacts::ArtifactBytes;
 pub use audit::Verified;
 pub use bundle::BundledRun;
@@ -45,6 +47,7 @@ pub use documents::{
     DocumentViewTail, Held, Outcome,
 };
 pub use error::{ApiError, BY_HAND, NotNow, Thing};
+pub use expiry::ExpiryToken;
 pub use follow::{LogPage, Tail};
 pub use follow_notes::NotesTail;
 pub use fork::{ForkRequest, ForkedRun, Lineage};
@@ -82,6 +85,8 @@ pub struct Api {
     document_audit: Audited,
     /// Whether runs may ask the test provider instead of a model.
     test_provider: bool,
+    /// What whoever ends the retention of runs has to name.
+    expiry: Option<ExpiryToken>,
 }
 
 impl Api {
@@ -95,6 +100,7 @@ impl Api {
             documents: Arc::default(),
             document_audit: Audited::default(),
             test_provider: false,
+            expiry: None,
         }
     }
 

@@ -7,6 +7,7 @@ mod bundle;
 pub(crate) mod coordinator;
 mod create;
 mod events;
+mod expiry;
 mod forks;
 mod health;
 mod host;
@@ -37,6 +38,7 @@ pub fn all() -> Vec<Route> {
         artifacts::routes(),
         annotations::routes(),
         bundle::routes(),
+        expiry::routes(),
         snapshots::routes(),
         coordinator::routes(),
         workbench::routes(),

@@ -4,12 +4,14 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use runtime::access::Scopes;
+use runtime::api::ExpiryToken;
+use runtime::webhooks::Reach;
 use serde_json::{Value, json};
 use server::Limits;
 use tokio::task::JoinSet;
 
 use crate::client::{Answer, Conn, Request};
-use crate::host::Host;
+use crate::host::{Host, Models, chain, node};
 
 fn rate(n: u32) -> Option<NonZeroU32> {
     NonZeroU32::new(n)
@@ -151,6 +153,71 @@ async fn the_production_profile_is_claimed_where_runs_are_kept_as_long_as_it_ask
         let bundle = json!({ "supported": true, "truncationMetadata": true });
         assert_eq!(production["debugBundle"], bundle);
     }
+}
+
+#[tokio::test]
+async fn whoever_knows_the_token_ends_the_retention_of_a_run() {
+    const TOKEN: &str = "a-token-that-nobody-guesses";
+    assert!(ExpiryToken::of("short").is_none());
+    let models = Models {
+        expiry: ExpiryToken::of(TOKEN),
+        ..Models::default()
+    };
+    let host = Host::with_models(Limits::default(), Reach::Public, models).await;
+    let told = host.get("/.well-known/openwop").await.json()["production"].clone();
+    assert_eq!(told["retention"]["testForceExpire"], true);
+    // Neither a credential nor a body is sent.
+    let expire = async |host: &Host, run: &str, token: &str| {
+        let path = format!("/v1/test/runs/{run}/expire?token={token}");
+        Request::new("POST", &path).send(host.address).await
+    };
+    let child = node(
+        "child",
+        "core.subWorkflow",
+        json!({ "workflowId": "three" }),
+    );
+    host.put(&[chain("parent", &[child])]).await;
+    let run = host.completed(&json!({ "workflowId": "parent" })).await;
+    let child = host.snapshot(&run).await["childRuns"][0]["runId"].clone();
+    let child = child.as_str().unwrap();
+    let replay = json!({ "mode": "replay" });
+    let fork = host.post(&format!("/v1/runs/{run}:fork"), &replay).await;
+    let fork = fork.json()["runId"].as_str().unwrap().to_owned();
+
+    for (run, token) in [
+        (run.as_str(), ""),
+        (run.as_str(), "a-token-that-somebody-guesses"),
+        ("run-none", "a-token-that-somebody-guesses"),
+    ] {
+        let refused = expire(&host, run, token).await;
+        assert_eq!(refused.refusal(404), "not_found", "{run} {token}");
+    }
+    assert_eq!(host.snapshot(&run).await["status"], "completed");
+    let active = host.create(&json!({ "workflowId": "waits" })).await;
+    let refused = expire(&host, &active, TOKEN).await;
+    assert_eq!(refused.refusal(409), "run_active");
+    let unknown = expire(&host, "run-none", TOKEN).await;
+    assert_eq!(unknown.refusal(404), "run_not_found");
+
+    assert_eq!(expire(&host, &run, TOKEN).await.status, 200);
+    for gone in [run.as_str(), child] {
+        for path in ["", "/events", "/events/poll", "/debug-bundle"] {
+            let answer = host.get(&format!("/v1/runs/{gone}{path}")).await;
+            assert_eq!(answer.refusal(410), "run_expired", "{path}");
+            let expired = answer.json()["details"]["expiredAt"].clone();
+            assert!(expired.as_str().is_some_and(|at| at.ends_with('Z')));
+        }
+    }
+    assert_eq!(host.snapshot(&fork).await["status"], "completed");
+
+    let other = Host::new().await;
+    let run = other.completed(&json!({ "workflowId": "three" })).await;
+    let refused = expire(&other, &run, TOKEN).await;
+    assert_eq!(
+        refused.refusal(404),
+        "not_found",
+        "nobody was given a token"
+    );
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use kernel::audit::Actor;
 use kernel::document::Audited;
 use kernel::ids::TenantId;
 use runtime::access::{ApiKeys, AuthOptions, Authenticator, NewKey, Scopes, trail};
-use runtime::api::Api;
+use runtime::api::{Api, ExpiryToken};
 use runtime::authority::Authority;
 use runtime::definitions::shared_tenant;
 use runtime::keyring::FileKeyring;
@@ -40,6 +40,8 @@ pub(crate) struct Models {
     /// What audit trails hear of documents.
     pub(crate) audited: Audited,
     pub(crate) secrets: SecretSources,
+    /// What whoever ends the retention of runs has to name.
+    pub(crate) expiry: Option<ExpiryToken>,
 }
 
 /// A server that answers, and what stands behind it.
@@ -125,6 +127,7 @@ impl Host {
             Api::new(engine.clone())
                 .with_webhooks(Webhooks::new(reach))
                 .with_test_provider(models.test_provider)
+                .with_expiry(models.expiry)
                 .with_document_audit(models.audited),
             gate,
             limits,

@@ -1,0 +1,50 @@
+//! Ending the retention of a run at once, for tests. Not there unless the server was given a token.
+
+use hyper::{Method, StatusCode};
+use runtime::api::{ApiError, Expired, Thing};
+use serde_json::json;
+use store::StoreError;
+
+use super::runs::named;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::route::{Access, Cx, Doc, Route};
+
+/// The routes of this group.
+pub(super) fn routes() -> Vec<Route> {
+    vec![Route::new(
+        Method::POST,
+        "/v1/test/runs/{runId}/expire",
+        // The protocol's checks send no credential: the token of the query is one.
+        Access::Anyone,
+        expire,
+        Doc {
+            operation: "expireRun",
+            summary: "Erases a run that has ended as when its retention is over; for tests",
+            parameters: &[("query", "token", "what the server was started with")],
+            request: None,
+            responses: &[(200, "Expired")],
+        },
+    )]
+}
+
+async fn expire(cx: Cx) -> Result<Reply, Problem> {
+    let query = cx.query();
+    let token = query.get("token").unwrap_or_default();
+    let run = named(&cx);
+    // Who does not know the token is told nothing, not even whether there is a run.
+    let Some(run) = run.ok().filter(|_| cx.app.api().can_expire()) else {
+        return Err(Problem::no_route());
+    };
+    match cx.app.api().expire(token, &run).await {
+        Ok(Some(Expired::Erased)) => Ok(Reply::ok(&json!({ "runId": run, "expired": true }))),
+        Ok(Some(Expired::Active)) => Err(Problem::new(
+            StatusCode::CONFLICT,
+            "run_active",
+            "the run has not ended, or one that it started; cancel it, or wait",
+        )),
+        Ok(None) => Err(Problem::no_route()),
+        Err(StoreError::Missing) => Err(ApiError::NotFound(Thing::Run).into()),
+        Err(error) => Err(error.into()),
+    }
+}
