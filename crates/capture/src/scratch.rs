@@ -1,7 +1,7 @@
 //! A copy of the working folder as it was before a recording, for a replay to work in; and the
 //! changes of a recorded tool, made again from what is kept.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::call::{Change, Keep, Operation};
 use crate::clean::Cleaner;
-use crate::scan::meant;
+use crate::scan::{meant, shown};
 
 /// Files that are copied at most.
 const MAX_FILES: usize = 500_000;
@@ -100,8 +100,9 @@ pub fn undo(
     cleaner: &Cleaner,
     keep: &dyn Keep,
 ) -> Result<(), ScratchError> {
+    let names = Names::of(root, changes, cleaner)?;
     for change in changes {
-        let path = inside(root, &change.path)?;
+        let path = inside(root, names.own(&change.path))?;
         match (change.operation, change.before) {
             (Operation::Created, _) => remove(&path)?,
             (Operation::Deleted, _) => {
@@ -119,7 +120,7 @@ pub fn undo(
     let parents: BTreeSet<PathBuf> = changes
         .iter()
         .filter(|change| change.operation == Operation::Created)
-        .filter_map(|change| meant(&change.path).parent().map(Path::to_owned))
+        .filter_map(|change| meant(names.own(&change.path)).parent().map(Path::to_owned))
         .collect();
     for parent in parents.iter().rev() {
         for folder in parent
@@ -144,8 +145,9 @@ pub fn apply(
     cleaner: &Cleaner,
     keep: &dyn Keep,
 ) -> Result<(), ScratchError> {
+    let names = Names::of(root, changes, cleaner)?;
     for change in changes {
-        let path = inside(root, &change.path)?;
+        let path = inside(root, names.own(&change.path))?;
         match change.operation {
             Operation::Deleted => remove(&path)?,
             Operation::Created | Operation::Modified => {
@@ -154,6 +156,43 @@ pub fn apply(
         }
     }
     Ok(())
+}
+
+/// The own names of files whose recorded ones are without a secret.
+struct Names(BTreeMap<String, String>);
+
+impl Names {
+    /// Looks for them where a change has such a name.
+    fn of(root: &Path, changes: &[Change], cleaner: &Cleaner) -> Result<Self, ScratchError> {
+        let mut names = BTreeMap::new();
+        let mut todo = match changes
+            .iter()
+            .any(|change| change.path.contains("[REDACTED"))
+        {
+            true => vec![PathBuf::new()],
+            false => Vec::new(),
+        };
+        while let Some(relative) = todo.pop() {
+            let folder = root.join(&relative);
+            for found in std::fs::read_dir(&folder).map_err(failed(&folder))? {
+                let found = found.map_err(failed(&folder))?;
+                let inner = relative.join(found.file_name());
+                let own = shown(&inner);
+                let clean = cleaner.text(&own);
+                if clean != own {
+                    names.insert(clean, own);
+                }
+                if found.file_type().map_err(failed(&folder))?.is_dir() {
+                    todo.push(inner);
+                }
+            }
+        }
+        Ok(Self(names))
+    }
+
+    fn own<'a>(&'a self, path: &'a str) -> &'a str {
+        self.0.get(path).map_or(path, String::as_str)
+    }
 }
 
 /// The place of a recorded path: inside the folder, and not through a link that leads out of it.

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use crate::exit::{Failure, io_text};
-use crate::follow::{Follower, Look};
+use crate::follow::{Followed, Follower, Look};
 use crate::live::Live;
 use crate::prompt::Prompt;
 use crate::{style, talk};
@@ -102,10 +102,21 @@ async fn show(
 }
 
 fn is_idle(follower: &Follower) -> bool {
-    follower
-        .runs()
-        .iter()
-        .all(|followed| waits_for_somebody(&followed.run))
+    let runs = follower.runs();
+    let waits =
+        |run: &Run| waits_for_somebody(run) && (run.is_settled() || knows_its_own(run, runs));
+    runs.iter().all(|followed| waits(&followed.run))
+}
+
+/// Whether each run that this one waits for is there and goes on; else what creates it, or tells
+/// of its end, is still on its way.
+fn knows_its_own(run: &Run, runs: &[Followed]) -> bool {
+    let children = run.facts().into_iter().flat_map(|facts| &facts.children);
+    let mut open = children.filter(|(_, child)| child.status.is_none());
+    open.all(|(id, _)| {
+        let mut there = runs.iter().map(|followed| &followed.run);
+        there.any(|other| other.header.stream == *id && !other.is_settled())
+    })
 }
 
 /// Whether only somebody outside can make a run go on: nothing runs, no time is waited for.

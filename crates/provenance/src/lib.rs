@@ -41,7 +41,8 @@ pub use folder::{
     Unresolved, Writer, hash_file,
 };
 pub use minilm::{MiniLm, ModelError};
-pub use redaction::{Redaction, is_secret_name};
+pub use redaction::Redaction;
+pub use runtime::redact::is_secret_name;
 pub use verify::{Strictness, Verified};
 
 /// A new id for a snapshot: a UUID that sorts by time.

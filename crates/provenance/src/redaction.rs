@@ -11,35 +11,15 @@ use faces::provenance::document::RedactionCount;
 use regex_automata::meta::Regex;
 use regex_automata::util::captures::Captures;
 use regex_automata::util::syntax;
-use runtime::redact::Redactor;
+use runtime::redact::{Redactor, is_secret_name};
 use serde_json::Value;
 
 /// The version of the rules; it stands in each snapshot.
 const VERSION: u32 = 1;
 /// Bytes that the value of a variable has at least to be looked for everywhere.
 const MIN_KNOWN_BYTES: usize = 8;
-/// What a name holds that stands for a secret.
-const NAMES: [&str; 12] = [
-    "token",
-    "apikey",
-    "api_key",
-    "secret",
-    "password",
-    "passwd",
-    "credential",
-    "auth",
-    "cookie",
-    "session",
-    "private",
-    "dsn",
-];
-
 /// Patterns whose first group is a secret, and what it is called.
-const PATTERNS: [(&str, &str); 4] = [
-    (
-        "url",
-        r#"\b[A-Za-z][A-Za-z0-9+.\-]*://[^\s/:@"'<>]*:([^\s/@"'<>]+)@"#,
-    ),
+const PATTERNS: [(&str, &str); 3] = [
     (
         "header",
         r#"(?i)\b(?:proxy-authorization|authorization|set-cookie|cookie|x-api-key)\\*["']?[ \t]*:[ \t]*\\*["']?([^\r\n"'\\]+)"#,
@@ -62,12 +42,6 @@ static NAMED: LazyLock<Regex> = LazyLock::new(|| {
     let built = Regex::builder().syntax(syntax).build_many(&patterns);
     built.expect("patterns that are made here compile")
 });
-
-/// Whether a variable of this name holds a secret, whatever else allows it.
-pub fn is_secret_name(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    NAMES.iter().any(|word| name.contains(word))
-}
 
 /// Takes secrets out and counts what it took.
 #[derive(Default)]

@@ -18,6 +18,7 @@ use kernel::trace::TraceContext;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
+use crate::redact::is_secret_name;
 use crate::secrets::Scope;
 
 /// Whether an attempt whose holder was lost may run again.
@@ -423,6 +424,18 @@ pub trait Secrets: Send + Sync {
     fn learn(&self, reference: &str, value: &str) -> Result<(), NodeError> {
         let _ = (reference, value);
         Ok(())
+    }
+}
+
+/// Bytes that the value of an inherited variable has at least to be looked for in what comes back.
+pub(crate) const MIN_INHERITED_BYTES: usize = 8;
+
+/// Takes note of a variable that a program inherits, where its name is that of a secret: what the
+/// program says of it is kept out of the log. One that is too short to be told from ordinary
+/// words, or no secret but a document, is not looked for.
+pub(crate) fn learn_inherited(ports: &Ports, name: &str, value: &str) {
+    if is_secret_name(name) && value.len() >= MIN_INHERITED_BYTES {
+        let _ = ports.secrets.learn(name, value);
     }
 }
 

@@ -3,17 +3,21 @@
 //! Two kinds are found: values that were resolved in this run, in any of the forms they take on
 //! their way through programs (base64, percent-encoded, escaped in JSON), and texts that have the
 //! shape of a well-known credential. The first become `[REDACTED:<reference>]`, the second
-//! `[REDACTED]`.
+//! `[REDACTED]`; of an address or a header what is secret alone goes (`[REDACTED:url]`,
+//! `[REDACTED:field]`, `[REDACTED:header]`). What is known is looked for first: a shape that is
+//! cut short by a character of the secret would leave the rest of it.
 //!
 //! What comes in pieces goes through a [`RedactedStream`], which holds back the end of a piece
 //! as long as it may be the beginning of a secret. Cutting a text in any way gives the same
 //! result as redacting it whole, unless it holds a credential of more than 16 KiB that is known
 //! by its shape alone.
 
+mod names;
 mod shapes;
 mod stream;
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use kernel::sealed::Sealed;
@@ -21,10 +25,14 @@ use regex_automata::hybrid::dfa::DFA;
 use regex_automata::meta::Regex;
 use regex_automata::nfa::thompson;
 use regex_automata::util::syntax;
+use regex_automata::{Anchored, Input, Match};
 use serde_json::{Map, Value};
 
+pub use names::is_secret_name;
 pub use stream::RedactedStream;
 pub(crate) use stream::Tail;
+
+use stream::into_text;
 
 /// Characters a secret has at least: a shorter one would be found everywhere.
 pub const MIN_SECRET_CHARS: usize = 6;
@@ -41,7 +49,8 @@ pub struct Redactor(Arc<Inner>);
 
 struct Inner {
     secrets: Vec<Secret>,
-    finder: Finder,
+    /// Finds what is known, and after that the shapes.
+    finders: Vec<Arc<Finder>>,
 }
 
 struct Secret {
@@ -49,13 +58,13 @@ struct Secret {
     value: String,
 }
 
-/// One machine for all forms of all secrets and all shapes.
+/// One machine for many patterns.
 struct Finder {
     regex: Regex,
     /// Tells whether a text may still become a match.
     prefixes: DFA,
-    /// Which secret a pattern is a form of; patterns beyond are shapes.
-    secret_of: Vec<usize>,
+    /// What stands in the place of what each pattern finds.
+    replacements: Vec<String>,
     /// Which bytes a match may begin with.
     first_bytes: [bool; 256],
     /// Bytes that a stream holds back at most.
@@ -72,6 +81,12 @@ pub enum Unredactable {
     #[error("a secret has at most {MAX_SECRET_BYTES} bytes")]
     TooLong,
 }
+
+static SHAPES: LazyLock<Arc<Finder>> = LazyLock::new(|| {
+    let shapes = shapes::SHAPES.iter();
+    let shapes = shapes.map(|shape| (shape.pattern.to_owned(), shape.replacement.to_owned()));
+    Arc::new(Finder::new(shapes, HOLD_LIMIT))
+});
 
 static SHAPES_ONLY: LazyLock<Redactor> =
     LazyLock::new(|| Redactor(Arc::new(Inner::new(Vec::new()))));
@@ -114,19 +129,13 @@ impl Redactor {
 
     /// The text without secrets; the text itself where there is none.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let inner = &*self.0;
-        let mut redacted = String::new();
-        let mut at = 0;
-        for found in inner.finder.regex.find_iter(text) {
-            redacted.push_str(&text[at..found.start()]);
-            redacted.push_str(&inner.replacement(found.pattern().as_usize()));
-            at = found.end();
+        let mut clean = Cow::Borrowed(text);
+        for finder in &self.0.finders {
+            if let Some(redacted) = finder.redacted(&clean) {
+                clean = Cow::Owned(redacted);
+            }
         }
-        if at == 0 {
-            return Cow::Borrowed(text);
-        }
-        redacted.push_str(&text[at..]);
-        Cow::Owned(redacted)
+        clean
     }
 
     /// Takes secrets out of every text of a value, keys included, and of numbers whose digits
@@ -186,43 +195,47 @@ impl Redactor {
 
     /// For a text that comes in pieces.
     pub fn stream(&self) -> RedactedStream {
-        RedactedStream::new(self.clone())
+        RedactedStream::new(self)
     }
 
     /// Goes on where a stream was that knew the same secrets. `None` where this is no tail.
     pub(crate) fn stream_from(&self, tail: &Tail) -> Option<RedactedStream> {
-        RedactedStream::from_tail(self.clone(), tail)
+        RedactedStream::from_tail(self, tail)
     }
 }
 
 impl Inner {
     fn new(secrets: Vec<Secret>) -> Self {
-        let finder = Finder::new(secrets.iter().map(|secret| secret.value.as_str()));
-        Self { secrets, finder }
-    }
-
-    fn replacement(&self, pattern: usize) -> Cow<'static, str> {
-        match self.finder.secret_of.get(pattern) {
-            Some(&secret) => Cow::Owned(format!("[REDACTED:{}]", self.secrets[secret].reference)),
-            None => Cow::Borrowed("[REDACTED]"),
+        let mut finders = Vec::new();
+        if !secrets.is_empty() {
+            finders.push(Arc::new(Finder::of(&secrets)));
         }
+        finders.push(SHAPES.clone());
+        Self { secrets, finders }
     }
 }
 
 impl Finder {
-    fn new<'a>(secrets: impl Iterator<Item = &'a str>) -> Self {
-        let mut forms: Vec<(usize, String)> = secrets
-            .enumerate()
-            .flat_map(|(i, secret)| shapes::forms(secret).into_iter().map(move |form| (i, form)))
+    /// Finds every form of these secrets.
+    fn of(secrets: &[Secret]) -> Self {
+        let mut forms: Vec<(&str, String)> = secrets
+            .iter()
+            .flat_map(|secret| {
+                let forms = shapes::forms(&secret.value).into_iter();
+                forms.map(|form| (&*secret.reference, form))
+            })
             .collect();
         // Where one form begins another, the longer is meant.
         forms.sort_by_key(|(_, form)| std::cmp::Reverse(form.len()));
-        let longest_form = forms.first().map_or(0, |(_, form)| form.len());
-        let patterns: Vec<String> = forms
-            .iter()
-            .map(|(_, form)| escape(form))
-            .chain(shapes::SHAPES.iter().map(|&shape| shape.to_owned()))
-            .collect();
+        let longest = forms.first().map_or(0, |(_, form)| form.len());
+        let forms = forms.iter();
+        let patterns =
+            forms.map(|(reference, form)| (escape(form), format!("[REDACTED:{reference}]")));
+        Self::new(patterns, longest)
+    }
+
+    fn new(patterns: impl Iterator<Item = (String, String)>, hold_limit: usize) -> Self {
+        let (patterns, replacements): (Vec<String>, Vec<String>) = patterns.unzip();
         // Shapes are ASCII; without Unicode a word boundary is a question about one byte.
         let syntax = syntax::Config::new().unicode(false).utf8(false);
         let regex = Regex::builder()
@@ -248,9 +261,9 @@ impl Finder {
         let mut finder = Self {
             regex,
             prefixes,
-            secret_of: forms.iter().map(|(secret, _)| *secret).collect(),
+            replacements,
             first_bytes: [false; 256],
-            hold_limit: longest_form.max(HOLD_LIMIT),
+            hold_limit,
         };
         let mut cache = finder.prefixes.create_cache();
         for byte in 0..=u8::MAX {
@@ -258,6 +271,63 @@ impl Finder {
         }
         finder
     }
+
+    /// The text with everything replaced that is found; nothing where nothing is.
+    fn redacted(&self, text: &str) -> Option<String> {
+        let mut redacted = Vec::new();
+        let mut at = 0;
+        for found in self.regex.find_iter(text) {
+            redacted.extend_from_slice(&text.as_bytes()[at..found.start()]);
+            self.replace(text.as_bytes(), &found, &mut redacted);
+            at = found.end();
+        }
+        if at == 0 {
+            return None;
+        }
+        redacted.extend_from_slice(&text.as_bytes()[at..]);
+        let redacted = into_text(redacted);
+        (redacted != text).then_some(redacted)
+    }
+
+    /// Writes what a match becomes. What stands before the secret in it is looked through, too.
+    fn replace(&self, text: &[u8], found: &Match, into: &mut Vec<u8>) {
+        let secret = self.secret(text, found);
+        let mut at = found.start();
+        let before = |at: usize| Input::new(text).range(at..secret.start);
+        while let Some(inner) = self.regex.search(&before(at)) {
+            into.extend_from_slice(&text[at..inner.start()]);
+            self.replace(text, &inner, into);
+            at = inner.end();
+        }
+        into.extend_from_slice(&text[at..secret.start]);
+        match is_taken_out(&text[secret.clone()]) {
+            true => into.extend_from_slice(&text[secret.clone()]),
+            false => into.extend_from_slice(self.replacements[found.pattern()].as_bytes()),
+        }
+        into.extend_from_slice(&text[secret.end..found.end()]);
+    }
+
+    /// Which part of a match is the secret.
+    fn secret(&self, text: &[u8], found: &Match) -> Range<usize> {
+        let pattern = found.pattern();
+        if self.regex.group_info().group_len(pattern) < 2 {
+            return found.range();
+        }
+        let within = Input::new(text).range(found.range());
+        let within = within.anchored(Anchored::Pattern(pattern));
+        let mut captures = self.regex.create_captures();
+        self.regex.search_captures(&within, &mut captures);
+        captures
+            .get_group(1)
+            .map_or(found.range(), |group| group.range())
+    }
+}
+
+/// Whether a text is what stands in the place of a secret, and nothing else.
+fn is_taken_out(text: &[u8]) -> bool {
+    let inner = text.strip_prefix(b"[REDACTED");
+    let inner = inner.and_then(|text| text.strip_suffix(b"]"));
+    inner.is_some_and(|text| !text.contains(&b']'))
 }
 
 const EXPECT: &str = "patterns that are made here compile";

@@ -3,32 +3,71 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
+/// What a credential looks like.
+pub(super) struct Shape {
+    /// What stands in its place.
+    pub(super) replacement: &'static str,
+    /// The pattern; where it has a group, that alone is the credential.
+    pub(super) pattern: &'static str,
+}
+
+const fn alone(pattern: &'static str) -> Shape {
+    Shape {
+        replacement: "[REDACTED]",
+        pattern,
+    }
+}
+
 /// Well-known shapes. Each begins with something fixed, so that ordinary text is passed over
 /// quickly and a stream holds back little.
-pub(super) const SHAPES: [&str; 12] = [
+pub(super) const SHAPES: [Shape; 16] = [
     // Private keys in PEM, also with their line breaks escaped.
-    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[A-Za-z0-9+/=\s\\:,.\-]*?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----",
+    alone(
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[A-Za-z0-9+/=\s\\:,.\-]*?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----",
+    ),
     // Our own API keys.
-    r"\brw_[0-9a-f]{40}_[0-9a-f]{48}",
+    alone(r"\brw_[0-9a-f]{40}_[0-9a-f]{48}"),
     // OpenAI, Anthropic and others that took the prefix over.
-    r"\bsk-[A-Za-z0-9_\-]{20,}",
+    alone(r"\bsk-[A-Za-z0-9_\-]{20,}"),
     // Stripe.
-    r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}",
+    alone(r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
     // JSON Web Tokens: header and payload are objects, whose base64 begins alike.
-    r"\beyJ[A-Za-z0-9_\-]{10,}\.eyJ[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]*",
+    alone(r"\beyJ[A-Za-z0-9_\-]{10,}\.eyJ[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]*"),
     // AWS access keys.
-    r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+    alone(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
     // GitHub.
-    r"\bgh[pousr]_[A-Za-z0-9]{30,}",
-    r"\bgithub_pat_[A-Za-z0-9_]{30,}",
+    alone(r"\bgh[pousr]_[A-Za-z0-9]{30,}"),
+    alone(r"\bgithub_pat_[A-Za-z0-9_]{30,}"),
     // GitLab.
-    r"\bglpat-[A-Za-z0-9_\-]{20,}",
+    alone(r"\bglpat-[A-Za-z0-9_\-]{20,}"),
     // Slack.
-    r"\bxox[abeoprs]-[A-Za-z0-9\-]{10,}",
+    alone(r"\bxox[abeoprs]-[A-Za-z0-9\-]{10,}"),
     // Google.
-    r"\bAIza[A-Za-z0-9_\-]{35}\b",
+    alone(r"\bAIza[A-Za-z0-9_\-]{35}\b"),
     // Anything that is sent as a bearer token.
-    r"\b[Bb][Ee][Aa][Rr][Ee][Rr] {1,4}[A-Za-z0-9\-._~+/]{16,}={0,2}",
+    alone(r"\b[Bb][Ee][Aa][Rr][Ee][Rr] {1,4}[A-Za-z0-9\-._~+/]{16,}={0,2}"),
+    // The password of an address, up to the last `@` before its path. A place to be filled in,
+    // such as `${PASSWORD}`, is none.
+    Shape {
+        replacement: "[REDACTED:url]",
+        pattern: r#":(?:\\?/){2}(?:\[REDACTED[^\s\]]*\]|[^\s/?\#:"'<>\\\[])*:((?:[^\s/?\#"'<>\\{$]|\$[^\s/?\#"'<>\\{])[^\s/?\#"'<>\\]*)@"#,
+    },
+    // A parameter of an address with the name of a secret.
+    Shape {
+        replacement: "[REDACTED:field]",
+        pattern: r#"(?i)[?&](?:(?:access|auth|id|refresh|session)[_\-]?token|token|api[_\-]?key|client[_\-]?secret|secret|password|passwd|pwd)=((?:%[0-9a-f]{2}|[^\s&\#"'<>\\{}$%\[])[^\s&\#"'<>\\]*)"#,
+    },
+    // Basic authentication: base64 that is padded, or mixes its letters as no word does. The name of
+    // the header is not asked for: a stream would hold back each word that begins like it.
+    Shape {
+        replacement: "[REDACTED:header]",
+        pattern: r"\b[Bb][Aa][Ss][Ii][Cc] {1,4}([A-Za-z0-9+/]{6,}={1,2}|[A-Za-z0-9+/]*[a-z][A-Z0-9][A-Za-z0-9+/]*[a-z][A-Z0-9][A-Za-z0-9+/]+)",
+    },
+    // Headers that are a key.
+    Shape {
+        replacement: "[REDACTED:header]",
+        pattern: r#"(?i)\bx-(?:api-key|auth-token)\\*["']?[ \t]{0,4}[:=][ \t]{0,4}\\*["']?([A-Za-z0-9\-._~+/]{4,}={0,2})"#,
+    },
 ];
 
 /// Lines of a secret that are found without the rest of it, because programs print line by line.

@@ -1,5 +1,7 @@
 //! Redaction of what comes in pieces.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use regex_automata::hybrid::LazyStateID;
@@ -7,64 +9,87 @@ use regex_automata::hybrid::dfa::Cache;
 use regex_automata::{Anchored, Input};
 use serde::{Deserialize, Serialize};
 
-use super::Redactor;
+use super::{Finder, Redactor};
 
 /// Redacts a text that comes in pieces, as if it came whole.
+#[derive(Clone)]
 pub struct RedactedStream {
     redactor: Redactor,
+    /// What one gives out, the next takes.
+    stages: Vec<Stage>,
+}
+
+/// What one finder holds back.
+#[derive(Clone)]
+struct Stage {
+    finder: Arc<Finder>,
     cache: Cache,
     /// What is held back, after at most one byte that was given out already: whether a word
     /// begins depends on it.
-    pub(super) buffer: Vec<u8>,
+    buffer: Vec<u8>,
     /// Where in `buffer` begins what is held back.
     begin: usize,
 }
 
-/// What a stream holds back, to go on with in another process. It may be most of a secret.
+/// What a stream holds back, to go on with in another process: the buffer of each stage. It may
+/// be most of a secret.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Tail {
+pub(crate) struct Tail(Vec<StageTail>);
+
+#[derive(Serialize, Deserialize)]
+struct StageTail {
     /// The buffer, in base64: it need not be text.
     buffer: String,
     begin: usize,
 }
 
 impl RedactedStream {
-    pub(super) fn new(redactor: Redactor) -> Self {
-        let cache = redactor.0.finder.prefixes.create_cache();
-        Self {
-            redactor,
-            cache,
+    pub(super) fn new(redactor: &Redactor) -> Self {
+        let stages = redactor.0.finders.iter().map(|finder| Stage {
+            cache: finder.prefixes.create_cache(),
+            finder: finder.clone(),
             buffer: Vec::new(),
             begin: 0,
+        });
+        Self {
+            stages: stages.collect(),
+            redactor: redactor.clone(),
         }
     }
 
     /// Goes on where another stream of the same secrets was. `None` where this is no tail.
-    pub(super) fn from_tail(redactor: Redactor, tail: &Tail) -> Option<Self> {
-        let buffer = STANDARD.decode(&tail.buffer).ok()?;
-        let begin = Some(tail.begin).filter(|begin| *begin <= buffer.len())?;
-        Some(Self {
-            buffer,
-            begin,
-            ..Self::new(redactor)
-        })
+    pub(super) fn from_tail(redactor: &Redactor, tail: &Tail) -> Option<Self> {
+        let mut stream = Self::new(redactor);
+        if stream.stages.len() != tail.0.len() {
+            return None;
+        }
+        for (stage, tail) in stream.stages.iter_mut().zip(&tail.0) {
+            stage.buffer = STANDARD.decode(&tail.buffer).ok()?;
+            stage.begin = Some(tail.begin).filter(|begin| *begin <= stage.buffer.len())?;
+        }
+        Some(stream)
     }
 
     /// What is held back; `None` where nothing is.
     pub(crate) fn tail(&self) -> Option<Tail> {
-        (self.begin < self.buffer.len()).then(|| Tail {
-            buffer: STANDARD.encode(&self.buffer),
-            begin: self.begin,
-        })
+        let tail = |stage: &Stage| StageTail {
+            buffer: STANDARD.encode(&stage.buffer),
+            begin: stage.begin,
+        };
+        let holds = self
+            .stages
+            .iter()
+            .any(|stage| !stage.held_back().is_empty());
+        holds.then(|| Tail(self.stages.iter().map(tail).collect()))
     }
 
     /// Whether what is held back is as much of a secret as would be kept out as a whole one, and
     /// none as it stands.
     pub(crate) fn is_partial(&self) -> bool {
-        let mut given = Vec::new();
-        self.give_out(self.begin, self.buffer.len(), &mut given);
-        let held = &self.buffer[self.begin..];
-        given == held && String::from_utf8_lossy(held).chars().count() >= super::MIN_SECRET_CHARS
+        let stages = self.stages.iter().rev();
+        let held: Vec<u8> = stages.flat_map(Stage::held_back).copied().collect();
+        let is_long = String::from_utf8_lossy(&held).chars().count() >= super::MIN_SECRET_CHARS;
+        is_long && self.clone().finish_bytes() == held
     }
 
     /// As [`Redactor::resumed`].
@@ -84,9 +109,37 @@ impl RedactedStream {
 
     /// As [`push`](Self::push), for bytes that need not be text.
     pub fn push_bytes(&mut self, piece: &[u8]) -> Vec<u8> {
+        let mut stages = self.stages.iter_mut();
+        let first = stages.next().map(|stage| stage.push(piece));
+        let first = first.unwrap_or_else(|| piece.to_owned());
+        stages.fold(first, |given, stage| stage.push(&given))
+    }
+
+    /// As [`finish`](Self::finish), for bytes.
+    pub fn finish_bytes(&mut self) -> Vec<u8> {
+        self.stages.iter_mut().fold(Vec::new(), |given, stage| {
+            let mut rest = stage.push(&given);
+            rest.extend(stage.finish());
+            rest
+        })
+    }
+
+    /// Bytes that are held back.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.stages.iter().map(|stage| stage.buffer.len()).sum()
+    }
+}
+
+impl Stage {
+    fn held_back(&self) -> &[u8] {
+        &self.buffer[self.begin..]
+    }
+
+    fn push(&mut self, piece: &[u8]) -> Vec<u8> {
         self.buffer.extend_from_slice(piece);
         let length = self.buffer.len();
-        let limit = self.redactor.0.finder.hold_limit;
+        let limit = self.finder.hold_limit;
         let mut given = Vec::new();
         let mut at = self.begin;
         loop {
@@ -104,8 +157,7 @@ impl RedactedStream {
         given
     }
 
-    /// As [`finish`](Self::finish), for bytes.
-    pub fn finish_bytes(&mut self) -> Vec<u8> {
+    fn finish(&mut self) -> Vec<u8> {
         let mut given = Vec::new();
         self.give_out(self.begin, self.buffer.len(), &mut given);
         self.buffer.clear();
@@ -116,19 +168,16 @@ impl RedactedStream {
     /// Gives out what stands before `open`, with every match that begins there replaced. Returns
     /// how far that came, which is beyond `open` when a match reaches there.
     fn give_out(&self, from: usize, open: usize, given: &mut Vec<u8>) -> usize {
-        let inner = &*self.redactor.0;
+        let finder = &*self.finder;
         let mut at = from;
         while at < open {
-            let found = inner
-                .finder
-                .regex
-                .search(&Input::new(&self.buffer).range(at..));
+            let found = finder.regex.search(&Input::new(&self.buffer).range(at..));
             let Some(found) = found.filter(|found| found.start() < open) else {
                 given.extend_from_slice(&self.buffer[at..open]);
                 return open;
             };
             given.extend_from_slice(&self.buffer[at..found.start()]);
-            given.extend_from_slice(inner.replacement(found.pattern().as_usize()).as_bytes());
+            finder.replace(&self.buffer, &found, given);
             at = found.end();
         }
         at
@@ -141,7 +190,7 @@ impl RedactedStream {
     }
 
     fn is_open(&mut self, at: usize) -> bool {
-        let finder = &self.redactor.0.finder;
+        let finder = &*self.finder;
         if !finder.first_bytes[usize::from(self.buffer[at])] {
             return false;
         }
@@ -149,7 +198,7 @@ impl RedactedStream {
     }
 }
 
-impl super::Finder {
+impl Finder {
     /// Whether a match that begins at a place of a text may still begin or grow when more text
     /// follows.
     pub(super) fn is_open(&self, cache: &mut Cache, text: &[u8], at: usize) -> bool {
@@ -181,7 +230,7 @@ impl super::Finder {
 }
 
 /// Text with parts replaced by text is text.
-fn into_text(bytes: Vec<u8>) -> String {
+pub(super) fn into_text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

@@ -66,6 +66,76 @@ fn known_shapes_are_found_without_being_known() {
 }
 
 #[test]
+fn of_an_address_or_a_header_the_secret_alone_goes() {
+    let key = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
+    let cases = [
+        (
+            "see https://ada:hunter2@db.example/x.",
+            "see https://ada:[REDACTED:url]@db.example/x.",
+        ),
+        ("redis://:pw@h", "redis://:[REDACTED:url]@h"),
+        (
+            "postgres://a@b.org:p@s:s!@h:5432/d",
+            "postgres://a@b.org:[REDACTED:url]@h:5432/d",
+        ),
+        (r"https:\/\/ada:pw@h", r"https:\/\/ada:[REDACTED:url]@h"),
+        (
+            "/x?a=1&api_key=abc&y=1#z",
+            "/x?a=1&api_key=[REDACTED:field]&y=1#z",
+        ),
+        ("h/?TOKEN=%41b\nend", "h/?TOKEN=[REDACTED:field]\nend"),
+        (
+            "authorization: Basic dXNlcjpwYXNz x",
+            "authorization: Basic [REDACTED:header] x",
+        ),
+        ("basic YWRhOnB3Mg== x", "basic [REDACTED:header] x"),
+        ("-H 'X-Api-Key: abcd'", "-H 'X-Api-Key: [REDACTED:header]'"),
+    ];
+    for (text, expected) in cases {
+        check(&Redactor::default(), text, expected);
+        check(&Redactor::default(), expected, expected);
+        assert!(matches!(
+            Redactor::default().text(expected),
+            Cow::Borrowed(_)
+        ));
+    }
+    // What is known, or a credential by itself, goes from what stands before it, too.
+    let text =
+        format!("https://ghp_{key}:x-oauth-basic@h ftp://hunter22:hunter22@h?token=hunter22&y");
+    check(
+        &knowing("hunter22"),
+        &text,
+        "https://[REDACTED]:[REDACTED:url]@h ftp://[REDACTED:env:TOKEN]:[REDACTED:env:TOKEN]@h\
+         ?token=[REDACTED:env:TOKEN]&y",
+    );
+    // A secret that a shape would cut short is taken whole.
+    check(
+        &knowing("p@rt/rest&more"),
+        "ftp://u:p@rt/rest&more@h",
+        "ftp://u:[REDACTED:env:TOKEN]@h",
+    );
+    check(
+        &knowing("rt/rest&more"),
+        "?token=pa&rt/rest&more x",
+        "?token=[REDACTED:field]&[REDACTED:env:TOKEN] x",
+    );
+}
+
+#[test]
+fn addresses_without_a_password_stay_as_they_are() {
+    for text in [
+        "http://127.0.0.1:8080/a@b, ssh://git@host:22/x?y=a@b and http://[::1]:80",
+        "https://${USER}:${PASSWORD}@host https://{u}:{p}@host //x:y@z",
+        "http://h:80?mail=a@b https://h:1#a@b 'http://h:1' me@here",
+        "?page_token=a&max_tokens=3&token=$TOKEN&token={t}&tokens=1 Authorization: required",
+        "Basic JavaScript, basic authentication and a basic PostgreSQL",
+        "curl -H \"Authorization: Bearer $KEY\" -H 'X-Api-Key: ${KEY}'",
+    ] {
+        check(&Redactor::default(), text, text);
+    }
+}
+
+#[test]
 fn ordinary_words_are_not_credentials() {
     let text = "task-runner-with-a-very-long-name sk-short AKIA Bearer of bad news; the bearer token \
                 is missing; eyJ.eyJ. xoxb- ghp_ disk-usage-of-the-whole-machine BEGIN PRIVATE KEY";
@@ -122,6 +192,9 @@ fn a_stream_holds_back_no_more_than_it_must() {
     assert_eq!(stream.push("2!"), "[REDACTED:env:TOKEN]!");
     assert_eq!(stream.push("s"), "");
     assert_eq!(stream.finish(), "s");
+    // Models stream word by word.
+    let mut stream = Redactor::default().stream();
+    assert_eq!(stream.push("once upon a"), "once upon a");
 }
 
 #[test]
@@ -131,11 +204,13 @@ fn a_stream_stays_bounded_whatever_comes() {
         "eyJaaaaaaaaaaaa-",
         "-----BEGIN PRIVATE KEY-----aaaa",
         "sk-aaaaaaaaaaaaaaaaaaaaaa",
+        "://aaaaaaaa:aaaaaaaaaaaa",
+        "?token=aaaaaaaaaa",
     ] {
         let mut stream = redactor.stream();
         for _ in 0..100 {
             stream.push(&piece.repeat(40));
-            assert!(stream.buffer.len() <= HOLD_LIMIT + 64 * 40, "{piece}");
+            assert!(stream.held() <= HOLD_LIMIT + 64 * 40, "{piece}");
         }
     }
 }
@@ -200,7 +275,8 @@ proptest! {
         parts in proptest::collection::vec(prop_oneof![
             Just("SECRET".to_owned()), "[a-c]{0,9}", " {0,2}", "sk-[a-z]{15,25}", "eyJ[a-z]{9,12}\\.",
             Just("Bearer ".to_owned()), "\\PC{0,3}", Just("-----BEGIN PRIVATE KEY-----".to_owned()),
-            Just("-----END PRIVATE KEY-----".to_owned()),
+            Just("-----END PRIVATE KEY-----".to_owned()), Just("://".to_owned()), "[:@/?&]",
+            Just("?token=".to_owned()), Just("Basic aBcD".to_owned()),
         ], 0..12),
         cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..6),
     ) {

@@ -1,10 +1,13 @@
 //! The snapshot of a run of the store, or of a run that a browser recorded there.
 
+use std::collections::VecDeque;
+
+use capture::attempts::Log;
 use faces::provenance::capture::{Captured, RunCapture};
 use faces::provenance::document_capture::of_document;
 use kernel::ids::StreamId;
 use kernel::problem::quoted;
-use kernel::run::{Event, Run};
+use kernel::run::{Event, Run, RunEvent};
 use kernel::stream::StreamKind;
 use provenance::Redaction;
 use runtime::door::Door;
@@ -138,4 +141,50 @@ pub(super) async fn events(door: &Door, run: &Run) -> Result<Vec<Event>, Failure
         }
     }
     Ok(events)
+}
+
+/// The log of a run and those of the runs it started, and which of these are in no store here.
+pub(super) async fn family(door: &Door, run: &Run) -> Result<(Vec<Log>, Vec<StreamId>), Failure> {
+    let (mut logs, mut missing) = (Vec::new(), Vec::new());
+    let mut todo = VecDeque::from([run.header.stream.clone()]);
+    while let Some(id) = todo.pop_front() {
+        let run = match door.load(&id).await {
+            Ok(run) => run,
+            Err(StoreError::Missing) => {
+                missing.push(id);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let events = events(door, &run).await?;
+        let started = events.iter().filter_map(|event| match &event.body {
+            RunEvent::NodeDispatched { child_run_id, .. } => Some(child_run_id.clone()),
+            _ => None,
+        });
+        todo.extend(started);
+        let origins = origins(door, &run).await?;
+        logs.push(Log {
+            run: id,
+            origins,
+            events,
+        });
+    }
+    Ok((logs, missing))
+}
+
+/// A run and those that it is a fork of, as far as they are here.
+async fn origins(door: &Door, run: &Run) -> Result<Vec<StreamId>, Failure> {
+    let mut all = vec![run.header.stream.clone(), run.header.root().clone()];
+    let mut origin = run.header.origin.clone();
+    while let Some(from) = origin {
+        all.extend([from.source.clone(), from.root]);
+        origin = match door.load(&from.source).await {
+            Ok(source) => source.header.origin.clone(),
+            Err(StoreError::Missing) => None,
+            Err(error) => return Err(error.into()),
+        };
+    }
+    all.sort();
+    all.dedup();
+    Ok(all)
 }

@@ -134,9 +134,9 @@ pub(super) enum NotReplayed {
     OfBrowser,
     /// Other runs have logs of their own.
     #[error(
-        "the run started other runs, whose outcomes are in their logs; replay with --kind verify or rerun"
+        "the run started the run {0}, whose log is not in this store; replay with --kind verify or rerun"
     )]
-    HasChildren,
+    NoStarted(String),
     /// Nobody answers here.
     #[error("the run waits for somebody or something that the recording does not have")]
     Waits,
@@ -156,7 +156,7 @@ impl NotReplayed {
     pub(super) fn code(&self) -> &'static str {
         match self {
             Self::ToolsUnobserved { .. } => "tools_unobserved",
-            Self::ContentUnavailable | Self::NoWorkspace(_) | Self::HasChildren => {
+            Self::ContentUnavailable | Self::NoWorkspace(_) | Self::NoStarted(_) => {
                 "content_unavailable"
             }
             Self::Waits => "waits",

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use capture::nodes::{Attempts, Told, again};
+use capture::attempts::Attempts;
+use capture::nodes::{Told, again};
 use capture::tape::{Divergence, Reason, Side};
 use faces::provenance::compare;
 use faces::provenance::document::{MatchStatus, Snapshot};
@@ -16,12 +17,12 @@ use faces::provenance::seal::seal;
 use kernel::audit::Actor;
 use kernel::ids::StreamId;
 use kernel::replay;
-use kernel::run::{Command, Envelope, Event, Overlay, Run, RunEvent};
+use kernel::run::{Command, Envelope, Event, Overlay, Run};
 use kernel::stream::{ForkMode, Policy};
 use parking_lot::Mutex;
 use provenance::Redaction;
 use runtime::door::Door;
-use runtime::engine::{Engine, EngineOptions, Scope};
+use runtime::engine::{Engine, EngineOptions, Scope, new_run_id};
 use runtime::{DoorError, ForkFailed, ForkOrder, Forked};
 use serde_json::json;
 use store::StoreError;
@@ -152,14 +153,14 @@ impl OfRun<'_> {
             Err(StoreError::Missing) => return Ok(Err(self.no_run())),
             Err(error) => return Err(error.into()),
         };
-        let log = from_run::events(door, &source).await?;
-        let has_children = log
-            .iter()
-            .any(|event| matches!(event.body, RunEvent::NodeDispatched { .. }));
-        if has_children && self.kind != Kind::Rerun {
-            return Ok(Err(NotReplayed::HasChildren));
+        let (logs, missing) = from_run::family(door, &source).await?;
+        if let (Some(missing), false) = (missing.first(), self.kind == Kind::Rerun) {
+            return Ok(Err(NotReplayed::NoStarted(missing.to_string())));
         }
-        let recorded = Arc::new(Attempts::of(&log));
+        let fork = new_run_id();
+        let mut recorded = Attempts::of(&logs);
+        recorded.known_in(&fork);
+        let recorded = Arc::new(recorded);
         let told = Arc::new(Mutex::new(Told::default()));
         let sources = self.kind.sources();
         let nodes = again(&session.nodes, recorded.clone(), sources, &told);
@@ -174,6 +175,7 @@ impl OfRun<'_> {
             compose::engine_of(session, door, self.ports, (nodes.clone(), options))
         };
         let order = ForkOrder {
+            id: Some(fork.clone()),
             overlay: Overlay {
                 tags: Some(vec![TAG.to_owned()]),
                 ..Overlay::default()
@@ -184,17 +186,15 @@ impl OfRun<'_> {
             }),
             ..ForkOrder::new(ForkMode::Branch, Some(0))
         };
-        let forked = match self.fork(&engine()?, order).await? {
-            Ok(forked) => forked,
-            Err(not) => return Ok(Err(not)),
-        };
-        let fork = forked.run.header.stream.clone();
+        if let Err(not) = self.fork(&engine()?, order).await? {
+            return Ok(Err(not));
+        }
         if let Err(not) = drive(&engine, &fork, &recorded).await? {
             give_up(&engine()?, &fork).await?;
             return Ok(Err(not));
         }
         let run = door.load(&fork).await?;
-        let done = Attempts::of(&from_run::events(door, &run).await?);
+        let done = Attempts::of(&from_run::family(door, &run).await?.0);
         let told = std::mem::take(&mut *told.lock());
         let has_left = told.divergence.is_some();
         let divergence = told.divergence.or_else(|| recorded.first_divergence(&done));
@@ -276,19 +276,10 @@ async fn drive(
             return Ok(Err(NotReplayed::Cancelled));
         }
         let run = door.load(fork).await?;
-        let done = Attempts::of(&from_run::events(door, &run).await?);
+        let done = Attempts::of(&from_run::family(door, &run).await?.0);
         let mut is_answered = false;
-        for (interrupt, answer) in done.answers_of(recorded) {
-            let Some(value) = answer.cloned() else {
-                continue;
-            };
-            let command = Command::Resolve {
-                interrupt,
-                value,
-                by: Some(TAG.into()),
-                capacity: Default::default(),
-            };
-            match engine.command(fork, Envelope::from(command)).await {
+        for (run, command) in done.answers_of(recorded) {
+            match engine.command(&run, Envelope::from(command)).await {
                 Ok(()) => is_answered = true,
                 Err(DoorError::Rejected(_)) => {}
                 Err(error) => return Err(error.into()),

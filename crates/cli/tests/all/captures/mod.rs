@@ -2,6 +2,7 @@
 
 mod commands;
 mod faces;
+mod families;
 mod kills;
 mod models;
 mod peer;

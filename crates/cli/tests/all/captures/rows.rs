@@ -16,14 +16,22 @@ use crate::support::*;
 const PLANTED: &str = "plainly-planted-7731";
 /// Known by its shape.
 const SHAPED: &str = "sk-plantedplantedplanted42";
-/// A password in an address, which evidence leaves out.
+/// A password in an address.
 const IN_URL: &str = "hunter2planted";
+/// A parameter with the name of a secret.
+const IN_QUERY: &str = "plain-parameter-55";
+/// A header of basic authentication.
+const IN_HEADER: &str = "YWRhOmhlYWRlcjU1";
+/// A variable that a program inherits, with the name of a secret.
+const INHERITED: &str = "plainly-inherited-8842";
 
 /// Fails where bytes have a planted secret, as they are or as one might write them.
 #[track_caller]
 fn has_none(what: &str, bytes: &[u8]) {
     let base64 = "cGxhaW5seS1wbGFudGVkLTc3";
-    for planted in [PLANTED, SHAPED, base64] {
+    for planted in [
+        PLANTED, SHAPED, IN_URL, IN_QUERY, IN_HEADER, INHERITED, base64,
+    ] {
         let mut parts = bytes.windows(planted.len());
         assert!(
             !parts.any(|part| part == planted.as_bytes()),
@@ -103,8 +111,12 @@ fn look_through(data: &Path) -> usize {
 fn planted_secrets_are_in_no_row_of_the_store_and_no_file_of_evidence() {
     // Says back whatever it was given, as an answer and as an error.
     let peer = Peer::start(|_, came| match came.path.as_str() {
-        "/v1/chat/completions" => streams(&format!("it is {PLANTED} and {SHAPED}")),
-        _ => json!({ "status": 500, "body": { "error": format!("no: {} {PLANTED}", came.head) } }),
+        "/v1/chat/completions" => streams(&format!(
+            "it is {PLANTED} and {SHAPED}, at ftp://ada:{IN_URL}@db.example/?token={IN_QUERY}"
+        )),
+        _ => {
+            json!({ "status": 500, "body": { "error": format!("no: {} {PLANTED} authorization: Basic {IN_HEADER}", came.head) } })
+        }
     });
     let lab = Lab::new();
     lab.write(
@@ -121,9 +133,9 @@ fn planted_secrets_are_in_no_row_of_the_store_and_no_file_of_evidence() {
         "program",
         "runwright.process",
         json!({
-            "argv": ["sh", "-euc", "echo \"$T\"; echo \"$T\" >&2; printf %s \"$T\" | base64; \
+            "argv": ["sh", "-euc", "echo \"$T\"; echo \"$PLANTED_TOKEN\"; echo \"$T\" >&2; printf %s \"$T\" | base64; \
                 sed 's#ada:#https://ada:#; s#$#@db.example/#' planted.txt; yes \"$T\" | head -n 4000"],
-            "secretEnv": secret,
+            "secretEnv": secret, "inheritEnv": ["PATH", "PLANTED_TOKEN"],
         }),
     );
     let mut ask = node(
@@ -149,14 +161,15 @@ fn planted_secrets_are_in_no_row_of_the_store_and_no_file_of_evidence() {
     let fails = node(
         "fails",
         "runwright.process",
-        json!({ "argv": ["sh", "-euc", "echo \"cannot use $T\" >&2; exit 3"], "secretEnv": secret }),
+        json!({ "argv": ["sh", "-euc", "echo \"cannot use $T\" >&2; sed 's#^.*and #ftp://#; s#$#@db.example/#' planted.txt >&2; exit 3"], "secretEnv": secret }),
     );
     let call = |args: &[&str], code: i32| {
         let mut command = lab.command(args);
         command.env("RUNWRIGHT_SECRET_PLANTED", PLANTED);
+        command.env("PLANTED_TOKEN", INHERITED);
         Ended::from(command.output().unwrap()).with(code)
     };
-    let prompt = format!("ask=Use {SHAPED} at https://ada:{IN_URL}@db.example/?api_key={SHAPED}");
+    let prompt = format!("ask=Use {SHAPED} at https://ada:{IN_URL}@db.example/?api_key={IN_QUERY}");
     let mut runs = Vec::new();
     for (document, code) in [
         (says_much, 0),
@@ -199,8 +212,6 @@ fn planted_secrets_are_in_no_row_of_the_store_and_no_file_of_evidence() {
     assert!(evidence.len() > 3);
     for (name, bytes) in &evidence {
         has_none(name, bytes);
-        let mut parts = bytes.windows(IN_URL.len());
-        assert!(!parts.any(|part| part == IN_URL.as_bytes()), "{name}");
     }
     has_none("the server's log", lab.read("server.log").as_bytes());
 }

@@ -61,6 +61,7 @@ print(ask("fetch https://ada:planted-in-url-4@db.example/x with Authorization: B
 print(ask("x"))
 tool = [os.environ["PROGRAM"], "snapshot", "tool"]
 subprocess.run(tool + ["deploy", "--", "sh", "-c", "echo $PAY_TOKEN; echo $DB_PASSWORD >&2; echo $PAY_TOKEN > by-tool.txt; exit 3", os.environ["PAY_TOKEN"]])
+open("made-" + os.environ["PAY_TOKEN"] + ".txt", "w").write("x")
 open("made.env", "w").write("PAY_TOKEN=" + os.environ["PAY_TOKEN"] + "\n")
 open("made.bin", "wb").write(b"\xff\xfe" + os.environ["PAY_TOKEN"].encode() + b"\x00")
 os.remove("before.env")
@@ -136,6 +137,27 @@ fn planted_secrets_are_found_in_no_file_and_a_replay_still_matches() {
         }
     };
     check();
+    // Nor in what is made of it for others.
+    for args in [
+        &["export", "latest", "--format", "prov-json"][..],
+        &["export", "latest", "--format", "openlineage"],
+        &["export", "latest", "--format", "bundle"],
+        &["show", "latest"],
+        &["list", "--json"],
+        &[
+            "compare",
+            "latest",
+            "latest",
+            "--html",
+            "shop/.aiwg/report.html",
+        ],
+    ] {
+        let args = [&["snapshot"], args, &["--root", "shop"]].concat();
+        let shown = bench.lab.call(&args).with(0).stdout;
+        for (_, secret) in PLANTED {
+            assert!(!shown.contains(secret), "{secret} in {args:?}: {shown}");
+        }
+    }
     // The recorded command had a secret, so it is given again.
     let args = ["snapshot", "replay", "latest", "--root", "shop", "--json"];
     run(&args).with(2).says("--");

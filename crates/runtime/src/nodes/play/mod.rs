@@ -22,7 +22,7 @@ use kernel::run::{NodeError, Outcome};
 use serde_json::{Value, json};
 
 use super::process::{Attempt, Config as ProcessConfig, Interrupted, ProcessHost, Tee, shown};
-use super::{NodeContext, Ports, Repeat, STOP_GRACE, Started, WorkNode};
+use super::{NodeContext, Ports, Repeat, STOP_GRACE, Started, WorkNode, learn_inherited};
 use crate::executors::{Call, Executor, Executors, Places};
 use crate::supervisor::{DEFAULT_OUTPUT_LIMIT, ExitRecord, Spec, Stream};
 use crate::telemetry::context;
@@ -214,6 +214,7 @@ impl Play {
         let mut env = BTreeMap::new();
         for (name, value) in &self.env {
             if is_usual(name) || executor.inherits(name) {
+                learn_inherited(&cx.ports, name, value);
                 env.insert(name.clone(), value.clone());
             }
         }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::super::template::{Template, as_text, input};
-use super::super::{Ports, STOP_GRACE, Started};
+use super::super::{Ports, STOP_GRACE, Started, learn_inherited};
 use crate::supervisor::{DEFAULT_OUTPUT_LIMIT, Spec};
 use crate::telemetry::context;
 
@@ -244,6 +244,7 @@ impl Config {
         let usual = || DEFAULT_INHERITED.map(str::to_owned).to_vec();
         for name in self.inherit_env.clone().unwrap_or_else(usual) {
             if let Some(value) = host.env.get(&name) {
+                learn_inherited(ports, &name, value);
                 env.insert(name, value.clone());
             }
         }

@@ -1,0 +1,535 @@
+//! What the attempts of a run came to, and of the runs it started, as their logs say it.
+//!
+//! A fork gives the runs it starts other ids than the recording has. What stays the same is the
+//! way to them: which node started them, at which visit and attempt.
+
+use std::collections::BTreeMap;
+
+use kernel::ids::{AttemptId, InterruptId, NodeId, StreamId, child_stream, worker_stream};
+use kernel::limits::MAX_WORKERS;
+use kernel::run::capacity::Capacity;
+use kernel::run::{Command, Event, Outcome, Report, RunEvent};
+use kernel::sealed::has_sealed;
+use kernel::time::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::tape::{Divergence, Reason, Side, first_difference};
+
+/// The log of a run.
+pub struct Log {
+    /// Which.
+    pub run: StreamId,
+    /// The runs that the ids of those it started may be made of: itself, and what it is a fork of.
+    pub origins: Vec<StreamId>,
+    /// Its events.
+    pub events: Vec<Event>,
+}
+
+/// The way from a run to one that it started.
+type Way = Vec<Link>;
+
+/// One run started by another.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Link {
+    by: AttemptId,
+    /// Which of the runs that one attempt started.
+    worker: Option<u32>,
+}
+
+impl Link {
+    /// What this run started with an attempt, by the id that it got.
+    fn of(log: &Log, node: &NodeId, visit: u32, last: u32, child: &StreamId) -> Option<Self> {
+        let attempts = (0..=last).rev();
+        attempts
+            .flat_map(|attempt| log.origins.iter().map(move |origin| (attempt, origin)))
+            .find_map(|(attempt, origin)| {
+                let workers = 0..u32::try_from(MAX_WORKERS).unwrap_or(u32::MAX);
+                let all = std::iter::once(None).chain(workers.map(Some));
+                let by = AttemptId {
+                    node: node.clone(),
+                    visit,
+                    attempt,
+                };
+                let link = |worker| Self {
+                    by: by.clone(),
+                    worker,
+                };
+                all.map(link).find(|link| link.started(origin) == *child)
+            })
+    }
+
+    /// The run that it is of a run of this id.
+    fn started(&self, by: &StreamId) -> StreamId {
+        let AttemptId {
+            node,
+            visit,
+            attempt,
+        } = &self.by;
+        match self.worker {
+            Some(worker) => worker_stream(by, node, *visit, *attempt, worker),
+            None => child_stream(by, node, *visit, *attempt),
+        }
+    }
+}
+
+/// What the attempts of a run were given, and what they came to.
+#[derive(Default)]
+pub struct Attempts {
+    steps: Vec<Step>,
+    places: BTreeMap<(Way, AttemptId), usize>,
+    questions: Vec<Question>,
+    /// The ways to runs, by every id they have.
+    runs: BTreeMap<StreamId, Way>,
+}
+
+/// A question of a node, and what it was answered with: by several, where several must.
+struct Question {
+    run: StreamId,
+    way: Way,
+    id: InterruptId,
+    node: NodeId,
+    key: String,
+    answers: Vec<Answer>,
+    is_settled: bool,
+}
+
+/// What somebody said to a question.
+#[derive(Clone)]
+pub struct Answer {
+    value: Value,
+    by: Option<String>,
+    capacity: Capacity,
+}
+
+impl Answer {
+    /// The same to another question.
+    fn again(&self, interrupt: &InterruptId) -> Command {
+        Command::Resolve {
+            interrupt: interrupt.clone(),
+            value: self.value.clone(),
+            by: self.by.clone(),
+            capacity: self.capacity.clone(),
+        }
+    }
+}
+
+struct Step {
+    at: Timestamp,
+    way: Way,
+    attempt: AttemptId,
+    type_id: String,
+    inputs: Map<String, Value>,
+    reports: Vec<Report>,
+    outcome: Option<Outcome>,
+}
+
+impl Attempts {
+    /// Those of a run, whose log is the first, and of the runs it started, each behind the one
+    /// that started it; in the order of their start.
+    pub fn of(logs: &[Log]) -> Self {
+        let mut attempts = Self::default();
+        if let Some(first) = logs.first() {
+            attempts.runs.insert(first.run.clone(), Way::new());
+        }
+        for log in logs {
+            let Some(way) = attempts.runs.get(&log.run).cloned() else {
+                continue;
+            };
+            let mut begun = 0;
+            for end in 1..=log.events.len() {
+                let next = log.events.get(end);
+                if next.is_none_or(|event| event.cause.is_some()) {
+                    attempts.batch(log, &way, &log.events[begun..end]);
+                    begun = end;
+                }
+            }
+        }
+        // Those of one run keep their order: its log never goes back in time.
+        attempts.steps.sort_by_key(|step| step.at);
+        let steps = attempts.steps.iter().enumerate();
+        attempts.places = steps
+            .map(|(place, step)| ((step.way.clone(), step.attempt.clone()), place))
+            .collect();
+        attempts
+    }
+
+    /// Says which run does this one again: those that it starts are known by their ids, too.
+    pub fn known_in(&mut self, fork: &StreamId) {
+        let ways: Vec<Way> = self.runs.values().cloned().collect();
+        for way in ways {
+            let id = way
+                .iter()
+                .fold(fork.clone(), |run, link| link.started(&run));
+            self.runs.insert(id, way);
+        }
+    }
+
+    fn batch(&mut self, log: &Log, way: &Way, batch: &[Event]) {
+        match Command::from_log(batch).map(|(envelope, _)| envelope.command) {
+            Some(Command::Finish { attempt, outcome }) => {
+                if let Some(step) = self.step(way, &attempt) {
+                    step.outcome = Some(outcome);
+                }
+            }
+            Some(Command::Resolve {
+                interrupt,
+                value,
+                by,
+                capacity,
+            }) => {
+                if let Some(asked) = self.question(log, &interrupt) {
+                    asked.answers.push(Answer {
+                        value,
+                        by,
+                        capacity,
+                    });
+                }
+            }
+            Some(Command::Report { report }) => {
+                if let Some(step) = self.step(way, &report.attempt()) {
+                    step.reports.push(*report);
+                }
+            }
+            _ => {}
+        }
+        for event in batch {
+            self.event(log, way, event);
+        }
+    }
+
+    fn event(&mut self, log: &Log, way: &Way, event: &Event) {
+        match &event.body {
+            RunEvent::NodeDispatched {
+                node_id,
+                visit,
+                child_run_id,
+                ..
+            } => {
+                let is_of = |step: &&Step| {
+                    step.way == *way
+                        && step.attempt.node == *node_id
+                        && step.attempt.visit == *visit
+                };
+                let last = self.steps.iter().rfind(is_of);
+                let last = last.map_or(0, |step| step.attempt.attempt);
+                if let Some(link) = Link::of(log, node_id, *visit, last, child_run_id) {
+                    let way = way.iter().cloned().chain([link]).collect();
+                    self.runs.insert(child_run_id.clone(), way);
+                }
+            }
+            RunEvent::NodeStarted {
+                node_id,
+                type_id,
+                visit,
+                attempt,
+                inputs,
+                ..
+            } => {
+                let attempt = AttemptId {
+                    node: node_id.clone(),
+                    visit: *visit,
+                    attempt: *attempt,
+                };
+                // Later attempts of a visit have the inputs of the first.
+                let first = AttemptId {
+                    attempt: 0,
+                    ..attempt.clone()
+                };
+                let inputs = inputs.clone().or_else(|| {
+                    let first = self.step(way, &first)?;
+                    Some(first.inputs.clone())
+                });
+                let place = (way.clone(), attempt.clone());
+                self.places.insert(place, self.steps.len());
+                self.steps.push(Step {
+                    at: event.at,
+                    way: way.clone(),
+                    attempt,
+                    type_id: type_id.clone(),
+                    inputs: inputs.unwrap_or_default(),
+                    reports: Vec::new(),
+                    outcome: None,
+                });
+            }
+            // What was handed to somebody outside comes back later.
+            RunEvent::NodeCompleted {
+                node_id,
+                visit,
+                attempt,
+                outputs,
+                ..
+            } => self.came_back(way, (node_id, *visit, *attempt), || {
+                Outcome::completed(outputs.clone())
+            }),
+            RunEvent::NodeFailed {
+                node_id,
+                visit,
+                error,
+                attempts,
+                ..
+            } => self.came_back(way, (node_id, *visit, attempts.saturating_sub(1)), || {
+                Outcome::failed(error.clone())
+            }),
+            RunEvent::InterruptRequested {
+                interrupt_id,
+                node_id,
+                key,
+                ..
+            } => {
+                self.questions.push(Question {
+                    run: log.run.clone(),
+                    way: way.clone(),
+                    id: interrupt_id.clone(),
+                    node: node_id.clone(),
+                    key: key.clone(),
+                    answers: Vec::new(),
+                    is_settled: false,
+                });
+            }
+            RunEvent::InterruptResolved {
+                interrupt_id,
+                resume_value,
+                resolved_by,
+                ..
+            } => {
+                if let Some(asked) = self.question(log, interrupt_id) {
+                    asked.is_settled = true;
+                    // What came by a signal, or with time.
+                    if asked.answers.is_empty() {
+                        asked.answers.push(Answer {
+                            value: resume_value.clone(),
+                            by: resolved_by.clone(),
+                            capacity: Capacity::default(),
+                        });
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn came_back(
+        &mut self,
+        way: &Way,
+        (node, visit, attempt): (&NodeId, u32, u32),
+        with: impl Fn() -> Outcome,
+    ) {
+        let attempt = AttemptId {
+            node: node.clone(),
+            visit,
+            attempt,
+        };
+        if let Some(step) = self.step(way, &attempt)
+            && matches!(step.outcome, None | Some(Outcome::Waits { .. }))
+        {
+            step.outcome = Some(with());
+        }
+    }
+
+    fn question(&mut self, log: &Log, id: &InterruptId) -> Option<&mut Question> {
+        let mut asked = self.questions.iter_mut();
+        asked.find(|asked| asked.run == log.run && asked.id == *id)
+    }
+
+    fn step(&mut self, way: &Way, attempt: &AttemptId) -> Option<&mut Step> {
+        let place = self.place(way, attempt)?;
+        self.steps.get_mut(place)
+    }
+
+    fn place(&self, way: &Way, attempt: &AttemptId) -> Option<usize> {
+        let of = (way.clone(), attempt.clone());
+        self.places.get(&of).copied()
+    }
+
+    /// A value with the ways to runs in the place of their ids, which no two executions share.
+    fn named(&self, mut value: Value) -> Value {
+        self.name(&mut value);
+        value
+    }
+
+    fn name(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                for (id, way) in &self.runs {
+                    if text.contains(id.as_str()) {
+                        *text = text.replace(id.as_str(), &format!("[run /{}]", shown(way, "")));
+                    }
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.name(item)),
+            Value::Object(fields) => fields.values_mut().for_each(|field| self.name(field)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// Whether two attempts were given the same. What is sealed is so anew each time, and tells
+    /// nothing.
+    fn are_same(&self, a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
+        let is_same = |a: &Value, b: &Value| {
+            a == b || has_sealed(a) || self.named(a.clone()) == self.named(b.clone())
+        };
+        a.len() == b.len()
+            && a.iter()
+                .all(|(name, a)| b.get(name).is_some_and(|b| is_same(a, b)))
+    }
+
+    /// What came of an attempt of a run, by the id that it has here or in a fork.
+    ///
+    /// # Errors
+    /// Where there is none, or it was given something else.
+    pub fn answer(
+        &self,
+        (run, attempt, inputs): (&StreamId, &AttemptId, &Map<String, Value>),
+        type_id: &str,
+    ) -> Result<(&[Report], &Outcome), Box<Divergence>> {
+        let way = self.runs.get(run);
+        let unknown = || {
+            let by = AttemptId {
+                node: "(another run)".into(),
+                visit: 0,
+                attempt: 0,
+            };
+            vec![Link { by, worker: None }]
+        };
+        let asked = Step {
+            at: Timestamp(0),
+            way: way.cloned().unwrap_or_else(unknown),
+            attempt: attempt.clone(),
+            type_id: type_id.to_owned(),
+            inputs: inputs.clone(),
+            reports: Vec::new(),
+            outcome: None,
+        };
+        let step = self.place(&asked.way, attempt).map(|at| &self.steps[at]);
+        let reason = match step {
+            None => Reason::Added,
+            Some(step) if !self.are_same(&step.inputs, inputs) => Reason::Changed,
+            Some(step) => match &step.outcome {
+                Some(outcome) => return Ok((&step.reports, outcome)),
+                None => Reason::ContentUnavailable,
+            },
+        };
+        Err(Box::new(self.parted(reason, step, Some(&asked))))
+    }
+
+    /// What is still to be said to the open questions of these runs, as it was in another
+    /// execution: to the same question of the same node, as often as it was asked before.
+    pub fn answers_of(&self, other: &Self) -> Vec<(StreamId, Command)> {
+        let alike =
+            |a: &Question, b: &Question| (&a.way, &a.node, &a.key) == (&b.way, &b.node, &b.key);
+        let mut all = Vec::new();
+        for (place, open) in self.questions.iter().enumerate() {
+            let before = self.questions[..place].iter();
+            let nth = before.filter(|asked| alike(asked, open)).count();
+            let mut theirs = other.questions.iter().filter(|asked| alike(asked, open));
+            if let (false, Some(theirs)) = (open.is_settled, theirs.nth(nth)) {
+                let rest = theirs.answers.iter().skip(open.answers.len());
+                all.extend(rest.map(|answer| (open.run.clone(), answer.again(&open.id))));
+            }
+        }
+        all
+    }
+
+    /// The first attempt of another run that is not that of this one.
+    pub fn first_divergence(&self, other: &Self) -> Option<Divergence> {
+        let mut behind = None;
+        for step in &self.steps {
+            let found = other.place(&step.way, &step.attempt);
+            let Some(theirs) = found.map(|place| &other.steps[place]) else {
+                return Some(self.parted(Reason::Missing, Some(step), None));
+            };
+            if !self.are_same(&step.inputs, &theirs.inputs) {
+                return Some(self.parted(Reason::Changed, Some(step), Some(theirs)));
+            }
+            if self.named(step.result()) != self.named(theirs.result()) {
+                let parted = self.parted(Reason::OtherResult, Some(step), Some(theirs));
+                // What it came to follows from the runs that it started.
+                if !self.has_started(step) {
+                    return Some(parted);
+                }
+                behind.get_or_insert(parted);
+            }
+        }
+        let mut others = other.steps.iter();
+        let added = others.find(|step| self.place(&step.way, &step.attempt).is_none());
+        let added = added.map(|added| self.parted(Reason::Added, None, Some(added)));
+        added.or(behind)
+    }
+
+    fn has_started(&self, step: &Step) -> bool {
+        let mut ways = self.runs.values();
+        ways.any(|way| {
+            let last = way.split_last();
+            last.is_some_and(|(link, to)| to == step.way && link.by == step.attempt)
+        })
+    }
+
+    fn parted(&self, reason: Reason, ours: Option<&Step>, theirs: Option<&Step>) -> Divergence {
+        let given = |step: &Step| match reason {
+            Reason::OtherResult => self.named(step.result()),
+            _ => self.named(Value::Object(step.inputs.clone())),
+        };
+        let side = |step: &Step| Side {
+            kind: "node",
+            name: shown(&step.way, &step.attempt.to_string()),
+            input: given(step),
+        };
+        let at = match (ours, theirs) {
+            (Some(ours), Some(theirs)) => first_difference(&given(ours), &given(theirs)),
+            _ => None,
+        };
+        let place = ours.and_then(|step| self.place(&step.way, &step.attempt));
+        let recorded = place.map(|place| place as u64 + 1);
+        let step = recorded.unwrap_or(self.steps.len() as u64 + 1);
+        let word = match reason {
+            Reason::Missing => "was not started again",
+            Reason::Added => "was not recorded",
+            Reason::OtherResult => "came to something else",
+            _ => "was given something else",
+        };
+        let named = ours.or(theirs);
+        let node = named.map_or_else(String::new, |step| {
+            shown(&step.way, step.attempt.node.as_str())
+        });
+        let type_id = named.map_or("", |step| step.type_id.as_str());
+        let place = at.as_deref().filter(|at| !at.is_empty());
+        let place = place.map_or_else(String::new, |at| format!(" at {at}"));
+        Divergence {
+            step,
+            reason,
+            message: format!("step {step}: node {node} ({type_id}) {word}{place}"),
+            at,
+            recorded_step: recorded,
+            expected: ours.map(side),
+            actual: theirs.map(side),
+        }
+    }
+}
+
+impl Step {
+    /// What it came to, without what no two runs have in common.
+    fn result(&self) -> Value {
+        match &self.outcome {
+            Some(Outcome::Completed(done)) => {
+                let contents = done.artifacts.iter();
+                let contents: Vec<_> = contents.map(|artifact| &artifact.digest).collect();
+                json!({ "outputs": done.outputs, "variables": done.variables, "artifacts": contents })
+            }
+            Some(Outcome::Failed { error, .. }) => {
+                json!({ "error": { "code": error.code, "message": error.message } })
+            }
+            Some(Outcome::Waits { key, .. }) => json!({ "waits": key }),
+            Some(Outcome::Stopped) => json!({ "stopped": true }),
+            None => Value::Null,
+        }
+    }
+}
+
+/// The name of something in the run that a way leads to.
+fn shown(way: &Way, name: &str) -> String {
+    let nodes = way.iter().map(|link| match link.worker {
+        Some(worker) => format!("{}#{worker}/", link.by.node),
+        None => format!("{}/", link.by.node),
+    });
+    nodes.chain([name.to_owned()]).collect()
+}
