@@ -285,12 +285,21 @@ proptest! {
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
         cuts.extend([0, text.len()]);
         cuts.sort_unstable();
-        let mut stream = redactor.stream();
-        let mut streamed = Vec::new();
-        for cut in cuts.windows(2) {
-            streamed.extend(stream.push_bytes(&text.as_bytes()[cut[0]..cut[1]]));
+        let goes_on_elsewhere = |stream: RedactedStream| {
+            let Some(tail) = stream.tail() else { return stream };
+            let kept = serde_json::to_string(&tail).unwrap();
+            redactor.stream_from(&serde_json::from_str(&kept).unwrap()).unwrap()
+        };
+        let stays: fn(RedactedStream) -> RedactedStream = |stream| stream;
+        for hand_over in [&stays as &dyn Fn(RedactedStream) -> RedactedStream, &goes_on_elsewhere] {
+            let mut stream = redactor.stream();
+            let mut streamed = Vec::new();
+            for cut in cuts.windows(2) {
+                streamed.extend(stream.push_bytes(&text.as_bytes()[cut[0]..cut[1]]));
+                stream = hand_over(stream);
+            }
+            streamed.extend(stream.finish_bytes());
+            prop_assert_eq!(String::from_utf8(streamed).unwrap(), redactor.text(&text));
         }
-        streamed.extend(stream.finish_bytes());
-        prop_assert_eq!(String::from_utf8(streamed).unwrap(), redactor.text(&text));
     }
 }
