@@ -29,7 +29,7 @@ def count(job: Job) -> dict[str, int]:
 def main() -> None:
     logging.basicConfig(level=logging.INFO)
     server, queue = sys.argv[1:3]
-    worker = Worker(Queue(server, os.environ["RUNWRIGHT_KEY"], queue), count, slots=4)
+    worker = Worker(Queue(server, os.environ.get("RUNWRIGHT_KEY", ""), queue), count, slots=4)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
     worker.run()

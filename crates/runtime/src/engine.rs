@@ -1,6 +1,6 @@
 //! The engine of one process: claims runs, drives them, delivers what they send.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -121,8 +121,9 @@ pub(crate) struct Inner {
     pub(crate) let_go: Notify,
     pub(crate) shutdown: Shutdown,
     pub(crate) tasks: TaskTracker,
-    /// Held from the look at a queue's lease to its acquisition.
-    pub(crate) taking_leases: tokio::sync::Mutex<()>,
+    /// Leases that were taken since the authority looked after queues last. Locked from the look
+    /// at a queue's lease to its acquisition.
+    pub(crate) taken_leases: tokio::sync::Mutex<BTreeSet<StreamId>>,
     /// Of outputs of tasks.
     pub(crate) held_back: HeldBack,
 }
@@ -166,7 +167,7 @@ impl Engine {
                 let_go: Notify::new(),
                 shutdown: Shutdown::default(),
                 tasks: TaskTracker::new(),
-                taking_leases: tokio::sync::Mutex::default(),
+                taken_leases: tokio::sync::Mutex::default(),
                 held_back: HeldBack::default(),
             }),
         }

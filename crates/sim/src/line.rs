@@ -84,6 +84,11 @@ impl Line {
         self.state.lock().doom = Some((nth, strike));
     }
 
+    /// The process is doomed no more.
+    pub(crate) fn spare(&self) {
+        self.state.lock().doom = None;
+    }
+
     /// Waits until the process has died of its doom.
     pub(crate) async fn died(&self) {
         self.died.notified().await;

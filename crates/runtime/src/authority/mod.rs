@@ -41,7 +41,8 @@ const NO_WORKER: &str = "no worker takes what waits";
 /// How an engine stands for the authority of queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Authority {
-    /// How long a lease lives without renewal: after a crash another engine takes over as late.
+    /// How long a lease may last without renewal: within so long of a crash another engine has
+    /// taken over.
     pub lease: Duration,
 }
 
@@ -56,6 +57,14 @@ impl Default for Authority {
 impl Authority {
     fn every(&self) -> Duration {
         (self.lease / PART).clamp(OFTEN, SELDOM)
+    }
+
+    /// For how long the log says that a lease is taken: less, by what others need to see that it
+    /// has run out and to take it, so that they have it within a whole one.
+    fn term(&self) -> Duration {
+        self.lease
+            .saturating_sub(self.every() * 2)
+            .max(self.lease / 2)
     }
 }
 
@@ -95,6 +104,10 @@ fn owner(engine: &Engine) -> String {
 }
 
 async fn round(engine: &Engine, authority: Authority, held: &mut Held) -> Result<(), StoreError> {
+    // Work that came and was done between two rounds leaves a lease that is to be looked after.
+    for stream in std::mem::take(&mut *engine.inner.taken_leases.lock().await) {
+        held.leases.entry(stream).or_default();
+    }
     for (named, open) in coordinators(engine.door()).await? {
         if open == 0 && !held.leases.contains_key(&named.stream()) {
             continue;
@@ -301,7 +314,7 @@ fn lease_of(owner: &str, glance: &Glance, authority: Authority, now: Timestamp) 
     Lease {
         owner: owner.to_owned(),
         lease_id: format!("{owner}-{}", glance.next_seq),
-        leased_until: now.plus(authority.lease).to_string(),
+        leased_until: now.plus(authority.term()).to_string(),
     }
 }
 
@@ -342,12 +355,13 @@ async fn take(
     named: &CoordinatorName,
 ) -> Result<bool, CoordinatorError> {
     let door = engine.door();
-    let _alone = engine.inner.taking_leases.lock().await;
+    let mut taken = engine.inner.taken_leases.lock().await;
     let Some(glance) = free_lease(door, named).await? else {
         return Ok(false);
     };
     let lease = lease_of(&owner(engine), &glance, authority, door.store().now());
     tell(door, named, CoordinatorCommand::AcquireAuthority(lease)).await?;
+    taken.insert(named.stream());
     Ok(true)
 }
 

@@ -263,9 +263,48 @@ async fn a_task_goes_out_and_its_result_comes_back() {
     );
 }
 
+/// Done before the authority has looked at the queue once: its lease is kept all the same, and
+/// given up when nobody has needed it for as long as twenty of them.
+#[tokio::test]
+async fn the_lease_of_a_queue_that_was_quick_is_renewed_and_given_up() {
+    let lease = Duration::from_millis(800);
+    let bed = Bed::with(Some(Authority { lease }));
+    let run = bed.run(repeatable(), json!({})).await;
+    let taken = bed.take("w1").await;
+    bed.report(&taken, json!({})).await.unwrap();
+    bed.settled(&run).await;
+    let is_renewed =
+        |event: &&CoordinatorEvent| matches!(event, CoordinatorEvent::AuthorityRenewed(_));
+    let is_released =
+        |event: &CoordinatorEvent| matches!(event, CoordinatorEvent::AuthorityReleased { .. });
+    let mut renewals = 0;
+    while !bed.log().await.iter().any(is_released) {
+        bed.clock.advance(lease * 5 / 8);
+        let step = async {
+            loop {
+                let log = bed.log().await;
+                let now = log.iter().filter(is_renewed).count();
+                if now > renewals || log.iter().any(is_released) {
+                    return now;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let step = tokio::time::timeout(DEADLINE, step).await;
+        renewals = step.expect("it is looked after in time");
+    }
+    assert!(renewals >= 20, "{renewals}");
+    bed.until(
+        |event| matches!(event, CoordinatorEvent::Heartbeat { phase, .. } if phase == "idle"),
+    )
+    .await;
+    bed.engine.drain(Duration::from_secs(5)).await;
+}
+
 #[tokio::test]
 async fn a_silent_workers_task_goes_to_another_and_a_heartbeat_keeps_it() {
-    let bed = Bed::new();
+    let lease = Duration::from_secs(30);
+    let bed = Bed::with(Some(Authority { lease }));
     let run = bed.run(repeatable(), json!({})).await;
     let first = bed.take("w1").await;
     bed.clock.advance(Duration::from_secs(4));

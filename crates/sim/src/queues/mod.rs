@@ -258,6 +258,10 @@ impl Play {
     /// task ended before that.
     fn try_takeover(&mut self) -> Option<Option<u64>> {
         self.keep_two();
+        // Nothing else goes wrong: the one that is to take over lives.
+        for process in &self.world.processes {
+            process.line.spare();
+        }
         let queue = QUEUES[0];
         let prepared = self.known[0].clone();
         let run = self

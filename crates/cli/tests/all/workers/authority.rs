@@ -126,3 +126,60 @@ fn of_two_servers_one_is_the_authority_and_the_other_takes_over() {
     assert!(judge_authority(&events).len() >= 4);
     judge(&events);
 }
+
+/// Two servers; the one that holds the authority is killed while work waits, and comes back.
+#[test]
+fn soak_takeovers_from_a_killed_holder() {
+    let lab = Lab::new();
+    flow(&lab, "ten", 10, &config());
+    let of = ["--dev", "--join", "--authority-lease", "1s"];
+    let mut holder = Serving::of(&lab, &of);
+    let id = run(&lab, &holder, "ten");
+    let has_lease = |serving: &Serving, other: &Value| {
+        wait(|| {
+            let now = &snapshot(serving)["authority"];
+            !now["owner"].is_null() && now["owner"] != *other && now["stale"] == false
+        });
+        snapshot(serving)["authority"]["owner"].clone()
+    };
+    let mut owner = has_lease(&holder, &Value::Null);
+    let mut killed_at = Vec::new();
+    for _ in testkit::seeds(2, 20) {
+        let other = Serving::of(&lab, &of);
+        // It stands by for as long as the holder renews.
+        let before = snapshot(&other)["authority"].clone();
+        wait(|| snapshot(&other)["authority"]["leased_until"] != before["leased_until"]);
+        assert_eq!(snapshot(&other)["authority"]["owner"], owner);
+        holder.kill();
+        killed_at.push(Timestamp(jiff::Timestamp::now().as_millisecond()));
+        owner = has_lease(&other, &owner);
+        holder = other;
+    }
+    let (tell, _said) = channel();
+    let last = Worker::start(&lab, &["--server", &holder.url], "w", "printf '{}'", &tell);
+    shown(&lab, &holder, &id, 0);
+    last.stop();
+    holder.stop();
+    let events = log(&lab);
+    judge(&events);
+    assert_eq!(judge_authority(&events).len(), killed_at.len() + 1);
+    let acquired = events.iter().filter_map(|event| match &event.body {
+        CoordinatorEvent::AuthorityAcquired(_) => Some(event.at),
+        _ => None,
+    });
+    // The first was taken from nobody.
+    let mut took: Vec<u64> = (killed_at.iter().zip(acquired.skip(1)))
+        .map(|(killed, taken)| taken.ms_since(*killed))
+        .collect();
+    took.sort_unstable();
+    testkit::figures(
+        "soak_takeovers_from_a_killed_holder",
+        &format!(
+            "{} kills of the holder of a lease of 1 s: the other server had it after \
+             {} ms in the median and {} ms at most",
+            took.len(),
+            took[took.len() / 2],
+            took[took.len() - 1],
+        ),
+    );
+}

@@ -2,6 +2,7 @@
 
 mod authority;
 mod crashes;
+mod output;
 mod people;
 mod said;
 mod soak;
