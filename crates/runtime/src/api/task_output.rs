@@ -11,11 +11,11 @@ use std::borrow::Cow;
 
 use kernel::coordinator::{HandedOut, TaskTerms};
 use kernel::ids::Seq;
-use kernel::run::event::OutputChannel;
-use kernel::run::{Command, Envelope};
+use kernel::run::event::{OutputChannel, RunEvent};
+use kernel::run::{Command, Envelope, Event};
 use kernel::sealed::has_sealed;
 use serde_json::{Value, json};
-use store::StoreError;
+use store::{ReadFrom, StoreError};
 
 use self::progress::{Known, Place, Progress, Rest};
 use super::{Api, ApiError};
@@ -29,6 +29,8 @@ pub(crate) use self::progress::HeldBack;
 
 /// What stands for the beginning of a piece that was left out.
 const LEFT_OUT: &str = "[...]";
+/// Events at the end of a log among which a piece is looked for that may be there.
+const LOOKED_THROUGH: u64 = 1_000;
 /// How often a piece is tried while other servers take in pieces of the same output.
 const MAX_TRIES: usize = 8;
 
@@ -144,6 +146,13 @@ impl Api {
         };
         // Should what it gives not come into the log now, the row says what it began with.
         *known = Known::default();
+        let given = match seq < next {
+            true => {
+                self.unsaid((terms, fence), place.channel, seq, given)
+                    .await?
+            }
+            false => given,
+        };
         let is_wanted = self.keep(terms, fence, place.channel, seq, given).await?;
         *known = Known {
             row: Some(row),
@@ -196,6 +205,7 @@ impl Api {
             if last.held.is_none() || is_told {
                 return Ok(());
             }
+            let is_unsure = is_over;
             let row = match is_over {
                 true => row,
                 false => {
@@ -219,6 +229,13 @@ impl Api {
                 true => LEFT_OUT.to_owned(),
                 false => stream.finish(),
             };
+            let given = match is_unsure {
+                true => {
+                    self.unsaid((terms, fence), place.channel, next, given)
+                        .await?
+                }
+                false => given,
+            };
             self.keep(terms, fence, place.channel, next, given).await?;
             known.row = row;
             return Ok(());
@@ -233,6 +250,52 @@ impl Api {
         }
     }
 
+    /// What the log of a run does not have yet of a piece that another server may have put there.
+    async fn unsaid(
+        &self,
+        (terms, fence): (&TaskTerms, u32),
+        of: OutputChannel,
+        seq: u64,
+        given: String,
+    ) -> Result<String, ApiError> {
+        let store = self.door().store();
+        let end = match store.load(&terms.run, ReadFrom::Seq(Seq::MAX), 0).await {
+            Ok(loaded) => loaded.next_seq,
+            Err(StoreError::Missing) => return Ok(given),
+            Err(error) => return Err(error.into()),
+        };
+        let from = ReadFrom::Seq(end.saturating_sub(LOOKED_THROUGH));
+        let looked = store.load(&terms.run, from, usize::MAX).await?;
+        let expected = meta(fence, seq);
+        let mut said = String::new();
+        for record in looked.records {
+            let Ok(event) = serde_json::from_slice::<Event>(&record.content) else {
+                continue;
+            };
+            if let RunEvent::OutputChunk {
+                node_id,
+                visit,
+                attempt,
+                channel,
+                chunk,
+                meta: Some(meta),
+                ..
+            } = event.body
+                && (&node_id, visit, attempt)
+                    == (
+                        &terms.attempt.node,
+                        terms.attempt.visit,
+                        terms.attempt.attempt,
+                    )
+                && (channel, &meta) == (of, &expected)
+            {
+                said.push_str(&chunk);
+            }
+        }
+        let unsaid = given.strip_prefix(&said).map(str::to_owned);
+        Ok(unsaid.unwrap_or(given))
+    }
+
     /// Puts text into the log of a run. Answers whether it wants it.
     async fn keep(
         &self,
@@ -242,7 +305,7 @@ impl Api {
         seq: u64,
         mut text: String,
     ) -> Result<bool, ApiError> {
-        let meta = json!({ "fence": fence, "seq": seq });
+        let meta = meta(fence, seq);
         while let Some(chunk) = first_chunk(&mut text) {
             let command = Command::Output {
                 attempt: terms.attempt.clone(),
@@ -282,6 +345,11 @@ impl Api {
         }
         Ok(kept_out)
     }
+}
+
+/// What stands beside a piece in the log.
+fn meta(fence: u32, seq: u64) -> Value {
+    json!({ "fence": fence, "seq": seq })
 }
 
 fn raced() -> StoreError {

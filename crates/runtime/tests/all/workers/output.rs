@@ -238,7 +238,7 @@ async fn no_call_of_the_store_that_fails_puts_a_part_of_a_secret_into_the_log() 
     let bed = Bed::new();
     let pieces = ["given correct-", "horse batt", "ery-staple end\n"];
     let parts: Vec<&str> = (0..=TOKEN.len() - 6).map(|at| &TOKEN[at..at + 6]).collect();
-    let (mut failed, mut whole) = (0, 0);
+    let mut failed = 0;
     for then in [Then::Again, Then::AgainElsewhere, Then::Drop] {
         for strike in [Strike::Before, Strike::After] {
             for nth in 0.. {
@@ -274,11 +274,8 @@ async fn no_call_of_the_store_that_fails_puts_a_part_of_a_secret_into_the_log() 
                 let is_known = kept.contains("[REDACTED:sensitive]");
                 assert!(!is_known || kept.ends_with("end\n"), "{case}");
                 if then != Then::Drop {
-                    // Nothing is lost; what was in the log already may stand there twice.
-                    assert!(kept.starts_with("given "), "{case}");
-                    assert!(kept.ends_with("end\n"), "{case}");
-                    assert!(is_known, "{case}");
-                    whole += usize::from(kept == "given [REDACTED:sensitive] end\n");
+                    // Nothing is lost, and nothing stands there twice.
+                    assert_eq!(kept, "given [REDACTED:sensitive] end\n", "{case}");
                 }
                 if calls.iter().all(|call| call.strike.is_none()) {
                     break;
@@ -287,7 +284,6 @@ async fn no_call_of_the_store_that_fails_puts_a_part_of_a_secret_into_the_log() 
             }
         }
     }
-    assert!(whole > failed / 3, "{whole} of {failed} without a trace");
     testkit::figures(
         "no_call_of_the_store_that_fails_puts_a_part_of_a_secret_into_the_log",
         &format!("{failed} calls failed"),
