@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::call::{Call, Keep, Kind};
-use crate::tape::{Divergence, Reason, Side, first_difference};
+use crate::tape::{Divergence, Reason, Side, first_difference, last_step};
 
 /// The first call of a replay that is not that of its recording, for calls that were made again.
 pub fn first_divergence(
@@ -15,8 +15,9 @@ pub fn first_divergence(
         calls.cloned().collect()
     };
     let (a, b) = (steps(recorded.0), steps(replayed.0));
-    for (place, step) in (0..a.len().max(b.len())).zip(1..) {
+    for place in 0..a.len().max(b.len()) {
         let (old, new) = (a.get(place), b.get(place));
+        let step = old.map_or(last_step(recorded.0) + 1, |call| call.seq);
         let (reason, word) = match (old, new) {
             (Some(old), Some(new)) if (old.kind, &old.name) != (new.kind, &new.name) => {
                 (Reason::Changed, "another call was made")

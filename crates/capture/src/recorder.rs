@@ -53,7 +53,6 @@ struct State {
     open: BTreeMap<u64, Open>,
     uses: Vec<Use>,
     tape: Option<Tape>,
-    served: u64,
     is_mixed: bool,
     live_models: u64,
     live_tools: u64,
@@ -178,7 +177,6 @@ impl Recorder {
                 open: BTreeMap::new(),
                 uses: Vec::new(),
                 tape,
-                served: 0,
                 is_mixed: false,
                 live_models: 0,
                 live_tools: 0,
@@ -330,7 +328,6 @@ impl Recorder {
         };
         let live = state.tape.as_ref().is_none_or(|tape| !tape.serves(kind));
         if !live {
-            state.served += 1;
             match state
                 .tape
                 .as_ref()
@@ -342,9 +339,7 @@ impl Recorder {
                         && kind != Kind::Model
                         && effect_class == Some(EffectClass::Read);
                     if !may_run {
-                        let step = state.served;
-                        let divergence =
-                            self.divergence(&state, step, &call, &input, expected, found);
+                        let divergence = self.divergence(&state, &call, &input, expected, found);
                         return self.diverge(divergence);
                     }
                     state.is_mixed = true;
@@ -426,7 +421,7 @@ impl Recorder {
         }
         let follows = self.diverged.borrow().is_none();
         if follows && let Some(missing) = state.tape.as_ref().and_then(Tape::unused).cloned() {
-            let step = state.served + 1;
+            let step = missing.seq;
             let expected = self.side(&missing);
             let message = format!(
                 "step {step}: the replay ended before {}, which was recorded here",
@@ -468,7 +463,7 @@ impl Recorder {
             return Begun::Live(call.seq);
         };
         let recorded = tape.calls()[place].clone();
-        let step = state.served;
+        let step = recorded.seq;
         let unavailable = |what: String| Divergence {
             step,
             reason: Reason::ContentUnavailable,

@@ -102,6 +102,8 @@ pub struct Tape {
     /// Unused calls by what they are matched by, earliest first.
     by_key: BTreeMap<(Kind, String, Digest), Vec<usize>>,
     sources: Sources,
+    /// The step of the last call, served or not.
+    last: u64,
     /// Whether calls are made for real once the recording is used up.
     goes_on: bool,
 }
@@ -123,6 +125,7 @@ pub enum Match {
 impl Tape {
     /// A recording. Calls that were only observed, or were cut short, cannot be served.
     pub fn new(mut calls: Vec<Call>, sources: Sources) -> Self {
+        let last = last_step(&calls);
         calls.retain(|call| !call.observed && sources.has(call.kind));
         calls.sort_by_key(|call| call.seq);
         let mut by_key: BTreeMap<_, Vec<usize>> = BTreeMap::new();
@@ -136,21 +139,21 @@ impl Tape {
             calls,
             by_key,
             sources,
+            last,
             goes_on: false,
         }
     }
 
     /// The first steps of a recording; what comes after them is made for real. None where it has
     /// not as many.
-    pub fn first(calls: Vec<Call>, sources: Sources, steps: usize) -> Option<Self> {
-        let whole = Self::new(calls, sources);
-        if whole.calls.len() < steps {
+    pub fn first(mut calls: Vec<Call>, sources: Sources, steps: u64) -> Option<Self> {
+        if last_step(&calls) < steps {
             return None;
         }
-        let first = whole.calls.into_iter().take(steps).collect();
+        calls.retain(|call| call.seq <= steps);
         Some(Self {
             goes_on: true,
-            ..Self::new(first, sources)
+            ..Self::new(calls, sources)
         })
     }
 
@@ -182,6 +185,13 @@ impl Tape {
         }
     }
 
+    /// The step of a call of the recording; of one that is behind its end where there is none.
+    /// Steps are counted over all calls of the recording, so that a call has the same one whatever
+    /// is served.
+    pub fn step(&self, place: Option<usize>) -> u64 {
+        place.map_or(self.last + 1, |place| self.calls[place].seq)
+    }
+
     /// Marks a call as served.
     pub fn consume(&mut self, place: usize) {
         let call = &self.calls[place];
@@ -205,6 +215,11 @@ impl Tape {
             .filter(|(_, used)| !**used)
             .all(|(earlier, _)| overlap(earlier, call))
     }
+}
+
+/// The step of the last of these calls; 0 where there is none.
+pub fn last_step(calls: &[Call]) -> u64 {
+    calls.iter().map(|call| call.seq).max().unwrap_or(0)
 }
 
 /// Whether two calls ran at the same time. A call that a model asked for never runs beside it.
@@ -359,6 +374,14 @@ mod tests {
         observed.observed = true;
         let calls = [observed, call(2, "b", 2, 3)];
         assert_eq!(play(&calls, &["b"]), Ok(None));
+        let models = Sources {
+            models: true,
+            tools: false,
+        };
+        let mut ask = call(3, "c", 4, 5);
+        ask.kind = Kind::Model;
+        let tape = Tape::new(vec![call(1, "a", 0, 1), ask, call(4, "b", 6, 7)], models);
+        assert_eq!((tape.step(Some(0)), tape.step(None)), (3, 5));
     }
 
     #[test]

@@ -10,12 +10,12 @@ impl Recorder {
     pub(super) fn divergence(
         &self,
         state: &State,
-        step: u64,
         call: &Call,
         input: &Value,
         expected: Option<usize>,
         found: Option<usize>,
     ) -> Divergence {
+        let step = state.tape.as_ref().map_or(0, |tape| tape.step(expected));
         let recorded = |place: usize| state.tape.as_ref().map(|tape| tape.calls()[place].clone());
         let actual = Side {
             kind: call.kind.as_str(),

@@ -3,4 +3,5 @@
 mod endpoint;
 mod folder;
 mod minilm;
+mod sentences;
 mod support;

@@ -140,7 +140,7 @@ fn show(found: &Comparison, a: &str, b: &str, page: Option<&Path>) -> Result<(),
     if let Some(first) = &found.first_divergence {
         let step = first
             .step
-            .map_or(String::new(), |step| format!(" step {step}"));
+            .map_or(String::new(), |step| format!(" tool call {step}"));
         let at = first
             .line
             .map_or(String::new(), |line| format!(" line {line}"));

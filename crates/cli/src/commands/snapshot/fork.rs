@@ -31,7 +31,7 @@ pub(crate) struct Args {
 
     /// How many calls are taken from the recording
     #[arg(long, value_name = "N")]
-    at: usize,
+    at: u64,
 
     /// Work in the folder itself, not in a copy of what it was
     #[arg(long)]

@@ -169,6 +169,33 @@ for line in sys.stdin:
         "x",
         "the server was not started again"
     );
+    // A call that is another has one step, whether it is looked for in the recording or made.
+    let client = bench.lab.read("client.py");
+    let other = client.replace(r#"\"a\":3"#, r#"\"a\":5"#);
+    assert_ne!(client, other);
+    bench.lab.write("client.py", other);
+    for (kind, code) in [("verify", 3), ("env", 1)] {
+        // In place, because the server lies beside the folder.
+        let args = [
+            "snapshot",
+            "replay",
+            "latest",
+            "--root",
+            "shop",
+            "--kind",
+            kind,
+            "--in-place",
+            "--json",
+        ];
+        let report = bench.call(&args).with(code).json();
+        let found = &report["first_divergence"];
+        assert_eq!(found["step"], 3, "{kind}: {report}");
+        assert_eq!(
+            (&found["actual"]["name"], &found["at"]),
+            (&json!("add"), &json!("/a")),
+            "{kind}: {report}"
+        );
+    }
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub fn page(found: &Comparison, a: &str, b: &str) -> String {
     if let Some(first) = &found.first_divergence {
         let step = first
             .step
-            .map_or(String::new(), |step| format!(", step {step}"));
+            .map_or(String::new(), |step| format!(", tool call {step}"));
         let line = first
             .line
             .map_or(String::new(), |line| format!(", line {line}"));

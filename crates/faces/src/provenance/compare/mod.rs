@@ -330,7 +330,7 @@ fn at_call(step: usize, a: Called<'_, '_>, b: Called<'_, '_>) -> FirstDivergence
     };
     let mut found = FirstDivergence {
         field: "outputs.tool_calls",
-        step: Some(step),
+        step: Some(step + 1),
         tool: a.1.or(b.1).and_then(|call| call.tool.clone()),
         a: shown(a),
         b: shown(b),

@@ -68,7 +68,7 @@ impl FieldReport {
 pub struct FirstDivergence {
     /// In which field.
     pub field: &'static str,
-    /// At which call, from 0.
+    /// At which tool call, counted from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<usize>,
     /// Of which tool.

@@ -254,7 +254,7 @@ fn the_first_call_that_differs_is_named() {
     let divergence = found.first_divergence.unwrap();
     assert_eq!(
         (divergence.step, divergence.what.as_str()),
-        (Some(1), "the input differs")
+        (Some(2), "the input differs")
     );
     assert_eq!(divergence.path.as_deref(), Some("/to/0"));
     assert_eq!(
@@ -268,10 +268,10 @@ fn the_first_call_that_differs_is_named() {
     };
     assert_eq!(
         step(vec![read.clone(), edit("one")]),
-        (2, "the call is missing".into())
+        (3, "the call is missing".into())
     );
     let all = vec![read.clone(), edit("one"), read.clone(), edit("two")];
-    assert_eq!(step(all), (3, "the call is added".into()));
+    assert_eq!(step(all), (4, "the call is added".into()));
     assert_eq!(
         step(vec![edit("one"), read.clone(), read.clone()]),
         (0, "another tool".into())
