@@ -308,6 +308,32 @@ fn a_directory_of_the_published_program_is_taken_over() {
     lab.exec(&queue("c"))
         .with(1)
         .says("omits an authoritative dispatch id");
+    for (ledger, says) in [
+        (
+            json!({ "schema_version": 2, "ledger_epoch": 1, "request_ids": ["a", "b", "a"] }),
+            "dispatch error: duplicate dispatch request id: a\n",
+        ),
+        (
+            json!({ "schema_version": 2, "ledger_epoch": 1, "request_ids": ["a", "b", ""] }),
+            "dispatch error: invalid dispatch request id: \"\"\n",
+        ),
+        (
+            json!({ "schema_version": 2, "ledger_epoch": 2, "request_ids": ["a", "b"] }),
+            "io error: unsupported dispatch seen ledger schema version or epoch\n",
+        ),
+        (
+            json!({ "schema_version": 2, "ledger_epoch": 1, "request_ids": ["a", "b"], "more": 1 }),
+            "json error: data did not match any variant of untagged enum DispatchSeenLedger\n",
+        ),
+    ] {
+        lab.write("state/dispatch-seen.json", ledger.to_string());
+        let refused = lab.exec(&queue("c")).with(1);
+        refused.says(&format!(
+            "failed to load authoritative runtime state: {says}"
+        ));
+        let snapshot = lab.runtime(&["snapshot", "--state-dir=state"]).with(1);
+        snapshot.says(&format!("omx-runtime: {says}"));
+    }
     lab.write(
         "state/dispatch-seen.json",
         json!({ "schema_version": 1, "request_ids": ["a", "b", "gone"] }).to_string(),

@@ -4,7 +4,8 @@ use kernel::coordinator::{CoordinatorCommand, Lease};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A command, as it is sent. Fields that are not known are ignored.
+/// A command, as it is sent. Fields that are not known are ignored. In the order in which the
+/// published program lists them, with what it does not have at the end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command")]
 #[allow(
@@ -39,6 +40,9 @@ pub enum CommandJson {
         request_id: String,
         reason: String,
     },
+    RemoveDispatchRecords {
+        request_ids: Vec<String>,
+    },
     RequestReplay {
         #[serde(default)]
         cursor: Option<String>,
@@ -55,9 +59,6 @@ pub enum CommandJson {
     },
     MarkMailboxDelivered {
         message_id: String,
-    },
-    RemoveDispatchRecords {
-        request_ids: Vec<String>,
     },
     ReleaseAuthority {
         owner: String,

@@ -33,9 +33,10 @@ struct FirstLedger {
     request_ids: Vec<String>,
 }
 
+/// Its name is part of what is said of one that does not read.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum AnyLedger {
+enum DispatchSeenLedger {
     Present(Ledger),
     First(FirstLedger),
 }
@@ -190,25 +191,28 @@ fn ledger(dir: &Path) -> Result<BTreeSet<RequestId>, Refused> {
         return Err(LEDGER_MISSING.into());
     }
     let ids = match json(&path)? {
-        AnyLedger::Present(ledger)
+        DispatchSeenLedger::Present(ledger)
             if (ledger.schema_version, ledger.ledger_epoch) == (LEDGER_VERSION, LEDGER_EPOCH) =>
         {
             ledger.request_ids
         }
-        AnyLedger::First(ledger) if ledger.schema_version == 1 => ledger.request_ids,
-        AnyLedger::Present(_) | AnyLedger::First(_) => {
+        DispatchSeenLedger::First(ledger) if ledger.schema_version == 1 => ledger.request_ids,
+        DispatchSeenLedger::Present(_) | DispatchSeenLedger::First(_) => {
             return Err(
                 "io error: unsupported dispatch seen ledger schema version or epoch".into(),
             );
         }
     };
-    let count = ids.len();
-    let ids: BTreeSet<RequestId> = ids.into_iter().map(RequestId::new).collect();
-    let empty = ids.contains("");
-    if ids.len() != count || empty {
-        return Err(r#"dispatch error: invalid dispatch request id: """#.into());
+    let mut seen = BTreeSet::new();
+    for id in ids {
+        if id.is_empty() {
+            return Err(r#"dispatch error: invalid dispatch request id: """#.into());
+        }
+        if !seen.insert(RequestId::new(id.clone())) {
+            return Err(format!("dispatch error: duplicate dispatch request id: {id}").into());
+        }
     }
-    Ok(ids)
+    Ok(seen)
 }
 
 fn json<T: DeserializeOwned>(path: &Path) -> Result<T, Refused> {

@@ -103,18 +103,13 @@ impl Held {
             device: decimal("expected-dev", device)?,
             inode: decimal("expected-ino", inode)?,
         };
-        let path = dir.canonicalize().map_err(|error| {
-            Refused(format!(
-                "lease-mutex cannot canonicalize directory: {error}"
-            ))
-        })?;
+        let path = dir.to_owned();
+        if let Err(error) = dir.canonicalize() {
+            return Err(format!("lease-mutex cannot canonicalize directory: {error}").into());
+        }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let dir = open(&path, flags, Mode::empty()).map_err(|errno| {
-            Refused(format!(
-                "lease-mutex cannot open directory without following symlinks: {}",
-                std::io::Error::from(errno)
-            ))
-        })?;
+        let dir = open(&path, flags, Mode::empty())
+            .map_err(|errno| failed("cannot open directory without following symlinks", errno))?;
         let found = Identity::from(&stat(&dir)?);
         if found != expected {
             return Err(format!(
@@ -125,7 +120,7 @@ impl Held {
         }
         let file = leaf_file(&dir, leaf)?;
         let stat = stat(&file)?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_nlink != 1 {
+        if !is_alone(&stat) {
             return Err("lease-mutex mutex leaf must be a regular file with link count 1".into());
         }
         let held = Self {
@@ -155,7 +150,7 @@ impl Held {
                     )
                     .into());
                 }
-                Err(errno) => return Err(failed("lock", errno)),
+                Err(errno) => return Err(failed("lock acquisition failed", errno)),
             }
         }
     }
@@ -163,17 +158,24 @@ impl Held {
     /// Whether directory and file are still the ones that were locked, by handle and by name.
     fn check(&self) -> Result<(), Refused> {
         let (dir, file) = self.identity;
-        let by_name = |at: AtFlags| statat(&self.dir, self.leaf.as_str(), at);
-        let handle = stat(&self.file)?;
-        let seen = by_name(AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| failed("leaf", errno))?;
-        let named =
-            rustix::fs::lstat(self.path.join(&self.leaf)).map_err(|errno| failed("path", errno))?;
+        if Identity::from(&stat(&self.dir)?) != dir {
+            return Err("lease-mutex pinned directory identity changed".into());
+        }
+        let seen = statat(&self.dir, self.leaf.as_str(), AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|errno| failed("cannot verify visible mutex leaf", errno))?;
+        if !is_alone(&seen) {
+            return Err("lease-mutex visible mutex leaf is not a regular nlink-1 file".into());
+        }
+        let opened = stat(&self.file)?;
+        let named = rustix::fs::lstat(&self.path)
+            .map_err(|errno| failed("cannot verify directory path", errno))?;
         let checks = [
-            ("directory", Identity::from(&stat(&self.dir)?) == dir),
-            ("leaf", Identity::from(&seen) == file),
-            ("handle", Identity::from(&handle) == file),
-            ("link count", handle.st_nlink == 1),
-            ("path", Identity::from(&named) == file),
+            ("visible mutex", Identity::from(&seen) == file),
+            (
+                "opened mutex",
+                Identity::from(&opened) == file && is_alone(&opened),
+            ),
+            ("directory path", Identity::from(&named) == dir),
         ];
         match checks.iter().find(|(_, holds)| !holds) {
             Some((what, _)) => Err(format!("lease-mutex {what} identity changed").into()),
@@ -191,18 +193,28 @@ impl Held {
             }
         };
         let id = request.get("id").cloned().unwrap_or(Value::Null);
-        let refuse = |why: String| (json!({ "error": why, "id": id, "ok": false }), false);
+        let refusal = |why: String| json!({ "error": why, "id": id, "ok": false });
         let op = match request.get("op").and_then(Value::as_str) {
             Some(op @ ("assert" | "close")) => op,
-            Some(op) => return refuse(format!("unsupported lease-mutex operation: {op}")),
-            None => return refuse("request op must be assert or close".to_owned()),
+            Some(op) => {
+                let why = format!("unsupported lease-mutex operation: {op}");
+                return (refusal(why), false);
+            }
+            None => {
+                return (
+                    refusal("request op must be assert or close".to_owned()),
+                    false,
+                );
+            }
         };
-        if let Err(Refused(why)) = self.check() {
-            return refuse(why);
-        }
+        // Who closes is done, also with what was not what it should be.
         let is_over = op == "close";
+        if let Err(Refused(why)) = self.check() {
+            return (refusal(why), is_over);
+        }
         if is_over && let Err(errno) = flock(&self.file, FlockOperation::Unlock) {
-            return refuse(format!("lease-mutex cannot unlock: {errno}"));
+            let Refused(why) = failed("unlock failed", errno);
+            return (refusal(why), true);
         }
         (json!({ "id": id, "ok": true }), is_over)
     }
@@ -214,20 +226,21 @@ fn decimal(name: &str, text: &OsString) -> Result<u64, Refused> {
         .filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()));
     digits
         .and_then(|digits| digits.parse().ok())
-        .ok_or_else(|| {
-            Refused(format!(
-                "lease-mutex {name} must be a non-negative decimal integer"
-            ))
-        })
+        .ok_or_else(|| Refused(format!("{name} must be a non-negative decimal integer")))
+}
+
+/// A file that has one name.
+fn is_alone(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_nlink == 1
 }
 
 fn stat(file: impl std::os::fd::AsFd) -> Result<Stat, Refused> {
-    fstat(file).map_err(|errno| failed("stat", errno))
+    fstat(file).map_err(|errno| failed("cannot stat mutex file", errno))
 }
 
 fn failed(what: &str, errno: Errno) -> Refused {
     Refused(format!(
-        "lease-mutex {what} failed: {}",
+        "lease-mutex {what}: {}",
         std::io::Error::from(errno)
     ))
 }
@@ -241,5 +254,10 @@ fn leaf_file(dir: impl std::os::fd::AsFd, leaf: &str) -> Result<rustix::fd::Owne
         Err(Errno::EXIST) => openat(&dir, leaf, flags, mode),
         other => other,
     }
-    .map_err(|errno| failed("open", errno))
+    .map_err(|errno| {
+        failed(
+            "cannot open permanent mutex leaf without following symlinks",
+            errno,
+        )
+    })
 }

@@ -116,9 +116,40 @@ fn a_lock_is_held_for_as_long_as_stdin_is_open() {
     fs::remove_file(dir.join(&leaf)).unwrap();
     lab.write(&leaf, "");
     let changed = second.ask(r#"{"id":2,"op":"assert"}"#);
-    assert!(changed.contains("identity changed"), "{changed}");
-    drop(second.child.stdin.take());
-    second.child.wait().unwrap();
+    assert!(
+        changed.contains("lease-mutex visible mutex identity changed"),
+        "{changed}"
+    );
+    fs::remove_file(dir.join(&leaf)).unwrap();
+    let gone = second.ask(r#"{"id":3,"op":"assert"}"#);
+    assert!(
+        gone.contains("cannot verify visible mutex leaf: "),
+        "{gone}"
+    );
+    // Whoever closes is done, whatever was found.
+    let closed = second.ask(r#"{"id":4,"op":"close"}"#);
+    assert!(closed.contains(r#""id":4,"ok":false"#), "{closed}");
+    assert!(second.child.wait().unwrap().success());
+
+    // Neither the directory nor the file may be reached by a link.
+    let place = lab.path().join("place");
+    fs::create_dir(&place).unwrap();
+    std::os::unix::fs::symlink(&place, lab.path().join("link")).unwrap();
+    let of = fs::metadata(&place).unwrap();
+    let of = [of.dev().to_string(), of.ino().to_string()];
+    let link = lab.path().join("link");
+    let at = |path: &std::path::Path| {
+        lab.runtime(&["lease-mutex", path.to_str().unwrap(), &of[0], &of[1], &leaf])
+    };
+    let linked = "cannot open directory without following symlinks: ";
+    at(&link).with(1).says(linked);
+    std::os::unix::fs::symlink("/etc/passwd", place.join(&leaf)).unwrap();
+    let linked = "cannot open permanent mutex leaf without following symlinks: ";
+    at(&place).with(1).says(linked);
+    fs::remove_file(place.join(&leaf)).unwrap();
+    lab.write("other", "");
+    fs::hard_link(lab.path().join("other"), place.join(&leaf)).unwrap();
+    at(&place).with(1).says("a regular file with link count 1");
 
     let wrong = lab
         .runtime(&["lease-mutex", dir.to_str().unwrap(), "1", "2", &leaf])
@@ -128,6 +159,17 @@ fn a_lock_is_held_for_as_long_as_stdin_is_open() {
             .stdout
             .starts_with(r#"{"error":"lease-mutex directory identity mismatch"#)
     );
+    for (device, inode, name) in [("x", "2", "expected-dev"), ("1", "-2", "expected-ino")] {
+        let odd = lab
+            .runtime(&["lease-mutex", dir.to_str().unwrap(), device, inode, &leaf])
+            .with(1);
+        let error = format!("{name} must be a non-negative decimal integer");
+        assert_eq!(
+            odd.stdout,
+            format!("{{\"error\":\"{error}\",\"id\":0,\"ok\":false}}\n")
+        );
+        odd.says(&format!("omx-runtime: {error}\n"));
+    }
     lab.runtime(&["lease-mutex", "/", "1", "2", "x.mutex"])
         .with(1)
         .says("safe-leaf must match");
