@@ -28,7 +28,9 @@ def count(job: Job) -> dict[str, int]:
 
 def main() -> None:
     logging.basicConfig(level=logging.INFO)
-    server, queue = sys.argv[1:3]
+    if len(sys.argv) != 3:
+        sys.exit("usage: RUNWRIGHT_KEY=… wordcount.py SERVER QUEUE")
+    server, queue = sys.argv[1:]
     worker = Worker(Queue(server, os.environ.get("RUNWRIGHT_KEY", ""), queue), count, slots=4)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())

@@ -455,14 +455,18 @@ fn soak_kills_of_exec() {
 /// Whether the command was answered, and whether it was done.
 fn survive_a_kill(seed: u64) -> (bool, bool) {
     let lab = Lab::new();
+    let mut took = std::time::Duration::ZERO;
     for n in 0..3 {
+        let begun = std::time::Instant::now();
         lab.exec(&queue(&format!("r{n}"))).with(0);
+        took = begun.elapsed();
     }
     let command = queue("last").to_string();
     let args = ["runtime", "exec", &command, "--state-dir=state"];
     let mut child = lab.command(&args).stdout(Stdio::piped()).spawn().unwrap();
-    // The moments of a command lie within some milliseconds, the seed spreads over them.
-    let until = std::time::Instant::now() + std::time::Duration::from_micros(seed * 733 % 60_000);
+    // Few seeds spread over the time that the last command took, and a little beyond.
+    let part = u32::try_from(seed * 379 % 1_000).unwrap();
+    let until = std::time::Instant::now() + took * part / 800;
     while std::time::Instant::now() < until {
         std::hint::spin_loop();
     }

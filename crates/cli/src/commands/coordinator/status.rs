@@ -12,7 +12,7 @@ use kernel::time::Timestamp;
 use rustix::fs::FlockOperation;
 
 use super::folder::{ENGINE_LOCK, Folder, lock};
-use super::options::Options;
+use super::options::{Options, Queue};
 use super::{Refused, pretty};
 use crate::{style, text};
 
@@ -36,7 +36,10 @@ pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refuse
     let json = words.iter().any(|word| word == "--json");
     let mut reader = Reader::open(options)?;
     if !options.watch {
-        let overview = reader.read()?.1;
+        let (next, overview) = reader.read()?;
+        if let (0, Some(queue)) = (next, options.queue()?) {
+            unheard(&queue);
+        }
         return Ok(match json {
             true => pretty(&overview),
             false => painted(lines(&overview)),
@@ -69,6 +72,15 @@ pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refuse
         shown = now;
         std::thread::sleep(LOOK);
     }
+}
+
+/// Says that a queue was never told anything: most likely it is another tenant's.
+fn unheard(queue: &Queue) {
+    let (name, tenant) = (plain(&queue.name), plain(&queue.tenant));
+    let note = format!(
+        "nothing was told to a queue {name} of the tenant {tenant} yet; --tenant=NAME names another"
+    );
+    let _ = writeln!(std::io::stderr(), "note: {note}");
 }
 
 /// A state directory, to be read.

@@ -64,6 +64,10 @@ fn check(ended: Ended, lab: &Lab, serving: &Serving, key: &str) {
         .prints("1 delivered (the last ")
         .prints("workers    1, 0 stalled\n")
         .prints(": idle, last heard of ");
+    lab.runtime(&["status", "--data=store", "--queue=words"])
+        .with(0)
+        .says("a queue words of the tenant local yet; --tenant=NAME")
+        .prints("authority  nobody");
 }
 
 #[test]
