@@ -315,10 +315,10 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
     let (said, is_json) = (body.clone(), body.is_object());
     let enforced = recorder.enforce(route, &mut body);
     let begun = {
-        let (recorder, name) = (recorder.clone(), name.clone());
+        let (recorder, name, sent) = (recorder.clone(), name.clone(), body.clone());
         let provider = asked.provider;
         tokio::task::spawn_blocking(move || {
-            recorder.begin_model(&name, route, provider, &said, input)
+            recorder.begin_model(&name, route, provider, (&said, &sent), input)
         })
         .await
     };

@@ -233,20 +233,18 @@ impl Recorder {
                 }
             }
             state.traffic.sent = sent;
-            if let Some(model) = body["model"].as_str() {
-                state.traffic.model = Some(self.cleaner.text(model));
-            }
         }
         Ok(())
     }
 
-    /// A request to a model begins: its body as the program sent it, and what it is matched by.
+    /// A request to a model begins: its body as the program sent it and as it goes out, and what
+    /// it is matched by.
     pub(crate) fn begin_model(
         &self,
         name: &str,
         route: Route,
         provider: &'static str,
-        body: &Value,
+        (body, sent): (&Value, &Value),
         input: Value,
     ) -> Begun {
         let asked = crate::dialect::asked(route, body);
@@ -257,7 +255,9 @@ impl Recorder {
                 let traffic = &mut state.traffic;
                 traffic.turns += 1;
                 traffic.provider = Some(provider);
-                if let Some(model) = &asked.model {
+                // The model that is asked is the one that was put into the request.
+                let model = sent["model"].as_str().or(asked.model.as_deref());
+                if let Some(model) = model {
                     let model = self.cleaner.text(model);
                     if !traffic.models.contains(&model) && traffic.models.len() < 64 {
                         traffic.models.push(model.clone());

@@ -15,7 +15,7 @@ use runtime::redact::{Redactor, is_secret_name};
 use serde_json::Value;
 
 /// The version of the rules; it stands in each snapshot.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes that the value of a variable has at least to be looked for everywhere.
 const MIN_KNOWN_BYTES: usize = 8;
 /// Patterns whose first group is a secret, and what it is called.

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use super::command::{echo, not_run, said, stop_signal, surroundings};
 use super::failed;
-use super::how::Judge;
+use super::how::{Judge, rounded};
 use super::kind::{Kind, NotReplayed, Typed};
 use crate::commands::PortArgs;
 use crate::exit::{Exit, Failure};
@@ -131,7 +131,10 @@ impl Again {
         let more = recorded.extensions.as_ref();
         if let Some(run) = more.and_then(|more| more.run_id.as_deref()) {
             if self.typed.is_of_commands() {
-                return Ok(Err(NotReplayed::OfCommands));
+                return Err(Failure::new(
+                    "a run is done again as its workflow says: --in-place, --on-miss and a command are for commands",
+                )
+                .hint("leave them away; --kind says what is done for real"));
             }
             let of_run = super::of_run::OfRun {
                 recorded,
@@ -521,7 +524,7 @@ impl Replayed {
             "match_status": self.status,
             "pass": self.pass,
             "strategy": self.strategy,
-            "similarity": self.judgement.similarity,
+            "similarity": rounded(self.judgement.similarity),
             "meaning": self.judgement.meaning,
             "first_divergence": self.divergence,
             "fields": serde_json::Map::from_iter(levels),

@@ -21,12 +21,7 @@ Exits as the run or the command ended: 0 well, 1 not, 2 nothing was captured, 13
 )]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
-    #[arg(
-        long,
-        value_name = "RUN",
-        conflicts_with = "argv",
-        required_unless_present = "argv"
-    )]
+    #[arg(long, value_name = "RUN", conflicts_with = "argv")]
     run: Option<RunName>,
 
     /// A name to find the snapshot by
@@ -48,6 +43,10 @@ pub(crate) struct Args {
 pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     match &args.run {
         Some(run) => from_run::capture(run, args.name, &args.rooted, session).await,
+        None if args.argv.is_empty() => Err(Failure::new(
+            "nothing is named that could be captured",
+        )
+        .hint("write a command behind `--`, as `-- ./agent.py`, or name a run, as `--run last`")),
         None => command::capture(args.command, args.argv, args.name, &args.rooted, session).await,
     }
 }

@@ -23,6 +23,10 @@ use crate::{style, talk, text};
 with one they are compared sentence by sentence, and the pair that is least alike decides. 0.95 \
 asks for nearly the same words; 0.80 is of use for prose.
 
+  runwright snapshot compare 01a203d4-3b14 latest
+  runwright snapshot compare first latest --strategy semantic --similarity 0.8 --model-dir minilm
+  runwright snapshot compare first latest --strategy structural --html report.html
+
 Exits with 0 if the comparison passes, 1 if it does not, 3 if there is nothing to compare, 4 if a \
 snapshot is not what was written."
 )]

@@ -12,7 +12,10 @@ use crate::session::Session;
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "In the words of others only paths and hashes go out, no text of a prompt or a response. \
-A bundle has everything: `runwright snapshot import` takes it in."
+A bundle has everything: `runwright snapshot import` takes it in.
+
+  runwright snapshot export latest
+  runwright snapshot export latest --format bundle > evidence.json"
 )]
 pub(crate) struct Args {
     /// The snapshot: its id, the beginning of it, its name, `latest`, or a path

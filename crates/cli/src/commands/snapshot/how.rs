@@ -183,11 +183,16 @@ impl Judge {
     }
 }
 
+/// A score as it is said: with four digits.
+pub(super) fn rounded(score: f32) -> f64 {
+    (f64::from(score) * 10_000.0).round() / 10_000.0
+}
+
 /// What the record of a replay says of its scores.
 pub(super) fn scores(found: &Comparison) -> Value {
     let meaning = &found.meaning;
     json!({
-        "scorer": meaning.scorer, "similarity": found.similarity,
+        "scorer": meaning.scorer, "similarity": rounded(found.similarity),
         "min": meaning.min, "mean_f": meaning.mean_f,
     })
 }

@@ -122,11 +122,6 @@ pub(super) enum NotReplayed {
     /// It does not say what was run.
     #[error("the snapshot does not say which command was run")]
     NoCommand,
-    /// What a run is done again by has no other command or folder.
-    #[error(
-        "a run is done again as its workflow says: --in-place, --on-miss and a command are for commands"
-    )]
-    OfCommands,
     /// A browser carried it out.
     #[error(
         "a browser carried the run out; its record can be read again (--kind verify), not done again"
@@ -160,11 +155,9 @@ impl NotReplayed {
                 "content_unavailable"
             }
             Self::Waits => "waits",
-            Self::OfCommands
-            | Self::OfBrowser
-            | Self::NoCommand
-            | Self::NotComparable
-            | Self::NoRun(_) => "not_comparable",
+            Self::OfBrowser | Self::NoCommand | Self::NotComparable | Self::NoRun(_) => {
+                "not_comparable"
+            }
             Self::Cancelled => "cancelled",
         }
     }

@@ -12,6 +12,8 @@ use crate::{style, talk, text};
 
 /// What can be typed.
 #[derive(clap::Args, Debug)]
+#[command(after_help = "  runwright snapshot list
+  runwright snapshot list --json")]
 pub(crate) struct Args {
     /// Of this workflow only
     #[arg(long, value_name = "WORKFLOW")]

@@ -61,7 +61,7 @@ pub(crate) enum Command {
     Pin(pin::Args),
     /// Show which snapshots are past their time, or let them go
     Prune(prune::Args),
-    /// Print a snapshot as PROV-JSON or OpenLineage
+    /// Print a snapshot as PROV-JSON, as OpenLineage, or with all that lies beside it
     Export(export::Args),
     /// Take in a snapshot from elsewhere
     Import(import::Args),
@@ -142,9 +142,15 @@ pub(crate) fn find(folder: &Folder, typed: &str) -> Result<Kept, Failure> {
                 let what = format!("{file}: {}", broken.why);
                 return Err(Failure::Damaged { what });
             }
-            return Err(Failure::new(other.to_string()).hint(
-                "`runwright snapshot list` shows them; four characters of an id are enough",
-            ));
+            let hint = match other {
+                Unresolved::Ambiguous { .. } => {
+                    "write more of the id, or its name; ids made close in time begin alike"
+                }
+                _ => {
+                    "`runwright snapshot list` shows them; an id, its beginning from four characters on, a name or a path names one"
+                }
+            };
+            return Err(Failure::new(other.to_string()).hint(hint));
         }
     };
     folder.read(&path).map_err(failed)

@@ -9,6 +9,8 @@ use crate::session::{Form, Session};
 
 /// What can be typed.
 #[derive(clap::Args, Debug)]
+#[command(after_help = "  runwright snapshot pin latest
+  runwright snapshot pin latest --remove")]
 pub(crate) struct Args {
     /// The snapshot: its id, the beginning of it, its name, `latest`, or a path
     #[arg(value_name = "SNAPSHOT")]

@@ -11,10 +11,11 @@ use crate::{style, talk, text};
 
 /// What can be typed.
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "A snapshot is kept for 90 days after it was captured, and for 180 days after a \
-replay of it failed. One that is pinned, or that another one needs, is kept for good."
-)]
+#[command(after_help = "  runwright snapshot prune
+  runwright snapshot prune --apply
+
+A snapshot is kept for 90 days after it was captured, and for 180 days after a \
+replay of it failed. One that is pinned, or that another one needs, is kept for good.")]
 pub(crate) struct Args {
     /// Let them go, with what only they needed; without it they are only shown
     #[arg(long)]

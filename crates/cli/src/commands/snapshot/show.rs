@@ -14,6 +14,8 @@ const SHOWN: usize = 2_000;
 
 /// What can be typed.
 #[derive(clap::Args, Debug)]
+#[command(after_help = "  runwright snapshot show latest
+  runwright snapshot show 01a203d4-3b14 --json")]
 pub(crate) struct Args {
     /// The snapshot: its id, the beginning of it, its name, `latest`, or a path
     #[arg(value_name = "SNAPSHOT")]

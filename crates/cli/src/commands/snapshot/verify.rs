@@ -11,7 +11,10 @@ use crate::{style, text};
 
 /// What can be typed.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Exits with 0 if all is well, 4 if a snapshot is not what was written.")]
+#[command(after_help = "  runwright snapshot verify
+  runwright snapshot verify latest --strict
+
+Exits with 0 if all is well, 4 if a snapshot is not what was written.")]
 pub(crate) struct Args {
     /// The snapshots: ids, the beginnings of them, names, `latest`, or paths [default: all]
     #[arg(value_name = "SNAPSHOT")]

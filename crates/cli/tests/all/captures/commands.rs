@@ -334,6 +334,8 @@ fn modes_refuse_what_they_do_not_allow_and_set_what_they_do() {
         "1",
         "--max-tokens",
         "9",
+        "--model",
+        "another",
     ];
     let snapshot = read(&bench.capture(&strict));
     for came in bench.peer.came() {
@@ -345,8 +347,10 @@ fn modes_refuse_what_they_do_not_allow_and_set_what_they_do() {
             ),
             (&json!(0), &json!(1), &json!(9))
         );
+        assert_eq!(came.body["model"], "another");
     }
     let config = &snapshot["config"];
+    assert_eq!(config["model"]["id"], "another", "what was asked for");
     assert_eq!(
         (
             &config["execution_mode"],

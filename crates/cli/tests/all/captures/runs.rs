@@ -323,7 +323,7 @@ fn what_people_answered_is_answered_again_and_what_nobody_did_is_not() {
     // What is for commands is refused for runs.
     for odd in [&["--in-place"][..], &["--on-miss", "live"], &["--", "true"]] {
         let args: Vec<&str> = rerun[..3].iter().chain(odd).copied().collect();
-        lab.call(&args).with(3).says("are for commands");
+        lab.call(&args).with(2).says("are for commands");
     }
 }
 

@@ -2,13 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::super::document::Snapshot;
+use super::super::document::{Operation, Snapshot};
 use super::span;
 
 const SCHEMA: &str = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent";
 const FACET: &str = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunFacet";
 const DATASET_FACET: &str =
     "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/DatasetFacet";
+/// The standard facet of what became of a dataset.
+const LIFECYCLE_FACET: &str = "https://openlineage.io/spec/facets/1-0-1/LifecycleStateChangeDatasetFacet.json#/$defs/LifecycleStateChangeDatasetFacet";
 /// Who says it.
 const PRODUCER: &str = "urn:runwright:snapshot";
 
@@ -48,9 +50,22 @@ pub fn events(snapshot: &Snapshot) -> Vec<Value> {
     let files = snapshot.inputs.context_files.iter().flatten();
     let inputs: Vec<Value> = files.map(|file| dataset(&file.path, &file.hash)).collect();
     let artifacts = snapshot.outputs.artifacts_created.iter().flatten();
-    let outputs: Vec<Value> = artifacts
-        .map(|file| dataset(&file.path, &file.hash))
-        .collect();
+    let outputs = artifacts.map(|file| {
+        let mut output = dataset(&file.path, &file.hash);
+        let change = file.operation.map(|operation| match operation {
+            Operation::Created => "CREATE",
+            Operation::Modified => "OVERWRITE",
+            Operation::Deleted => "DROP",
+        });
+        if let Some(change) = change {
+            output["facets"]["lifecycleStateChange"] = json!({
+                "_producer": PRODUCER, "_schemaURL": LIFECYCLE_FACET,
+                "lifecycleStateChange": change,
+            });
+        }
+        output
+    });
+    let outputs: Vec<Value> = outputs.collect();
     let event = |kind: &str, at: String| {
         json!({
             "eventType": kind,
