@@ -102,6 +102,8 @@ pub(crate) struct Values {
     pub(crate) histograms: BTreeMap<Series, Histogram>,
     /// What goes up and down.
     pub(crate) levels: BTreeMap<Series, f64>,
+    /// What was observed last.
+    pub(crate) latest: BTreeMap<Series, f64>,
     /// Grows with each observation.
     pub(crate) changes: u64,
 }
@@ -277,6 +279,10 @@ impl Values {
         {
             let waited = first.at.ms_since(run.header.created_at);
             self.seconds("openwop.run.backlog", of_run(run), BACKLOG_SECONDS, waited);
+            let is_full = self.latest.len() >= MAX_SERIES;
+            let series = bounded(&self.latest, ("openwop.run.backlog", of_run(run)), is_full);
+            #[expect(clippy::cast_precision_loss, reason = "a duration is exact enough")]
+            self.latest.insert(series, waited as f64 / 1_000.0);
         }
     }
 

@@ -185,14 +185,36 @@ pub(super) fn metrics(
             histogram.data_points.push(point);
         }
     }
+    let mut gauges: Vec<Metric> = Vec::new();
+    for ((name, labels), value) in &values.latest {
+        let metric = one_more(&mut gauges, name, "s", || {
+            metric::Data::Gauge(Gauge {
+                data_points: Vec::new(),
+            })
+        });
+        if let Some(metric::Data::Gauge(gauge)) = &mut metric.data {
+            gauge
+                .data_points
+                .push(point(labels.iter().map(label).collect(), *value));
+        }
+    }
+    // Of one name and another kind: a scope of its own keeps them apart.
+    let latest = InstrumentationScope {
+        name: "runwright.latest".into(),
+        ..scope()
+    };
+    let scopes = [(latest, gauges), (scope(), metrics)];
+    let scopes = scopes.into_iter().filter(|(_, of)| !of.is_empty());
     ExportMetricsServiceRequest {
         resource_metrics: vec![ResourceMetrics {
             resource: Some(resource(service)),
-            scope_metrics: vec![ScopeMetrics {
-                scope: Some(scope()),
-                metrics,
-                ..ScopeMetrics::default()
-            }],
+            scope_metrics: scopes
+                .map(|(scope, metrics)| ScopeMetrics {
+                    scope: Some(scope),
+                    metrics,
+                    ..ScopeMetrics::default()
+                })
+                .collect(),
             ..ResourceMetrics::default()
         }],
     }

@@ -28,13 +28,21 @@ pub(super) fn routes() -> Vec<Route> {
     )]
 }
 
+fn unknown_token() -> Problem {
+    Problem::new(
+        StatusCode::FORBIDDEN,
+        "forbidden",
+        "only whoever knows the token that this server was started with may do this",
+    )
+}
+
 async fn expire(cx: Cx) -> Result<Reply, Problem> {
     let query = cx.query();
     let token = query.get("token").unwrap_or_default();
     let run = named(&cx);
     // Who does not know the token is told nothing, not even whether there is a run.
     let Some(run) = run.ok().filter(|_| cx.app.api().can_expire()) else {
-        return Err(Problem::no_route());
+        return Err(unknown_token());
     };
     match cx.app.api().expire(token, &run).await {
         Ok(Some(Expired::Erased)) => Ok(Reply::ok(&json!({ "runId": run, "expired": true }))),
@@ -43,7 +51,7 @@ async fn expire(cx: Cx) -> Result<Reply, Problem> {
             "run_active",
             "the run has not ended, or one that it started; cancel it, or wait",
         )),
-        Ok(None) => Err(Problem::no_route()),
+        Ok(None) => Err(unknown_token()),
         Err(StoreError::Missing) => Err(ApiError::NotFound(Thing::Run).into()),
         Err(error) => Err(error.into()),
     }

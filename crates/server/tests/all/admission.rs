@@ -190,7 +190,7 @@ async fn whoever_knows_the_token_ends_the_retention_of_a_run() {
         ("run-none", "a-token-that-somebody-guesses"),
     ] {
         let refused = expire(&host, run, token).await;
-        assert_eq!(refused.refusal(404), "not_found", "{run} {token}");
+        assert_eq!(refused.refusal(403), "forbidden", "{run} {token}");
     }
     assert_eq!(host.snapshot(&run).await["status"], "completed");
     let active = host.create(&json!({ "workflowId": "waits" })).await;
@@ -213,11 +213,7 @@ async fn whoever_knows_the_token_ends_the_retention_of_a_run() {
     let other = Host::new().await;
     let run = other.completed(&json!({ "workflowId": "three" })).await;
     let refused = expire(&other, &run, TOKEN).await;
-    assert_eq!(
-        refused.refusal(404),
-        "not_found",
-        "nobody was given a token"
-    );
+    assert_eq!(refused.refusal(403), "forbidden", "nobody was given one");
 }
 
 #[tokio::test]

@@ -349,3 +349,39 @@ impl Frames {
         }
     }
 }
+
+#[tokio::test]
+async fn a_take_and_a_result_with_a_key_are_answered_again() {
+    let host = host().await;
+    let run = host.create(&json!({ "workflowId": "renders" })).await;
+    let keyed = async |path: &str, key: &str, body: &Value| {
+        let request = Request::new("POST", path).key(&host.key);
+        let request = request.header("idempotency-key", key).json(body);
+        request.send(host.address).await
+    };
+    let replayed = |answer: &Answer| {
+        let told = answer.header("openwop-idempotent-replay");
+        told.map(str::to_owned)
+    };
+    let path = format!("{QUEUE}/take");
+    let body = json!({ "worker": "w-1", "wait_ms": 20_000 });
+    let first = keyed(&path, "t", &body).await;
+    let again = keyed(&path, "t", &body).await;
+    assert_eq!(replayed(&first).as_deref(), Some("false"));
+    assert_eq!(replayed(&again).as_deref(), Some("true"));
+    assert_eq!(first.body, again.body);
+    let other = keyed(&path, "t", &json!({ "worker": "w-2" })).await;
+    assert_eq!(other.refusal(409), "idempotency_key_mismatch");
+
+    let taken = first.json()["assignments"][0].clone();
+    let id = taken["assignment_id"].as_str().unwrap();
+    let path = format!("{QUEUE}/assignments/{id}/result");
+    let body = json!({ "fence": taken["fence"], "outputs": { "pages": 3 } });
+    let first = keyed(&path, "r", &body).await;
+    let again = keyed(&path, "r", &body).await;
+    assert_eq!(first.json()["repeated"], false);
+    assert_eq!(first.body, again.body);
+    assert_eq!(replayed(&again).as_deref(), Some("true"));
+    host.engine.settled(&run.as_str().into()).await.unwrap();
+    assert_eq!(host.snapshot(&run).await["status"], "completed");
+}

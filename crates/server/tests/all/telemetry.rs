@@ -7,7 +7,8 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
-use opentelemetry_proto::tonic::metrics::v1::{AggregationTemporality, Metric};
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value::AsDouble;
+use opentelemetry_proto::tonic::metrics::v1::{AggregationTemporality, Gauge, Metric};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 use runtime::telemetry::{self, Otlp, Protocol};
@@ -51,6 +52,8 @@ fn decode<M: Message + Default + DeserializeOwned>(received: &Received) -> M {
 pub(crate) struct Seen {
     pub(crate) spans: BTreeMap<String, Vec<Span>>,
     pub(crate) metrics: BTreeMap<String, Metric>,
+    /// Those that are gauges.
+    pub(crate) gauges: BTreeMap<String, Gauge>,
 }
 
 impl Seen {
@@ -91,6 +94,9 @@ impl Seen {
                     .into_iter()
                     .flat_map(|it| it.scope_metrics);
                 for metric in scopes.flat_map(|scope| scope.metrics) {
+                    if let Some(Data::Gauge(gauge)) = &metric.data {
+                        self.gauges.insert(metric.name.clone(), gauge.clone());
+                    }
                     self.metrics.insert(metric.name.clone(), metric);
                 }
             }
@@ -132,7 +138,6 @@ fn total(metric: &Metric) -> f64 {
         sum.aggregation_temporality(),
         AggregationTemporality::Cumulative
     );
-    use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value::AsDouble;
     let values = sum.data_points.iter().map(|point| match point.value {
         Some(AsDouble(value)) => value,
         other => panic!("{other:?}"),
@@ -349,6 +354,19 @@ async fn names(protocol: Protocol) {
     let names: BTreeSet<&str> = seen.metrics.keys().map(String::as_str).collect();
     assert_eq!(names, known);
     assert!(names.iter().all(|name| telemetry::METRICS.contains(name)));
+    // The wait of the run that began last, beside the histogram of all.
+    let backlog = &seen.gauges["openwop.run.backlog"];
+    assert!(!backlog.data_points.is_empty());
+    for point in &backlog.data_points {
+        let Some(AsDouble(seconds)) = point.value else {
+            panic!("a number of seconds: {point:?}")
+        };
+        assert!((0.0..60.0).contains(&seconds), "{seconds}");
+    }
+    assert!(matches!(
+        seen.metrics["openwop.run.backlog"].data,
+        Some(Data::Histogram(_))
+    ));
     assert_eq!(total(&seen.metrics["openwop.cap.exceeded"]), 1.0);
     assert_eq!(total(&seen.metrics["openwop.interrupt.requested"]), 1.0);
     let Some(Data::Histogram(duration)) = &seen.metrics["openwop.run.duration"].data else {

@@ -67,7 +67,8 @@ pub(super) fn routes() -> Vec<Route> {
                 request: Some("QueueCommand"),
                 responses: &[(200, "QueueEvent")],
             },
-        ),
+        )
+        .keyed(),
     ]
 }
 

@@ -47,7 +47,8 @@ pub(super) fn routes() -> Vec<Route> {
                 "TaskTake",
                 &[(200, "TaskAssignments")],
             ),
-        ),
+        )
+        .keyed(),
         Route::new(
             Method::POST,
             "/v1/coordinator/{queue}/assignments/{assignmentId}/heartbeat",
@@ -59,7 +60,8 @@ pub(super) fn routes() -> Vec<Route> {
                 "TaskHeartbeat",
                 &[(200, "TaskExpiry")],
             ),
-        ),
+        )
+        .keyed(),
         Route::new(
             Method::POST,
             "/v1/coordinator/{queue}/assignments/{assignmentId}/output",
@@ -71,7 +73,8 @@ pub(super) fn routes() -> Vec<Route> {
                 "TaskOutput",
                 &[(200, "TaskOutputKept")],
             ),
-        ),
+        )
+        .keyed(),
         Route::new(
             Method::POST,
             "/v1/coordinator/{queue}/assignments/{assignmentId}/result",
@@ -83,7 +86,8 @@ pub(super) fn routes() -> Vec<Route> {
                 "TaskResult",
                 &[(200, "TaskReported")],
             ),
-        ),
+        )
+        .keyed(),
         Route::new(
             Method::POST,
             "/v1/coordinator/{queue}/assignments/{assignmentId}/failure",
@@ -95,7 +99,8 @@ pub(super) fn routes() -> Vec<Route> {
                 "TaskFailure",
                 &[(200, "TaskReported")],
             ),
-        ),
+        )
+        .keyed(),
         Route::new(
             Method::POST,
             "/v1/coordinator/{queue}/assignments/{assignmentId}/release",
@@ -107,7 +112,8 @@ pub(super) fn routes() -> Vec<Route> {
                 "TaskRelease",
                 &[(200, "TaskReported")],
             ),
-        ),
+        )
+        .keyed(),
     ]
 }
 
