@@ -84,7 +84,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     }
     let parent = Parent {
         snapshot_id: parent,
-        fork_step: Some(args.at as u64),
+        fork_step: Some(args.at),
     };
     let (about, cleaner) = (&prepared.about, &prepared.cleaner);
     write_down(
