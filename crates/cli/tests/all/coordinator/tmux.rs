@@ -140,6 +140,83 @@ fn requests_are_typed_into_their_panes() {
     wait_for_line(&own, "read your inbox; it's \"new\"");
 }
 
+/// A pane that does not show what is typed, and a program at work.
+#[test]
+fn what_is_not_seen_fails_after_three_times_and_who_works_is_told() {
+    const NAME: &str = "what_is_not_seen_fails_after_three_times_and_who_works_is_told";
+    if Command::new("tmux").arg("-V").output().is_err() {
+        return testkit::skip(NAME, "tmux is not installed");
+    }
+    let lab = Lab::new();
+    let tmux_server = Tmux(&lab);
+    let blind = tmux_server.pane("stty -echo; exec cat > heard");
+    let works = tmux_server.pane("echo 'esc to interrupt'; exec cat > other");
+    let mut serve = lab.command(&["runtime", "serve", "--state-dir=state", "--notify=tmux"]);
+    serve.env("TMUX_TMPDIR", lab.path());
+    let served = Served::started(serve);
+    let message = |pane: &str| json!({ "pane_id": pane, "trigger_message": "look here" });
+    lab.exec(&request("blind", "w", &message(&blind))).with(0);
+    lab.exec(&request("works", "w", &message(&works))).with(0);
+    wait_until(&lab, |status| {
+        let backlog = &status["snapshot"]["backlog"];
+        backlog["notified"] == 1 && backlog["failed"] == 1
+    });
+    served.stop();
+    let reason = |n: usize| lab.view("dispatch.json")["records"][n]["reason"].clone();
+    assert_eq!(reason(0), "tmux_send_keys_unconfirmed");
+    assert_eq!(reason(1), "tmux_send_keys_confirmed_active_task");
+    assert_eq!(lab.read("heard").matches("look here").count(), 3);
+}
+
+/// Nothing fails there of which its target was not told: it waits, and the log says why.
+#[test]
+fn of_the_native_contract_what_cannot_be_typed_waits_and_says_why() {
+    const NAME: &str = "of_the_native_contract_what_cannot_be_typed_waits_and_says_why";
+    if Command::new("tmux").arg("-V").output().is_err() {
+        return testkit::skip(NAME, "tmux is not installed");
+    }
+    let lab = Lab::new();
+    let tmux_server = Tmux(&lab);
+    let blind = tmux_server.pane("stty -echo; exec cat > heard");
+    let reader = tmux_server.pane("exec cat > other");
+    let serve = [
+        "runtime",
+        "serve",
+        "--state-dir=state",
+        "--notify=tmux",
+        "--contract=native",
+    ];
+    let mut serve = lab.command(&serve);
+    serve.env("TMUX_TMPDIR", lab.path());
+    let served = Served::started(serve);
+    let native = |command: &Value| {
+        let command = command.to_string();
+        lab.runtime(&["exec", &command, "--state-dir=state", "--contract=native"])
+            .with(0);
+    };
+    let message = |pane: &str| json!({ "pane_id": pane, "trigger_message": "look here" });
+    native(&request("blind", "w", &message(&blind)));
+    native(&request("nowhere", "w", &Value::Null));
+    native(&super::acquire("lead", "2120-01-01T00:00:00Z"));
+    wait_until(&lab, |status| {
+        status["phase"] == "blocked on system: blind: tmux_send_keys_unconfirmed"
+            && status["snapshot"]["backlog"]["pending"] == 2
+    });
+    // What comes later is told its pane's, and nobody types on where it was given up.
+    for id in ["first", "second"] {
+        native(&request(id, "w", &message(&reader)));
+        wait_until(&lab, |status| {
+            let open = status["open"].as_array().unwrap();
+            let is_told = |one: &Value| one["request_id"] == id && one["status"] == "notified";
+            open.iter().any(is_told)
+        });
+    }
+    served.stop();
+    assert_eq!(lab.read("heard").matches("look here").count(), 3);
+    let store = lab.call(&["runtime", "status", "--json", "--state-dir=state"]);
+    assert_eq!(store.with(0).json()["snapshot"]["backlog"]["failed"], 0);
+}
+
 /// Waits until the program in the pane has read a line.
 fn wait_for_line(path: &Path, line: &str) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);

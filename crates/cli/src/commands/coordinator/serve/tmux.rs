@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use faces::coordinator::{Attempt, CommandJson, DispatchRecord, Outcome, Sight};
-use kernel::coordinator::{Blocker, Contract, CoordinatorEvent};
+use kernel::coordinator::{Contract, CoordinatorEvent};
 use kernel::ids::{RequestId, Seq};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
@@ -45,6 +45,16 @@ pub(super) struct Notifier {
 struct Waiting {
     record: DispatchRecord,
     sent: u32,
+    /// Why it waits, as the log was told.
+    told: Option<&'static str>,
+}
+
+/// In whose name something may be said.
+enum Authority {
+    /// Nobody's is needed.
+    Published,
+    /// Of the native contract: whoever holds it.
+    Native(String),
 }
 
 /// A pane, as tmux lists it.
@@ -89,9 +99,12 @@ impl Notifier {
             self.next = event.seq + 1;
             self.follow(&event.body, event.at);
         }
-        if self.waiting.is_empty() || !self.may_notify() {
+        if self.waiting.is_empty() {
             return Some(());
         }
+        let Some(authority) = self.authority() else {
+            return Some(());
+        };
         let panes = panes();
         let mut leader_waits = false;
         let requests: Vec<RequestId> = self.waiting.keys().cloned().collect();
@@ -101,19 +114,31 @@ impl Notifier {
             };
             let outcome = waiting.deliver(&panes).outcome();
             let request_id = request.to_string();
-            let said = match outcome {
-                Outcome::KeepPending(reason) => {
-                    leader_waits |= reason.starts_with("leader_");
-                    continue;
-                }
-                Outcome::Notified(reason) => CommandJson::MarkNotified {
+            if let Outcome::KeepPending(reason) = outcome {
+                leader_waits |= reason.starts_with("leader_");
+            }
+            let said = match (outcome, &authority) {
+                (Outcome::Notified(reason), _) => CommandJson::MarkNotified {
                     request_id,
                     channel: reason.to_owned(),
                 },
-                Outcome::Failed(reason) => CommandJson::MarkFailed {
+                (Outcome::Failed(reason), Authority::Published) => CommandJson::MarkFailed {
                     request_id,
                     reason: reason.to_owned(),
                 },
+                (Outcome::KeepPending(_), Authority::Published) => continue,
+                // It is typed again.
+                (Outcome::KeepPending(_), _) if waiting.sent > 0 => continue,
+                // Nothing fails there of which its target was not told: the log says why it waits.
+                (
+                    Outcome::KeepPending(reason) | Outcome::Failed(reason),
+                    Authority::Native(owner),
+                ) => {
+                    if waiting.told.replace(reason) == Some(reason) {
+                        continue;
+                    }
+                    blocked(owner, &request_id, reason)
+                }
             };
             // One that is refused was marked by another meanwhile: the log says so next time.
             self.say(&said)?;
@@ -139,7 +164,11 @@ impl Notifier {
                 let record = DispatchRecord::queued(request_id, target, metadata.as_deref(), at);
                 // What is for another way of delivery is left to it.
                 if said(&record, "transport_preference") != Some("prompt_stdin") {
-                    let waiting = Waiting { record, sent: 0 };
+                    let waiting = Waiting {
+                        record,
+                        sent: 0,
+                        told: None,
+                    };
                     self.waiting.insert(request_id.clone(), waiting);
                 }
             }
@@ -157,16 +186,17 @@ impl Notifier {
         }
     }
 
-    /// Whether anything may be handed out. The native contract wants an authority.
-    fn may_notify(&self) -> bool {
-        let Ok(coordinator) = self.folder.coordinator() else {
-            return false;
-        };
+    /// By what right something is handed out, where anything may be: the native contract wants a
+    /// live authority.
+    fn authority(&self) -> Option<Authority> {
+        let coordinator = self.folder.coordinator().ok()?;
+        if coordinator.contract() == Contract::Published {
+            return Some(Authority::Published);
+        }
         let now = self.folder.door().store().now();
         let standing = coordinator.standing(now, self.options.rule);
-        let has_none =
-            |blocker: &Blocker| matches!(blocker, Blocker::NoAuthority | Blocker::StaleAuthority);
-        coordinator.contract() == Contract::Published || !standing.blockers.iter().any(has_none)
+        let lease = standing.lease.filter(|_| !standing.is_stale)?;
+        Some(Authority::Native(lease.owner))
     }
 
     fn say(&self, command: &CommandJson) -> Option<Answer> {
@@ -203,11 +233,15 @@ impl Waiting {
         if SHELLS.contains(&pane.program.as_str()) {
             return Attempt::Shell;
         }
+        // Of the native contract it waits on, and must not be typed for ever.
+        if self.sent >= MAX_SENT {
+            return Attempt::Sent(Sight::Unconfirmed);
+        }
         let text = self.text();
+        self.sent += 1;
         if pane.send(&text).is_none() {
             return Attempt::NotSent;
         }
-        self.sent += 1;
         Attempt::Sent(match pane.shows(&text) {
             Some(true) => Sight::ConfirmedActive,
             Some(false) => Sight::Confirmed,
@@ -223,6 +257,15 @@ impl Waiting {
             None => format!("request {}", self.record.request_id),
         };
         text.replace(['\r', '\n'], " ")
+    }
+}
+
+/// Says why a request waits: for a person where something is missing or put off, else for repair.
+fn blocked(owner: &str, request: &str, reason: &str) -> CommandJson {
+    let (owner, why) = (owner.to_owned(), format!("{request}: {reason}"));
+    match reason.contains("missing") || reason.contains("deferred") {
+        true => CommandJson::BlockOnUser { owner, reason: why },
+        false => CommandJson::BlockOnSystem { owner, reason: why },
     }
 }
 
