@@ -174,8 +174,11 @@ fn read(mut body: Map<String, Value>) -> Result<RunOrder, Problem> {
         return Err(ApiError::NotProvided { capability }.into());
     }
     if callback.is_some() {
-        let capability = "webhooks";
-        return Err(ApiError::NotProvided { capability }.into());
+        let capability = "callbackUrl";
+        let mut problem = Problem::from(ApiError::NotProvided { capability });
+        problem.message =
+            "a run calls nobody back by itself; register a webhook for its events".into();
+        return Err(problem);
     }
     Ok(RunOrder {
         workflow: workflow.unwrap_or_default(),

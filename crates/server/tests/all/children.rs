@@ -132,6 +132,7 @@ async fn workers_run_as_children_and_what_they_give_is_seen_by_the_next() {
     let (completed, _) = id_of("writes", "child.completed");
     let (_, cause) = id_of("writes", "output.harvested");
     assert_eq!(cause, completed);
+    replays_alike(&host, &run).await;
     let decided: Vec<Value> = events
         .into_iter()
         .filter(|event| event["type"] == "runOrchestrator.decided")
@@ -139,6 +140,22 @@ async fn workers_run_as_children_and_what_they_give_is_seen_by_the_next() {
     assert_eq!(decided.len(), 2);
     assert_eq!(decided[1]["payload"]["decision"]["kind"], "terminate");
     assert_eq!(decided[1]["payload"]["agentId"], "core.tests.boss");
+}
+
+/// A replay says of everything what its source said, to the byte.
+async fn replays_alike(host: &Host, run: &str) {
+    let replay = json!({ "mode": "replay", "fromSeq": 0 });
+    let made = host.post(&format!("/v1/runs/{run}:fork"), &replay).await;
+    assert_eq!(made.status, 201, "{}", made.json());
+    let replay = made.json()["runId"].as_str().unwrap().to_owned();
+    let told = |events: Vec<Value>| -> Vec<Value> {
+        let of = |event: &Value| json!([event["type"], event["nodeId"], event["payload"]]);
+        events.iter().map(of).collect()
+    };
+    assert_eq!(
+        told(host.events(&replay).await),
+        told(host.events(run).await)
+    );
 }
 
 #[tokio::test]
@@ -369,4 +386,5 @@ async fn a_decision_that_is_not_sure_enough_waits_for_a_person() {
     let snapshot = host.snapshot(&run).await;
     assert_eq!(snapshot["status"], "completed", "{snapshot}");
     assert_eq!(snapshot["childRuns"][0]["status"], "completed");
+    replays_alike(&host, &run).await;
 }

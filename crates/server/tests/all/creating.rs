@@ -287,3 +287,17 @@ async fn a_field_that_is_not_known_is_named_where_that_is_no_echo() {
         "{text}"
     );
 }
+
+#[tokio::test]
+async fn who_wants_to_be_called_back_is_told_of_webhooks() {
+    let host = Host::new().await;
+    let order = json!({ "workflowId": "three", "callbackUrl": "https://example.com" });
+    let answer = host.post("/v1/runs", &order).await;
+    assert_eq!(answer.refusal(501), "capability_not_provided");
+    let said = answer.json();
+    assert_eq!(said["details"]["capability"], "callbackUrl");
+    assert!(
+        said["message"].as_str().unwrap().contains("webhook"),
+        "{said}"
+    );
+}

@@ -1,7 +1,7 @@
 //! The payloads of what supervisors, agents and dispatch nodes say.
 //!
 //! Those of `runOrchestrator.decided`, `core.workflowChain.*` and `core.dispatch.*` are closed: the node stands
-//! beside the payload.
+//! beside the payload. A replay says in them which run its source is, as its source does.
 
 use kernel::run::{Event, RunEvent};
 use kernel::stream::StreamHeader;
@@ -59,7 +59,7 @@ pub(super) fn orchestration(header: &StreamHeader, event: &Event) -> Fields {
         } => Fields::new()
             .with("phase", phase)
             .with("workerId", worker_id)
-            .text("parentRunId", &header.stream)
+            .text("parentRunId", header.root())
             .maybe_text("childRunId", child_run_id.as_ref())
             .filled("harvestedKeys", harvested_keys)
             .maybe("error", error.as_ref().map(failure)),
@@ -102,7 +102,7 @@ pub(super) fn orchestration(header: &StreamHeader, event: &Event) -> Fields {
             .with("floor", floor)
             .with("escalationKind", escalation)
             .maybe("workerId", worker_id.as_ref())
-            .text("parentRunId", &header.stream)
+            .text("parentRunId", header.root())
             .with("originalDecision", original_decision),
         RunEvent::LoopbackLimited {
             node_id,
