@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::nodes::Secrets;
-use crate::redact::Redactor;
+use crate::redact::{RedactedStream, Redactor};
 use crate::secrets::Scope;
 
 /// The redactor of a run. It learns each secret when a node is given it.
@@ -142,6 +142,10 @@ impl Secrets for Watched {
 
     fn redacted(&self, text: &str) -> String {
         self.kept_out.redactor().text(text).into_owned()
+    }
+
+    fn stream(&self) -> RedactedStream {
+        self.kept_out.redactor().stream()
     }
 
     fn learn(&self, reference: &str, value: &str) -> Result<(), NodeError> {

@@ -18,7 +18,7 @@ use kernel::trace::TraceContext;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::redact::is_secret_name;
+use crate::redact::{RedactedStream, Redactor, is_secret_name};
 use crate::secrets::Scope;
 
 /// Whether an attempt whose holder was lost may run again.
@@ -415,6 +415,11 @@ pub trait Secrets: Send + Sync {
     /// A text without the secrets that were handed out so far, for whoever must not be told them.
     fn redacted(&self, text: &str) -> String {
         text.to_owned()
+    }
+
+    /// The same for a text that comes in pieces.
+    fn stream(&self) -> RedactedStream {
+        Redactor::default().stream()
     }
 
     /// Takes note of a secret that was found another way and is about to be used.

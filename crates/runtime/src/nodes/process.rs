@@ -212,6 +212,9 @@ impl Attempt<'_> {
         for stream in Stream::ALL {
             self.outputs.of(stream).finish(cx).await?;
         }
+        if let Some(tee) = &mut self.tee {
+            tee.finish();
+        }
         Ok(finish)
     }
 

@@ -34,3 +34,45 @@ fn a_session_becomes_a_snapshot_and_is_done_again() {
     }
     lab.call(&["snapshot", "verify", "--strict"]).with(0);
 }
+
+#[test]
+fn what_a_program_says_of_its_secrets_is_in_no_file_of_a_session() {
+    // In two pieces, the first of which could be anything.
+    let script = "echo \"$PLANTED_TOKEN\"; printf ftp://ada:hunter2; read -r _ < gate; \
+                  echo 'planted@h/x'; echo \"$PLANTED_TOKEN\" >&2";
+    let lab = Lab::with_template(&chain(&[node("a", script, "")]));
+    let toml = lab.read("runwright.toml");
+    let toml = toml.replacen(
+        "[[executor]]",
+        "[[executor]]\ninherit_env = [\"PLANTED_TOKEN\"]",
+        1,
+    );
+    lab.write("runwright.toml", toml);
+    let mut gate = lab.gate("gate");
+    let mut command = lab.command(&["play", "sample"]);
+    let null = std::process::Stdio::null;
+    command.env("PLANTED_TOKEN", "plainly-inherited-8842");
+    let mut player = command.stdout(null()).stderr(null()).spawn().unwrap();
+    gate.open();
+    assert!(player.wait().unwrap().success());
+    let log = lab.log("a");
+    // Errors may come within a line of the output.
+    assert!(log.contains("://ada:[REDACTED:url]@h/x"), "{log}");
+    assert_eq!(log.matches("[REDACTED:PLANTED_TOKEN]").count(), 2, "{log}");
+    lab.wait_until_quiet();
+    let mut todo = vec![lab.path().join(".workflow"), lab.path().join(".runwright")];
+    while let Some(path) = todo.pop() {
+        if path.is_dir() {
+            todo.extend(
+                std::fs::read_dir(&path)
+                    .unwrap()
+                    .map(|entry| entry.unwrap().path()),
+            );
+        } else if path.is_file() {
+            let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
+            for planted in ["plainly-inherited-8842", "hunter2planted"] {
+                assert!(!text.contains(planted), "{}", path.display());
+            }
+        }
+    }
+}

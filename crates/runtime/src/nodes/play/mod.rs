@@ -163,7 +163,7 @@ impl Play {
             "argv": [""], "captureBytes": MAX_OUTPUT, "logBytes": LOG_BYTES,
         }))?;
         let mut attempt = Attempt::new(&process, cx, program, running);
-        if let Ok(tee) = Tee::open(&place.log, started.attempt().attempt) {
+        if let Ok(tee) = Tee::open(&place.log, started.attempt().attempt, &*cx.ports.secrets) {
             attempt = attempt.with_tee(tee);
         }
         let finish = match attempt.follow().await {

@@ -1,14 +1,18 @@
-//! The outputs of a process in one file, as they come, for whoever looks on.
+//! The outputs of a process in one file, as they come, for whoever looks on: without secrets.
 
 use std::io::Write;
 use std::path::Path;
 
+use super::super::Secrets;
+use crate::redact::RedactedStream;
 use crate::supervisor::Stream;
 
 /// A file that takes everything a process writes. What cannot be written is left out: the file
 /// is for people, the log and the supervisor keep what counts.
 pub(in crate::nodes) struct Tee {
     file: std::fs::File,
+    stdout: RedactedStream,
+    stderr: RedactedStream,
     last: Option<Stream>,
     is_at_line_start: bool,
 }
@@ -19,7 +23,11 @@ impl Tee {
     ///
     /// # Errors
     /// When it cannot be opened.
-    pub(in crate::nodes) fn open(path: &Path, attempt: u32) -> std::io::Result<Self> {
+    pub(in crate::nodes) fn open(
+        path: &Path,
+        attempt: u32,
+        secrets: &dyn Secrets,
+    ) -> std::io::Result<Self> {
         let mut options = std::fs::OpenOptions::new();
         options.create(true).write(true);
         let mut file = match attempt {
@@ -31,6 +39,8 @@ impl Tee {
         }
         Ok(Self {
             file,
+            stdout: secrets.stream(),
+            stderr: secrets.stream(),
             last: None,
             is_at_line_start: true,
         })
@@ -38,6 +48,26 @@ impl Tee {
 
     /// Writes what came. Where the other output broke off within a line, a line begins.
     pub(in crate::nodes) fn take(&mut self, stream: Stream, bytes: &[u8]) {
+        let bytes = self.of(stream).push_bytes(bytes);
+        self.write(stream, &bytes);
+    }
+
+    /// Writes what was held back as the possible beginning of a secret.
+    pub(in crate::nodes) fn finish(&mut self) {
+        for stream in Stream::ALL {
+            let bytes = self.of(stream).finish_bytes();
+            self.write(stream, &bytes);
+        }
+    }
+
+    fn of(&mut self, stream: Stream) -> &mut RedactedStream {
+        match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        }
+    }
+
+    fn write(&mut self, stream: Stream, bytes: &[u8]) {
         let Some(last) = bytes.last() else { return };
         if self.last.is_some_and(|before| before != stream) && !self.is_at_line_start {
             let _ = self.file.write_all(b"\n");
