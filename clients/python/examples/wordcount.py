@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 
-from runwright_worker import Failure, Job, Queue, Worker
+from runwright_worker import Failure, Job, Queue, Refused, Worker
 
 
 def count(job: Job) -> dict[str, int]:
@@ -34,7 +34,10 @@ def main() -> None:
     worker = Worker(Queue(server, os.environ.get("RUNWRIGHT_KEY", ""), queue), count, slots=4)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
-    worker.run()
+    try:
+        worker.run()
+    except Refused as refused:
+        sys.exit(str(refused))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
  * A task is {"text": "…"}; the result {"words": 3}. SIGTERM and Ctrl-C end it: what it works on is
  * finished, or given back.
  */
-import { Failure, Queue, Worker, type Job, type JsonObject } from "../src/index.js";
+import { Failure, Queue, Refused, Worker, type Job, type JsonObject } from "../src/index.js";
 
 async function count(job: Job): Promise<JsonObject> {
   const { task } = job;
@@ -33,6 +33,11 @@ const stop = new AbortController();
 for (const signal of ["SIGTERM", "SIGINT"] as const) {
   process.on(signal, () => stop.abort());
 }
-await new Worker(new Queue(server, key, queue), count, { slots: 4, log: console.error }).run(
-  stop.signal,
-);
+const worker = new Worker(new Queue(server, key, queue), count, { slots: 4, log: console.error });
+try {
+  await worker.run(stop.signal);
+} catch (error) {
+  if (!(error instanceof Refused)) throw error;
+  console.error(error.message);
+  process.exitCode = 1;
+}

@@ -87,7 +87,22 @@ fn workers_in_python_do_the_work() {
         .output()
         .unwrap();
     check(ended.into(), &lab, &serving, &key);
+    let refused = Command::new("python3")
+        .arg(python.join("examples/wordcount.py"))
+        .args([&serving.url, "words"])
+        .env("PYTHONPATH", &python)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("RUNWRIGHT_KEY", "nonsense")
+        .output()
+        .unwrap();
+    is_refused(refused.into());
     serving.stop();
+}
+
+/// An example whose key is not known says so, and where it went wrong is nobody's business.
+fn is_refused(ended: Ended) {
+    let ended = ended.with(1).says("invalid_token: ");
+    assert_eq!(ended.stderr.lines().count(), 1, "{ended:#?}");
 }
 
 #[test]
@@ -105,6 +120,13 @@ fn workers_in_typescript_do_the_work() {
         .output()
         .unwrap();
     check(ended.into(), &lab, &serving, &key);
+    let refused = Command::new("node")
+        .arg(built.join("examples/wordcount.js"))
+        .args([&serving.url, "words"])
+        .env("RUNWRIGHT_KEY", "nonsense")
+        .output()
+        .unwrap();
+    is_refused(refused.into());
     serving.stop();
 }
 
