@@ -73,7 +73,13 @@ fn streamed(token: &str) -> String {
 }
 
 /// A request over a connection of its own: status and body.
-fn send(serving: &Serving, key: &str, method: &str, path: &str, body: &str) -> (u16, String) {
+pub(crate) fn send(
+    serving: &Serving,
+    key: &str,
+    method: &str,
+    path: &str,
+    body: &str,
+) -> (u16, String) {
     let address = serving.url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).unwrap();
     // Of version 1.0, so that the body comes in one piece.

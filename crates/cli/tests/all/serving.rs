@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::secrets::{key_of, made, send};
 use crate::support::*;
 
 /// A server that answers.
@@ -394,4 +395,30 @@ fn definitions_of_the_protocol_are_claimed_where_they_are_at_hand() {
     let serving = Serving::of(&lab, &[]);
     assert_eq!(claimed(&serving), json!(["conformance-noop"]));
     serving.stop();
+}
+
+#[test]
+fn whoever_knows_the_token_of_a_test_server_ends_the_retention_of_a_run() {
+    const TOKEN: &str = "a-token-that-nobody-guesses";
+    let lab = lab();
+    let refused = lab.call(&["serve", "--expire-token", TOKEN]);
+    refused.with(2).says("--test-keys");
+    let refused = lab.call(&["serve", "--test-keys", "--expire-token", "short"]);
+    refused.with(2).says("at least 24 characters");
+
+    let key = key_of(&lab, "ada", &[]);
+    let serving = Serving::of(&lab, &["--test-keys", "--expire-token", TOKEN]);
+    let run = made(
+        &serving,
+        &key,
+        "/v1/runs",
+        &json!({ "workflowId": "three" }),
+    );
+    let path = format!("/v1/test/runs/{run}/expire?token={TOKEN}");
+    let (status, body) = send(&serving, "", "POST", &path, "");
+    assert_eq!(status, 200, "{body}");
+    let (status, body) = send(&serving, &key, "GET", &format!("/v1/runs/{run}"), "");
+    assert_eq!(status, 410, "{body}");
+    serving.stop();
+    assert!(!lab.read("server.log").contains(TOKEN), "it is told nobody");
 }
