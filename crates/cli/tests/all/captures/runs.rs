@@ -276,7 +276,11 @@ fn a_log_that_was_decided_otherwise_is_told_at_its_event() {
 #[test]
 fn what_people_answered_is_answered_again_and_what_nobody_did_is_not() {
     let lab = Lab::new();
-    let gate = node("gate", "core.approvalGate", json!({}));
+    let gate = node(
+        "gate",
+        "core.approvalGate",
+        json!({ "requiredApprovals": 2, "approversList": ["ada", "bob"] }),
+    );
     let nodes = [gate, script("after", "echo ran >> ran; echo done")];
     let file = lab.workflow(&workflow("asks", &nodes, &[("gate", "after")]));
     lab.call(&["run", &file, "--detach"]).with(0);
@@ -292,8 +296,14 @@ fn what_people_answered_is_answered_again_and_what_nobody_did_is_not() {
         report["error"]["code"], "waits",
         "nobody has answered: {report}"
     );
-    lab.call(&["runs", "resolve", &run, "gate", "--action", "accept"])
-        .with(0);
+    for who in ["ada", "bob"] {
+        let accept = ["--action", "accept", "--as", who];
+        let args: Vec<&str> = ["runs", "resolve", &run, "gate"]
+            .into_iter()
+            .chain(accept)
+            .collect();
+        lab.call(&args).with(0);
+    }
     lab.call(&["resume"]).with(0);
     // The run went on: another snapshot, which names the one before.
     let capture = ["snapshot", "capture", "--run", &run, "--json"];

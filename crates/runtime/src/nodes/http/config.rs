@@ -150,6 +150,9 @@ fn default_capture() -> usize {
     DEFAULT_CAPTURE_BYTES
 }
 
+const NAMED: &str =
+    "a user name or password has no place here: put it into `secretHeaders`, by reference";
+
 /// What a schema cannot see.
 pub(super) fn check(config: &Value) -> Vec<Problem> {
     let config: Config = match serde_json::from_value(config.clone()) {
@@ -183,7 +186,13 @@ pub(super) fn check(config: &Value) -> Vec<Problem> {
         Err(message) => refuse("/url".to_owned(), ProblemCode::InvalidExpression, message),
         Ok(_) if config.url.contains("${") => {}
         Ok(_) => {
-            if let Err(message) = parse_url(&config.url) {
+            // The definition is kept as it is written, and such a request would be refused anyway.
+            let named = |url: &Url| !url.username().is_empty() || url.password().is_some();
+            let message = match parse_url(&config.url) {
+                Err(message) => Some(message),
+                Ok(url) => named(&url).then(|| NAMED.to_owned()),
+            };
+            if let Some(message) = message {
                 refuse("/url".to_owned(), ProblemCode::InvalidValue, message);
             }
         }
@@ -386,6 +395,9 @@ mod tests {
         assert_eq!(problem(json!({ "url": "example.com" })).path, "/url");
         assert_eq!(problem(json!({ "url": "ftp://example.com" })).path, "/url");
         assert_eq!(problem(json!({ "url": "https://${x}/" })).path, "/url");
+        let named = problem(json!({ "url": "https://ada:hunter2@a.example/" }));
+        assert_eq!(named.path, "/url");
+        assert!(!named.message.contains("hunter2"), "{}", named.message);
         let url = "https://a.example/";
         let config = json!({ "url": url, "headers": { "a b": "" } });
         assert_eq!(problem(config).path, "/headers/a b");
