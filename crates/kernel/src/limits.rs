@@ -50,10 +50,10 @@ pub const MAX_WORKERS: usize = 256;
 pub const MAX_FAN_OUT: u32 = 128;
 /// How deep runs may start runs.
 pub const MAX_RUN_DEPTH: u32 = 16;
-/// Tags of a run, and bytes of one.
+/// Tags of a run.
 pub const MAX_TAGS: usize = 100;
-/// Bytes of one tag.
-pub const MAX_TAG_BYTES: usize = 256;
+/// Characters of one tag.
+pub const MAX_TAG_CHARS: usize = 256;
 /// Bytes of a run's metadata as JSON.
 pub const MAX_METADATA_BYTES: usize = 8_192;
 /// Nesting of a run's metadata.

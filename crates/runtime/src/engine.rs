@@ -282,6 +282,7 @@ impl Engine {
         ] {
             Redactor::default().object(given);
         }
+        create.tags = Redactor::default().texts(create.tags);
         let envelope = Envelope::from(Command::Create(create));
         let mut done = self
             .inner

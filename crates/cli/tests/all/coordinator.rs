@@ -255,6 +255,57 @@ fn without_files_nothing_but_the_answer_is_written() {
     );
 }
 
+/// One that was killed before it wrote the files has taken its id: whoever asks again is refused,
+/// and finds the files as they should be.
+#[test]
+fn a_command_that_is_refused_brings_the_files_up_to_date() {
+    let lab = Lab::new();
+    let command = queue("a").to_string();
+    lab.runtime(&["exec", &command, "--state-dir=state", "--views=none"])
+        .with(0);
+    lab.exec(&queue("a")).with(1).says("duplicate");
+    assert_eq!(lab.view("dispatch.json")["records"][0]["request_id"], "a");
+    assert_eq!(lab.view("snapshot.json")["backlog"]["pending"], 1);
+    assert_eq!(lab.view("events.json").as_array().unwrap().len(), 1);
+}
+
+/// The published program knows neither release nor takeover: what it reads is who leads now.
+#[test]
+fn of_authorities_the_files_have_the_one_that_leads() {
+    let lab = Lab::new();
+    lab.exec(&queue("a")).with(0);
+    lab.exec(&acquire("one", "2100-01-01T00:00:00Z")).with(0);
+    lab.exec(&json!({ "command": "ReleaseAuthority", "owner": "one" }))
+        .with(0);
+    let named = |events: &Value| -> Vec<String> {
+        let events = events.as_array().unwrap().iter();
+        events
+            .map(|event| event["event"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(named(&lab.view("events.json")), ["DispatchQueued"]);
+    lab.exec(&acquire("two", "2100-01-01T00:00:00Z")).with(0);
+    let events = lab.view("events.json");
+    assert_eq!(named(&events), ["DispatchQueued", "AuthorityAcquired"]);
+    assert_eq!(events[1]["owner"], "two");
+    // Also a log that has both is taken over.
+    let first = json!({
+        "event": "AuthorityAcquired", "owner": "one", "lease_id": "l0",
+        "leased_until": "2100-01-01T00:00:00Z",
+    });
+    let both = json!([first, events[0], events[1]]);
+    let other = Lab::new();
+    let state = other.path().join("state");
+    fs::create_dir_all(&state).unwrap();
+    for name in ["dispatch.json", "dispatch-seen.json", "mailbox.json"] {
+        fs::copy(lab.path().join("state").join(name), state.join(name)).unwrap();
+    }
+    fs::write(state.join("events.json"), both.to_string()).unwrap();
+    other.exec(&queue("b")).with(0);
+    assert_eq!(other.snapshot()["authority"]["owner"], "one");
+    assert_eq!(other.snapshot()["backlog"]["pending"], 2);
+}
+
 #[test]
 fn records_that_were_taken_out_are_shown_no_more_and_their_ids_stay_taken() {
     let lab = Lab::new();

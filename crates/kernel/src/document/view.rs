@@ -438,7 +438,7 @@ pub(super) fn tags(run: &Map<String, Value>) -> Vec<String> {
     let texts = tags.into_iter().flatten().filter_map(Value::as_str);
     let fit = texts.filter(|tag| {
         let is_plain = !tag.chars().any(char::is_control);
-        !tag.is_empty() && tag.len() <= limits::MAX_TAG_BYTES && is_plain
+        !tag.is_empty() && tag.chars().count() <= limits::MAX_TAG_CHARS && is_plain
     });
     fit.take(limits::MAX_TAGS).map(str::to_owned).collect()
 }

@@ -7,6 +7,7 @@ use super::create::status_of;
 use super::{Api, ApiError};
 use crate::access::{Action, Principal};
 use crate::door::DoorError;
+use crate::redact::Redactor;
 
 /// What became of one of several runs that were to be cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +61,7 @@ impl Api {
         reason: Option<String>,
         request_id: Option<&str>,
     ) -> Result<&'static str, ApiError> {
+        let reason = Redactor::reason(reason);
         match self.head(who, Action::CancelRun, run).await {
             Err(ApiError::ReadOnly) => {
                 let reason = reason.as_deref();

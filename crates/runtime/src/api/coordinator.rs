@@ -20,6 +20,7 @@ use crate::access::{Action, Principal, Resource, What, authorise};
 use crate::authority::{self, BlockedOn, beats};
 use crate::door::CoordinatorName;
 use crate::hints::Watch;
+use crate::redact::Redactor;
 use crate::seal::Seal;
 
 /// How often a queue is looked at without a hint: other processes' hints do not reach us.
@@ -458,6 +459,11 @@ impl Api {
             let expected = AssignmentEnd::Released;
             return self.repeated(&named, (assignment, fence), expected).await;
         };
+        if handed.fence == fence {
+            let (task, terms) = self.task(&named, &handed).await?;
+            self.keep_the_rest(&named, &handed, (&task, terms.as_ref()))
+                .await?;
+        }
         let release = TaskCommand::Release { assignment, fence };
         self.door().tell_tasks(&named, &release).await?;
         self.forget_outputs(&named, assignment);
@@ -480,6 +486,13 @@ impl Api {
         let named = self.queue(who, Action::CommandQueue, queue)?;
         if let CoordinatorCommand::QueueDispatch { .. } = command {
             authority::stand_in(&self.engine, &named).await?;
+        }
+        // Why a request failed goes into the log of the run that waits for it.
+        if let CoordinatorCommand::MarkFailed { request_id, reason } = command {
+            let reason = Redactor::default().text(reason).into_owned();
+            let request_id = request_id.clone();
+            let failed = CoordinatorCommand::MarkFailed { request_id, reason };
+            return Ok(self.door().command_queue(&named, &failed).await?);
         }
         Ok(self.door().command_queue(&named, command).await?)
     }

@@ -7,7 +7,7 @@ use jsonschema::Validator;
 use kernel::definition::Plan;
 use kernel::digest::Digest;
 use kernel::limits::{
-    MAX_LOOP_ITERATIONS, MAX_NODE_EXECUTIONS, MAX_TAG_BYTES, MAX_TAGS, MAX_WAIT_MS,
+    MAX_LOOP_ITERATIONS, MAX_NODE_EXECUTIONS, MAX_TAG_CHARS, MAX_TAGS, MAX_WAIT_MS,
 };
 use kernel::problem::{ProblemCode, Problems};
 use kernel::stream::Policy;
@@ -189,8 +189,9 @@ impl Reader<'_> {
     }
 
     fn text(&mut self, name: &str) {
-        if self.get(name).is_some_and(|value| !value.is_string()) {
-            self.wrong(name, "must be a text");
+        let is_text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
+        if self.get(name).is_some_and(|value| !is_text(value)) {
+            self.wrong(name, "must be a text that is not empty");
         }
     }
 
@@ -240,9 +241,9 @@ pub(super) fn check_tags(tags: &[String], problems: &mut Problems) {
     }
     if tags
         .iter()
-        .any(|tag| tag.is_empty() || tag.len() > MAX_TAG_BYTES)
+        .any(|tag| tag.is_empty() || tag.chars().count() > MAX_TAG_CHARS)
     {
-        let what = format!("a tag has 1 to {MAX_TAG_BYTES} bytes");
+        let what = format!("a tag has 1 to {MAX_TAG_CHARS} characters");
         problems.add("/tags", ProblemCode::InvalidValue, what);
     }
 }

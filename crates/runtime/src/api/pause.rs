@@ -8,6 +8,7 @@ use kernel::time::Timestamp;
 use super::{Api, ApiError, NotNow};
 use crate::access::{Action, Principal};
 use crate::door::DoorError;
+use crate::redact::Redactor;
 
 impl Api {
     /// Whether the caller may pause or resume a run that is there.
@@ -32,6 +33,7 @@ impl Api {
         policy: DrainPolicy,
     ) -> Result<Option<Timestamp>, ApiError> {
         self.head(who, Action::ControlRun, run).await?;
+        let reason = Redactor::reason(reason);
         self.control(run, Command::Pause { reason, policy }).await?;
         Ok(match self.door().load(run).await?.phase() {
             Some(Phase::Paused { at, .. }) => Some(*at),
@@ -50,6 +52,7 @@ impl Api {
         reason: Option<String>,
     ) -> Result<Timestamp, ApiError> {
         self.head(who, Action::ControlRun, run).await?;
+        let reason = Redactor::reason(reason);
         self.control(run, Command::Resume { reason }).await?;
         Ok(self.door().store().now())
     }

@@ -157,6 +157,7 @@ impl Door {
         for fields in said.into_iter().flatten() {
             Redactor::default().object(fields);
         }
+        overlay.tags = overlay.tags.map(|tags| Redactor::default().texts(tags));
         let wanted = NewFork {
             stream: new.id.unwrap_or_else(new_run_id),
             mode: new.mode,

@@ -223,7 +223,8 @@ impl Door {
         let mut tries = 0;
         loop {
             let run = self.load(stream).await?;
-            if run.is_replay() {
+            // One that is whole has ended, and is answered as any run that has.
+            if run.is_replay() && !run.is_settled() {
                 return Err(Rejection::Replay.into());
             }
             match self

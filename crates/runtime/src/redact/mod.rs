@@ -138,6 +138,17 @@ impl Redactor {
         clean
     }
 
+    /// Texts without secrets.
+    pub(crate) fn texts(&self, texts: Vec<String>) -> Vec<String> {
+        let clean = |text: String| self.text(&text).into_owned();
+        texts.into_iter().map(clean).collect()
+    }
+
+    /// What somebody says of why, without secrets.
+    pub(crate) fn reason(reason: Option<String>) -> Option<String> {
+        reason.map(|reason| SHAPES_ONLY.text(&reason).into_owned())
+    }
+
     /// Takes secrets out of every text of a value, keys included, and of numbers whose digits
     /// are a secret. A value without secrets stays as it is.
     pub fn value(&self, value: &mut Value) {

@@ -83,13 +83,16 @@ impl RedactedStream {
         holds.then(|| Tail(self.stages.iter().map(tail).collect()))
     }
 
-    /// Whether what is held back is as much of a secret as would be kept out as a whole one, and
-    /// none as it stands.
+    /// Whether what is held back is as much of a known secret as would be kept out as a whole one,
+    /// and none as it stands. What may be the beginning of a shape is mostly an ordinary word.
     pub(crate) fn is_partial(&self) -> bool {
-        let stages = self.stages.iter().rev();
-        let held: Vec<u8> = stages.flat_map(Stage::held_back).copied().collect();
-        let is_long = String::from_utf8_lossy(&held).chars().count() >= super::MIN_SECRET_CHARS;
-        is_long && self.clone().finish_bytes() == held
+        let knows = !self.redactor.0.secrets.is_empty();
+        let Some(stage) = self.stages.first().filter(|_| knows) else {
+            return false;
+        };
+        let held = stage.held_back();
+        let is_long = String::from_utf8_lossy(held).chars().count() >= super::MIN_SECRET_CHARS;
+        is_long && stage.clone().finish() == held
     }
 
     /// As [`Redactor::resumed`].

@@ -90,7 +90,7 @@ async fn a_replay_of_a_waiting_run_is_not_due_and_takes_no_command() {
         parent: None,
     };
     match engine.command(&replay, cancel.into()).await {
-        Err(DoorError::Rejected(Rejection::Replay)) => {}
+        Err(DoorError::Rejected(Rejection::Settled { .. })) => {}
         other => panic!("{other:?}"),
     }
 }

@@ -19,9 +19,9 @@ use crate::trace::Trace;
 
 /// Runs of one bulk cancellation.
 const MAX_RUN_IDS: usize = 100;
-/// Bytes of the reason of a bulk cancellation.
+/// Characters of the reason of a bulk cancellation.
 const MAX_BULK_REASON: usize = 512;
-/// Bytes of any other reason.
+/// Characters of any other reason.
 const MAX_REASON: usize = 4_096;
 /// Runs of a bulk cancellation that are cancelled at a time.
 const AT_A_TIME: usize = 16;
@@ -126,9 +126,9 @@ async fn resume(mut cx: Cx) -> Result<Reply, Problem> {
 pub(super) fn reason(body: &mut Map<String, Value>, max: usize) -> Result<Option<String>, Problem> {
     match body.remove("reason") {
         None | Some(Value::Null) => Ok(None),
-        Some(Value::String(reason)) if reason.len() <= max => Ok(Some(reason)),
+        Some(Value::String(reason)) if reason.chars().count() <= max => Ok(Some(reason)),
         Some(_) => Err(Problem::invalid(format!(
-            "reason must be a text of at most {max} bytes"
+            "reason must be a text of at most {max} characters"
         ))),
     }
 }

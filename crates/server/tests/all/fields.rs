@@ -212,11 +212,15 @@ async fn tags_and_metadata_are_the_callers_within_bounds() {
     let snapshot = host.snapshot(&run).await;
     assert_eq!(snapshot["tags"], json!(["red"]));
     assert_eq!(snapshot["metadata"], json!({ "team": { "n": 1 } }));
+    // Bounds are in characters.
+    let long = json!({ "workflowId": "three", "tags": ["ü".repeat(256)] });
+    host.completed(&long).await;
     let many: Vec<String> = (0..101).map(|n| n.to_string()).collect();
     let deep = json!({ "a": { "b": { "c": { "d": { "e": 1 } } } } });
     for (field, value) in [
         ("tags", json!(many)),
         ("tags", json!(["x".repeat(257)])),
+        ("tags", json!(["ü".repeat(257)])),
         ("tags", json!([""])),
         ("metadata", json!({ "text": "x".repeat(8_192) })),
         ("metadata", deep),

@@ -59,6 +59,18 @@ async fn a_replay_tells_what_its_source_told_payload_by_payload() {
         let snapshot = host.get(&format!("/v1/runs/{replay}")).await.json();
         assert_eq!(snapshot["forkedFrom"]["runId"], run.as_str());
         assert_eq!(snapshot["owner"]["tenant"], "acme");
+        // It is answered as any run that has ended.
+        let cancelled = host
+            .post(&format!("/v1/runs/{replay}/cancel"), &json!({}))
+            .await;
+        assert_eq!(
+            (cancelled.status, &cancelled.json()["status"]),
+            (200, &json!("completed"))
+        );
+        let paused = host
+            .post(&format!("/v1/runs/{replay}:pause"), &json!({}))
+            .await;
+        assert_eq!(paused.refusal(409), "run_terminal");
         seen.push(replay.to_owned());
     }
     // A replay of a replay is the same again.

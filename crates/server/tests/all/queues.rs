@@ -124,6 +124,28 @@ async fn a_worker_takes_a_task_and_its_result_ends_the_run() {
     assert_eq!(none["next"], next);
 }
 
+/// Why a request failed is told to the run that waits for it.
+#[tokio::test]
+async fn credentials_in_the_reason_of_a_failure_do_not_reach_the_run() {
+    let host = host().await;
+    let run = host.create(&json!({ "workflowId": "renders" })).await;
+    let taken = take(&host, "w-1").await["assignments"][0].clone();
+    let token = format!("Bearer {}", "a1B2".repeat(9));
+    let failed = json!({
+        "command": "MarkFailed", "request_id": taken["request_id"],
+        "reason": format!("curl -H 'Authorization: {token}' failed"),
+    });
+    let answer = host.post(&format!("{QUEUE}/commands"), &failed).await;
+    assert_eq!(answer.status, 200, "{}", answer.json());
+    host.until(&run, |status| status == "failed").await;
+    let told = host
+        .get(&format!("/v1/runs/{run}/events/poll"))
+        .await
+        .json();
+    assert!(told.to_string().contains("failed"), "{told}");
+    assert!(!told.to_string().contains(&token), "{told}");
+}
+
 #[tokio::test]
 async fn what_is_given_back_goes_out_again_under_the_next_fence() {
     let host = host().await;

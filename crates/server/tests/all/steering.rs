@@ -292,3 +292,29 @@ async fn what_is_claimed_of_steering_and_questions_is_there() {
     );
     assert_eq!(host.look_by(&host.token(&run).await).await.status, 200);
 }
+
+/// Credentials come by reference; one that somebody puts where it does not belong stays out of the log.
+#[tokio::test]
+async fn credentials_in_tags_and_reasons_do_not_reach_the_log() {
+    let host = Host::new().await;
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    let run = host
+        .create(&json!({ "workflowId": "waits", "tags": ["red", token] }))
+        .await;
+    host.until(&run, |status| status == "running").await;
+    let reason = json!({ "reason": format!("by {token}"), "drainPolicy": "immediate" });
+    assert_eq!(tell(&host, &run, "pause", reason).await.status, 202);
+    let reason = json!({ "reason": format!("by {token}") });
+    assert_eq!(
+        tell(&host, &run, "resume", reason.clone()).await.status,
+        202
+    );
+    tell(&host, &run, "cancel", reason).await;
+    host.until(&run, |status| status == "cancelled").await;
+    let tags = &host.payload(&run, "run.started").await["tags"];
+    assert_eq!(tags, &json!(["red", "[REDACTED]"]));
+    for kind in ["run.paused", "run.resumed", "run.cancelled"] {
+        let told = host.payload(&run, kind).await;
+        assert_eq!(told["reason"], "by [REDACTED]", "{kind}");
+    }
+}

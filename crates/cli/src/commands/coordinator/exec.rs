@@ -76,11 +76,14 @@ fn durable(
         true => Compact::After,
         false => Compact::Not,
     };
-    let told = tell(folder, options.contract, command, options.rule, compact)?;
+    let told = tell(folder, options.contract, command, options.rule, compact);
     if options.views == ViewChoice::All {
-        views::refresh(folder, &told.after, options.rule)?;
+        match &told {
+            Ok(told) => views::refresh(folder, &told.after, options.rule)?,
+            Err(_) => views::catch_up(folder, options.rule)?,
+        }
     }
-    Ok(shown(&told.event, &told.after))
+    told.map(|told| shown(&told.event, &told.after))
 }
 
 /// The event as it is printed.

@@ -15,7 +15,7 @@ use crate::digest::Digest;
 use crate::ids::{NodeId, WorkflowId};
 use crate::json;
 use crate::limits::{
-    MAX_EDGES, MAX_LOOP_ITERATIONS, MAX_NODES, MAX_RETRIES, MAX_TAG_BYTES, MAX_TAGS, MAX_WAIT_MS,
+    MAX_EDGES, MAX_LOOP_ITERATIONS, MAX_NODES, MAX_RETRIES, MAX_TAG_CHARS, MAX_TAGS, MAX_WAIT_MS,
 };
 use crate::problem::{Path, ProblemCode, Problems};
 
@@ -208,12 +208,12 @@ fn metadata(fields: &Fields<'_>) {
     if tags.len() > MAX_TAGS
         || tags
             .iter()
-            .any(|tag| tag.is_empty() || tag.len() > MAX_TAG_BYTES)
+            .any(|tag| tag.is_empty() || tag.chars().count() > MAX_TAG_CHARS)
     {
         metadata.problem(
             "tags",
             ProblemCode::InvalidValue,
-            format!("must be at most {MAX_TAGS} tags of 1 to {MAX_TAG_BYTES} bytes"),
+            format!("must be at most {MAX_TAGS} tags of 1 to {MAX_TAG_CHARS} characters"),
         );
     }
 }

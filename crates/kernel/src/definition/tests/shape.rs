@@ -168,7 +168,7 @@ fn wrong_values_are_listed() {
             "/slug: invalid_value: must be lowercase letters, digits, `_` and `-`, and begin with a letter or digit",
             "/metadata/complianceClass: invalid_value: `secret` is not allowed here; it is one of public, pii, phi, pci, regulated",
             "/metadata/tags/0: wrong_type: must be a string, not a number",
-            "/metadata/tags: invalid_value: must be at most 100 tags of 1 to 256 bytes",
+            "/metadata/tags: invalid_value: must be at most 100 tags of 1 to 256 characters",
             "/groups/0/nodeIds/0: wrong_type: must be a string, not a number",
             "/groups/0/size: wrong_type: must be an object, not a number",
             "/id: invalid_value: must be lowercase letters, digits, `_` and `-`, and begin with a letter",

@@ -58,7 +58,10 @@ pub(super) fn check_bounds(
     if tags.len() > limits::MAX_TAGS {
         return too_large("the list of tags");
     }
-    if tags.iter().any(|tag| tag.len() > limits::MAX_TAG_BYTES) {
+    if tags
+        .iter()
+        .any(|tag| tag.chars().count() > limits::MAX_TAG_CHARS)
+    {
         return too_large("a tag");
     }
     if let Some(metadata) = metadata.filter(|metadata| !metadata.is_empty()) {

@@ -204,6 +204,30 @@ async fn what_stood_beside_a_piece_that_was_lost_is_left_out() {
     bed.engine.drain(Duration::from_secs(5)).await;
 }
 
+/// An ordinary word at the end of an output may be how a credential begins.
+#[tokio::test]
+async fn what_only_looks_like_the_beginning_of_a_secret_is_kept_when_its_task_ends() {
+    let bed = Bed::new();
+    for text in [
+        "listens at http://localhost:8080",
+        "look at sk-learn",
+        "no bearer",
+    ] {
+        let (run, taken) = bed.secret_task().await;
+        assert!(bed.says(&bed.api, &taken, 0, text).await);
+        bed.ends(&bed.api, &taken).await;
+        bed.settled(&run).await;
+        assert_eq!(bed.kept(&run.header.stream).await, text);
+    }
+    // Also when it is given back.
+    let (run, taken) = bed.secret_task().await;
+    assert!(bed.says(&bed.api, &taken, 0, "before sk-learn").await);
+    let given_back = bed.api.release_task(&bed.who, QUEUE, named(&taken)).await;
+    given_back.expect("it is the worker's");
+    assert_eq!(bed.kept(&run.header.stream).await, "before sk-learn");
+    bed.engine.drain(Duration::from_secs(5)).await;
+}
+
 /// Why a worker waits goes into the log of its queue.
 #[tokio::test]
 async fn a_secret_is_kept_out_of_what_a_worker_waits_for() {

@@ -88,7 +88,7 @@ fn answers(folder: &Folder, requests: &[&Request]) -> Result<Vec<Answer>, Refuse
         }
     }
     let shown = (told.iter().zip(requests).rev())
-        .find(|(told, request)| told.is_ok() && request.refresh)
+        .find(|(_, request)| request.refresh)
         .map_or(Ok(()), |(_, request)| show(folder, &told, request.rule()));
     let answer = |(told, request): (Result<Told, Refused>, &&Request)| match (told, &shown) {
         (Err(Refused(why)), _) => Answer::Refused(why),
@@ -128,6 +128,9 @@ fn tell_stretch(folder: &Folder, stretch: &[&Request]) -> Vec<Result<Told, Refus
 /// Brings the files up to date with the last of what was done.
 fn show(folder: &Folder, told: &[Result<Told, Refused>], rule: LeaseRule) -> Result<(), String> {
     let last = told.iter().rev().find_map(|told| told.as_ref().ok());
-    let last = last.expect("one that was done is shown");
-    views::refresh(folder, &last.after, rule).map_err(|Refused(why)| why)
+    let shown = match last {
+        Some(last) => views::refresh(folder, &last.after, rule),
+        None => views::catch_up(folder, rule),
+    };
+    shown.map_err(|Refused(why)| why)
 }

@@ -20,6 +20,39 @@ pub(super) fn shown(event: &Event) -> Option<String> {
     json.is_published().then(|| edit::pretty(&json, 2))
 }
 
+/// Whether an event may make earlier ones of the authority void, which then leave the file.
+pub(super) fn voids(event: &CoordinatorEvent) -> bool {
+    matches!(
+        event,
+        CoordinatorEvent::AuthorityAcquired(_) | CoordinatorEvent::AuthorityReleased { .. }
+    )
+}
+
+/// How many events of a log there are before the last lease began that somebody else's does not
+/// precede. The published program knows neither release nor takeover: of two owners it would keep to
+/// the first.
+fn before_authority(log: &[Event]) -> usize {
+    let mut owner: Option<&str> = None;
+    let mut begin = 0;
+    for (at, event) in log.iter().enumerate() {
+        match &event.body {
+            CoordinatorEvent::AuthorityAcquired(lease) => {
+                if owner.is_some_and(|owner| owner != lease.owner) {
+                    begin = at;
+                }
+                owner = Some(&lease.owner);
+            }
+            CoordinatorEvent::AuthorityReleased { .. } => (owner, begin) = (None, at),
+            _ => {}
+        }
+    }
+    begin
+}
+
+fn is_of_authority(event: &CoordinatorEvent) -> bool {
+    voids(event) || matches!(event, CoordinatorEvent::AuthorityRenewed(_))
+}
+
 /// The entries that a whole log comes to: what was taken out is not in it, as the published
 /// program erases it.
 pub(super) fn of_log(log: &[Event]) -> Vec<String> {
@@ -38,12 +71,14 @@ pub(super) fn of_log(log: &[Event]) -> Vec<String> {
             }
         }
     }
-    (log.iter())
-        .filter(|event| match dispatch(&event.body) {
+    let begin = before_authority(log);
+    (log.iter().enumerate())
+        .filter(|(at, event)| match dispatch(&event.body) {
             Some((request, _)) => !erased.contains(request),
+            None if is_of_authority(&event.body) => *at >= begin,
             None => !super::records::rewrites(&event.body),
         })
-        .filter_map(shown)
+        .filter_map(|(_, event)| shown(event))
         .collect()
 }
 

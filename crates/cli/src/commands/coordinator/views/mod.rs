@@ -58,6 +58,21 @@ pub(super) fn refresh(
         .map_err(|error| Refused(format!("compatibility view failed: {error}")))
 }
 
+/// The same after a command that was refused: one before it may have been killed on its way to the
+/// files. Of a runtime that was never told anything there are none.
+///
+/// # Errors
+/// As [`refresh`].
+pub(super) fn catch_up(folder: &Folder, rule: LeaseRule) -> Result<(), Refused> {
+    let coordinator = folder
+        .coordinator()
+        .map_err(|error| Refused(format!("io error: {error}")))?;
+    match coordinator.next_seq() {
+        0 => Ok(()),
+        _ => refresh(folder, &coordinator, rule),
+    }
+}
+
 fn try_refresh(folder: &Folder, coordinator: &Coordinator, rule: LeaseRule) -> Result<(), Failed> {
     let _writing = lock(&folder.path, ENGINE_LOCK, FlockOperation::LockExclusive)?;
     let head = coordinator.next_seq();
@@ -93,7 +108,10 @@ fn follow(
     before: &Stamp,
     news: &[kernel::coordinator::Event],
 ) -> Result<Option<u64>, Failed> {
-    if news.iter().any(|event| records::rewrites(&event.body)) {
+    let is_whole = |event: &kernel::coordinator::Event| {
+        records::rewrites(&event.body) || events::voids(&event.body)
+    };
+    if news.iter().any(is_whole) {
         return Ok(None);
     }
     if !records::follow(dir, news)? {
