@@ -61,6 +61,14 @@ pub struct Broken {
     pub why: String,
 }
 
+impl Broken {
+    /// Whether this is what a writer leaves that is still at it, or that was killed: half a file,
+    /// or what lies beside a snapshot that never came. Nothing that was ever whole is damaged.
+    pub fn is_unfinished(&self) -> bool {
+        !matches!(kind(&self.file), Kind::Snapshot)
+    }
+}
+
 /// What a folder holds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Listing {

@@ -14,7 +14,8 @@ use crate::{style, text};
 #[command(after_help = "  runwright snapshot verify
   runwright snapshot verify latest --strict
 
-Exits with 0 if all is well, 4 if a snapshot is not what was written.")]
+Exits with 0 if all is well, 4 if a snapshot is not what was written. What a capture left that was
+killed, or that is still at it, is told of and counts for nothing.")]
 pub(crate) struct Args {
     /// The snapshots: ids, the beginnings of them, names, `latest`, or paths [default: all]
     #[arg(value_name = "SNAPSHOT")]
@@ -36,13 +37,14 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
         false => Strictness::Lenient,
     };
     let mut named = args.snapshots.clone();
-    let mut broken = Vec::new();
+    let (mut broken, mut unfinished) = (Vec::new(), Vec::new());
     if named.is_empty() {
         let listing = folder.list().map_err(failed)?;
         let files = listing.entries.into_iter();
         let at = folder.snapshots();
         named.extend(files.map(|entry| at.join(entry.file).display().to_string()));
-        broken = listing.broken;
+        let is_unfinished = provenance::Broken::is_unfinished;
+        (unfinished, broken) = listing.broken.into_iter().partition(is_unfinished);
     }
     let mut found = Vec::new();
     for name in &named {
@@ -76,7 +78,9 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
                 value
             });
             let all: Vec<_> = all.collect();
-            data.json(&json!({ "valid": is_valid, "snapshots": all, "broken": broken }))?;
+            data.json(&json!({
+                "valid": is_valid, "snapshots": all, "broken": broken, "unfinished": unfinished,
+            }))?;
         }
         Form::Text => {
             for (_, verified) in &found {
@@ -99,6 +103,11 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
                 let file = text::one_line(&broken.file, 160);
                 let why = text::one_line(&broken.why, 200);
                 data.line(format!("{file}  {}\n  {why}", style::bad("broken")))?;
+            }
+            for half in &unfinished {
+                let file = text::one_line(&half.file, 160);
+                let why = text::one_line(&half.why, 200);
+                data.line(format!("{file}  {}\n  {why}", style::warn("unfinished")))?;
             }
         }
     }

@@ -453,3 +453,15 @@ fn a_capture_that_is_killed_leaves_nothing_that_counts() {
     bench.script(&busy());
     assert_eq!(bench.replay("verify", 0)["match_status"], "exact_match");
 }
+    // What was not written to its end is told of, and the rest is as valid as before.
+    let verify = ["snapshot", "verify", "--root", "shop", "--json"];
+    let verified = bench.call(&verify).with(0).json();
+    assert_eq!(verified["valid"], true);
+    assert_eq!(verified["broken"], json!([]));
+    assert_eq!(verified["unfinished"], listed["broken"]);
+    bench.call(&verify[..4]).with(0).prints("unfinished");
+    // Half a snapshot under a name of its own was never left by a writer: that is damage.
+    bench.write(".aiwg/provenance/snapshots/half.json", "{");
+    let verified = bench.call(&verify).with(4).json();
+    assert_eq!(verified["broken"][0]["file"], "half.json");
+    std::fs::remove_file(bench.root().join(".aiwg/provenance/snapshots/half.json")).unwrap();

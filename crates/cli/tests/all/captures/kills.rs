@@ -96,6 +96,7 @@ fn is_sound(bench: &Bench, what: &str) {
         assert!(is_half, "{what}: {broken}");
     }
     let verified = call(bench, &["snapshot", "verify", "--json"]).json();
+    assert_eq!(verified["valid"], true, "{what}: {verified}");
     let snapshots = verified["snapshots"].as_array().unwrap();
     for one in snapshots {
         assert_eq!(one["is_valid"], true, "{what}: {one}");
