@@ -251,6 +251,9 @@ fn time_decides_what_is_kept_and_a_dry_run_touches_nothing() {
         names
     };
     let shown = lab.call(&["snapshot", "prune", "--json"]).with(0);
+    let dry = ["snapshot", "prune", "--dry-run", "--json", "--apply"];
+    assert_eq!(lab.call(&dry[..4]).with(0).json(), shown.json());
+    lab.call(&dry).with(2).says("--apply");
     assert_eq!(expired(&shown), ["failed-long-ago", "matched", "old"]);
     assert!(
         folder.join("old.json").exists(),

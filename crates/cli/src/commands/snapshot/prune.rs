@@ -21,6 +21,10 @@ pub(crate) struct Args {
     #[arg(long)]
     apply: bool,
 
+    /// Show what may go, which is what happens without --apply
+    #[arg(long, conflicts_with = "apply")]
+    dry_run: bool,
+
     #[command(flatten)]
     rooted: Rooted,
 }
@@ -31,7 +35,8 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let now = jiff::Timestamp::now();
     let now = Timestamp(now.as_millisecond());
     let plan = folder.plan(now).map_err(failed)?;
-    let pruned = match args.apply {
+    let applies = args.apply && !args.dry_run;
+    let pruned = match applies {
         true => Some(folder.prune(now).map_err(failed)?),
         false => None,
     };
@@ -44,7 +49,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
         let expired = plan.fates.iter().filter(|fate| fate.is_expired());
         let expired: Vec<_> = expired.map(|fate| &fate.entry.snapshot_id).collect();
         data.json(&json!({
-            "applied": args.apply,
+            "applied": applies,
             "expired": expired,
             "snapshots": fates,
             "broken": plan.broken,
