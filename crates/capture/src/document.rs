@@ -31,6 +31,8 @@ pub struct About {
     pub prompt: Option<String>,
     /// What told it who it is.
     pub system_prompt: Option<String>,
+    /// The hash of that, where the text is not there any more.
+    pub system_prompt_hash: Option<String>,
     /// Files that were declared: path, digest, size.
     pub context: Vec<ContextFile>,
     /// The agent's name and version.
@@ -59,6 +61,10 @@ pub struct About {
 pub const PROCESS: &str = "process";
 /// The member of `extensions` that lists what of tools' inputs does not count.
 pub const IGNORED: &str = "normalisers";
+/// The member of `extensions` that has the settings as they were typed, sent to anybody or not.
+pub const KNOBS: &str = "knobs";
+/// The member of `extensions` that says whether the system prompt was declared or seen on its way.
+pub const SYSTEM_PROMPT_SOURCE: &str = "system_prompt_source";
 /// The member of `extensions` that says what a replay needs to begin where the execution began.
 pub const WORKSPACE: &str = "workspace";
 
@@ -161,6 +167,15 @@ pub fn draft(
     if let Some(asked) = asked {
         say("prompt_source", json!(asked));
     }
+    let is_told = about.system_prompt.is_some() || about.system_prompt_hash.is_some();
+    match (&traffic.system, is_told) {
+        (Some(_), _) => say(SYSTEM_PROMPT_SOURCE, json!("traffic")),
+        (None, true) => say(SYSTEM_PROMPT_SOURCE, json!("declared")),
+        (None, false) => {}
+    }
+    if about.knobs != Knobs::default() {
+        say(KNOBS, json!(about.knobs));
+    }
     if !outcome.changes.is_empty() {
         say(WORKSPACE, json!(outcome.changes));
     }
@@ -232,7 +247,10 @@ fn config(about: &About, outcome: &Outcome) -> Config {
     config.system_prompt_hash = match &traffic.system {
         Some(Value::String(text)) => Some(hash_text(text)),
         Some(blocks) => Some(hash_json(blocks)),
-        None => about.system_prompt.as_deref().map(hash_text),
+        None => match &about.system_prompt {
+            Some(text) => Some(hash_text(text)),
+            None => about.system_prompt_hash.clone(),
+        },
     };
     config
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::dialect::Route;
@@ -24,17 +24,23 @@ pub enum Mode {
 }
 
 /// What was said of the model on the command line.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Knobs {
     /// Which model.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// From 0 to 2.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
     /// From 0 to 2^53 - 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// The most tokens of an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
     /// Above 0, to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
 }
 
@@ -188,6 +194,11 @@ impl Enforcement {
             }
         }
         Ok(())
+    }
+
+    /// Whether a setting was put into a request, of whatever interface.
+    pub(crate) fn has_sent(&self, knob: &str) -> bool {
+        self.fates.get(knob).is_some_and(|fate| fate.sent > 0)
     }
 
     /// Takes note of an answer: what it says of who gave it, and which setting it refuses.

@@ -232,6 +232,13 @@ impl Recorder {
                     sent.insert(knob, value.clone());
                 }
             }
+            // What was put into a request stays said when the next one goes where it is not known.
+            let state = &mut *state;
+            for (knob, value) in std::mem::take(&mut state.traffic.sent) {
+                if state.enforcement.has_sent(knob) {
+                    sent.entry(knob).or_insert(value);
+                }
+            }
             state.traffic.sent = sent;
         }
         Ok(())

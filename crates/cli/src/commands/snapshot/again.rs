@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use capture::call::{Call, Change, Keep};
 use capture::clean::{Cleaner, ROOT};
-use capture::document::{About, IGNORED, PROCESS, WORKSPACE, draft, meant_argument};
+use capture::document::{
+    About, IGNORED, KNOBS, PROCESS, SYSTEM_PROMPT_SOURCE, WORKSPACE, draft, meant_argument,
+};
 use capture::folder_keep::{Contents, InMemory, Recording};
 use capture::ignored::Ignored;
 use capture::judge::first_divergence;
@@ -372,6 +374,17 @@ impl Again {
             Some(_) => return Err(Failure::new("what the command read is not kept")),
             None => Vec::new(),
         };
+        let listed = |list: Option<&Vec<String>>| list.cloned().unwrap_or_default();
+        let agent = recorded.agent.as_ref();
+        // The same variables, with what they are now.
+        let names = recorded.inputs.environment.iter().flatten();
+        let names: Vec<String> = names.map(|(name, _)| name.clone()).collect();
+        let more = recorded.extensions.as_ref();
+        let other = |name: &str| more.and_then(|more| more.other.get(name));
+        let is_declared = other(SYSTEM_PROMPT_SOURCE).is_some_and(|source| source == "declared");
+        let cwd = process["cwd"]
+            .as_str()
+            .and_then(|cwd| cwd.strip_prefix(ROOT));
         Ok(About {
             workflow: recorded.workflow_id.clone(),
             mode: match recorded.config.execution_mode {
@@ -386,8 +399,32 @@ impl Again {
             stdin,
             home: home.map(str::to_owned),
             ignored: self.ignored(),
-            ..About::default()
+            agent: agent.and_then(|agent| Some((agent.name.clone()?, agent.version.clone()))),
+            tools: listed(agent.and_then(|agent| agent.tools.as_ref())),
+            rules: listed(agent.and_then(|agent| agent.rules_active.as_ref())),
+            context: recorded.inputs.context_files.clone().unwrap_or_default(),
+            system_prompt: None,
+            system_prompt_hash: recorded
+                .config
+                .system_prompt_hash
+                .clone()
+                .filter(|_| is_declared),
+            environment: capture::environment::allowed(surroundings, &names, cleaner),
+            cwd: cwd.unwrap_or_default().trim_start_matches('/').to_owned(),
+            patterns: self.patterns(),
+            name: None,
         })
+    }
+
+    /// What was watched although it would not be, and what was not.
+    fn patterns(&self) -> (Vec<String>, Vec<String>) {
+        let more = self.kept.document.snapshot.extensions.as_ref();
+        let watched = more.and_then(|more| more.other.get("watched"));
+        let list = |name: &str| {
+            let listed = watched.and_then(|watched| watched.get(name)).cloned();
+            serde_json::from_value(listed.unwrap_or_default()).unwrap_or_default()
+        };
+        (list("include"), list("exclude"))
     }
 
     /// What of tools' inputs did not count in the recording.
@@ -420,13 +457,7 @@ impl Again {
     ) -> Result<Plan, Failure> {
         let more = self.kept.document.snapshot.extensions.as_ref();
         let other = |name: &str| more.and_then(|more| more.other.get(name));
-        let list = |value: Option<&Value>| -> Vec<String> {
-            let value = value.cloned().unwrap_or_default();
-            serde_json::from_value(value).unwrap_or_default()
-        };
-        let watched = other("watched");
-        let include = list(watched.and_then(|watched| watched.get("include")));
-        let exclude = list(watched.and_then(|watched| watched.get("exclude")));
+        let (include, exclude) = &about.patterns;
         let cwd = other(PROCESS).and_then(|process| process["cwd"].as_str());
         let cwd = cwd.map_or_else(
             || root.to_owned(),
@@ -448,7 +479,7 @@ impl Again {
             leash: std::env::current_exe().ok(),
             root: root.to_owned(),
             stdin: about.stdin.clone(),
-            filter: Filter::new(&include, &exclude).map_err(said)?,
+            filter: Filter::new(include, exclude).map_err(said)?,
             cleaner,
             keep: Arc::new(InMemory::default()),
             enforcement: Enforcement::new(about.mode, about.knobs.clone(), false),
@@ -473,6 +504,11 @@ pub(super) fn at_most(status: MatchStatus, has_left: bool) -> MatchStatus {
 fn declared(recorded: &Snapshot) -> Knobs {
     let config = &recorded.config;
     let more = recorded.extensions.as_ref();
+    let typed = more.and_then(|more| more.other.get(KNOBS)).cloned();
+    if let Some(knobs) = typed.and_then(|typed| serde_json::from_value(typed).ok()) {
+        return knobs;
+    }
+    // Snapshots that do not keep them as typed say what went into the last request.
     let report = more.and_then(|more| more.mode_enforcement.as_ref());
     let was = |knob: &str| report.is_some_and(|report| !report[knob].is_null());
     let whole = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok());

@@ -217,6 +217,7 @@ pub(super) async fn capture(
         knobs: knobs.clone(),
         prompt: args.prompt.as_deref().map(given).transpose()?,
         system_prompt: args.system_prompt.as_deref().map(given).transpose()?,
+        system_prompt_hash: None,
         context: context(&args.context, &root, &cleaner, &*keep)?,
         agent: args
             .agent

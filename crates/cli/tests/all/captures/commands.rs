@@ -295,6 +295,54 @@ fn a_fork_goes_on_from_a_step_for_real() {
 }
 
 #[test]
+fn a_fork_says_what_its_parent_said_of_the_agent() {
+    if !has_python("a_fork_says_what_its_parent_said_of_the_agent") {
+        return;
+    }
+    let bench = Bench::new(|number, _| says(&format!("answer {number}")));
+    bench.write("kept.txt", "kept");
+    bench.script(&[json!({ "ask": "First?" }), json!({ "ask": "Then?" })]);
+    let told = [
+        "--agent",
+        "tidier@2",
+        "--tool",
+        "count",
+        "--rule",
+        "be kind",
+        "--context",
+        "shop/kept.txt",
+        "--system-prompt",
+        "You tidy up.",
+        "--env",
+        "OPENAI_BASE_URL",
+        "--exclude",
+        "*.tmp",
+    ];
+    let parent = read(&bench.capture(&told));
+    assert_eq!(parent["agent"]["version"], "2");
+    let fork = [
+        "snapshot", "fork", "latest", "--root", "shop", "--at", "1", "--json",
+    ];
+    let path = bench.call(&fork).with(0).json()["path"].clone();
+    let forked = read(&bench.lab.path().join(path.as_str().unwrap()));
+    let said = |snapshot: &Value| {
+        let pointers = [
+            "/agent",
+            "/inputs/context_files",
+            "/inputs/environment",
+            "/config",
+            "/extensions/watched",
+            "/extensions/process/cwd",
+        ];
+        pointers.map(|pointer| snapshot.pointer(pointer).cloned().unwrap_or_default())
+    };
+    assert_eq!(said(&forked), said(&parent));
+    assert!(said(&parent).iter().all(|part| !part.is_null()), "{parent}");
+    assert!(parent["config"]["system_prompt_hash"].is_string());
+    assert!(parent["inputs"]["environment"]["OPENAI_BASE_URL"].is_string());
+}
+
+#[test]
 fn modes_refuse_what_they_do_not_allow_and_set_what_they_do() {
     if !has_python("modes_refuse_what_they_do_not_allow_and_set_what_they_do") {
         return;
@@ -449,10 +497,6 @@ fn a_capture_that_is_killed_leaves_nothing_that_counts() {
         .json();
     assert_eq!(listed["snapshots"].as_array().unwrap().len(), 1);
     assert_eq!(listed["broken"].as_array().unwrap().len(), 1, "{listed}");
-    assert_eq!(listed["snapshots"][0]["replay_count"], 0);
-    bench.script(&busy());
-    assert_eq!(bench.replay("verify", 0)["match_status"], "exact_match");
-}
     // What was not written to its end is told of, and the rest is as valid as before.
     let verify = ["snapshot", "verify", "--root", "shop", "--json"];
     let verified = bench.call(&verify).with(0).json();
@@ -460,8 +504,12 @@ fn a_capture_that_is_killed_leaves_nothing_that_counts() {
     assert_eq!(verified["broken"], json!([]));
     assert_eq!(verified["unfinished"], listed["broken"]);
     bench.call(&verify[..4]).with(0).prints("unfinished");
+    assert_eq!(listed["snapshots"][0]["replay_count"], 0);
     // Half a snapshot under a name of its own was never left by a writer: that is damage.
     bench.write(".aiwg/provenance/snapshots/half.json", "{");
     let verified = bench.call(&verify).with(4).json();
     assert_eq!(verified["broken"][0]["file"], "half.json");
     std::fs::remove_file(bench.root().join(".aiwg/provenance/snapshots/half.json")).unwrap();
+    bench.script(&busy());
+    assert_eq!(bench.replay("verify", 0)["match_status"], "exact_match");
+}

@@ -199,6 +199,59 @@ for line in sys.stdin:
 }
 
 #[test]
+fn a_seed_that_was_sent_to_anybody_is_said_and_sent_again() {
+    if !has_python("a_seed_that_was_sent_to_anybody_is_said_and_sent_again") {
+        return;
+    }
+    let bench = Bench::new(|_, came| match came.path.ends_with("/messages") {
+        false => super::peer::says("one"),
+        true => {
+            json!({ "body": { "model": "opus-9", "content": [{ "type": "text", "text": "two" }],
+            "usage": { "input_tokens": 8, "output_tokens": 2 } } })
+        }
+    });
+    bench.lab.write("agent.py", r#"
+import json, os, urllib.request
+def ask(url, **more):
+    body = {"model": "m", "messages": [{"role": "user", "content": "Which?"}], **more}
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
+    urllib.request.urlopen(request).read()
+ask(os.environ["OPENAI_BASE_URL"] + "/chat/completions")
+ask(os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages", max_tokens=50)
+"#);
+    let args = [
+        "snapshot",
+        "capture",
+        "--root",
+        "shop",
+        "--mode",
+        "seeded",
+        "--seed",
+        "3",
+        "--",
+        "python3",
+        "../agent.py",
+    ];
+    let ended = bench.call(&args).with(0);
+    let snapshot = read(ended.stdout.lines().last().unwrap().as_ref());
+    assert_eq!(snapshot["config"]["seed"], 3);
+    let again = [
+        "snapshot", "replay", "latest", "--root", "shop", "--kind", "rerun", "--json", "--",
+        "python3",
+    ];
+    let agent = bench.lab.path().join("agent.py");
+    let again: Vec<&str> = again.iter().copied().chain(agent.to_str()).collect();
+    bench.call(&again).with(0);
+    let seeds = bench
+        .peer
+        .came()
+        .iter()
+        .map(|came| came.body["seed"].clone())
+        .collect::<Vec<_>>();
+    assert_eq!(seeds, [json!(3), Value::Null, json!(3), Value::Null]);
+}
+
+#[test]
 fn the_messages_interface_is_recorded_as_it_streams() {
     if !has_python("the_messages_interface_is_recorded_as_it_streams") {
         return;
