@@ -15,32 +15,83 @@ use runtime::redact::{Redactor, is_secret_name};
 use serde_json::Value;
 
 /// The version of the rules; it stands in each snapshot.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Bytes that the value of a variable has at least to be looked for everywhere.
 const MIN_KNOWN_BYTES: usize = 8;
-/// Patterns whose first group is a secret, and what it is called.
-const PATTERNS: [(&str, &str); 3] = [
-    (
-        "header",
-        r#"(?i)\b(?:proxy-authorization|authorization|set-cookie|cookie|x-api-key)\\*["']?[ \t]*:[ \t]*\\*["']?([^\r\n"'\\]+)"#,
-    ),
-    // A member, a form field or a parameter.
-    (
-        "field",
-        r#"(?i)(?:\b|_)(?:[a-z0-9]*token|api[_\-]?key|secret|password|passwd|credentials?|private[_\-]?key|dsn)(?:\\*["'][ \t]*[:=][ \t]*\\*["']|=)([^\s"'\\&;,}]+)"#,
-    ),
-    // A line of YAML or of an ini file.
-    (
-        "field",
-        r#"(?im)^[ \t]*[a-z0-9_\-]*(?:token|api[_\-]?key|secret|password|passwd|credentials?|private[_\-]?key|dsn)[ \t]*[:=][ \t]*([^\s"'\\&;,}]+)[ \t]*\r?$"#,
-    ),
-];
+/// How the name of a secret ends; what stands before it does not matter.
+const NAME: &str = r#"(?:token|(?:api|access|secret|private)[_\-]?key|secret(?:[_\-]?(?:value|text|string))?[0-9_]*|(?:password|passwd|passphrase)[a-z0-9_]*|credentials?|dsn)"#;
+/// Names of headers whose value is a secret.
+const HEADER: &str = "(?:proxy-authorization|authorization|set-cookie|cookie|x-api-key)";
+/// Behind a name: the end of its quotes, if it has any, and a sign.
+const SIGN: &str = r#"[ \t]*(?:=>|:=|[:=])[ \t]*"#;
+/// A quoted value up to that same quote, escapes honoured, in a text that is itself the content of a
+/// string, of a string in a string, or of none.
+const QUOTED: &str = r#"(?:\\{3}"((?:[^"\\\r\n]|\\{8}|\\{7}"|\\{1,6}[^"\\\r\n])+)|\\"((?:[^"\\\r\n]|\\{4}|\\{3}"|\\{1,2}[^"\\\r\n])+)|"((?:[^"\\\r\n]|\\[^\r\n])+)|\\+'((?:[^'\\\r\n]|\\+[^'\\\r\n])+)|'((?:[^'\\\r\n]|\\[^\r\n]|'')+))"#;
+/// The same behind a name without quotes, which may be the end of a text in quotes: what goes on
+/// like the language around it is no value.
+const OPENED: &str = r#"(?:\\{3}"([^"\\\r\n\s,;:)\]}](?:[^"\\\r\n]|\\{8}|\\{7}"|\\{1,6}[^"\\\r\n])*)|\\"([^"\\\r\n\s,;:)\]}](?:[^"\\\r\n]|\\{4}|\\{3}"|\\{1,2}[^"\\\r\n])*)|"((?:[^"\\\r\n\s,;:)\]}]|\\[^\r\n])(?:[^"\\\r\n]|\\[^\r\n])*)|\\+'([^'\\\r\n\s,;:)\]}](?:[^'\\\r\n]|\\+[^'\\\r\n])*)|'((?:[^'\\\r\n\s,;:)\]}]|\\[^\r\n])(?:[^'\\\r\n]|\\[^\r\n]|'')*))"#;
+/// A value without quotes.
+const BARE: &str = r#"([^\s"'\\&;,}]+)"#;
+/// The pattern of `pwd`, which is as often the working folder.
+const FOLDER_OR_PASSWORD: usize = 0;
 
-static NAMED: LazyLock<Regex> = LazyLock::new(|| {
+/// What a secret is called in its place, and the pattern, of which one group has it.
+fn patterns() -> [(&'static str, String); 11] {
+    [
+        (
+            "field",
+            format!(r#"(?i)pwd(?:\\*["']{SIGN}{QUOTED}|{SIGN}{OPENED}|={BARE})"#),
+        ),
+        ("header", format!(r#"(?i)'{HEADER}[ \t]*:[ \t]*([^'\r\n]+)"#)),
+        (
+            "header",
+            format!(r#"(?i)"{HEADER}[ \t]*:[ \t]*((?:[^"\\\r\n]|\\[^\r\n])+)"#),
+        ),
+        (
+            "header",
+            format!(r#"(?i)\b{HEADER}\\*["']{SIGN}{QUOTED}"#),
+        ),
+        (
+            "header",
+            format!(r#"(?im)^[ \t<>]*{HEADER}[ \t]*:[ \t]*([^\r\n]+)"#),
+        ),
+        (
+            "header",
+            format!(r#"(?i)\b{HEADER}[ \t]*:[ \t]*\\*["']?([^\r\n"'\\]+)"#),
+        ),
+        (
+            "header",
+            format!(
+                r#"(?i)\b{HEADER}=(?:{OPENED}|((?:(?:basic|bearer|digest)[ +])?[^\s"'\\&;,}}]+))"#
+            ),
+        ),
+        // A line of YAML, of an ini file, or of variables.
+        (
+            "field",
+            format!(
+                r#"(?im)^[ \t]*(?:export[ \t]+)?[a-z0-9_\-]*{NAME}[ \t]*[:=][ \t]*([^\s"'\\]*[^\s"'\\&;,}}])[ \t]*\r?$"#
+            ),
+        ),
+        // A member.
+        (
+            "field",
+            format!(r#"(?i){NAME}\\*["']{SIGN}{QUOTED}"#),
+        ),
+        // A setting, a form field or a parameter.
+        ("field", format!(r#"(?i){NAME}(?:{SIGN}{OPENED}|={BARE})"#)),
+        (
+            "field",
+            r#"(?i)[?&](?:amp;)?[a-z0-9_\-]*(?:auth|session(?:[_\-]?id)?|sig|signature)=([^\s&\#"'<>\\]+)"#
+                .to_owned(),
+        ),
+    ]
+}
+
+static NAMED: LazyLock<(Regex, Vec<&'static str>)> = LazyLock::new(|| {
     let syntax = syntax::Config::new().unicode(false).utf8(false);
-    let patterns: Vec<&str> = PATTERNS.iter().map(|(_, pattern)| *pattern).collect();
+    let (kinds, patterns): (Vec<&str>, Vec<String>) = patterns().into_iter().unzip();
     let built = Regex::builder().syntax(syntax).build_many(&patterns);
-    built.expect("patterns that are made here compile")
+    (built.expect("patterns that are made here compile"), kinds)
 });
 
 /// Takes secrets out and counts what it took.
@@ -97,24 +148,42 @@ impl Redaction {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
             Value::String(text) => *text = self.text(text),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
+            Value::Array(items) => {
+                // Of arguments, the one behind `--password` is it.
+                let mut is_asked_for = false;
+                for item in items {
+                    match item {
+                        Value::String(text) if is_asked_for && !text.starts_with('-') => {
+                            self.take(text);
+                            is_asked_for = false;
+                        }
+                        item => {
+                            is_asked_for = item.as_str().is_some_and(is_secret_option);
+                            self.value(item);
+                        }
+                    }
+                }
+            }
             Value::Object(members) => {
                 let taken = std::mem::take(members).into_iter();
                 *members = taken
                     .map(|(name, mut member)| {
                         match &mut member {
-                            Value::String(text) if is_secret_member(&name) && !text.is_empty() => {
-                                if !text.starts_with("[REDACTED") {
-                                    self.count("", "[REDACTED:field]");
-                                    *text = "[REDACTED:field]".to_owned();
-                                }
-                            }
+                            Value::String(text) if is_secret_member(&name) => self.take(text),
                             member => self.value(member),
                         }
                         (self.text(&name), member)
                     })
                     .collect();
             }
+        }
+    }
+
+    /// Takes the whole of a text that is a secret by where it stands.
+    fn take(&self, text: &mut String) {
+        if !text.is_empty() && !is_mark(text) {
+            self.count("", "[REDACTED:field]");
+            *text = "[REDACTED:field]".to_owned();
         }
     }
 
@@ -136,16 +205,21 @@ impl Redaction {
     fn named(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut at = 0;
-        let mut captures: Captures = NAMED.create_captures();
+        let (named, kinds) = &*NAMED;
+        let mut captures: Captures = named.create_captures();
         let mut from = 0;
         while from <= text.len() {
             let input = regex_automata::Input::new(text).range(from..);
-            NAMED.search_captures(&input, &mut captures);
-            let (Some(found), Some(secret)) = (captures.get_match(), captures.get_group(1)) else {
+            named.search_captures(&input, &mut captures);
+            let secret = (1..captures.group_len()).find_map(|group| captures.get_group(group));
+            let (Some(found), Some(secret)) = (captures.get_match(), secret) else {
                 break;
             };
-            let kind = PATTERNS[found.pattern().as_usize()].0;
-            if !text[secret.start..].starts_with("[REDACTED") {
+            let pattern = found.pattern().as_usize();
+            let kind = kinds[pattern];
+            let value = &text[secret.start..secret.end];
+            let is_folder = pattern == FOLDER_OR_PASSWORD && is_folder(value);
+            if !is_mark(value) && !is_folder {
                 out.push_str(&text[at..secret.start]);
                 out.push_str(&format!("[REDACTED:{kind}]"));
                 at = secret.end;
@@ -182,21 +256,41 @@ impl Redaction {
     }
 }
 
+/// Whether a secret was taken out here, and nothing else stands beside it.
+fn is_mark(text: &str) -> bool {
+    let text = text.trim_matches([' ', '\t', '"', '\'']);
+    text.starts_with("[REDACTED") && text.find(']') == Some(text.len() - 1)
+}
+
+/// Whether a value reads like a folder, or like what stands for one.
+fn is_folder(text: &str) -> bool {
+    text.starts_with(['/', '~', '.', '$', '{', '%', '`']) || text.starts_with("[RUNWRIGHT")
+}
+
+/// Whether an argument says that the next one is a secret.
+fn is_secret_option(argument: &str) -> bool {
+    argument.starts_with('-') && is_secret_member(argument.trim_start_matches('-'))
+}
+
 /// Whether a member of this name holds a secret: its last word says so. `max_tokens` does not.
 fn is_secret_member(name: &str) -> bool {
-    const ENDS: [&str; 10] = [
+    const ENDS: [&str; 14] = [
         "token",
         "apikey",
-        "api_key",
-        "api-key",
+        "accesskey",
+        "secretkey",
+        "privatekey",
         "secret",
         "password",
         "passwd",
+        "passphrase",
         "credential",
+        "credentials",
         "authorization",
         "cookie",
+        "dsn",
     ];
-    let name = name.to_ascii_lowercase();
+    let name = name.to_ascii_lowercase().replace(['_', '-'], "");
     ENDS.iter().any(|end| name.ends_with(end))
 }
 
@@ -248,12 +342,84 @@ mod tests {
     }
 
     #[test]
+    fn quotes_are_taken_up_to_their_end_and_names_may_go_on_before_them() {
+        for (text, expected) in [
+            (r#"DB_PASSWORD="hunterQ1""#, r#"DB_PASSWORD="*""#),
+            (r#"password: "hunterQ2""#, r#"password: "*""#),
+            (r"api_key = 'x'", r"api_key = '*'"),
+            (r#"export API_KEY="a b""#, r#"export API_KEY="*""#),
+            (
+                "run AWS_SECRET_ACCESS_KEY=a/b+c now",
+                "run AWS_SECRET_ACCESS_KEY=* now",
+            ),
+            ("SECRET_KEY=abc", "SECRET_KEY=*"),
+            ("TOKEN=ab,cd;ef", "TOKEN=*"),
+            ("login pwd=abc;x", "login pwd=*;x"),
+            (r#"{"dbPassword":"abc"}"#, r#"{"dbPassword":"*"}"#),
+            (r#"{"clientSecret":"abc"}"#, r#"{"clientSecret":"*"}"#),
+            (r#"{"password":"x hunterQ5"}"#, r#"{"password":"*"}"#),
+            (
+                r#"{"password":"ab,hunterQ9","b":1}"#,
+                r#"{"password":"*","b":1}"#,
+            ),
+            (
+                r#"{"password":"a\"b c\\","b":"c"}"#,
+                r#"{"password":"*","b":"c"}"#,
+            ),
+            (
+                r#"{\"token\":\"a\\\"b c\",\"b\":\"c\"}"#,
+                r#"{\"token\":\"*\",\"b\":\"c\"}"#,
+            ),
+            ("/x?access_key=abc&y=1", "/x?access_key=*&y=1"),
+            ("/x?auth=abc", "/x?auth=*"),
+            ("/x?session=abc#y", "/x?session=*#y"),
+            ("/x?y=1&sig=a%2Fb", "/x?y=1&sig=*"),
+        ] {
+            check(text, &expected.replace('*', "[REDACTED:field]"));
+        }
+        for (text, expected) in [
+            (
+                "see proxy-authorization=abc now",
+                "see proxy-authorization=* now",
+            ),
+            (r#"Cookie: a="b"; c=d"#, "Cookie: *"),
+            (r#"-H "Cookie: a=b; c=d" /x"#, r#"-H "Cookie: *" /x"#),
+        ] {
+            check(text, &expected.replace('*', "[REDACTED:header]"));
+        }
+        // What stands behind a secret that was taken out may be one.
+        let text = Redaction::default().text("Cookie: [REDACTED]; s=hunterQB");
+        assert_eq!(text, "Cookie: [REDACTED:header]");
+    }
+
+    #[test]
+    fn the_argument_behind_an_option_is_a_secret() {
+        let mut value = json!(["login", "--db-password", "abc", "--token", "--user", "me"]);
+        let redaction = Redaction::default();
+        redaction.value(&mut value);
+        let expected = [
+            "login",
+            "--db-password",
+            "[REDACTED:field]",
+            "--token",
+            "--user",
+            "me",
+        ];
+        assert_eq!(value, json!(expected));
+        assert_eq!(redaction.counted().count, 1);
+    }
+
+    #[test]
     fn ordinary_texts_stay_as_they_are() {
         for text in [
             "max_tokens: 4096, tokens_input=2000",
             "the password is checked: it must be long",
             "https://host:8080/a@b and http://[::1]:80/",
             "authorised by the author",
+            "let token = next();\nlet cookie = jar.get(name);",
+            r#"{"label":"Password:","b":1} input("password: ")"#,
+            "PWD=/srv/shop OLDPWD=~/x",
+            "/x?design=1&config=2",
         ] {
             check(text, text);
         }
