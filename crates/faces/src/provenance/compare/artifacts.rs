@@ -136,7 +136,10 @@ fn content(
         return Level::Different;
     };
     match ending(path).as_str() {
-        "json" | "toml" => match (shape::data(&one), shape::data(&other)) {
+        format @ ("json" | "toml") => match (
+            shape::in_format(format, &one),
+            shape::in_format(format, &other),
+        ) {
             (Some(one), Some(other))
                 if hash::canonical_json(&one) == hash::canonical_json(&other) =>
             {

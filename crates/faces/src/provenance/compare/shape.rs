@@ -42,36 +42,57 @@ fn same_unit(a: &Unit, b: &Unit) -> bool {
         return false;
     }
     match &a.kind {
-        Kind::Code(_) => match (data(&a.text), data(&b.text)) {
-            (Some(a), Some(b)) => same_value(&a, &b),
-            _ => same_code(&a.text, &b.text),
-        },
+        Kind::Code(language) => {
+            match (in_format(language, &a.text), in_format(language, &b.text)) {
+                (Some(a), Some(b)) => same_value(&a, &b),
+                _ => same_code(&a.text, &b.text),
+            }
+        }
         Kind::Row => a.text.matches('|').count() == b.text.matches('|').count(),
         Kind::Heading(_) | Kind::Item(_) | Kind::Sentence => true,
     }
 }
 
-/// A text as a value: JSON or TOML, and an object or a list.
+/// A bare text as a value, an object or a list: JSON, or TOML that says so by a table. Assignments
+/// alone may as well be a program.
 pub(super) fn data(text: &str) -> Option<Value> {
+    let is_header = |line: &str| line.starts_with('[') && line.ends_with(']');
+    let toml = || {
+        let has_header = text.lines().any(|line| is_header(line.trim()));
+        let value = has_header.then(|| toml(text))??;
+        let is_table = |value: &Value| match value {
+            Value::Array(items) => items.iter().any(Value::is_object),
+            value => value.is_object(),
+        };
+        let mut members = value.as_object()?.values();
+        members.any(is_table).then_some(value)
+    };
+    json(text).or_else(toml)
+}
+
+/// A text in a format that is named, by a fence or the end of a file's name, as a value. What is
+/// not called data is none, however it reads; where nothing is named, JSON is known by itself.
+pub(super) fn in_format(format: &str, text: &str) -> Option<Value> {
+    match &*format.to_ascii_lowercase() {
+        "json" | "jsonc" | "json5" | "" => json(text),
+        "toml" => toml(text),
+        _ => None,
+    }
+}
+
+fn json(text: &str) -> Option<Value> {
     let limits = Limits {
         max_bytes: MAX_SNAPSHOT_BYTES,
         max_depth: MAX_JSON_DEPTH,
     };
-    let value = match text.trim_start().starts_with(['{', '[']) {
+    match text.trim_start().starts_with(['{', '[']) {
         true => json::parse(text.as_bytes(), limits).ok(),
         false => None,
-    };
-    let value = value.or_else(|| toml(text))?;
-    matches!(value, Value::Object(_) | Value::Array(_)).then_some(value)
+    }
 }
 
-/// TOML, where a line of it says so: most words are no TOML, but an empty text is.
-pub(super) fn toml(text: &str) -> Option<Value> {
-    let is_one = text.lines().any(|line| {
-        let line = line.trim();
-        line.starts_with('[') && line.ends_with(']') || line.contains(" = ")
-    });
-    let table: toml::Table = is_one.then(|| toml::from_str(text).ok())??;
+fn toml(text: &str) -> Option<Value> {
+    let table: toml::Table = toml::from_str(text).ok()?;
     serde_json::to_value(table).ok()
 }
 

@@ -175,6 +175,19 @@ fn code_and_markdown_have_a_shape_and_prose_has_none() {
         "```rust\nfn total(value: u32) -> u32 { value - 20 }\n```"
     ));
     assert!(!same(one, &other.replace("rust", "c")));
+    // Assignments are a program, whose names do not count, unless they are called data.
+    let fenced = |language: &str, text: &str| format!("```{language}\n{text}\n```");
+    let of = |language| same(&fenced(language, "x = 1"), &fenced(language, "total = 7"));
+    assert!(of("python") && of("") && !of("toml"));
+    let of = |language| {
+        same(
+            &fenced(language, r#"{"x": 1}"#),
+            &fenced(language, r#"{"y": 1}"#),
+        )
+    };
+    assert!(!of("json") && !of("") && !of("JSON"));
+    assert!(super::shape::data("x = 1\ny = [\n[1]\n]").is_none());
+    assert!(super::shape::data("x = 1\n[table]\ny = 2").is_some());
     assert!(same(
         "# A\n\nText.\n\n- one\n- two",
         "# B\n\nOther words.\n\n- x\n- y"
