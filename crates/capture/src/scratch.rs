@@ -53,7 +53,8 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> ScratchError + '_ {
     }
 }
 
-/// Copies a folder, links as links. Blocks.
+/// Copies a folder, links as links, with the modes of what is in it; but into every folder of the
+/// copy its owner may write. Blocks.
 ///
 /// # Errors
 /// When it is too large or something in it cannot be read.
@@ -63,6 +64,9 @@ pub fn copy(from: &Path, to: &Path) -> Result<(), ScratchError> {
     while let Some(relative) = todo.pop() {
         let (source, target) = (from.join(&relative), to.join(&relative));
         std::fs::create_dir_all(&target).map_err(failed(&target))?;
+        let meta = std::fs::metadata(&source).map_err(failed(&source))?;
+        let mode = std::fs::Permissions::from_mode(meta.permissions().mode() & 0o777 | 0o700);
+        std::fs::set_permissions(&target, mode).map_err(failed(&target))?;
         for found in std::fs::read_dir(&source).map_err(failed(&source))? {
             let found = found.map_err(failed(&source))?;
             let inner = relative.join(found.file_name());

@@ -1,5 +1,6 @@
 //! One replay of a snapshot.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -253,7 +254,7 @@ impl Again {
         let source: Arc<dyn Keep> = Arc::new(Recording(self.folder.clone()));
 
         // A copy is called as the folder is: programs print that.
-        let copied = tempfile::tempdir().map_err(said)?;
+        let copied = private_folder().map_err(said)?;
         let name = self.root.file_name().unwrap_or_default();
         let root = match self.typed.in_place {
             true => self.root.clone(),
@@ -490,6 +491,14 @@ impl Again {
             deny_elsewhere: self.typed.kind == Kind::Verify,
         })
     }
+}
+
+/// A folder for the copy of a replay: nobody else reads in it what is not theirs to read.
+fn private_folder() -> std::io::Result<tempfile::TempDir> {
+    tempfile::Builder::new()
+        .prefix("runwright-replay-")
+        .permissions(std::fs::Permissions::from_mode(0o700))
+        .tempdir()
 }
 
 /// What went another way is not the same, whatever came of it.

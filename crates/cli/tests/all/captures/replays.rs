@@ -100,6 +100,27 @@ for line in sys.stdin:
 }
 
 #[test]
+fn the_copy_of_a_replay_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    if !has_python("the_copy_of_a_replay_is_for_its_owner_alone") {
+        return;
+    }
+    let bench = Bench::new(|_, _| says("x"));
+    std::fs::create_dir(bench.root().join("inner")).unwrap();
+    bench.write("inner/kept.txt", "kept");
+    let mode = |mode| std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(bench.root().join("inner"), mode(0o750)).unwrap();
+    let modes = bench.lab.path().join("modes");
+    let told = format!("stat -c %a .. inner > '{}'", modes.display());
+    bench.script(&[json!({ "tool": "modes", "argv": ["sh", "-c", told], "native": true })]);
+    bench.capture(&[]);
+    let before = bench.lab.read("modes");
+    assert!(before.ends_with("\n750\n"), "{before}");
+    bench.replay("rerun", 0);
+    assert_eq!(bench.lab.read("modes"), "700\n750\n");
+}
+
+#[test]
 fn in_place_the_folder_itself_is_worked_in() {
     if !has_python("in_place_the_folder_itself_is_worked_in") {
         return;
