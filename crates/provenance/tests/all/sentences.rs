@@ -1,6 +1,6 @@
 //! Sentences that say the same, that contradict each other, and that are about the same and say
-//! something else. The rules of comparing were made with the first set at hand; they were not
-//! changed for the second.
+//! something else; and long answers with sentences that contradict one of their own. The rules of
+//! comparing were made with these at hand, but for [`HELD_OUT`].
 
 /// Pairs of sentences.
 pub(crate) struct Set {
@@ -255,3 +255,97 @@ const MORE_DIFFERENT: [(&str, &str); 6] = [
         "The garden was planted by the school.",
     ),
 ];
+
+/// An answer of several sentences, and what contradicts one of them, by its place.
+pub(crate) struct Answer {
+    pub(crate) sentences: &'static [&'static str],
+    pub(crate) contradicted: &'static [(usize, &'static str)],
+}
+
+/// By a word or two put in, another preposition, changed roles, or in few words.
+pub(crate) const ANSWER: Answer = Answer {
+    sentences: &[
+        "The collector polls the sensors every minute.",
+        "Nurses hand their notes to the archive.",
+        "Reports are drawn up for the board.",
+        "The index is rebuilt at the end.",
+        "Guests may book a room through the portal.",
+        "The tank is refilled at noon.",
+        "Reminders are mailed to the tenants in spring.",
+        "The interval doubles with every attempt.",
+        "Parcels travel from the depot to the harbour.",
+        "It assigns each ticket to a free agent.",
+    ],
+    contradicted: &[
+        (0, "The collector polls the sensors every other minute."),
+        (0, "The collector polls the broken sensors every minute."),
+        (0, "The collector ignores the sensors every minute."),
+        (1, "The archive hands its notes to nurses."),
+        (1, "Nurses hand their notes to the archive without effect."),
+        (1, "Nurses withhold their notes from the archive."),
+        (2, "Reports are drawn up by the board."),
+        (2, "Reports are hidden from the board."),
+        (3, "The index is rebuilt after the end."),
+        (3, "The old index is rebuilt at the end."),
+        (3, "The index is supposedly rebuilt at the end."),
+        (
+            4,
+            "Guests may book a room through the portal, but that is untrue.",
+        ),
+        (4, "Guests may allegedly book a room through the portal."),
+        (
+            4,
+            "Guests may book another guest's room through the portal.",
+        ),
+        (5, "It is a myth that the tank is refilled at noon."),
+        (5, "The tank fails to be refilled at noon."),
+        (5, "The tank is occasionally refilled at noon."),
+        (5, "The tank was refilled at noon."),
+        (5, "The tank is refilled at noon?"),
+        (6, "Reminders are mailed by the tenants in spring."),
+        (6, "Reminders are mailed to the wrong tenants in spring."),
+        (6, "Reminders are seldom mailed to the tenants in spring."),
+        (7, "The interval is constant across attempts."),
+        (7, "The interval doubles with every second attempt."),
+        (8, "Parcels travel from the harbour to the depot."),
+        (8, "Parcels partly travel from the depot to the harbour."),
+        (9, "It assigns all tickets to a free agent."),
+        (9, "It assigns each ticket to a free agent, or so they say."),
+    ],
+};
+
+/// Contradictions for which no rule was made or changed.
+pub(crate) const HELD_OUT: Answer = Answer {
+    sentences: &[
+        "The ferry leaves the island at dawn.",
+        "Teachers lend their books to the pupils.",
+        "The valve closes when the pressure drops.",
+        "Invoices are printed for the customer.",
+        "The museum lets visitors in through the garden.",
+        "A technician inspects the lift once a month.",
+    ],
+    contradicted: &[
+        (0, "The ferry reaches the island at dawn."),
+        (0, "The last ferry leaves the island at dawn."),
+        (0, "The ferry would leave the island at dawn, had it fuel."),
+        (1, "Pupils lend their books to the teachers."),
+        (1, "The pupils' books are lent to their teachers."),
+        (1, "Teachers lend none of their books to the pupils."),
+        (2, "The valve closes until the pressure drops."),
+        (2, "The pressure drops when the valve closes."),
+        (2, "The valve sticks when the pressure drops."),
+        (3, "Invoices are printed by the customer."),
+        (3, "Invoices are printed at the customer's expense."),
+        (4, "The museum lets visitors out through the garden."),
+        (4, "Visitors let the museum in through the garden."),
+        (5, "A technician ought to inspect the lift once a month."),
+        (
+            5,
+            "A technician inspects a picture of the lift once a month.",
+        ),
+        (
+            5,
+            "The lift is inspected once a month by nobody in particular.",
+        ),
+    ],
+};

@@ -6,8 +6,14 @@
 
 use std::collections::BTreeMap;
 
+use super::order::{self, Verdict};
+
 /// The rule by which two units contradict each other, if one does.
 pub(super) fn contradiction(a: &str, b: &str) -> Option<&'static str> {
+    let asks = |text: &str| text.trim_end_matches(['"', '\'', ')', ' ']).ends_with('?');
+    if asks(a) != asks(b) {
+        return Some("question");
+    }
     let (a, b) = (Unit::of(a), Unit::of(b));
     if a.words == b.words {
         return None;
@@ -30,21 +36,17 @@ pub(super) fn contradiction(a: &str, b: &str) -> Option<&'static str> {
     {
         return Some("limits");
     }
-    let sorted = |unit: &Unit| {
-        let mut words: Vec<&str> = unit.words.iter().map(|word| stem(word)).collect();
-        words.sort_unstable();
-        words.into_iter().map(str::to_owned).collect::<Vec<_>>()
-    };
-    if sorted(&a) == sorted(&b) {
-        return Some("word_order");
+    match order::verdict(&a, &b) {
+        Verdict::Contradicts(rule) => Some(rule),
+        Verdict::Agrees => None,
+        Verdict::Unknown => a.is_edit_of(&b).then_some("small_edit"),
     }
-    a.is_edit_of(&b).then_some("small_edit")
 }
 
 /// A unit as words.
-struct Unit {
+pub(super) struct Unit {
     /// In small letters, with the numbers among them as digits.
-    words: Vec<String>,
+    pub(super) words: Vec<String>,
     /// Identifiers, paths, versions, and words with a capital that is not that of a sentence.
     names: Vec<String>,
 }
@@ -91,12 +93,16 @@ impl Unit {
         unit
     }
 
-    fn has(&self, word: &str) -> bool {
+    pub(super) fn has(&self, word: &str) -> bool {
         self.words.iter().any(|known| known == word)
     }
 
-    fn has_any(&self, words: &[&str]) -> bool {
+    pub(super) fn has_any(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.has(word))
+    }
+
+    pub(super) fn has_article(&self) -> bool {
+        self.has_any(&["a", "an"])
     }
 
     /// Every number with how often it stands there.
@@ -124,7 +130,12 @@ impl Unit {
             let word = word.as_str();
             word.ends_with("n't") || NEGATIONS.contains(&word)
         };
-        self.words.iter().filter(is_negation).count()
+        // Whoever fails to do it does not do it.
+        let fails = |pair: &&[String]| {
+            let verbs = ["fail", "refus", "ceas", "declin"];
+            pair[1] == "to" && verbs.iter().any(|verb| is_form(&pair[0], verb))
+        };
+        self.words.iter().filter(is_negation).count() + self.words.windows(2).filter(fails).count()
     }
 
     /// Whether the two are one sentence in which a word or two were exchanged, taken out or put
@@ -132,17 +143,33 @@ impl Unit {
     /// contradiction mostly is such an edit.
     fn is_edit_of(&self, other: &Self) -> bool {
         let (a, b) = (self.content(), other.content());
+        let has_article = self.has_article() && other.has_article();
         let kept = common(&a, &b);
         let (gone, new) = (a.len() - kept.len(), b.len() - kept.len());
         let most = gone.max(new);
-        if kept.len() < 2 || most == 0 || most > 2 || kept.len() <= most {
+        // In a long sentence more words may have changed, and a remark may be longer still.
+        let is_small =
+            most <= 2 || kept.len() >= 2 * most || (gone.min(new) <= 1 && kept.len() > most);
+        if kept.is_empty() || most == 0 || !is_small {
+            return false;
+        }
+        // Where words moved the sentence was built anew, and a short one has little left then.
+        let mut others = b.clone();
+        let both = a.iter().filter(|word| {
+            let at = others.iter().position(|other| other == *word);
+            at.map(|at| others.remove(at)).is_some()
+        });
+        let moved = both.count() > kept.len();
+        if kept.len() < most || (moved && kept.len() <= most) {
             return false;
         }
         let mut left = rest(&a, &kept, |pair| pair.0);
         let mut right = rest(&b, &kept, |pair| pair.1);
         // What means the same goes out in pairs.
         left.retain(|word| {
-            let same = right.iter().position(|with| is_synonym(word, with));
+            let same = right
+                .iter()
+                .position(|with| is_synonym(word, with, has_article));
             if let Some(at) = same {
                 right.remove(at);
             }
@@ -155,7 +182,7 @@ impl Unit {
     fn content(&self) -> Vec<&str> {
         let words = self.words.iter().map(String::as_str);
         words
-            .filter(|word| !FILLERS.contains(word))
+            .filter(|word| !FILLERS.contains(word) && !PREPOSITIONS.contains(word))
             .map(stem)
             .collect()
     }
@@ -205,12 +232,12 @@ fn is_plain_contraction(word: &str) -> bool {
 }
 
 /// A word without the endings of grammar.
-fn stem(word: &str) -> &str {
+pub(super) fn stem(word: &str) -> &str {
     let word = word.strip_suffix("'s").unwrap_or(word);
     for end in ["ing", "ed", "es", "s", "ly"] {
         if let Some(stem) = word.strip_suffix(end)
             && stem.len() >= 3
-            && !stem.ends_with('s')
+            && (matches!(end, "ing" | "ed") || !stem.ends_with('s'))
         {
             return stem.strip_suffix('e').unwrap_or(stem);
         }
@@ -272,18 +299,77 @@ const NEGATIONS: [&str; 16] = [
 ];
 
 /// Words that take most of what is said back: one side has none of a group, or both have.
-const LIMITS: [&[&str]; 3] = [
+pub(super) const LIMITS: [&[&str]; 8] = [
     &["only", "solely", "exclusively", "merely"],
     &["almost", "nearly", "barely", "scarcely"],
     &["unless", "except"],
+    &["other", "another", "else", "otherwise", "different"],
+    &[
+        "sometimes",
+        "occasionally",
+        "seldom",
+        "rarely",
+        "often",
+        "usually",
+        "mostly",
+        "generally",
+        "typically",
+        "frequently",
+        "infrequently",
+        "intermittently",
+    ],
+    &["partly", "partially", "largely", "somewhat", "incompletely"],
+    &[
+        "supposedly",
+        "supposed",
+        "allegedly",
+        "alleged",
+        "reportedly",
+        "apparently",
+        "ostensibly",
+        "purportedly",
+        "presumably",
+        "possibly",
+        "perhaps",
+        "maybe",
+        "probably",
+        "claim",
+        "claims",
+        "claimed",
+        "rumour",
+        "rumor",
+        "myth",
+        "pretends",
+        "pretend",
+        "doubtful",
+    ],
+    &[
+        "false",
+        "falsely",
+        "untrue",
+        "wrong",
+        "wrongly",
+        "incorrect",
+        "incorrectly",
+        "mistaken",
+        "mistakenly",
+        "lie",
+    ],
 ];
 
 /// Words that carry no meaning of their own.
-const FILLERS: [&str; 46] = [
-    "a", "an", "the", "is", "are", "was", "were", "be", "been", "being", "to", "of", "in", "on",
-    "at", "by", "for", "with", "and", "that", "this", "these", "those", "it", "its", "has", "have",
-    "had", "will", "would", "do", "does", "did", "as", "so", "there", "then", "also", "just",
-    "their", "our", "your", "his", "her", "which", "who",
+pub(super) const FILLERS: [&str; 39] = [
+    "a", "an", "the", "is", "are", "was", "were", "be", "been", "being", "of", "and", "that",
+    "this", "these", "those", "it", "its", "has", "have", "had", "will", "would", "do", "does",
+    "did", "as", "so", "there", "then", "also", "just", "their", "our", "your", "his", "her",
+    "which", "who",
+];
+
+/// Words that say how the others hang together; `of` does so too, but comes and goes.
+pub(super) const PREPOSITIONS: [&str; 27] = [
+    "to", "by", "for", "in", "on", "at", "with", "from", "into", "onto", "upon", "via", "through",
+    "across", "during", "within", "inside", "outside", "against", "between", "among", "until",
+    "till", "toward", "towards", "before", "after",
 ];
 
 /// A pair of opposites: words, by how they begin, that say the one and the other.
@@ -489,6 +575,8 @@ const AXES: &[Axis] = &[
 
 /// Words that say the same in a sentence about work, by their stems.
 const SYNONYMS: &[&[&str]] = &[
+    &["clos", "shut"],
+    &["close", "clos", "near", "nearby"],
     &["start", "begin", "began", "launch"],
     &["stop", "halt", "end"],
     &["quick", "fast", "rapid", "swift"],
@@ -530,10 +618,14 @@ const SYNONYMS: &[&[&str]] = &[
     &["pass", "succeed", "success", "successful"],
 ];
 
-fn is_synonym(a: &str, b: &str) -> bool {
+/// Whether two stems mean the same. Where something stands there once (`a worker`), all is not
+/// each: one for all of them is not one for each.
+pub(super) fn is_synonym(a: &str, b: &str, has_article: bool) -> bool {
     let is_near = a.len().min(b.len()) >= 5 && (a.starts_with(b) || b.starts_with(a));
+    let is_shared = has_article && (a == "all") != (b == "all");
     is_near
-        || SYNONYMS
-            .iter()
-            .any(|group| group.contains(&a) && group.contains(&b))
+        || (!is_shared
+            && SYNONYMS
+                .iter()
+                .any(|group| group.contains(&a) && group.contains(&b)))
 }

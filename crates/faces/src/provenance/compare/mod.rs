@@ -11,6 +11,7 @@ mod guard;
 pub mod html;
 mod lines;
 mod normal;
+mod order;
 mod report;
 mod semantic;
 mod shape;

@@ -435,6 +435,62 @@ fn contradictions_are_told_from_paraphrases() {
             "The memo mocks the new budget.",
             "small_edit",
         ),
+        ("Prices soared.", "Prices vanished.", "small_edit"),
+        (
+            "The lamp blinks every third minute.",
+            "The lamp blinks every third odd minute.",
+            "added_words",
+        ),
+        (
+            "The parcel was sent to the school.",
+            "The parcel was sent by the school.",
+            "prepositions",
+        ),
+        (
+            "The nurse shows her chart to the doctors.",
+            "Doctors show their chart to a nurse.",
+            "word_order",
+        ),
+        (
+            "The alerts come before the outage.",
+            "Before an alert comes the outage.",
+            "prepositions",
+        ),
+        (
+            "The clerk carries mail to the office.",
+            "Mail is carried from the office by the clerk.",
+            "word_order",
+        ),
+        (
+            "The gate is locked at dusk.",
+            "The gate was locked at dusk.",
+            "tense",
+        ),
+        (
+            "The gate is locked at dusk.",
+            "The gate is locked at dusk?",
+            "question",
+        ),
+        (
+            "The pump refills the tank.",
+            "The pump fails to refill the tank.",
+            "negation",
+        ),
+        (
+            "The pump refills the tank.",
+            "The pump seldom refills the tank.",
+            "limits",
+        ),
+        (
+            "She paid the bill in cash.",
+            "He paid the bill in cash.",
+            "small_edit",
+        ),
+        (
+            "It gives each guest a key.",
+            "It gives all guests a key.",
+            "small_edit",
+        ),
     ] {
         assert_eq!(contradiction(a, b), Some(rule), "{a} / {b}");
         assert_eq!(contradiction(b, a), Some(rule), "{b} / {a}");
@@ -448,6 +504,18 @@ fn contradictions_are_told_from_paraphrases() {
         ),
         ("Password checks pass.", "Checks of the password pass."),
         ("We removed the old cache.", "The old cache was deleted."),
+        (
+            "The clerk signed the letter.",
+            "The letter was signed by the clerk.",
+        ),
+        (
+            "At dusk the guard locks the gate.",
+            "The guard locks the gate at dusk.",
+        ),
+        (
+            "The guard quickly locked the gate.",
+            "The guard locked the gate quickly.",
+        ),
     ] {
         assert_eq!(contradiction(a, b), None, "{a} / {b}");
     }
