@@ -5,6 +5,9 @@
 
 use super::guard::{FILLERS, LIMITS, PREPOSITIONS, Unit, is_synonym, stem};
 
+/// Whether two words say the same.
+type SameWord<'a> = &'a dyn Fn(&str, &str) -> bool;
+
 /// What can be said of two units by how their words stand.
 pub(super) enum Verdict {
     /// They contradict each other by this rule.
@@ -181,7 +184,7 @@ impl Frame {
         let is_synonym = |a: &str, b: &str| is_synonym(a, b, has_article);
         let is_same = |a: &str, b: &str| a == b;
         let mut pairs: Vec<(usize, usize)> = Vec::new();
-        let rules: [&dyn Fn(&str, &str) -> bool; 2] = [&is_same, &is_synonym];
+        let rules: [SameWord<'_>; 2] = [&is_same, &is_synonym];
         for is_pair in rules {
             for (at, word) in self.words.iter().enumerate() {
                 if pairs.iter().any(|pair| pair.0 == at) {
