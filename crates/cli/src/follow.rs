@@ -154,9 +154,25 @@ impl Follower {
         self.runs.len() - 1
     }
 
-    /// Reads what has come, in the order of each log.
+    /// Reads what has come, in the order of each log, also of runs that were started meanwhile: a
+    /// whole family may have ended between two looks.
     pub(crate) async fn catch_up(&mut self, look: Look) -> Result<Vec<News>, StoreError> {
         let mut news = Vec::new();
+        let mut of = 0;
+        loop {
+            self.find_expected().await?;
+            if of == self.runs.len() {
+                return Ok(news);
+            }
+            while of < self.runs.len() {
+                self.read(of, look, &mut news).await?;
+                of += 1;
+            }
+        }
+    }
+
+    /// Follows those children that have been created by now.
+    async fn find_expected(&mut self) -> Result<(), StoreError> {
         for expected in std::mem::take(&mut self.expected) {
             match self.unread(&expected.run).await {
                 Ok(run) => {
@@ -166,12 +182,7 @@ impl Follower {
                 Err(error) => return Err(error),
             }
         }
-        let mut of = 0;
-        while of < self.runs.len() {
-            self.read(of, look, &mut news).await?;
-            of += 1;
-        }
-        Ok(news)
+        Ok(())
     }
 
     async fn read(

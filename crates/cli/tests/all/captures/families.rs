@@ -209,9 +209,18 @@ fn where_a_run_that_was_started_leaves_its_recording_is_named_with_the_way_to_it
     );
     assert_eq!(asked.load(Ordering::SeqCst), 4);
     assert_eq!(team.effects(), [2, 4, 2], "nothing behind it is done");
-    // The innermost program says something else: for real everything is done, and its run is the first
-    // that comes to another end.
+    // The program before it says something else: the model is asked what it was not.
     team.lab.write("version", "2");
+    let report = team.replay("env", 3);
+    let found = &report["first_divergence"];
+    let name = found["actual"]["name"].as_str();
+    let name = name.unwrap_or_else(|| panic!("{report}"));
+    assert!(["go#0/ask/0/0", "go#1/ask/0/0"].contains(&name), "{report}");
+    assert_eq!(
+        (&found["reason"], &found["at"]),
+        (&json!("changed"), &json!("/count"))
+    );
+    // For real everything is done, and the innermost run is the first that comes to another end.
     let report = team.replay("rerun", 0);
     let found = &report["first_divergence"];
     let name = found["actual"]["name"].as_str().unwrap();
