@@ -9,10 +9,11 @@ mod python;
 mod test_run;
 mod tools;
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::Failure;
-use crate::project::{Project, succeed};
+use crate::project::{Project, output, succeed};
 use test_run::Counts;
 
 /// What a missing tool or a skipped test means for the run.
@@ -37,6 +38,18 @@ struct Session<'a> {
     need: Need,
     counts: Counts,
     skips: Vec<Skip>,
+}
+
+impl Session<'_> {
+    /// Cargo for a step that builds. Where everything is built from nothing, what the compiler
+    /// would keep for the next edit costs time and as much disk again, and nobody reads it.
+    fn cargo(&self, arguments: &[&str]) -> Command {
+        let mut command = self.project.cargo(arguments);
+        if self.need == Need::All && std::env::var_os("CARGO_INCREMENTAL").is_none() {
+            command.env("CARGO_INCREMENTAL", "0");
+        }
+        command
+    }
 }
 
 struct Step {
@@ -80,6 +93,36 @@ const STEPS: &[Step] = &[
     },
 ];
 
+/// What a run from nothing writes, in GiB: the build, the packages of Python and Node, the
+/// stores of the tests.
+const ROOM_GIB: u64 = 9;
+
+/// Says before anything is built that the disk is nearly full: a build that ends for want of room
+/// looks like a fault of the code. A warm run needs far less, so it is no failure.
+fn room(project: &Project) -> Result<(), Failure> {
+    let scratch = project.scratch().map_err(Failure::Found)?;
+    let table = output(project.program("df").arg("-Pk").arg(&scratch)).unwrap_or_default();
+    if let Some(free) = free_gib(&table).filter(|free| *free < ROOM_GIB) {
+        println!(
+            "only {free} GiB are free; a run from nothing writes about {ROOM_GIB} GiB \
+             (`cargo clean` gives old builds back)"
+        );
+    }
+    Ok(())
+}
+
+/// Reads the fourth column of what `df -Pk FOLDER` prints: 1,024-byte blocks that are free.
+fn free_gib(table: &str) -> Option<u64> {
+    let blocks: u64 = table
+        .lines()
+        .nth(1)?
+        .split_whitespace()
+        .nth(3)?
+        .parse()
+        .ok()?;
+    Some(blocks >> 20)
+}
+
 fn fmt(session: &mut Session<'_>) -> Result<(), String> {
     succeed(&mut session.project.cargo(&["fmt", "--all", "--check"]))
         .map_err(|_| "some files are not formatted; run `cargo fmt --all`".to_owned())
@@ -94,7 +137,7 @@ fn direction(session: &mut Session<'_>) -> Result<(), String> {
 }
 
 fn clippy(session: &mut Session<'_>) -> Result<(), String> {
-    succeed(&mut session.project.cargo(&[
+    succeed(&mut session.cargo(&[
         "clippy",
         "--locked",
         "--workspace",
@@ -108,7 +151,7 @@ fn clippy(session: &mut Session<'_>) -> Result<(), String> {
 
 /// Documentation of our own crates only; their dependencies are already checked for clippy.
 fn doc(session: &mut Session<'_>) -> Result<(), String> {
-    let mut command = session.project.cargo(&[
+    let mut command = session.cargo(&[
         "doc",
         "--locked",
         "--workspace",
@@ -164,6 +207,7 @@ pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure
         counts: Counts::default(),
         skips: Vec::new(),
     };
+    room(project)?;
     let begun = Instant::now();
     let mut report = Vec::new();
     for step in STEPS {
@@ -260,6 +304,14 @@ mod tests {
         assert_eq!(call("--require"), None);
         assert_eq!(call("--require some"), None);
         assert_eq!(call("--only tide"), None);
+    }
+
+    #[test]
+    fn free_room_is_read_in_gib() {
+        let table = "Filesystem 1024-blocks Used Available Capacity Mounted on\n\
+                     /dev/disk 262144000 91226112 4928307 95% /\n";
+        assert_eq!(free_gib(table), Some(4));
+        assert_eq!(free_gib(""), None);
     }
 
     #[test]

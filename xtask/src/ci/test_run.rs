@@ -97,7 +97,7 @@ fn run(
     let ledger = session.project.scratch()?.join("skips.txt");
     std::fs::write(&ledger, "")
         .map_err(|error| format!("cannot write {}: {error}", ledger.display()))?;
-    let mut command = session.project.cargo(arguments);
+    let mut command = session.cargo(arguments);
     command.env("RUNWRIGHT_SKIPS", &ledger);
     command.envs(python::interpreters(session.project));
     command.envs(node::folders(session.project));
