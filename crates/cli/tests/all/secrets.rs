@@ -373,7 +373,7 @@ fn everybody_has_secrets_of_their_own() {
         (&ada, "looks", sum(CANARY)),
         (&bob, "looks", sum(OTHERS)),
         (&in_lab, "looks", sum("of the workspace lab")),
-        (&bob, "looks-for-hers", "secret_not_found".to_owned()),
+        (&bob, "looks-for-hers", "credential_not_found".to_owned()),
     ] {
         let run = made(
             &serving,
@@ -413,7 +413,7 @@ fn everybody_has_secrets_of_their_own() {
         "/v1/runs",
         &json!({ "workflowId": "looks" }),
     );
-    assert_eq!(look(&bob, &run), "secret_not_found");
+    assert_eq!(look(&bob, &run), "credential_not_found");
     serving.stop();
     // Where no folder is named they lie with the store.
     let whose = ["--data", "store", "--tenant", "acme"];

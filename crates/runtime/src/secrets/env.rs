@@ -47,7 +47,7 @@ impl EnvSecrets {
                 false => "use `secret://NAME`, a file of the folder that `--secrets DIR` names",
             };
             let text = format!("{} may not be used as a secret; {how}", shown());
-            return Err(NodeError::new("secret_not_allowed", text).fatal());
+            return Err(NodeError::new("credential_forbidden", text).fatal());
         }
         std::env::var(name).map_err(|error| {
             let text = match error {
@@ -55,7 +55,7 @@ impl EnvSecrets {
                 std::env::VarError::NotUnicode(_) => "is not UTF-8",
             };
             let text = format!("the variable of {} {text} for the engine", shown());
-            NodeError::new("secret_not_found", text).fatal()
+            NodeError::new("credential_not_found", text).fatal()
         })
     }
 }
@@ -76,9 +76,12 @@ mod tests {
             AllowedNames::Listed(BTreeSet::from(["PATH".to_owned(), "NOT_SET_X".to_owned()]));
         let env = EnvSecrets::new("local".into(), listed);
         assert_eq!(env.resolve(&local, "PATH").ok(), std::env::var("PATH").ok());
-        assert_eq!(code(env.resolve(&local, "HOME")), "secret_not_allowed");
-        assert_eq!(code(env.resolve(&other, "PATH")), "secret_not_allowed");
-        assert_eq!(code(env.resolve(&local, "NOT_SET_X")), "secret_not_found");
+        assert_eq!(code(env.resolve(&local, "HOME")), "credential_forbidden");
+        assert_eq!(code(env.resolve(&other, "PATH")), "credential_forbidden");
+        assert_eq!(
+            code(env.resolve(&local, "NOT_SET_X")),
+            "credential_not_found"
+        );
         let refused = env.resolve(&local, "HOME").unwrap_err();
         assert!(
             refused.message.contains("`--secret-env NAME`"),
@@ -87,6 +90,9 @@ mod tests {
         let refused = env.resolve(&other, "PATH").unwrap_err();
         assert!(refused.message.contains("`--secrets DIR`"), "{refused:?}");
         let nothing = EnvSecrets::new("local".into(), AllowedNames::Prefix(String::new()));
-        assert_eq!(code(nothing.resolve(&local, "PATH")), "secret_not_allowed");
+        assert_eq!(
+            code(nothing.resolve(&local, "PATH")),
+            "credential_forbidden"
+        );
     }
 }

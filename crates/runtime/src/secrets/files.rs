@@ -93,7 +93,7 @@ impl FileSecrets {
             "there is no secret {} of the run's {whose}; put it into the folder of secrets",
             quoted(name)
         );
-        Err(NodeError::new("secret_not_found", text).fatal())
+        Err(NodeError::new("credential_not_found", text).fatal())
     }
 
     /// Keeps a secret. Whoever reads it meanwhile has the old one or the new one.
@@ -216,8 +216,8 @@ fn unreadable(name: &str, error: &std::io::Error) -> NodeError {
     let text = format!("the secret {} cannot be read: {error}", quoted(name));
     match error.kind() {
         // What lies there is no secret; it does not become one by itself.
-        ErrorKind::InvalidData => NodeError::new("secret_not_found", text).fatal(),
-        _ => NodeError::new("secret_unavailable", text),
+        ErrorKind::InvalidData => NodeError::new("credential_not_found", text).fatal(),
+        _ => NodeError::new("credential_unavailable", text),
     }
 }
 
@@ -271,8 +271,8 @@ mod tests {
                 owner(Some("v"), Some("ada"), Some("https://idp")),
                 "of acme",
             ),
-            (Owner::tenant("other"), "secret_not_found"),
-            (Owner::tenant(".."), "secret_not_found"),
+            (Owner::tenant("other"), "credential_not_found"),
+            (Owner::tenant(".."), "credential_not_found"),
             (owner(Some("../.users/ada"), None, None), "of acme"),
         ] {
             assert_eq!(found(&files, &who, None).await, expected, "{who:?}");
@@ -280,7 +280,7 @@ mod tests {
         let bob = owner(None, Some("bob"), None);
         assert_eq!(
             found(&files, &bob, Some(Scope::User)).await,
-            "secret_not_found"
+            "credential_not_found"
         );
         assert_eq!(found(&files, &ada, Some(Scope::Tenant)).await, "of acme");
         assert!(files.remove(&ada, &secret(Scope::User)).unwrap());
@@ -296,7 +296,7 @@ mod tests {
         files.put(&ada, &secret(Scope::User), "hers alone").unwrap();
         assert_eq!(found(&files, &ada, None).await, "hers alone");
         let other = owner(None, Some("auth0|ada"), Some("https://other"));
-        assert_eq!(found(&files, &other, None).await, "secret_not_found");
+        assert_eq!(found(&files, &other, None).await, "credential_not_found");
         let nobody = owner(None, None, None);
         assert!(
             files
@@ -314,7 +314,7 @@ mod tests {
         std::fs::write(folder.path().join("acme/k"), "s3cret\r\n").unwrap();
         assert_eq!(found(&files, &acme, None).await, "s3cret");
         std::fs::write(folder.path().join("acme/k"), [0xff]).unwrap();
-        assert_eq!(found(&files, &acme, None).await, "secret_not_found");
+        assert_eq!(found(&files, &acme, None).await, "credential_not_found");
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl Secrets for SecretSources {
                 "{} cannot be resolved: the engine has no {what}",
                 quoted(reference)
             );
-            NodeError::new("secret_not_found", text).fatal()
+            NodeError::new("credential_not_found", text).fatal()
         };
         match Reference::parse(reference)? {
             Reference::Env(name) => match &self.env {
@@ -99,9 +99,13 @@ mod tests {
             assert_eq!(found.as_deref(), Ok("s3cret"), "{reference}");
         }
         let refused = [
-            (&sources, "env:PATH", "secret_not_found"),
-            (&SecretSources::none(), "token", "secret_not_found"),
-            (&sources, "secret://run/token", "secret_scope_unsupported"),
+            (&sources, "env:PATH", "credential_not_found"),
+            (&SecretSources::none(), "token", "credential_not_found"),
+            (
+                &sources,
+                "secret://run/token",
+                "credential_scope_unsupported",
+            ),
         ];
         for (sources, reference, code) in refused {
             let error = sources.resolve(&local, reference).await.unwrap_err();

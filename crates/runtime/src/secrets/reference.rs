@@ -59,7 +59,7 @@ impl<'a> Reference<'a> {
                 let text = "this is no reference of a secret; write secret://NAME, \
                             secret://SCOPE/NAME, file:NAME or env:NAME, where a NAME has letters, \
                             digits, - _ .";
-                Err(NodeError::new("secret_not_found", text).fatal())
+                Err(NodeError::new("credential_not_found", text).fatal())
             }
         }
     }
@@ -72,7 +72,7 @@ fn scope_of(word: &str) -> Result<Scope, NodeError> {
             "there is no scope {} of secrets; there are user, workspace and tenant",
             quoted(word)
         );
-        NodeError::new("secret_scope_unsupported", text).fatal()
+        NodeError::new("credential_scope_unsupported", text).fatal()
     })
 }
 
@@ -104,7 +104,7 @@ mod tests {
         check("secret://openai-key", stored(None, "openai-key"));
         check("secret://user/k", stored(Some(Scope::User), "k"));
         check("secret://workspace/k", stored(Some(Scope::Workspace), "k"));
-        check("secret://run/k", Err("secret_scope_unsupported"));
+        check("secret://run/k", Err("credential_scope_unsupported"));
     }
 
     #[test]
@@ -120,7 +120,7 @@ mod tests {
             "a b",
             "vault:a",
         ] {
-            check(text, Err("secret_not_found"));
+            check(text, Err("credential_not_found"));
         }
     }
 }

@@ -181,7 +181,7 @@ async fn what_cannot_work_says_what_to_do() {
         ),
         (
             json!({ "argv": ["true"], "secretEnv": { "A": "env:B" } }),
-            "secret_not_found",
+            "credential_not_found",
             "secret",
         ),
     ];

@@ -189,7 +189,7 @@ impl Secrets for OneSecret {
     async fn resolve(&self, _tenant: &Owner, reference: &str) -> Result<String, NodeError> {
         match reference {
             "env:TOKEN" => Ok("planted-secret".to_owned()),
-            _ => Err(NodeError::new("secret_not_found", "there is no such secret").fatal()),
+            _ => Err(NodeError::new("credential_not_found", "there is no such secret").fatal()),
         }
     }
 }

@@ -73,7 +73,7 @@ pub(super) async fn access(
             return Err(NodeError::new("credential_forbidden", text).fatal());
         }
         Some(Ok(secret)) => Some(secret),
-        Some(Err(error)) => return Err(unresolved(error)),
+        Some(Err(error)) => return Err(error),
         None => match provider.host_credential().await? {
             Some((reference, secret)) => {
                 cx.ports.secrets.learn(&reference, &secret)?;
@@ -87,21 +87,6 @@ pub(super) async fn access(
         model,
         credential,
     })
-}
-
-/// A secret's error in the protocol's words.
-fn unresolved(error: NodeError) -> NodeError {
-    let code = match error.code.as_str() {
-        "secret_not_found" => "credential_not_found",
-        "secret_not_allowed" => "credential_forbidden",
-        "secret_scope_unsupported" => "credential_scope_unsupported",
-        "secret_unavailable" => "credential_unavailable",
-        _ => return error,
-    };
-    NodeError {
-        code: code.to_owned(),
-        ..error
-    }
 }
 
 /// What the run's own budget says of models.
