@@ -314,12 +314,14 @@ impl Engine {
         let mut problems = Problems::new();
         for (name, value) in &create.inputs {
             if has_sealed(value) {
+                // A name that nobody declared may be anything; it is not repeated.
+                let is_declared = plan.variables.iter().any(|declared| declared.name == *name);
+                let path = match is_declared {
+                    true => pointer("", name),
+                    false => String::new(),
+                };
                 let message = "must be the value itself, not a sealed one";
-                problems.add(
-                    pointer("", name),
-                    ProblemCode::WrongType,
-                    message.to_owned(),
-                );
+                problems.add(path, ProblemCode::WrongType, message);
             }
         }
         problems.or(()).map_err(invalid)?;

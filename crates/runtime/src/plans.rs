@@ -131,12 +131,14 @@ impl Plans {
             return Ok(plan);
         }
         let document = store.blob(tenant, &definition.digest).await?;
-        let (plan, _) = self.compile(&document).map_err(|problems| {
+        let stored = json::parse(&document, Limits::DEFINITION)
+            .and_then(|value| Plan::from_stored(&value, &*self.registry));
+        let plan = Arc::new(stored.map_err(|problems| {
             StoreError::Corrupt(format!(
                 "workflow {} was stored, but this engine cannot read it: {problems}",
                 definition.workflow
             ))
-        })?;
+        })?);
         self.keep(tenant, definition.digest, plan.clone());
         Ok(plan)
     }

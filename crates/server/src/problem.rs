@@ -296,6 +296,14 @@ fn is_known(part: &str) -> bool {
         "temperature",
         "escalationThreshold",
         "model",
+        "mockProvider",
+        "delayMsPerToken",
+        "failAfterMs",
+        "finishReason",
+        "retryable",
+        "tokens",
+        "toolCalls",
+        "usage",
         "ai.provider",
         "ai.model",
         "ai.credentialRef",
@@ -342,6 +350,32 @@ impl From<Problems> for Problem {
             more => problem.with("more", more),
         }
     }
+}
+
+/// What is wrong with the inputs of a run. Their paths are shown: they are names that the workflow
+/// declares, so to say them is no echo of a request.
+fn of_inputs(problems: &Problems) -> Problem {
+    let named = |path: &str| format!("/inputs{path}");
+    let message = match (
+        problems.listed.first(),
+        problems.listed.len() + problems.more,
+    ) {
+        (Some(first), 1) => format!("the input {} {}", named(&first.path), first.message),
+        (Some(first), all) => format!(
+            "{all} inputs do not fit the workflow; details.errors lists them: {} {}",
+            named(&first.path),
+            first.message
+        ),
+        (None, _) => "the inputs do not fit the workflow".to_owned(),
+    };
+    let errors = problems.listed.iter().map(|problem| {
+        json!({
+            "path": named(&problem.path),
+            "code": problem.code.as_str(),
+            "message": problem.message,
+        })
+    });
+    Problem::invalid(message).with("errors", errors.collect::<Vec<_>>())
 }
 
 impl From<ApiError> for Problem {
@@ -415,6 +449,12 @@ impl From<ApiError> for Problem {
                 "interrupt_expired",
                 "the token has expired; ask for a new one",
             ),
+            ApiError::NotTheSubject => Self::new(
+                StatusCode::FORBIDDEN,
+                "forbidden",
+                "an answer by token is that of the token's subject; leave voter and decidedBy out, \
+                 or ask for a token of whoever decides",
+            ),
             ApiError::InspectOnly => Self::new(
                 StatusCode::FORBIDDEN,
                 "forbidden",
@@ -439,6 +479,10 @@ impl From<ApiError> for Problem {
                 "limit_reached",
                 format!("there are as many {what} as there may be"),
             ),
+            ApiError::Invalid {
+                what: "inputs",
+                problems,
+            } => of_inputs(&problems),
             ApiError::Invalid { what, problems } => {
                 let mut problem = Self::from(problems);
                 if !problem.details.is_empty() && what != "request" {
@@ -543,7 +587,7 @@ impl From<registry::Rejection> for Problem {
 impl From<Rejection> for Problem {
     fn from(rejection: Rejection) -> Self {
         let status = match &rejection {
-            Rejection::InvalidInputs(problems) => return Self::from(problems.clone()),
+            Rejection::InvalidInputs(problems) => return of_inputs(problems),
             Rejection::Unborn => StatusCode::NOT_FOUND,
             Rejection::TooLarge { .. } => {
                 return Self::invalid(rejection.to_string());
@@ -561,6 +605,7 @@ impl From<Rejection> for Problem {
             | Rejection::Idle
             | Rejection::NotDue
             | Rejection::AlreadyPaused
+            | Rejection::AlreadyDraining
             | Rejection::NotPaused
             | Rejection::Stopping
             | Rejection::Duplicate

@@ -81,7 +81,15 @@ fn a_pause_lets_what_runs_end_and_starts_nothing() {
     lab.call(&["runs", "pause", "last", "--reason", "lunch"])
         .with(0)
         .says("pauses when");
-    lab.call(&["runs", "pause", "last"]).with(2);
+    lab.call(&["runs", "pause", "last"])
+        .with(0)
+        .says("pauses when");
+    // Taken back before it came, and asked for again.
+    lab.call(&["runs", "unpause", "last"]).with(0);
+    lab.call(&["runs", "unpause", "last"]).with(2);
+    lab.call(&["runs", "pause", "last"])
+        .with(0)
+        .says("pauses when");
     gate.open();
     engine.wait_for(is("run.paused"));
     let events = lab.events("last");

@@ -136,8 +136,9 @@ impl Log<'_> {
             }
             RunEvent::RunPaused { drain_policy, .. } => self.pauses(*drain_policy),
             RunEvent::RunResumed { .. } => {
-                self.require(self.run.stage == Stage::Paused, || {
-                    "only a paused run is resumed".into()
+                let drains = self.run.stage == Stage::Draining && self.run.engine >= 5;
+                self.require(drains || self.run.stage == Stage::Paused, || {
+                    "only a run that is paused, or about to be, is resumed".into()
                 });
                 self.run.stage = Stage::Running;
             }

@@ -59,7 +59,10 @@ pub(crate) fn check(
 
 /// Whether an event is about what is waited for: every key of the correlation stands in it,
 /// deeply equal, or in its `eventPayload`. Other keys do not matter.
-fn correlate(data: &Value, value: &Value) -> Result<(), Rejection> {
+///
+/// # Errors
+/// `CorrelationMismatch` where it is about something else.
+pub fn correlate(data: &Value, value: &Value) -> Result<(), Rejection> {
     let Some(wanted) = data.get("correlation").and_then(Value::as_object) else {
         return Ok(());
     };

@@ -16,7 +16,7 @@ pub mod governance;
 pub mod interrupt;
 pub(crate) mod join;
 pub mod loop_head;
-mod schema;
+pub(crate) mod schema;
 pub mod set_variable;
 pub mod sub_workflow;
 pub mod supervisor;

@@ -21,6 +21,7 @@ mod upstream;
 mod variable;
 
 pub use channel::{Access, Channel, Reducer};
+pub(crate) use compile::mapped_variables;
 pub use compile::{NodeTypes, UnknownTypes};
 pub use condition::Condition;
 pub use config_keys::{ConfigKey, Takes};

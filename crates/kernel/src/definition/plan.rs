@@ -262,6 +262,13 @@ impl PlanNode {
 }
 
 impl Plan {
+    /// Whether the definition declares a channel of a name. One that only a node describes is
+    /// kept in the variable of its name as well, and so is none of these.
+    pub fn declares_channel(&self, name: &str) -> bool {
+        let channel = self.channels.get(name);
+        channel.is_some_and(|channel| !channel.in_variable)
+    }
+
     /// The node with an id.
     pub fn node_ix(&self, id: &str) -> Option<NodeIx> {
         self.by_id.get(id).copied()

@@ -12,15 +12,12 @@
 use crate::batch::Record;
 use crate::recompute::{self, Recompute};
 use crate::replay::{self, Again, Divergence, Recorded, ReplayError};
-use crate::run::cause::Start;
+use crate::run::cause::{SOURCE_MISSING, Start};
 use crate::run::{Command, Envelope, NodeError, Outcome, Run, RunState, decide};
 use crate::stream::StreamHeader;
 use crate::time::Timestamp;
 
 use super::chunk::Chunk;
-
-/// Why an attempt of a replay fails, or the replay is cancelled.
-const SOURCE_MISSING: &str = "replay_source_missing";
 
 /// What a replay repeats, and what computes for it.
 #[derive(Clone, Copy)]

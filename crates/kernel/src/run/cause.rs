@@ -11,6 +11,10 @@ use crate::run::capacity::Capacity;
 use crate::run::event::{DrainPolicy, NodeError};
 use crate::stream::DefinitionRef;
 
+/// Why an attempt of a replay fails for which its source has no outcome, and what waits in it is
+/// cancelled together with it.
+pub(crate) const SOURCE_MISSING: &str = "replay_source_missing";
+
 /// Which command a batch comes from. It stands on the first event of the batch and so marks
 /// where a batch begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::control::schema;
 use crate::definition::{Channel, Reducer};
 use crate::limits::DEFAULT_CHANNEL_ENTRIES;
 use crate::time::Timestamp;
@@ -13,6 +14,30 @@ pub enum Refused {
     WrongShape(&'static str),
     /// The value would be larger than the channel's `maxSize`.
     TooLarge,
+    /// The sum would be larger than any number that can be written down.
+    NotFinite,
+    /// The value would break the channel's `schema`, at this place of it.
+    BreaksSchema(String),
+}
+
+impl Refused {
+    /// What is refused, for a person; quotes nothing of what was written.
+    pub fn message(&self, channel: &str) -> String {
+        match self {
+            Self::WrongShape(shape) => format!("channel {channel} takes {shape}"),
+            Self::TooLarge => {
+                format!("the write would make channel {channel} larger than maxSize")
+            }
+            Self::NotFinite => format!(
+                "the write would make the sum of channel {channel} larger than any number; write \
+                 smaller ones"
+            ),
+            Self::BreaksSchema(rule) => format!(
+                "the write would break the rule {rule} of the schema of channel {channel}; write \
+                 what fits it"
+            ),
+        }
+    }
 }
 
 /// Whether a write fits its reducer, checked before it is recorded.
@@ -51,6 +76,43 @@ pub fn check(
         }
     }
     Ok(())
+}
+
+/// What [`check`] says of a write, and whether the channel's value after it is one that the
+/// channel may have: a number where it counts, and what its `schema` allows. The schema is of the
+/// value as the workflow knows it, without the times that entries with a time-to-live carry.
+///
+/// # Errors
+/// What is wrong with the write, or with the value it would leave.
+pub fn check_with_schema(
+    reducer: &Reducer,
+    channel: Option<&Channel>,
+    current: Option<&Value>,
+    value: &Value,
+    at: Timestamp,
+) -> Result<(), Refused> {
+    check(reducer, channel, current, value)?;
+    let schema = channel.and_then(|channel| channel.schema.as_ref());
+    if schema.is_none() && *reducer != Reducer::Counter {
+        return Ok(());
+    }
+    let mut after = reduce(reducer, channel, current, value, at);
+    if *reducer == Reducer::Counter && !after.is_number() {
+        return Err(Refused::NotFinite);
+    }
+    let Some(schema) = schema else { return Ok(()) };
+    if channel.is_some_and(keeps_times)
+        && let Some(entries) = after.as_array_mut()
+    {
+        for entry in entries {
+            if entry.get("_ts").is_some()
+                && let Some(value) = entry.get_mut("value")
+            {
+                *entry = value.take();
+            }
+        }
+    }
+    schema::validate(schema, &after).map_err(Refused::BreaksSchema)
 }
 
 fn has(value: &Value, key: &str) -> bool {

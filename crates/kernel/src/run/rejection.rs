@@ -38,6 +38,9 @@ pub enum Rejection {
     /// The run is paused already.
     #[error("the run is paused already")]
     AlreadyPaused,
+    /// The run is about to pause already, once what it does has finished.
+    #[error("the run is pausing already")]
+    AlreadyDraining,
     /// The run is not paused.
     #[error("the run is not paused")]
     NotPaused,
@@ -127,6 +130,7 @@ impl Rejection {
             Self::Idle => "nothing_to_do",
             Self::NotDue => "timer_not_due",
             Self::AlreadyPaused => "already_paused",
+            Self::AlreadyDraining => "already_draining",
             Self::NotPaused => "not_paused",
             Self::Stopping => "run_stopping",
             Self::NoInterrupt => "interrupt_not_found",

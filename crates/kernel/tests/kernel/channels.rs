@@ -2,8 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
+use kernel::run::event::DrainPolicy;
+use kernel::run::{ChannelWrite, Command, Completion, Create, Start};
+use kernel::stream::Policy;
+
 use crate::flow;
-use crate::world::{started, unborn};
+use crate::world::{World, object, started, unborn};
 
 /// Three writes, a wait longer than they live, and a fourth.
 const NEWS: &str = r#"a: core.channelWrite {"config":{"channelName":"news","reducer":"append","ttlMs":200,"value":"a"}}
@@ -73,4 +77,266 @@ fn a_variable_is_read() {
     run.create(Map::new()).then(
         "run.started; node.started get; node.failed get invalid_config; run.failed invalid_config",
     );
+}
+
+/// The node `a` of a run of an engine version, which has this channel, writes these values.
+fn written(version: u32, channel: &str, values: &[Value]) -> World {
+    let mut run = unborn(&format!(
+        "a -> b any_failed\nworkflow: {{\"channels\":{{\"c\":{channel}}}}}"
+    ));
+    begin(&mut run, version);
+    let writes = values.iter().map(|value| ChannelWrite {
+        channel: "c".into(),
+        value: value.clone(),
+    });
+    let completion = Completion {
+        channel_writes: writes.collect(),
+        ..Completion::default()
+    };
+    run.completes_with("a", completion).decided();
+    run
+}
+
+fn begin(run: &mut World, version: u32) {
+    let mut create = Create::new(Map::new(), "test", Start::Now);
+    create.engine_version = version;
+    run.when(Command::Create(create)).decided();
+}
+
+fn channel(run: &World) -> &Value {
+    &run.run.facts().expect("facts").channels["c"]
+}
+
+#[track_caller]
+fn refused(run: &World, what: &str) {
+    assert_eq!(run.status_of("a"), "failed");
+    let failed = run.events.iter().rev().find_map(|event| {
+        let event = serde_json::to_value(event).expect("an event is JSON");
+        (event["type"] == "node.failed").then(|| event["data"]["error"].clone())
+    });
+    let error = failed.expect("the node failed");
+    assert_eq!(error["code"], "validation_error");
+    let message = error["message"].as_str().expect("a message");
+    assert!(message.contains(what), "{message}");
+}
+
+#[test]
+fn a_sum_that_is_no_number_is_refused() {
+    let large = [json!(1.5e308), json!(1.5e308)];
+    let run = written(5, r#"{"reducer":"counter"}"#, &large);
+    refused(&run, "the sum of channel c");
+    assert_eq!(run.run.facts().expect("facts").channels.get("c"), None);
+    // One after another, as well.
+    let run = written(
+        5,
+        r#"{"reducer":"counter","default":-1.5e308}"#,
+        &[json!(-1.5e308)],
+    );
+    refused(&run, "the sum of channel c");
+    let run = written(
+        5,
+        r#"{"reducer":"counter"}"#,
+        &[json!(1.5e308), json!(-1.5e308)],
+    );
+    assert_eq!(channel(&run), &json!(0.0));
+    let run = written(4, r#"{"reducer":"counter"}"#, &large);
+    assert_eq!(channel(&run), &Value::Null, "as it was before");
+}
+
+#[test]
+fn a_channel_keeps_to_its_schema() {
+    let numbers = r#""schema":{"type":"array","items":{"type":"number"},"maxItems":2}"#;
+    for (reducer, schema, fits, breaks) in [
+        ("append", numbers, vec![json!(1), json!(2)], json!("three")),
+        ("append", numbers, vec![json!(1), json!(2)], json!(3)),
+        (
+            "replace",
+            r#""schema":{"type":"object","required":["k"]}"#,
+            vec![json!({ "k": 1 })],
+            json!({ "l": 1 }),
+        ),
+        (
+            "merge",
+            r#""schema":{"maxProperties":1}"#,
+            vec![json!({ "k": 1 }), json!({ "k": 2 })],
+            json!({ "l": 1 }),
+        ),
+        (
+            "counter",
+            r#""schema":{"maximum":10}"#,
+            vec![json!(4), json!(6)],
+            json!(1),
+        ),
+        (
+            "message",
+            r#""schema":{"type":"array","maxItems":1}"#,
+            vec![json!({ "messageId": "1" }), json!({ "messageId": "1" })],
+            json!({ "messageId": "2" }),
+        ),
+    ] {
+        let channel_of = format!(r#"{{"reducer":"{reducer}",{schema}}}"#);
+        let run = written(5, &channel_of, &fits);
+        assert_eq!(run.status_of("a"), "completed", "{reducer}");
+        let mut values = fits.clone();
+        values.push(breaks);
+        let run = written(5, &channel_of, &values);
+        refused(&run, "of the schema of channel c");
+        let run = written(4, &channel_of, &values);
+        assert_eq!(
+            run.status_of("a"),
+            "completed",
+            "{reducer}: as it was before"
+        );
+    }
+}
+
+#[test]
+fn a_schema_does_not_see_the_times_of_entries() {
+    let timed = r#"{"reducer":"append","ttlMs":1000,"schema":{"items":{"type":"string"}}}"#;
+    let run = written(5, timed, &[json!("x"), json!("y")]);
+    assert_eq!(run.status_of("a"), "completed");
+    assert!(channel(&run)[1]["_ts"].is_i64());
+    refused(&written(5, timed, &[json!("x"), json!(1)]), "/items/type");
+}
+
+#[test]
+fn a_schema_that_is_none_is_refused_when_it_is_registered() {
+    let text = |schema: &str| {
+        format!(
+            "a\nworkflow: {{\"channels\":{{\"c/d\":{{\"reducer\":\"append\",\"schema\":{schema}}}}}}}"
+        )
+    };
+    for (schema, what) in [
+        (r#"{"type":"list"}"#, "/type"),
+        (r##"{"$ref":"#/$defs/x"}"##, "/$ref"),
+        (r#"{"items":{"minLength":"x"}}"#, "/items/minLength"),
+    ] {
+        let problems = flow::problems(&flow::document(&text(schema)));
+        let [problem] = &problems.listed[..] else {
+            panic!("{problems}");
+        };
+        assert_eq!(problem.path, "/channels/c~1d/schema");
+        assert!(problem.message.contains(what), "{problem}");
+        // One that lies in a store is read all the same, and its runs go on.
+        flow::stored(&text(schema));
+    }
+}
+
+const SHADOWED: &str = r#""channels":{"c":{"reducer":"append"}}"#;
+
+#[test]
+fn no_variable_may_have_the_name_of_a_channel() {
+    for (text, path) in [
+        (
+            r#"a
+            workflow: {"variables":[{"name":"v","type":"array"},{"name":"c","type":"array"}],"#,
+            "/variables/1/name",
+        ),
+        (
+            r#"a: core.setVariable {"config":{"name":"c","value":1}}
+            workflow: {"#,
+            "/nodes/0/config/name",
+        ),
+        (
+            r#"a: core.setVariable {"config":{"variables":{"v":1,"c":2}}}
+            workflow: {"#,
+            "/nodes/0/config/variables/c",
+        ),
+        (
+            r#"a: core.subWorkflow {"config":{"workflowId":"x","outputMapping":{"c":"v"}}}
+            workflow: {"#,
+            "/nodes/0/config/outputMapping/c",
+        ),
+        (
+            r#"a: core.dispatch {"config":{"perWorkerOutputMappings":{"w":{"c":"v"}}}}
+            workflow: {"#,
+            "/nodes/0/config/perWorkerOutputMappings/w/c",
+        ),
+    ] {
+        let text = format!("{text}{SHADOWED}}}");
+        let problems = flow::problems(&flow::document(&text));
+        let paths: Vec<&str> = problems.listed.iter().map(|p| p.path.as_str()).collect();
+        assert_eq!(paths, [path], "{problems}");
+    }
+}
+
+#[test]
+fn no_node_sets_a_variable_of_a_channels_name() {
+    let mut run = started(&format!("a\nworkflow: {{{SHADOWED}}}"));
+    let completion = Completion {
+        variables: object(json!({ "v": 1, "c": 2 })),
+        ..Completion::default()
+    };
+    run.completes_with("a", completion.clone()).decided();
+    refused(&run, "`c` is a channel");
+    let facts = run.run.facts().expect("facts");
+    assert_eq!(facts.variables.get("v"), None, "nothing is taken of it");
+
+    let mut run = unborn(&format!("a\nworkflow: {{{SHADOWED}}}"));
+    begin(&mut run, 4);
+    run.completes_with("a", completion).decided();
+    assert_eq!(run.status_of("a"), "completed", "as it was before");
+
+    for node in [
+        r#"core.setVariable {"config":{"name":"c","value":1}}"#,
+        r#"core.subWorkflow {"config":{"workflowId":"x","outputMapping":{"c":"v"}}}"#,
+    ] {
+        let plan = flow::stored(&format!("a: {node}\nworkflow: {{{SHADOWED}}}"));
+        let mut run = World::of(plan, Policy::default());
+        begin(&mut run, 5);
+        refused(&run, "`c` is a channel");
+        assert!(run.sent().is_empty(), "no child is started for nothing");
+    }
+}
+
+#[test]
+fn an_input_of_a_channels_name_is_refused() {
+    let inputs = object(json!({ "v": 1, "c": [2] }));
+    let mut run = unborn(&format!("a\nworkflow: {{{SHADOWED}}}"));
+    let refused = run.create(inputs.clone()).refused("validation_error");
+    let kernel::run::Rejection::InvalidInputs(problems) = refused else {
+        panic!("{refused}");
+    };
+    let paths: Vec<&str> = problems.listed.iter().map(|p| p.path.as_str()).collect();
+    assert_eq!(paths, ["/c"]);
+    let mut create = Create::new(inputs, "test", Start::Now);
+    create.engine_version = 4;
+    run.when(Command::Create(create)).decided();
+    assert_eq!(run.run.facts().expect("facts").variables["c"], json!([2]));
+}
+
+/// A channel with a schema beside a counter.
+pub(crate) const SCENE: &str = "a -> b any_failed\nc -> d any_failed\n\
+    workflow: {\"channels\":{\"n\":{\"reducer\":\"counter\",\"schema\":{\"maximum\":10}},\
+    \"l\":{\"reducer\":\"append\",\"schema\":{\"items\":{\"type\":\"string\"}}}}}";
+
+/// A pause is taken back, a write breaks its schema, and a variable has a channel's name, by the
+/// rules of the fifth version.
+pub(crate) fn scene(run: &mut World) {
+    begin(run, 5);
+    run.pause(DrainPolicy::DrainCurrentNode)
+        .then("run.draining");
+    run.resume().then("run.resumed");
+    let write = |channel: &str, value: Value| ChannelWrite {
+        channel: channel.into(),
+        value,
+    };
+    let completion = Completion {
+        channel_writes: vec![write("l", json!("said")), write("n", json!(11))],
+        ..Completion::default()
+    };
+    run.completes_with("a", completion)
+        .then("node.failed a validation_error; node.started b");
+    let completion = Completion {
+        channel_writes: vec![write("l", json!("said")), write("n", json!(10))],
+        ..Completion::default()
+    };
+    run.completes_with("b", completion).decided();
+    let completion = Completion {
+        variables: object(json!({ "l": [1] })),
+        ..Completion::default()
+    };
+    run.completes_with("c", completion)
+        .then("node.failed c validation_error; node.started d");
+    run.completes("d").then("node.completed d; run.completed");
 }

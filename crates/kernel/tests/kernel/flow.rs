@@ -31,6 +31,12 @@ pub(crate) fn compile(document: &Value) -> Arc<Plan> {
     Arc::new(plan.expect("the workflow of a test compiles"))
 }
 
+/// The plan of a document that an earlier version may have registered.
+pub(crate) fn stored(text: &str) -> Arc<Plan> {
+    let plan = Plan::from_stored(&document(text), &Types);
+    Arc::new(plan.expect("what was registered is read"))
+}
+
 /// What is wrong with a document that does not compile.
 pub(crate) fn problems(document: &Value) -> Problems {
     let definition = Definition::parse(document).expect("the document of a test is well formed");

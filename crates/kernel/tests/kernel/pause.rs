@@ -11,8 +11,7 @@ fn a_drained_pause_lets_what_is_in_flight_finish() {
     let mut run = started("a -> b\nc");
     run.pause(DrainCurrentNode).then("run.draining");
     assert_eq!(run.run.status(), "running");
-    run.pause(DrainCurrentNode).refused("already_paused");
-    run.resume().refused("not_paused");
+    run.pause(DrainCurrentNode).refused("already_draining");
     run.completes("a").then("node.completed a");
     run.advance().refused("nothing_to_do");
     run.completes("c")
@@ -229,4 +228,29 @@ fn a_signal_in_a_pause_is_kept() {
         "run.resumed; node.started ask; interrupt.requested ask; node.suspended ask; \
          interrupt.resolved ask = 7; node.resumed ask; node.completed ask; run.completed",
     );
+}
+
+#[test]
+fn a_pause_that_has_not_come_yet_is_taken_back() {
+    let mut run =
+        started("a -> b\nc: {\"settings\":{\"retry\":{\"maxRetries\":1,\"initialDelayMs\":5}}}");
+    run.pause(DrainCurrentNode).then("run.draining");
+    run.completes("a").then("node.completed a");
+    run.resume().then("run.resumed; node.started b");
+    assert_eq!(run.run.status(), "running");
+    run.resume().refused("not_paused");
+    run.pause(DrainCurrentNode).then("run.draining");
+    run.fails("c", "one").then("node.retried c/1 +5ms one");
+    run.resume().then("run.resumed");
+    run.next_timer().then("node.started c/1");
+    run.completes("b").then("node.completed b");
+    run.completes("c").then("node.completed c/1; run.completed");
+    assert_eq!(run.replay(0).world.records, run.records);
+
+    let mut run = unborn("a -> b");
+    let mut create = Create::new(Map::new(), "test", Start::Now);
+    create.engine_version = 4;
+    run.when(Command::Create(create)).decided();
+    run.pause(DrainCurrentNode).then("run.draining");
+    run.resume().refused("not_paused");
 }

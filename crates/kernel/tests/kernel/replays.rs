@@ -246,6 +246,26 @@ fn a_replay_of_a_run_that_has_not_ended_ends_all_the_same() {
     source.signal("nobody", "1", json!(1)).decided();
     let replayed = source.replay(0);
     assert_eq!(replayed.world.run.status(), "cancelled");
+    let reasons: Vec<(String, String)> = replayed
+        .world
+        .events
+        .iter()
+        .map(|event| serde_json::to_value(event).expect("an event is JSON"))
+        .filter(|event| event["data"]["reason"].is_string())
+        .map(|event| {
+            let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+            (text(&event["type"]), text(&event["data"]["reason"]))
+        })
+        .collect();
+    let missing = |kind: &str| (kind.to_owned(), "replay_source_missing".to_owned());
+    assert_eq!(
+        reasons,
+        [
+            missing("node.cancelled"),
+            missing("node.cancelled"),
+            missing("run.cancelled")
+        ]
+    );
     let replayed = started("a -> h any_failed").replay(0);
     assert_eq!(
         lines(&replayed.world.events)[2..],
@@ -266,4 +286,18 @@ fn two_replays_of_one_source_are_equal() {
     other.now = other.now.plus_ms(5_000_000);
     assert_eq!(other.replay(0).world.records, first);
     assert!(Arc::strong_count(&changed.run.plan) > 0);
+}
+
+/// A replay of a run that waits, by the rules of the fifth version.
+pub(crate) fn unfinished() -> scenes::Scene {
+    let document = flow::document("ask: core.interrupt\nwait: core.delay {\"config\":{\"ms\":9}}");
+    let mut source = World::of(flow::compile(&document), Default::default());
+    let mut create = kernel::run::Create::new(Default::default(), "test", kernel::run::Start::Now);
+    create.engine_version = 5;
+    source.when(kernel::run::Command::Create(create)).decided();
+    scenes::Scene {
+        name: "replay-unfinished",
+        document,
+        world: source.replay(0).world,
+    }
 }

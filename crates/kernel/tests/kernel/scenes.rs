@@ -88,6 +88,12 @@ pub(crate) fn all() -> Vec<Scene> {
         scene("questions", QUESTIONS, Policy::default(), questions),
         scene("pauses", "a -> b -> c\nd", Policy::default(), pauses),
         scene(
+            "kept-to",
+            crate::channels::SCENE,
+            Policy::default(),
+            crate::channels::scene,
+        ),
+        scene(
             "cancel",
             "a\nask: core.interrupt",
             Policy::default(),
@@ -106,6 +112,7 @@ pub(crate) fn all() -> Vec<Scene> {
         scene("slots", "a\nb\nc -> d", one_slot(), slots),
         branched(),
         diverged(),
+        crate::replays::unfinished(),
     ]
     .into_iter()
     .chain(workers::all())

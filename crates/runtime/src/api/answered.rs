@@ -38,20 +38,44 @@ impl Api {
         run: &StreamId,
         interrupt: &InterruptId,
     ) -> Result<Option<Value>, StoreError> {
+        self.told(run, |event| match event {
+            RunEvent::InterruptResolved {
+                interrupt_id,
+                resume_value,
+                ..
+            } if interrupt_id == *interrupt => Some(resume_value),
+            _ => None,
+        })
+        .await
+    }
+
+    /// What a question asked.
+    pub(super) async fn asked(
+        &self,
+        run: &StreamId,
+        interrupt: &InterruptId,
+    ) -> Result<Option<Value>, StoreError> {
+        self.told(run, |event| match event {
+            RunEvent::InterruptRequested {
+                interrupt_id, data, ..
+            } if interrupt_id == *interrupt => Some(data),
+            _ => None,
+        })
+        .await
+    }
+
+    /// What the last event of a run's log tells that tells it.
+    async fn told(
+        &self,
+        run: &StreamId,
+        tells: impl Fn(RunEvent) -> Option<Value>,
+    ) -> Result<Option<Value>, StoreError> {
         let store = self.door().store();
         let log = store.load(run, ReadFrom::Seq(0), usize::MAX).await?;
-        let given = log.records.iter().rev().find_map(|record| {
+        Ok(log.records.iter().rev().find_map(|record| {
             let event: Event = serde_json::from_slice(&record.content).ok()?;
-            match event.body {
-                RunEvent::InterruptResolved {
-                    interrupt_id,
-                    resume_value,
-                    ..
-                } if interrupt_id == *interrupt => Some(resume_value),
-                _ => None,
-            }
-        });
-        Ok(given)
+            tells(event.body)
+        }))
     }
 }
 

@@ -131,6 +131,9 @@ pub enum ApiError {
     /// The token has expired.
     #[error("the token has expired; ask for a new one")]
     TokenExpired,
+    /// An answer by token names somebody else than the token is of.
+    #[error("an answer by token is that of the token's subject, and this one names somebody else")]
+    NotTheSubject,
     /// The token allows only to look.
     #[error("this token is for looking only")]
     InspectOnly,

@@ -14,7 +14,6 @@ use serde_json::Value;
 use store::StoreError;
 
 use super::interrupt_token::{self, Claim, Intent, InterruptToken, Refused};
-use super::outside::TakenEvent;
 use super::{Api, ApiError, Thing};
 use crate::access::{Action, Principal, Resource, Scope, authorise, trail};
 use crate::door::DoorError;
@@ -25,6 +24,8 @@ use crate::redact::Redactor;
 const WINDOW_MS: i64 = 15 * 60_000;
 /// The life of a token where nobody says otherwise.
 const LIFE: Duration = Duration::from_secs(30 * 60);
+/// The kind of a question where `voter` and `decidedBy` say who decides.
+const APPROVAL: &str = "approval";
 /// The longest life of a token.
 const MAX_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -35,7 +36,18 @@ pub struct Question {
     open: OpenInterrupt,
     by: String,
     capacity: Capacity,
-    may_delegate: bool,
+    speech: Speech,
+}
+
+/// For whom somebody may answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Speech {
+    /// For themselves and for whomever they name.
+    Anybody,
+    /// For themselves.
+    Themselves,
+    /// For the one their token is of.
+    Subject,
 }
 
 impl Question {
@@ -106,7 +118,10 @@ impl Api {
             open,
             by: who.id.clone(),
             capacity,
-            may_delegate,
+            speech: match may_delegate {
+                true => Speech::Anybody,
+                false => Speech::Themselves,
+            },
         })
     }
 
@@ -151,8 +166,20 @@ impl Api {
         // Credentials come by reference; one that comes by value does not reach the log.
         Redactor::default().value(&mut value);
         let mut capacity = question.capacity;
-        if question.may_delegate {
-            capacity.speaks_for = speaks_for(&value, &question.by);
+        let node = question.run.plan.node(NodeIx(question.open.node));
+        match speaks_for(&value, &question.by)? {
+            // A governed gate refuses whoever speaks for somebody else, and tells of it.
+            Some(other) if question.speech == Speech::Anybody || is_governed(node) => {
+                capacity.speaks_for = Some(other);
+            }
+            // Elsewhere these names are data like any other.
+            Some(_) if question.open.kind != APPROVAL => {}
+            Some(_) if question.speech == Speech::Subject => return Err(ApiError::NotTheSubject),
+            Some(_) => {
+                let needs = Scope::ApprovalsDelegate;
+                return Err(ApiError::Scope { needs });
+            }
+            None => {}
         }
         let run = &question.run.header.stream;
         let command = Command::Resolve {
@@ -174,7 +201,7 @@ impl Api {
                 // Perhaps by the same event, sent twice at the same time.
                 let now = self.door().load(run).await?;
                 let node = NodeIx(question.open.node);
-                return match TakenEvent::of(now, node, &question.open.id) {
+                return match self.taken(now, node, &question.open.id).await? {
                     Some(taken) => taken.again(&value),
                     None => Err(Rejection::InterruptAnswered.into()),
                 };
@@ -230,7 +257,7 @@ impl Api {
             return Err(Rejection::AuthRequired.into());
         }
         let subject = match order.subject {
-            Some(subject) if subject != question.by && !question.may_delegate => {
+            Some(subject) if subject != question.by && question.speech != Speech::Anybody => {
                 let needs = Scope::ApprovalsDelegate;
                 return Err(ApiError::Scope { needs });
             }
@@ -357,7 +384,7 @@ impl Api {
                 roles: claim.roles,
                 ..Capacity::default()
             },
-            may_delegate: false,
+            speech: Speech::Subject,
         })
     }
 }
@@ -414,13 +441,19 @@ fn no_longer(run: &Run, closed: Closed) -> ApiError {
     }
 }
 
-/// Whom an answer is for, as it says itself.
-fn speaks_for(value: &Value, by: &str) -> Option<String> {
+/// Whom an answer is for, as it says itself, where that is somebody else than who gives it.
+fn speaks_for(value: &Value, by: &str) -> Result<Option<String>, ApiError> {
     let named = |key: &str| value.get(key).and_then(Value::as_str);
-    let name = named("voter").or_else(|| named("decidedBy"))?;
-    let is_name = !name.is_empty()
-        && name.len() <= MAX_NAME_BYTES
-        && !name.chars().any(char::is_control)
-        && name != by;
-    is_name.then(|| name.to_owned())
+    let name = named("voter").or_else(|| named("decidedBy"));
+    let Some(name) = name.filter(|name| !name.is_empty() && *name != by) else {
+        return Ok(None);
+    };
+    if name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
+        let what = format!(
+            "`voter` and `decidedBy` are names of 1 to {MAX_NAME_BYTES} bytes, without control \
+             characters"
+        );
+        return Err(Rejection::InvalidAnswer { what }.into());
+    }
+    Ok(Some(name.to_owned()))
 }

@@ -3,7 +3,7 @@
 //! Whoever sends an event cannot always know that it arrived. Where the event has an id, it may be
 //! sent again: what it answered before is answered again, and nothing is written.
 
-use kernel::control::answer::event_id;
+use kernel::control::answer::{correlate, event_id};
 use kernel::definition::NodeIx;
 use kernel::ids::{InterruptId, StreamId};
 use kernel::run::{Rejection, Run};
@@ -22,6 +22,8 @@ pub struct TakenEvent {
     run: Run,
     node: NodeIx,
     event: String,
+    /// What was asked: the correlation that an event has to be about.
+    asked: Value,
 }
 
 impl TakenEvent {
@@ -38,23 +40,42 @@ impl TakenEvent {
     /// How the run stands, where the same event comes again.
     ///
     /// # Errors
-    /// `InterruptAnswered` for another event, or one without an id.
+    /// `InterruptAnswered` for another event: one with another id, without one, or about something
+    /// else than what was waited for.
     pub fn again(&self, value: &Value) -> Result<&'static str, ApiError> {
         let mut value = value.clone();
         Redactor::default().value(&mut value);
-        match event_id(&value) == Some(self.event.as_str()) {
+        let is_named = event_id(&value) == Some(self.event.as_str());
+        match is_named && correlate(&self.asked, &value).is_ok() {
             true => Ok(self.run.status()),
             false => Err(Rejection::InterruptAnswered.into()),
         }
     }
-
-    pub(super) fn of(run: Run, node: NodeIx, interrupt: &InterruptId) -> Option<Self> {
-        let event = run.facts()?.taken_events.get(interrupt)?.clone();
-        Some(Self { run, node, event })
-    }
 }
 
 impl Api {
+    /// The event that answered a question of a run. Reads the log where there is one.
+    pub(super) async fn taken(
+        &self,
+        run: Run,
+        node: NodeIx,
+        interrupt: &InterruptId,
+    ) -> Result<Option<TakenEvent>, StoreError> {
+        let taken = run
+            .facts()
+            .and_then(|facts| facts.taken_events.get(interrupt));
+        let Some(event) = taken.cloned() else {
+            return Ok(None);
+        };
+        let asked = self.asked(&run.header.stream, interrupt).await?;
+        Ok(asked.map(|asked| TakenEvent {
+            run,
+            node,
+            event,
+            asked,
+        }))
+    }
+
     /// The event that answered the last question of a node of a run, for a caller who may answer
     /// questions of the run. `None` where it was answered otherwise.
     ///
@@ -72,7 +93,10 @@ impl Api {
         };
         let asked = run.last_question(&run.plan.node(ix).id);
         let asked = asked.map(|(interrupt, _)| interrupt.clone());
-        Ok(asked.and_then(|interrupt| TakenEvent::of(run, ix, &interrupt)))
+        match asked {
+            Some(interrupt) => Ok(self.taken(run, ix, &interrupt).await?),
+            None => Ok(None),
+        }
     }
 
     /// The event that answered the question a token stands for.
@@ -88,7 +112,9 @@ impl Api {
             Err(StoreError::Missing) => return Err(ApiError::NotFound(Thing::Interrupt)),
             run => run?,
         };
-        let ix = run.plan.node_ix(&claim.node_id);
-        Ok(ix.and_then(|ix| TakenEvent::of(run, ix, &claim.interrupt_id)))
+        match run.plan.node_ix(&claim.node_id) {
+            Some(ix) => Ok(self.taken(run, ix, &claim.interrupt_id).await?),
+            None => Ok(None),
+        }
     }
 }

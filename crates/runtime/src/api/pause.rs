@@ -20,7 +20,8 @@ impl Api {
     }
 
     /// Pauses a run. Answers since when it is paused; `None` while it waits for what is under way
-    /// to finish.
+    /// to finish, also when it was told to do so before: the pause that is coming is the one asked
+    /// for.
     ///
     /// # Errors
     /// `NotFound` for what is not there or behind a wall; `NotNow` for a run that has ended, is
@@ -34,17 +35,20 @@ impl Api {
     ) -> Result<Option<Timestamp>, ApiError> {
         self.head(who, Action::ControlRun, run).await?;
         let reason = Redactor::reason(reason);
-        self.control(run, Command::Pause { reason, policy }).await?;
+        match self.control(run, Command::Pause { reason, policy }).await {
+            Err(ApiError::NotNow(why)) if why.rejection == Rejection::AlreadyDraining => {}
+            done => done?,
+        }
         Ok(match self.door().load(run).await?.phase() {
             Some(Phase::Paused { at, .. }) => Some(*at),
             _ => None,
         })
     }
 
-    /// Lets a paused run go on. Answers when.
+    /// Lets a paused run go on, or takes a pause back that has not come yet. Answers when.
     ///
     /// # Errors
-    /// As [`Api::pause_run`]; `NotNow` for a run that is not paused.
+    /// As [`Api::pause_run`]; `NotNow` for a run that is neither paused nor about to be.
     pub async fn resume_run(
         &self,
         who: &Principal,

@@ -114,6 +114,16 @@ async fn what_does_not_fit_is_refused_and_what_is_too_much_is_forgotten() {
             vec![json!({ "content": "x" })],
         ),
         (
+            "no-sum",
+            json!({ "reducer": "counter" }),
+            vec![json!(1.5e308), json!(1.5e308)],
+        ),
+        (
+            "no-text",
+            json!({ "reducer": "append", "schema": { "items": { "type": "string" } } }),
+            vec![json!("a"), json!(1)],
+        ),
+        (
             "too-large",
             json!({ "reducer": "merge", "maxSize": 1 }),
             vec![json!({ "a": 1 }), json!({ "b": 1 })],
@@ -202,5 +212,36 @@ async fn a_channel_says_who_reads_and_writes_it() {
                 assert_eq!(snapshot["error"]["details"]["allowed"], "readers");
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn a_definition_says_nothing_of_its_channels_that_cannot_be() {
+    let host = Host::new().await;
+    let channel = |schema: Value| json!({ "reducer": "append", "schema": schema });
+    let mut sets = writes("sets", channel(json!({})), &[]);
+    let config = json!({ "variables": { "c": "inputs.x" } });
+    sets["nodes"] = json!([node("t", "runwright.transform", config)]);
+    let mut copies = writes("copies", channel(json!({})), &[]);
+    let mut identity = node("i", "core.identity", json!({}));
+    identity["inputs"] = json!({ "c": { "type": "static", "value": 1 } });
+    copies["nodes"] = json!([identity]);
+    let mut declares = writes("declares", channel(json!({})), &[json!(1)]);
+    declares["variables"] = json!([{ "name": "c", "type": "array" }]);
+    let schemaless = writes(
+        "schemaless",
+        channel(json!({ "type": "no-type" })),
+        &[json!(1)],
+    );
+    for (definition, path) in [
+        (sets, "/nodes/0/config/variables/…"),
+        (copies, "/nodes/0/inputs/…"),
+        (declares, "/variables/0/name"),
+        (schemaless, "/channels/…/schema"),
+    ] {
+        let answer = host.post("/v1/workflows", &definition).await;
+        let body = answer.json();
+        assert_eq!(answer.refusal(400), "validation_error", "{body}");
+        assert_eq!(body["details"]["errors"][0]["path"], path, "{body}");
     }
 }

@@ -301,3 +301,49 @@ async fn who_wants_to_be_called_back_is_told_of_webhooks() {
         "{said}"
     );
 }
+
+#[tokio::test]
+async fn what_is_wrong_with_inputs_is_said_by_their_names() {
+    let host = Host::new().await;
+    let nodes = [crate::host::node("a", "core.noop", json!({}))];
+    let mut definition = crate::host::chain("told", &nodes);
+    definition["variables"] = json!([
+        { "name": "topic", "type": "string", "required": true },
+        { "name": "a/b", "type": "number" },
+    ]);
+    definition["channels"] = json!({ "log": { "reducer": "append" } });
+    host.put(&[definition]).await;
+    let canary = "canary-5f1e";
+    let create = async |inputs: Value| {
+        let order = json!({ "workflowId": "told", "inputs": inputs });
+        let answer = host.post("/v1/runs", &order).await;
+        assert_eq!(answer.refusal(400), "validation_error");
+        let body = answer.json();
+        assert!(!body.to_string().contains(canary), "{body}");
+        body
+    };
+    let body = create(json!({ "more": canary })).await;
+    let errors = &body["details"]["errors"];
+    assert_eq!(errors[0]["path"], "/inputs/topic");
+    assert_eq!(errors[0]["code"], "missing_input");
+    let message = body["message"].as_str().unwrap();
+    assert_eq!(
+        message,
+        "the input /inputs/topic is required; give it a value of type string"
+    );
+
+    let body = create(json!({ "topic": 7, "a/b": canary, "log": [canary] })).await;
+    let paths: Vec<&Value> = body["details"]["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|error| &error["path"])
+        .collect();
+    assert_eq!(paths, ["/inputs/topic", "/inputs/a~1b"]);
+    let message = body["message"].as_str().unwrap();
+    assert!(message.starts_with("2 inputs do not fit"), "{message}");
+    assert!(message.contains("type string, not a number"), "{message}");
+
+    let body = create(json!({ "topic": "x", "log": [canary] })).await;
+    assert_eq!(body["details"]["errors"][0]["path"], "/inputs/log");
+}

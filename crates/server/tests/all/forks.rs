@@ -4,7 +4,7 @@ use runtime::access::Scopes;
 use serde_json::{Value, json};
 
 use crate::client::Request;
-use crate::host::{Host, chain};
+use crate::host::{Host, chain, node};
 
 /// Every event of a run.
 async fn events(host: &Host, run: &str) -> Vec<Value> {
@@ -373,4 +373,24 @@ async fn equal_requests_with_a_key_make_one_fork() {
     assert_eq!(other.refusal(409), "idempotency_key_mismatch");
     let listed = host.get("/v1/runs").await.json();
     assert_eq!(listed["runs"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_replay_of_a_run_that_has_not_ended_says_that_its_source_ends_there() {
+    let host = Host::new().await;
+    let asks = node("asks", "core.approvalGate", json!({}));
+    host.put(&[chain("asking", &[asks])]).await;
+    let run = host.create(&json!({ "workflowId": "asking" })).await;
+    host.shows(&run, |snapshot| snapshot["status"] == "waiting-approval")
+        .await;
+    let forked = fork(&host, &run, json!({ "mode": "replay" })).await;
+    assert_eq!(forked["status"], "cancelled");
+    let replayed = events(&host, forked["runId"].as_str().unwrap()).await;
+    let [.., cancelled, ended] = &replayed[..] else {
+        panic!("{replayed:?}");
+    };
+    for (event, kind) in [(cancelled, "node.cancelled"), (ended, "run.cancelled")] {
+        assert_eq!(event["type"], kind);
+        assert_eq!(event["payload"]["reason"], "replay_source_missing");
+    }
 }

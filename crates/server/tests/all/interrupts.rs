@@ -371,7 +371,7 @@ async fn a_gate_for_several_counts_each_voter_once() {
     let answer = host.answer(&run, "signoff", vote("reject", "bob")).await;
     assert_eq!(answer.json()["status"], "failed");
 
-    // Without that right everybody is who their credential says, whatever they say.
+    // Without that right everybody is who their credential says, and nobody is told otherwise.
     let only = Scopes::Only(BTreeSet::from([Scope::ApprovalsRespond]));
     let key = host.key_of("acme", None, only).await;
     let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
@@ -379,6 +379,11 @@ async fn a_gate_for_several_counts_each_voter_once() {
         let answer = host
             .answer_as(&key, &run, "signoff", vote("accept", voter))
             .await;
+        assert_eq!(answer.refusal(403), "insufficient_scope");
+    }
+    for _ in 0..3 {
+        let own = vote("accept", "somebody");
+        let answer = host.answer_as(&key, &run, "signoff", own).await;
         assert_eq!(answer.json()["status"], "waiting-approval");
     }
     assert_eq!(

@@ -212,6 +212,10 @@ async fn an_event_with_an_id_may_come_again() {
         for other in [
             json!({ "order": "o-7", "eventId": "evt-2" }),
             json!({ "order": "o-7" }),
+            // The same id, about something else than was waited for.
+            json!({ "order": "o-8", "eventId": "evt-1" }),
+            json!({ "eventId": "evt-1" }),
+            json!({ "eventPayload": { "order": "o-8", "eventId": "evt-1" } }),
         ] {
             let answer = send(other).await;
             assert_eq!(answer.refusal(409), "interrupt_already_resolved");

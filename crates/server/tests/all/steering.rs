@@ -76,8 +76,6 @@ async fn a_drained_pause_comes_after_what_is_under_way_and_before_the_end() {
     let paused = tell(&host, &run, "pause", json!({})).await;
     assert_eq!(paused.status, 202);
     assert_eq!(paused.json().get("pausedAt"), None, "it drains");
-    let again = tell(&host, &run, "pause", json!({})).await;
-    assert_eq!(again.refusal(409), "already_paused");
     let snapshot = host.until(&run, |status| status == "paused").await;
     assert_eq!(snapshot["nodeStates"]["short"]["status"], "completed");
     tell(&host, &run, "resume", json!({})).await;
@@ -317,4 +315,40 @@ async fn credentials_in_tags_and_reasons_do_not_reach_the_log() {
         let told = host.payload(&run, kind).await;
         assert_eq!(told["reason"], "by [REDACTED]", "{kind}");
     }
+}
+
+/// While what is under way finishes, the run is not paused: to ask again is answered like the first
+/// time, and the pause can be taken back.
+#[tokio::test]
+async fn a_pause_that_has_not_come_yet_is_asked_for_again_and_taken_back() {
+    let host = Host::new().await;
+    let run = host.create(&json!({ "workflowId": "waits" })).await;
+    host.until(&run, |status| status == "running").await;
+    for _ in 0..2 {
+        let paused = tell(&host, &run, "pause", json!({})).await;
+        let body = paused.json();
+        assert_eq!((paused.status, &body["status"]), (202, &json!("paused")));
+        assert_eq!(body.get("pausedAt"), None, "it drains");
+    }
+    assert_eq!(host.snapshot(&run).await["status"], "running");
+    let resumed = tell(&host, &run, "resume", json!({ "reason": "no" })).await;
+    let body = resumed.json();
+    assert_eq!((resumed.status, &body["status"]), (202, &json!("running")));
+    assert_eq!(
+        host.types(&run).await,
+        [
+            "run.started",
+            "node.started",
+            "runwright.run.draining",
+            "run.resumed"
+        ]
+    );
+    let again = tell(&host, &run, "resume", json!({})).await;
+    assert_eq!(again.refusal(409), "not_paused");
+    // An immediate pause overtakes one that drains.
+    tell(&host, &run, "pause", json!({})).await;
+    let order = json!({ "drainPolicy": "immediate" });
+    let paused = tell(&host, &run, "pause", order).await.json();
+    assert!(paused["pausedAt"].is_string(), "{paused}");
+    assert_eq!(host.snapshot(&run).await["status"], "paused");
 }

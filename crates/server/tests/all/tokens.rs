@@ -199,11 +199,26 @@ async fn nobody_makes_a_token_for_somebody_else_without_the_right_to() {
     );
     let own = order("somebody").await.json();
     let own = own["interruptToken"].as_str().unwrap();
-    // Whoever has one token has one vote, whatever name they give.
-    for voter in ["ada", "bob"] {
-        let answer = host
-            .answer_by(own, json!({ "action": "accept", "voter": voter }))
-            .await;
+    // Whoever has one token has one vote, and gives it in their own name.
+    for field in ["voter", "decidedBy"] {
+        let named = |name: &str| {
+            let mut answer = accept();
+            answer[field] = json!(name);
+            answer
+        };
+        let by_token = host.answer_by(own, named("ada")).await;
+        assert_eq!(by_token.refusal(403), "forbidden", "{field}");
+        let by_key = host.answer_as(&key, &run, "signoff", named("ada")).await;
+        assert_eq!(by_key.refusal(403), "insufficient_scope", "{field}");
+        let needs = &by_key.json()["details"]["requiredScope"];
+        assert_eq!(needs, "approvals:delegate");
+        for unreadable in ["x".repeat(300), "a\u{7}".to_owned()] {
+            let refused = host.answer_by(own, named(&unreadable)).await;
+            assert_eq!(refused.refusal(400), "validation_error", "{field}");
+        }
+        let types = host.types(&run).await;
+        assert!(!types.contains(&"approval.granted".to_owned()) || field == "decidedBy");
+        let answer = host.answer_by(own, named("somebody")).await;
         assert_eq!(answer.json()["status"], "waiting-approval");
     }
     assert_eq!(

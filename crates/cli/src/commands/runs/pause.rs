@@ -1,9 +1,9 @@
 //! `runwright runs pause`.
 
-use kernel::run::Command;
 use kernel::run::event::DrainPolicy;
+use kernel::run::{Command, Envelope, Rejection};
+use runtime::DoorError;
 
-use super::tell;
 use crate::exit::{Exit, Failure};
 use crate::lookup::{self, RunName, short};
 use crate::session::Session;
@@ -37,16 +37,17 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     };
     let door = session.write()?;
     let run = lookup::find(&door, &args.run).await?;
-    let state = tell(
-        &door,
-        &run,
-        Command::Pause {
-            reason: args.reason,
-            policy,
-        },
-    )
-    .await?;
-    say(short(&run), state.status() == "paused");
+    let pause = Command::Pause {
+        reason: args.reason,
+        policy,
+    };
+    let is_paused = match door.transact(&run, &Envelope::from(pause)).await {
+        Ok(state) => state.run.status() == "paused",
+        // The pause that is coming is the one that is asked for.
+        Err(DoorError::Rejected(Rejection::AlreadyDraining)) => false,
+        Err(error) => return Err(error.into()),
+    };
+    say(short(&run), is_paused);
     Ok(Exit::Done)
 }
 

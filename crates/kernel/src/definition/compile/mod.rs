@@ -1,5 +1,6 @@
 //! From a definition to a plan: references resolved, expressions compiled, the graph checked.
 
+mod channels;
 mod control;
 mod resolve;
 
@@ -18,6 +19,7 @@ use crate::expr::{ExprError, Expression, compile_pattern};
 use crate::ids::NodeId;
 use crate::json::{self, Limits};
 use crate::problem::{Path, Problem, ProblemCode, Problems};
+pub(crate) use channels::mapped_variables;
 pub(super) use resolve::CHANNEL_KEYS;
 use resolve::{expression_keys, written_variables};
 
@@ -72,7 +74,26 @@ impl Plan {
     ) -> Result<Self, Problems> {
         match parse::read(document) {
             (None, problems) => Err(problems),
-            (Some(definition), problems) => compile(&definition, types, unknown, problems),
+            (Some(definition), problems) => {
+                compile(&definition, types, (unknown, Age::New), problems)
+            }
+        }
+    }
+
+    /// As [`Plan::from_json`], for a document that was registered before: an earlier version may
+    /// have taken what is refused of a new one, and its runs go on.
+    ///
+    /// # Errors
+    /// Everything that keeps it from being a workflow, with paths into the document.
+    pub fn from_stored(document: &Value, types: &dyn NodeTypes) -> Result<Self, Problems> {
+        match parse::read(document) {
+            (None, problems) => Err(problems),
+            (Some(definition), problems) => compile(
+                &definition,
+                types,
+                (UnknownTypes::Refuse, Age::Stored),
+                problems,
+            ),
         }
     }
 
@@ -85,14 +106,23 @@ impl Plan {
         types: &dyn NodeTypes,
         unknown: UnknownTypes,
     ) -> Result<Self, Problems> {
-        compile(definition, types, unknown, Problems::new())
+        compile(definition, types, (unknown, Age::New), Problems::new())
     }
+}
+
+/// Whether a definition is new to the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Age {
+    /// It is about to be registered.
+    New,
+    /// It was registered before, perhaps by an earlier version.
+    Stored,
 }
 
 fn compile(
     definition: &Definition,
     types: &dyn NodeTypes,
-    unknown: UnknownTypes,
+    (unknown, age): (UnknownTypes, Age),
     problems: Problems,
 ) -> Result<Plan, Problems> {
     let mut compiler = Compiler {
@@ -117,6 +147,9 @@ fn compile(
     compiler.index_nodes();
     compiler.check_unique();
     compiler.check_defaults();
+    if age == Age::New {
+        compiler.check_channels();
+    }
     let nodes = compiler.nodes();
     let (edges, places) = compiler.edges();
     compiler.triggers();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Compiler, ExpressionKind, UnknownTypes};
+use super::{Compiler, ExpressionKind, UnknownTypes, mapped_variables};
 use crate::definition::control::ControlKind;
 use crate::definition::document::Definition;
 use crate::definition::plan::{NodeIx, NodeKind};
@@ -31,11 +31,11 @@ pub(super) fn written_variables(definition: &Definition) -> BTreeSet<&str> {
         };
         // A node's result may be kept under its own id.
         written.insert(node.id.as_str());
-        written.extend(object("outputMapping").map(|(name, _)| name.as_str()));
-        for (_, mapping) in object("perWorkerOutputMappings") {
-            let names = mapping.as_object().into_iter().flatten();
-            written.extend(names.map(|(name, _)| name.as_str()));
-        }
+        written.extend(
+            mapped_variables(&node.config)
+                .into_iter()
+                .map(|(_, name)| name),
+        );
         match ControlKind::of(&node.type_id) {
             Some(ControlKind::SetVariable) => {
                 written.extend(object("variables").map(|(name, _)| name.as_str()));

@@ -8,8 +8,9 @@ use super::Decision;
 use crate::definition::{NodeIx, NodeKind, Reducer};
 use crate::ids::AttemptId;
 use crate::limits;
+use crate::problem::quoted;
 use crate::run::budget::{self, Amounts};
-use crate::run::channel::{self, Refused};
+use crate::run::channel;
 use crate::run::command::{ChannelWrite, Completion, Outcome};
 use crate::run::event::{Artifact, NodeError, OutputChannel, RunEvent, Usage};
 use crate::run::rejection::Rejection;
@@ -138,6 +139,7 @@ impl Decision {
             )
             .fatal());
         }
+        self.check_variables(completion.variables.keys().map(String::as_str))?;
         let mut after = BTreeMap::new();
         for write in &completion.channel_writes {
             let current = after
@@ -186,20 +188,34 @@ impl Decision {
             });
         }
         let reducer = declared.map_or(&Reducer::Replace, |channel| &channel.reducer);
-        channel::check(reducer, declared, current, &write.value).map_err(|refused| {
-            let what = match refused {
-                Refused::WrongShape(shape) => {
-                    format!("channel {} takes {shape}", write.channel)
-                }
-                Refused::TooLarge => {
-                    format!(
-                        "the write would make channel {} larger than maxSize",
-                        write.channel
-                    )
-                }
-            };
-            NodeError::new("validation_error", what).fatal()
+        let checked = match self.since(5) {
+            true => channel::check_with_schema(reducer, declared, current, &write.value, self.now),
+            false => channel::check(reducer, declared, current, &write.value),
+        };
+        checked.map_err(|refused| {
+            NodeError::new("validation_error", refused.message(&write.channel)).fatal()
         })
+    }
+
+    /// Whether a node may set these variables: what the definition declares as a channel is
+    /// written as one, through its reducer.
+    pub(super) fn check_variables<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), NodeError> {
+        let plan = &self.run.plan;
+        match names.into_iter().find(|name| plan.declares_channel(name)) {
+            Some(name) if self.since(5) => Err(NodeError::new(
+                "validation_error",
+                format!(
+                    "{} is a channel and no variable; write it with core.channelWrite, or give \
+                     the variable another name",
+                    quoted(name)
+                ),
+            )
+            .fatal()),
+            _ => Ok(()),
+        }
     }
 
     /// Checks and emits one write.

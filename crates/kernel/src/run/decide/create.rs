@@ -3,7 +3,9 @@
 use serde_json::{Map, Value};
 
 use super::Decision;
+use crate::definition::Plan;
 use crate::limits;
+use crate::problem::{ProblemCode, Problems, pointer};
 use crate::run::cause::Start;
 use crate::run::command::Create;
 use crate::run::event::RunEvent;
@@ -17,6 +19,9 @@ impl Decision {
             .plan
             .bind_inputs(&create.inputs)
             .map_err(Rejection::InvalidInputs)?;
+        if create.engine_version >= 5 {
+            check_names(&self.run.plan, &create.inputs)?;
+        }
         if json_size(&create.inputs) > limits::MAX_VALUE_BYTES {
             return Err(Rejection::TooLarge {
                 what: "the object of inputs",
@@ -43,6 +48,18 @@ impl Decision {
         }
         Ok(())
     }
+}
+
+/// Refuses inputs that have the name of a channel: an input becomes a variable, which would hide
+/// that the channel is written through its reducer.
+fn check_names(plan: &Plan, inputs: &Map<String, Value>) -> Result<(), Rejection> {
+    let mut problems = Problems::new();
+    for name in inputs.keys().filter(|name| plan.declares_channel(name)) {
+        let what =
+            "is a channel of the workflow, which takes no input; give the input another name";
+        problems.add(pointer("", name), ProblemCode::InvalidValue, what);
+    }
+    problems.or(()).map_err(Rejection::InvalidInputs)
 }
 
 /// Refuses what a caller says about a run beside its inputs when it is too large.

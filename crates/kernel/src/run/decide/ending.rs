@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::Decision;
 use crate::definition::NodeIx;
 use crate::ids::NodeId;
+use crate::run::cause::SOURCE_MISSING;
 use crate::run::command::Command;
 use crate::run::event::{CapKind, ChildStatus, Ending, NodeError, RunEvent};
 use crate::run::schedule;
@@ -60,6 +61,11 @@ impl Decision {
             Ending::Cancelled {
                 parent: Some(_), ..
             } => "parent-cancelled",
+            Ending::Cancelled {
+                by: None,
+                reason: Some(reason),
+                ..
+            } if reason == SOURCE_MISSING && self.since(5) => SOURCE_MISSING,
             Ending::Cancelled { .. } => "run_cancelled",
         };
         self.cancel_children(reason);

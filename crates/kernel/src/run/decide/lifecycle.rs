@@ -94,7 +94,7 @@ impl Decision {
             Some(Phase::Stopping { .. }) => return Err(Rejection::Stopping),
             Some(Phase::Paused { .. }) => return Err(Rejection::AlreadyPaused),
             Some(Phase::Draining { .. }) if policy == DrainPolicy::DrainCurrentNode => {
-                return Err(Rejection::AlreadyPaused);
+                return Err(Rejection::AlreadyDraining);
             }
             _ => {}
         }
@@ -125,7 +125,13 @@ impl Decision {
     }
 
     pub(super) fn resume(&mut self, reason: Option<String>) -> Result<(), Rejection> {
-        if !matches!(self.run.phase(), Some(Phase::Paused { .. })) {
+        let is_held = match self.run.phase() {
+            Some(Phase::Paused { .. }) => true,
+            // A pause that has not come yet is taken back.
+            Some(Phase::Draining { .. }) => self.since(5),
+            _ => false,
+        };
+        if !is_held {
             return Err(Rejection::NotPaused);
         }
         self.emit(RunEvent::RunResumed { reason });

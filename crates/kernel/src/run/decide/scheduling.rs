@@ -4,7 +4,9 @@ use serde_json::{Map, Value};
 
 use super::{Decision, MAX_BATCH_EVENTS};
 use crate::control::{self, Began};
-use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind, OnFailure, TriggerRule};
+use crate::definition::{
+    ControlKind, EdgeIx, NodeIx, NodeKind, OnFailure, TriggerRule, mapped_variables,
+};
 use crate::ids::NodeId;
 use crate::limits;
 use crate::run::cause::Driving;
@@ -213,6 +215,14 @@ impl Decision {
         round: Option<(Option<u64>, control::loop_head::Left)>,
     ) {
         let plan = self.run.plan.clone();
+        // What children give back is set in this run: that is settled before one is started.
+        if matches!(kind, ControlKind::SubWorkflow | ControlKind::Dispatch) {
+            let mapped = mapped_variables(&plan.node(ix).config);
+            if let Err(error) = self.check_variables(mapped.iter().map(|(_, name)| *name)) {
+                self.fail_attempt(ix, error);
+                return;
+            }
+        }
         let began = {
             let scope = RunScope::of_node(&plan, self.facts(), self.run.header.root().as_str(), ix);
             let cx = control::Context {
@@ -229,6 +239,11 @@ impl Decision {
         };
         match began {
             Began::Completed(done) => {
+                let names = done.variables.iter().map(|(name, _)| name.as_str());
+                if let Err(error) = self.check_variables(names) {
+                    self.fail_attempt(ix, error);
+                    return;
+                }
                 for (name, next) in done.variables {
                     let node_id = Some(self.node_id(ix));
                     self.emit(RunEvent::VariableChanged {
