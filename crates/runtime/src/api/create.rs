@@ -103,7 +103,7 @@ impl Api {
             return Ok(Created::Again(again));
         }
         let mut problems = Problems::new();
-        options::check_test_provider(&order.configurable, self.test_provider)?;
+        options::check_test_provider(&order.configurable, self.test_provider, &mut problems)?;
         self.check_engine_version(order.engine_version)?;
         let policy = options::policy(&order.configurable, &mut problems);
         options::check_tags(&order.tags, &mut problems);

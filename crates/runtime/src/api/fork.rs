@@ -173,10 +173,10 @@ impl Api {
             return Ok((overlay, None));
         };
         let over = overlay.configurable.as_ref();
-        over.map_or(Ok(()), |over| {
-            options::check_test_provider(over, self.test_provider)
-        })?;
         let mut problems = Problems::new();
+        over.map_or(Ok(()), |over| {
+            options::check_test_provider(over, self.test_provider, &mut problems)
+        })?;
         if let Some(tags) = &overlay.tags {
             options::check_tags(tags, &mut problems);
         }

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::ApiError;
 use crate::models::Providers;
-use crate::nodes::TEST_PROVIDERS;
+use crate::nodes::{TEST_PROVIDERS, check_mock};
 
 /// Compiled schemas kept; when there are more, all are compiled again.
 const KEPT: usize = 256;
@@ -116,10 +116,12 @@ pub(super) fn check_provider(
     }
 }
 
-/// Whether a run may ask the test provider that its settings name, if they do.
+/// Whether a run may ask the test provider that its settings name, if they do, and what is wrong
+/// with how they name it.
 pub(super) fn check_test_provider(
     configurable: &Map<String, Value>,
     is_allowed: bool,
+    problems: &mut Problems,
 ) -> Result<(), ApiError> {
     let Some(mock) = configurable
         .get("mockProvider")
@@ -127,11 +129,19 @@ pub(super) fn check_test_provider(
     else {
         return Ok(());
     };
-    match (is_allowed, mock["id"].as_str()) {
-        (false, _) => Err(ApiError::TestsOnly),
-        (true, Some(id)) if TEST_PROVIDERS.contains(&id) => Ok(()),
-        (true, _) => Err(ApiError::UnknownTestProvider),
+    if !is_allowed {
+        return Err(ApiError::TestsOnly);
     }
+    let found = check_mock(mock);
+    let id = mock["id"].as_str();
+    if found.is_empty() && !id.is_some_and(|id| TEST_PROVIDERS.contains(&id)) {
+        return Err(ApiError::UnknownTestProvider);
+    }
+    for (place, what) in found {
+        let path = format!("/configurable/mockProvider{place}");
+        problems.add(path, ProblemCode::InvalidValue, what);
+    }
+    Ok(())
 }
 
 struct Reader<'a> {

@@ -214,6 +214,80 @@ async fn the_test_provider_is_for_test_keys() {
 }
 
 #[tokio::test]
+async fn how_a_run_names_the_test_provider_is_held_to_the_protocol() {
+    let mut with_tests = models("", ([127, 0, 0, 1], 9).into());
+    with_tests.test_provider = true;
+    let host = host(with_tests).await;
+    let canary = "canary-77";
+    let create = async |mock: &Value| {
+        let order = json!({ "workflowId": "prompted", "configurable": { "mockProvider": mock } });
+        host.post("/v1/runs", &order).await
+    };
+    let streams = |config: Value| json!({ "id": "stream-text", "config": config });
+    for (mock, path) in [
+        (json!(canary), ""),
+        (json!({ "config": {} }), "/id"),
+        (json!({ "id": 7 }), "/id"),
+        (json!({ "id": "" }), "/id"),
+        (json!({ "id": "x".repeat(129) }), "/id"),
+        (json!({ "id": "stream-text", canary: 1 }), "/…"),
+        (streams(json!(canary)), "/config"),
+        (streams(json!([])), "/config"),
+        (streams(json!({ "tokens": canary })), "/config/tokens"),
+        (streams(json!({ "tokens": [1] })), "/config/tokens"),
+        (
+            streams(json!({ "finishReason": 1 })),
+            "/config/finishReason",
+        ),
+        (streams(json!({ "usage": {} })), "/config/usage"),
+        (
+            streams(json!({ "delayMsPerToken": 5_001 })),
+            "/config/delayMsPerToken",
+        ),
+        (
+            streams(json!({ "delayMsPerToken": -1 })),
+            "/config/delayMsPerToken",
+        ),
+        (
+            streams(json!({ "delayMsPerToken": 1.5 })),
+            "/config/delayMsPerToken",
+        ),
+        (
+            streams(json!({ "delayMsPerToken": canary })),
+            "/config/delayMsPerToken",
+        ),
+        (
+            json!({ "id": "error", "config": { "retryable": "yes" } }),
+            "/config/retryable",
+        ),
+        (
+            json!({ "id": "tool-calls", "config": { "toolCalls": [{ "id": "1" }] } }),
+            "/config/toolCalls",
+        ),
+    ] {
+        let answer = create(&mock).await;
+        let body = answer.json();
+        assert_eq!(answer.refusal(400), "validation_error", "{mock}: {body}");
+        let expected = format!("/configurable/mockProvider{path}");
+        assert_eq!(body["details"]["errors"][0]["path"], expected, "{mock}");
+        assert!(!body.to_string().contains(canary), "{body}");
+    }
+    for mock in [
+        json!({ "id": "stream-text" }),
+        json!({ "id": "stream-text", "config": null }),
+        streams(json!({ "delayMsPerToken": 0, "tokens": [], "more": 1 })),
+    ] {
+        let answer = create(&mock).await;
+        assert_eq!(answer.status, 201, "{mock}: {}", answer.json());
+    }
+    let run = host.completed(&json!({ "workflowId": "hour" })).await;
+    let overlay = json!({ "mode": "branch", "fromSeq": 1,
+        "runOptionsOverlay": { "configurable": { "mockProvider": streams(json!([])) } } });
+    let refused = host.post(&format!("/v1/runs/{run}:fork"), &overlay).await;
+    assert_eq!(refused.refusal(400), "validation_error");
+}
+
+#[tokio::test]
 async fn a_provider_that_has_no_time_is_asked_again_when_it_says() {
     const ANSWERS: [Says; 2] = [Says::Busy { seconds: 1 }, Says::Text("It is late.")];
     let model = Model::saying(&ANSWERS);

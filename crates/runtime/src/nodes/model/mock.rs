@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use kernel::problem::pointer;
 use kernel::run::event::OutputChannel;
 use kernel::run::{Completion, NodeError, Usage};
 use serde::Deserialize;
@@ -16,6 +17,8 @@ use super::speak::Silenced;
 
 /// Every test provider there is.
 pub(crate) const PROVIDERS: [&str; 4] = ["stream-text", "tool-calls", "error", "usage-only"];
+/// Characters of a test provider's id.
+const MAX_ID_CHARS: usize = 128;
 /// Milliseconds a test provider waits at most.
 const MAX_DELAY_MS: u64 = 5_000;
 
@@ -113,6 +116,72 @@ impl Tokens {
             cache_write_tokens: None,
         }
     }
+}
+
+/// What is wrong with how a run's settings name a test provider, each with its place. Nothing of
+/// what they say is repeated.
+pub(crate) fn check(mock: &Value) -> Vec<(String, String)> {
+    let Some(fields) = mock.as_object() else {
+        return vec![(String::new(), "must be an object with an `id`".to_owned())];
+    };
+    let mut found = Vec::new();
+    let mut wrong = |place: &str, what: &str| found.push((place.to_owned(), what.to_owned()));
+    let has_length = |id: &str| (1..=MAX_ID_CHARS).contains(&id.chars().count());
+    let id = mock["id"].as_str().filter(|id| has_length(id));
+    if id.is_none() {
+        wrong("/id", "must be a text of 1 to 128 characters");
+    }
+    for name in fields.keys() {
+        if !["id", "config"].contains(&name.as_str()) {
+            wrong(
+                &pointer("", name),
+                "is no field here; there are id and config",
+            );
+        }
+    }
+    match (&mock["config"], id) {
+        (Value::Null, _) => {}
+        (Value::Object(config), Some(id)) => {
+            for (name, value) in config {
+                if let Some(what) = check_field(id, name, value) {
+                    wrong(&pointer("/config", name), what);
+                }
+            }
+        }
+        (Value::Object(_), None) => {}
+        _ => wrong("/config", "must be an object"),
+    }
+    found
+}
+
+/// What a field of a test provider's config must be, where it is something else. Fields that the
+/// provider does not read are left alone, as the protocol leaves its config open.
+fn check_field(id: &str, name: &str, value: &Value) -> Option<&'static str> {
+    if ["delayMsPerToken", "failAfterMs"].contains(&name) {
+        let ms = value.as_u64().filter(|ms| *ms <= MAX_DELAY_MS);
+        return match ms {
+            Some(_) => None,
+            None => Some("must be a whole number from 0 to 5000"),
+        };
+    }
+    let alone = Value::Object(Map::from_iter([(name.to_owned(), value.clone())]));
+    let is_read = match id {
+        "stream-text" => serde_json::from_value::<StreamText>(alone).is_ok(),
+        "tool-calls" => serde_json::from_value::<ToolCalls>(alone).is_ok(),
+        "error" => serde_json::from_value::<Failing>(alone).is_ok(),
+        "usage-only" => serde_json::from_value::<UsageOnly>(alone).is_ok(),
+        _ => true,
+    };
+    if is_read {
+        return None;
+    }
+    Some(match name {
+        "tokens" => "must be a list of texts",
+        "usage" => "must be an object with the whole numbers promptTokens and completionTokens",
+        "toolCalls" => "must be a list of objects with the texts id and name",
+        "retryable" => "must be true or false",
+        _ => "must be a text",
+    })
 }
 
 /// What a run says about a test provider.

@@ -37,7 +37,7 @@ use super::mcp::Mcp;
 use super::process::{Process, ProcessHost};
 use super::{NodeContext, Past, Repeat, Started, WorkNode};
 use config::Config;
-pub(crate) use mock::PROVIDERS as TEST_PROVIDERS;
+pub(crate) use mock::{PROVIDERS as TEST_PROVIDERS, check as check_mock};
 
 /// Asks a model, under the type id it is given.
 pub(super) struct Model {
