@@ -13,7 +13,7 @@ use crate::talk;
 /// How long the log of a run is that has not ended.
 async fn end(remote: &Remote, run: &str) -> Result<u64, Failure> {
     let path = format!(
-        "/v1/runs/{run}/events/poll?timeout=0&lastSequence={}",
+        "/v1/runs/{run}/events/poll?timeout=1&lastSequence={}",
         u64::MAX
     );
     let page = remote.get(&path).await?;

@@ -255,6 +255,7 @@ async fn a_poll_answers_what_is_behind_the_cursor() {
         "lastSequence=x",
         "lastSequence=1.5",
         "lastSequence=",
+        "timeout=0",
         "timeout=61",
         "timeout=-1",
         "timeout=x",

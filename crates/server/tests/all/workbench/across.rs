@@ -37,7 +37,7 @@ async fn a_documents_events_are_streamed_as_a_runs() {
     while let Some(chunk) = conn.chunk().await {
         seen.extend(frames(&chunk));
     }
-    let page = caller.get(&format!("{path}/poll?timeout=0")).await.json();
+    let page = caller.get(&format!("{path}/poll?timeout=1")).await.json();
     let polled = page["events"].as_array().unwrap();
     assert_eq!(page["isComplete"], true);
     let kinds: Vec<&str> = seen.iter().map(|frame| frame.event.as_str()).collect();
@@ -156,7 +156,7 @@ async fn a_gate_is_a_question_of_its_run_and_its_answer_outlives_later_saves() {
         "interrupt_not_found"
     );
     let page = caller
-        .get(&format!("/v1/runs/{ID}/events/poll?timeout=0"))
+        .get(&format!("/v1/runs/{ID}/events/poll?timeout=1"))
         .await
         .json();
     let resolved: Vec<&Value> = page["events"]

@@ -296,7 +296,7 @@ async fn a_document_is_shown_as_a_run() {
     assert_eq!(by_stream, view);
 
     let page = caller
-        .get(&format!("/v1/runs/{ID}/events/poll?timeout=0"))
+        .get(&format!("/v1/runs/{ID}/events/poll?timeout=1"))
         .await
         .json();
     let events = page["events"].as_array().unwrap();
