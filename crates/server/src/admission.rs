@@ -100,6 +100,17 @@ pub(crate) fn check(app: &App, action: Action) -> Result<(), Problem> {
     }
 }
 
+/// Where runs lie that failed when their retries were used up: in their own logs, to be read and
+/// forked like any other, for as long as runs are kept. Not told in days where nobody erases them,
+/// or where they are kept for less than one.
+pub(crate) fn dead_letter(limits: &Limits) -> Value {
+    let days = limits.retain_finished.map(|kept| kept.as_secs() / 86_400);
+    match days.filter(|days| *days > 0) {
+        Some(days) => json!({ "supported": true, "retentionDays": days }),
+        None => json!({ "supported": true }),
+    }
+}
+
 /// The production profile: what the capabilities document says of it.
 ///
 /// A server that asks for credentials has it while runs are kept as long as the profile asks. Streams

@@ -61,6 +61,7 @@ pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>)
             "production",
             admission::production(limits, gate, can_expire),
         ),
+        ("deadLetter", Some(admission::dead_letter(limits))),
         ("testing", test_provider.then(testing)),
         ("observability", exports.then(observability)),
         ("aiProviders", Some(providers(models))),

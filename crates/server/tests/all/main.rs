@@ -10,6 +10,7 @@ mod channels;
 mod children;
 mod client;
 mod creating;
+mod dead_letters;
 mod envelopes;
 mod events;
 mod fan_out;
