@@ -8,7 +8,7 @@ mod watch;
 
 use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, StatusCode};
 use runtime::outbound::{Allowed, Outbound, Redirects, Request};
 use serde_json::Value;
@@ -95,9 +95,36 @@ impl Remote {
         path: &str,
         body: Option<&Value>,
     ) -> Result<(StatusCode, Option<Value>), Failure> {
+        self.exchange_with(method, path, body, HeaderMap::new())
+            .await
+    }
+
+    /// What is in the log of a run behind an event, as much as the server gives at once.
+    pub(crate) async fn log(&self, run: &str, after: Option<u64>) -> Result<Value, Failure> {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        if let Some(after) = after {
+            headers.insert("last-event-id", HeaderValue::from(after));
+        }
+        let path = format!("/v1/runs/{run}/events?streamMode=debug");
+        match self
+            .exchange_with(Method::GET, &path, None, headers)
+            .await?
+        {
+            (status, Some(answer)) if status.is_success() => Ok(answer),
+            (status, answer) => Err(refused(status, answer.as_ref())),
+        }
+    }
+
+    async fn exchange_with(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        mut headers: HeaderMap,
+    ) -> Result<(StatusCode, Option<Value>), Failure> {
         let url = self.base.join(path);
         let url = url.map_err(|_| Failure::new("the address of the request is no URL"))?;
-        let mut headers = HeaderMap::new();
         if body.is_some() {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }

@@ -263,12 +263,10 @@ pub(super) async fn events(
     let mut after = args.after;
     let mut data = Data::new();
     while left > 0 {
-        let page = poll(remote, &run, after, Duration::ZERO).await?;
+        let page = remote.log(&run, after).await?;
         let docs = page["events"].as_array().cloned().unwrap_or_default();
-        if docs.is_empty() {
-            break;
-        }
-        after = page["lastEventSeq"].as_u64();
+        let Some(last) = docs.last() else { break };
+        after = last["sequence"].as_u64();
         let wanted = docs.iter().filter(|doc| is_wanted(doc, &args.types));
         let wanted: Vec<&Value> = wanted.take(left).collect();
         left -= wanted.len();

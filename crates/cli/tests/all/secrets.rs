@@ -473,8 +473,18 @@ fn the_protocols_own_round_trip_of_a_secret_shows_its_digest_alone() {
     };
     let lab = Lab::new();
     lab.write_flow(&json_of(&definition));
-    keep(&lab, "openwop-conformance-canary-secret", &[], CANARY);
     let ada = key_of(&lab, "ada", &[]);
+    // Without the secret it cannot end as the protocol has it, and is not claimed.
+    let serving = Serving::of(&lab, &["--secrets", "vault"]);
+    let discovery = json_of(&get(&serving, &ada, "/.well-known/openwop"));
+    assert_eq!(discovery.get("fixtures"), None);
+    assert_eq!(discovery["secrets"]["supported"], true);
+    let run = made(&serving, &ada, "/v1/runs", &json!({ "workflowId": name }));
+    let snapshot = json_of(&get(&serving, &ada, &format!("/v1/runs/{run}")));
+    assert_eq!(snapshot["error"]["code"], "credential_not_found");
+    serving.stop();
+
+    keep(&lab, "openwop-conformance-canary-secret", &[], CANARY);
     let serving = Serving::of(&lab, &["--secrets", "vault"]);
     let discovery = json_of(&get(&serving, &ada, "/.well-known/openwop"));
     assert_eq!(discovery["fixtures"], json!([name]));
