@@ -193,6 +193,11 @@ impl Engine {
         self.inner.ports.secrets.scopes()
     }
 
+    /// Whether some tenant has a secret of a name.
+    pub fn has_secret(&self, name: &str) -> bool {
+        self.inner.ports.secrets.has(name)
+    }
+
     /// Starts the worker, the renewal of holds, the delivery of the outbox and the upkeep.
     pub fn start(&self) {
         let tasks = &self.inner.tasks;

@@ -140,6 +140,10 @@ impl Secrets for Watched {
         self.secrets.scopes()
     }
 
+    fn has(&self, name: &str) -> bool {
+        self.secrets.has(name)
+    }
+
     fn redacted(&self, text: &str) -> String {
         self.kept_out.redactor().text(text).into_owned()
     }

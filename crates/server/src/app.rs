@@ -19,7 +19,7 @@ use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::pipeline;
 use crate::route::{Route, Table};
-use crate::{discovery, openapi, routes};
+use crate::{discovery, fixtures, openapi, routes};
 
 /// The part of its life a server is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +65,7 @@ impl App {
             test_provider: api.has_test_provider(),
             exports: api.engine().door().hints().meters().is_exported(),
             secret_scopes: api.engine().secret_scopes(),
+            has_canary: api.engine().has_secret(fixtures::CANARY),
             workflows,
             can_expire: api.can_expire(),
         };

@@ -36,6 +36,8 @@ pub(crate) struct Configured<'a> {
     pub(crate) exports: bool,
     /// Who secrets are kept for.
     pub(crate) secret_scopes: &'a [Scope],
+    /// Whether the secret is there that one of the protocol's definitions asks for.
+    pub(crate) has_canary: bool,
     /// Workflows that every tenant may run, by their ids.
     pub(crate) workflows: &'a [String],
     /// Whether somebody may end the retention of a run.
@@ -50,10 +52,11 @@ pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>)
         test_provider,
         exports,
         secret_scopes,
+        has_canary,
         workflows,
         can_expire,
     } = configured;
-    let fixtures = fixtures::claimed(workflows, test_provider, !secret_scopes.is_empty());
+    let fixtures = fixtures::claimed(workflows, test_provider, has_canary);
     let mut families = families(limits);
     let configured = [
         ("auth", auth(gate, key)),
@@ -277,6 +280,7 @@ mod tests {
             test_provider: true,
             exports: true,
             secret_scopes: &Scope::ALL,
+            has_canary: true,
             workflows: &["conformance-noop".to_owned()],
             can_expire: true,
         };

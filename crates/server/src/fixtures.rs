@@ -55,11 +55,13 @@ const KNOWN: [&str; 47] = [
 const TESTED: [&str; 2] = ["conformance-stream-text", "conformance-version-fold"];
 /// Needs a secret that whoever runs the server has put there.
 const SECRET: &str = "openwop-smoke-byok-roundtrip";
+/// The name of that secret.
+pub(crate) const CANARY: &str = "openwop-conformance-canary-secret";
 
 /// Those of the workflows at hand that may be claimed.
-pub(crate) fn claimed(at_hand: &[String], has_test_provider: bool, has_secrets: bool) -> Vec<&str> {
+pub(crate) fn claimed(at_hand: &[String], has_test_provider: bool, has_canary: bool) -> Vec<&str> {
     let may_be = |id: &str| match id {
-        SECRET => has_secrets,
+        SECRET => has_canary,
         id if TESTED.contains(&id) => has_test_provider,
         id => KNOWN.contains(&id),
     };

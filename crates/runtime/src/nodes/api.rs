@@ -412,6 +412,11 @@ pub trait Secrets: Send + Sync {
         &[]
     }
 
+    /// Whether somebody has a secret of a name.
+    fn has(&self, _name: &str) -> bool {
+        false
+    }
+
     /// A text without the secrets that were handed out so far, for whoever must not be told them.
     fn redacted(&self, text: &str) -> String {
         text.to_owned()

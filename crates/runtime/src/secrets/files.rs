@@ -127,6 +127,15 @@ impl FileSecrets {
         }
     }
 
+    /// Whether some tenant has a secret of a name for all its runs.
+    pub(super) fn has(&self, name: &str) -> bool {
+        let tenants = std::fs::read_dir(&self.folder).into_iter().flatten();
+        is_plain(name)
+            && tenants
+                .flatten()
+                .any(|tenant| tenant.path().join(name).is_file())
+    }
+
     /// The secrets an owner's runs can use, by scope and name, without their values.
     ///
     /// # Errors

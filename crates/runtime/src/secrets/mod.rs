@@ -76,6 +76,10 @@ impl Secrets for SecretSources {
             None => &[],
         }
     }
+
+    fn has(&self, name: &str) -> bool {
+        self.files.as_ref().is_some_and(|files| files.has(name))
+    }
 }
 
 #[cfg(test)]
