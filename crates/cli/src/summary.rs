@@ -7,6 +7,7 @@ use kernel::run::state::{End, Facts, NodeStatus, Phase};
 use kernel::run::{NodeError, Run};
 use serde_json::{Map, Value};
 
+use crate::commands::runs::awaited::AllAwaited;
 use crate::commands::runs::resolve;
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
@@ -309,7 +310,7 @@ pub(crate) fn exit<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Exit {
 }
 
 /// How a node stands, in a few words.
-pub(crate) fn standing(facts: &Facts, status: &NodeStatus) -> String {
+pub(crate) fn standing(awaited: &AllAwaited, status: &NodeStatus) -> String {
     match status {
         NodeStatus::InFlight { restarts: 0, .. } => String::new(),
         NodeStatus::InFlight { restarts, .. } => format!("restarted {}", times(*restarts)),
@@ -318,13 +319,10 @@ pub(crate) fn standing(facts: &Facts, status: &NodeStatus) -> String {
         NodeStatus::FannedOut { fan, .. } => {
             format!("{} of {} runs have ended", fan.ended.len(), fan.total)
         }
-        NodeStatus::Suspended { interrupt, .. } => {
-            let open = facts.interrupts.iter().find(|open| open.id == *interrupt);
-            match open.and_then(|open| awaited_queue(&open.data)) {
-                Some(queue) => format!("waits for a worker of {queue}"),
-                None => "waits for an answer".into(),
-            }
-        }
+        NodeStatus::Suspended { interrupt, .. } => match awaited.get(interrupt) {
+            Some(awaited) => format!("waits for {}", awaited.in_short()),
+            None => "waits for an answer".into(),
+        },
         NodeStatus::Backoff { last_error, .. } => text::one_line(&last_error.message, 100),
         NodeStatus::Failed { error, .. } => text::one_line(&error.message, 100),
         NodeStatus::Completed {

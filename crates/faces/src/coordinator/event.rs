@@ -64,8 +64,12 @@ pub enum EventJson {
         owner: String,
     },
     DispatchesCompacted,
+    Opened,
     Imported {
         events: u64,
+    },
+    Foreign {
+        text: String,
     },
     ReplayMarked {
         event_id: String,
@@ -170,8 +174,18 @@ impl EventJson {
 }
 
 impl EventJson {
-    /// The command that an event of a published log came of. Nothing where it changes no state,
-    /// or is no event of such a log.
+    /// Whether it says who leads.
+    pub fn is_of_authority(&self) -> bool {
+        matches!(
+            self,
+            Self::AuthorityAcquired { .. }
+                | Self::AuthorityRenewed { .. }
+                | Self::AuthorityReleased { .. }
+        )
+    }
+
+    /// The command that an event of another program's log came of. Nothing where it changes no
+    /// state, or is no event of such a log; mailboxes are read of their own file.
     pub fn command(&self) -> Option<CoordinatorCommand> {
         use CoordinatorCommand as C;
         let lease = |owner: &str, lease_id: &str, leased_until: &str| Lease {
@@ -220,6 +234,33 @@ impl EventJson {
                 cursor: cursor.clone(),
             },
             Self::SnapshotCaptured => C::CaptureSnapshot,
+            Self::AuthorityReleased { owner } => C::ReleaseAuthority {
+                owner: owner.clone(),
+            },
+            Self::Heartbeat { owner, phase } => C::Heartbeat {
+                owner: owner.clone(),
+                phase: phase.clone(),
+            },
+            Self::BlockedOnUser { owner, reason } => C::BlockOnUser {
+                owner: owner.clone(),
+                reason: reason.clone(),
+            },
+            Self::BlockedOnSystem { owner, reason } => C::BlockOnSystem {
+                owner: owner.clone(),
+                reason: reason.clone(),
+            },
+            Self::WorkerAssigned { worker, task_id } => C::AssignWorker {
+                worker: worker.as_str().into(),
+                task_id: task_id.clone(),
+            },
+            Self::WorkerStalled { worker, reason } => C::StallWorker {
+                worker: worker.as_str().into(),
+                reason: reason.clone(),
+            },
+            Self::WorkerRecovered { worker, recovery } => C::RecoverWorker {
+                worker: worker.as_str().into(),
+                recovery: recovery.clone(),
+            },
             _ => return None,
         })
     }
@@ -280,7 +321,9 @@ impl From<&CoordinatorEvent> for EventJson {
                 request_ids: request_ids.iter().map(ToString::to_string).collect(),
             },
             E::DispatchCompacted => Self::DispatchesCompacted,
+            E::Opened => Self::Opened,
             E::Imported { events } => Self::Imported { events },
+            E::Foreign { text } => Self::Foreign { text },
             E::MailCreated {
                 message_id,
                 from_worker,

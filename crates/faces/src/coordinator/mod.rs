@@ -22,7 +22,7 @@ pub use outcome::{Attempt, Outcome, Sight};
 pub use overview::{OpenJson, Overview, OverviewJson, WorkerJson};
 pub use published::{class, text};
 pub use records::{DispatchRecord, MailRecord, Records};
-pub use schema::{SCHEMA_VERSION, Schema, schema};
+pub use schema::{SCHEMA_VERSION, Schema, is_event, schema};
 pub use snapshot::{
     AuthorityJson, BacklogJson, ReadinessJson, ReplayJson, SnapshotJson, snapshot_line,
 };

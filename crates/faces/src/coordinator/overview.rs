@@ -49,6 +49,9 @@ pub struct OverviewJson {
     pub snapshot: SnapshotJson,
     /// Which rules are kept: `native` or `published`.
     pub contract: Contract,
+    /// Whether the log says so. What another program left keeps them only until the first command
+    /// says which are kept.
+    pub contract_settled: bool,
     /// When this was so.
     pub at: String,
     /// Requests that wait for their notice or their end, the oldest first.
@@ -245,6 +248,7 @@ impl Overview {
         OverviewJson {
             snapshot: SnapshotJson::from(standing),
             contract,
+            contract_settled: true,
             at: now.to_string(),
             open: open.collect(),
             last_delivered_at: self.last_delivered.map(|at| at.to_string()),

@@ -28,6 +28,21 @@ pub fn schema() -> Schema {
     }
 }
 
+/// Whether an event of this name, as it is written in a log, is one of the contract's.
+pub fn is_event(name: &str) -> bool {
+    if name.contains('.') {
+        return EVENTS.contains(&name);
+    }
+    let mut listed = String::with_capacity(name.len() + 4);
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && !listed.is_empty() {
+            listed.push('-');
+        }
+        listed.push(c.to_ascii_lowercase());
+    }
+    name.starts_with(|c: char| c.is_ascii_uppercase()) && EVENTS.contains(&listed.as_str())
+}
+
 const COMMANDS: &[&str] = &[
     "acquire-authority",
     "renew-authority",

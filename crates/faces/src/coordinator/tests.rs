@@ -51,6 +51,24 @@ fn events_print_as_they_were_read() {
 }
 
 #[test]
+fn names_of_events_are_told_from_others() {
+    for line in EVENTS {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        let name = event["event"].as_str().unwrap();
+        assert!(is_event(name), "{name}");
+    }
+    for name in [
+        "",
+        "SomethingNew",
+        "dispatch-queued",
+        "Run.heartbeat",
+        "dispatchQueued",
+    ] {
+        assert!(!is_event(name), "{name}");
+    }
+}
+
+#[test]
 fn an_event_with_dots_is_a_command_too() {
     for line in EVENTS.iter().filter(|line| line.contains('.')) {
         let line = line.replacen("event", "command", 1);

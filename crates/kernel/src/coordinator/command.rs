@@ -148,14 +148,6 @@ impl CoordinatorCommand {
         }
     }
 
-    /// Whether it is about who leads.
-    pub(super) fn is_of_authority(&self) -> bool {
-        matches!(
-            self,
-            Self::AcquireAuthority(_) | Self::RenewAuthority(_) | Self::ReleaseAuthority { .. }
-        )
-    }
-
     /// The message it names.
     pub fn mail(&self) -> Option<&str> {
         match self {

@@ -66,6 +66,15 @@ pub enum Blocker {
     UnknownCursor,
 }
 
+impl std::fmt::Display for Contract {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Native => "native",
+            Self::Published => "published",
+        })
+    }
+}
+
 impl std::fmt::Display for Blocker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -77,10 +86,22 @@ impl std::fmt::Display for Blocker {
     }
 }
 
+impl Contract {
+    /// Whether leases expire.
+    pub(super) fn expires(self, rule: LeaseRule) -> bool {
+        self == Self::Native || rule == LeaseRule::Enforced
+    }
+}
+
 impl Lease {
-    /// Whether the lease has run out. One whose end is no time never does.
-    pub fn is_expired(&self, now: Timestamp) -> bool {
-        Timestamp::parse(&self.leased_until).is_some_and(|until| until <= now)
+    /// Whether the lease has run out. One whose end is no time never does where the published
+    /// program may have made it on purpose; the native contract has such a lease only of that
+    /// program, and nobody could ever take it over.
+    pub(super) fn is_expired(&self, contract: Contract, now: Timestamp) -> bool {
+        match Timestamp::parse(&self.leased_until) {
+            Some(until) => until <= now,
+            None => contract == Contract::Native,
+        }
     }
 }
 
@@ -90,18 +111,14 @@ impl Coordinator {
         self.header.policy.contract.unwrap_or_default()
     }
 
-    /// Whether leases expire.
-    pub(super) fn expires(&self, rule: LeaseRule) -> bool {
-        self.contract() == Contract::Native || rule == LeaseRule::Enforced
-    }
-
     /// How it stands.
     pub fn standing(&self, now: Timestamp, rule: LeaseRule) -> Standing {
         let state = &self.state;
-        let is_stale =
-            self.expires(rule) && (state.lease.as_ref()).is_some_and(|lease| lease.is_expired(now));
+        let contract = self.contract();
+        let is_over = |lease: &Lease| lease.is_expired(contract, now);
+        let is_stale = contract.expires(rule) && state.lease.as_ref().is_some_and(is_over);
         // Published clients put cursors of their own making and expect no counting.
-        let replay = (self.contract() == Contract::Native).then_some(&state.replay);
+        let replay = (contract == Contract::Native).then_some(&state.replay);
         let pending_events = match replay.map(|replay| &replay.applied) {
             Some(Cursor::Event(n)) => state.replayable - n,
             Some(Cursor::None | Cursor::Unknown) | None => 0,

@@ -111,6 +111,8 @@ pub(super) struct Draft {
     pub(super) coordinator: Coordinator,
     pub(super) recall: Recall,
     pub(super) rule: LeaseRule,
+    /// The rules that are decided by. Those of the log, but for what another program did.
+    pub(super) rules: Contract,
     pub(super) now: Timestamp,
     first_seq: Seq,
     pub(super) records: Vec<Record>,
@@ -127,6 +129,7 @@ impl Draft {
     ) -> Self {
         Self {
             first_seq: coordinator.next_seq,
+            rules: coordinator.contract(),
             coordinator,
             recall,
             rule,
@@ -306,7 +309,11 @@ impl Draft {
     }
 
     fn is_native(&self) -> bool {
-        self.coordinator.contract() == Contract::Native
+        self.rules == Contract::Native
+    }
+
+    fn expires(&self) -> bool {
+        self.rules.expires(self.rule)
     }
 
     /// In the native contract a field has to say something.
@@ -327,7 +334,7 @@ impl Draft {
     }
 
     fn is_expired(&self, lease: &Lease) -> bool {
-        self.coordinator.expires(self.rule) && lease.is_expired(self.now)
+        self.expires() && lease.is_expired(self.rules, self.now)
     }
 
     fn acquired(&self, lease: Lease) -> Result<Lease, Rejection> {
@@ -354,7 +361,7 @@ impl Draft {
     /// Only who holds a live lease speaks for the coordinator; where leases do not expire,
     /// anybody does while nobody holds it.
     pub(super) fn speaks(&self, owner: &str) -> Result<(), Rejection> {
-        if !self.coordinator.expires(self.rule) && self.coordinator.state.lease.is_none() {
+        if !self.expires() && self.coordinator.state.lease.is_none() {
             return Ok(());
         }
         let held = self.owns(owner)?;

@@ -26,12 +26,22 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data")]
 pub enum CoordinatorEvent {
+    /// The log was begun only to say, by its header, which rules it keeps.
+    #[serde(rename = "opened")]
+    Opened,
     /// What follows was taken over from files that another program wrote, whose events carry no
     /// times: these have the time of the taking over. Only mailboxes say theirs.
     #[serde(rename = "imported")]
     Imported {
         /// How many events.
         events: u64,
+    },
+    /// An entry of another program's log that has no effect here: its name is not known, or the
+    /// published rules pass over it where it stands. Kept as it was written.
+    #[serde(rename = "foreign")]
+    Foreign {
+        /// The entry, as JSON text.
+        text: String,
     },
     /// A lease of the authority is active.
     #[serde(rename = "authority.acquired")]
@@ -255,7 +265,7 @@ impl CoordinatorEvent {
     pub fn is_replayable(&self) -> bool {
         !matches!(
             self,
-            Self::ReplayRequested { .. } | Self::ReplayMarked { .. }
+            Self::Opened | Self::ReplayRequested { .. } | Self::ReplayMarked { .. }
         )
     }
 }

@@ -1,28 +1,35 @@
-//! A coordinator that goes on where the files of another program end.
+//! A coordinator that goes on where the files of another program end, and one that was told
+//! nothing but which rules it keeps.
 
 use std::collections::BTreeSet;
 
 use crate::batch::Batch;
 use crate::coordinator::command::{CoordinatorCommand, PastDispatch, PastMail, Recall, Rejection};
-use crate::coordinator::contract::LeaseRule;
+use crate::coordinator::contract::{Contract, LeaseRule};
 use crate::coordinator::decide::{Draft, Remembered};
 use crate::coordinator::event::CoordinatorEvent;
 use crate::coordinator::{Coordinator, DispatchStatus};
 use crate::ids::RequestId;
 use crate::time::Timestamp;
 
-/// Records of one batch of an import.
-const BATCH: usize = 5_000;
-
 /// What another program's files say.
 #[derive(Clone, Debug, Default)]
 pub struct Import {
-    /// What happened but for the mailboxes, as the commands that it came of, in order.
-    pub commands: Vec<CoordinatorCommand>,
+    /// What happened but for the mailboxes, in order.
+    pub entries: Vec<ImportedEntry>,
     /// The mailboxes.
     pub mail: Vec<ImportedMail>,
     /// Every id that was ever used for a request.
     pub used: BTreeSet<RequestId>,
+}
+
+/// An entry of another program's log.
+#[derive(Clone, Debug)]
+pub struct ImportedEntry {
+    /// What it came of. Nothing where this program does not know the entry.
+    pub command: Option<CoordinatorCommand>,
+    /// As it was written, to be kept where it has no effect here.
+    pub text: String,
 }
 
 /// A message and how far it came.
@@ -57,30 +64,28 @@ pub enum Reached {
 }
 
 impl Coordinator {
-    /// Takes over what another program's files say, as the first batches of a new log. Only the
-    /// first has the header: they are appended in order.
+    /// Takes over what another program's files say, as the first batch of a new log: all of it or
+    /// nothing. It happened under the published rules, whichever the log keeps from then on, and
+    /// every entry is there: one without an effect as it was written.
     ///
     /// # Errors
-    /// The rejection of the first event that the rules do not allow where it stands.
+    /// The rejection of the first event of a request or a message that even the published rules do
+    /// not allow where it stands.
     ///
     /// # Panics
     /// When the log has begun already.
-    pub fn import(self, import: Import, now: Timestamp) -> Result<Vec<Batch>, Rejection> {
-        assert_eq!(
-            self.next_seq, 0,
-            "only a log that has not begun takes over another"
-        );
-        let commands = import.commands.into_iter().map(|command| (command, None));
-        let mail = import.mail.iter().flat_map(ImportedMail::commands);
-        let commands: Vec<(CoordinatorCommand, Option<String>)> = commands.chain(mail).collect();
+    pub fn import(self, import: Import, now: Timestamp) -> Result<Batch, Rejection> {
+        let mut draft = self.first_draft(now);
+        draft.rules = Contract::Published;
+        let mail: Vec<(CoordinatorCommand, Option<String>)> = (import.mail.iter())
+            .flat_map(ImportedMail::commands)
+            .collect();
         let mut reserved = import.used;
-        for (command, _) in &commands {
-            if let CoordinatorCommand::QueueDispatch { request_id, .. } = command {
+        for entry in &import.entries {
+            if let Some(CoordinatorCommand::QueueDispatch { request_id, .. }) = &entry.command {
                 reserved.remove(request_id);
             }
         }
-
-        let mut draft = Draft::new(self, Recall::default(), LeaseRule::Contract, now);
         for request in reserved {
             // Used once and of no record, like an id whose record was taken out.
             draft.remember_request(&request, Remembered::Used, None);
@@ -88,20 +93,42 @@ impl Coordinator {
             draft.recall.requests.insert(request, PastDispatch::Removed);
         }
         draft.emit(CoordinatorEvent::Imported {
-            events: commands.len() as u64,
+            events: (import.entries.len() + mail.len()) as u64,
         });
-        let mut batches = Vec::new();
         let mut messages = BTreeSet::new();
-        for (command, said_at) in commands {
-            if draft.records.len() >= BATCH {
-                let recall = std::mem::take(&mut draft.recall);
-                let next = Draft::new(draft.coordinator.clone(), recall, LeaseRule::Contract, now);
-                batches.push(std::mem::replace(&mut draft, next).seal());
+        for ImportedEntry { command, text } in import.entries {
+            let Some(command) = command else {
+                draft.emit(CoordinatorEvent::Foreign { text });
+                continue;
+            };
+            let said = draft.take_over(&command, None, &mut messages);
+            match said {
+                // The published program passes over what its own rules refuse of an authority.
+                Err(_) if command.requests().is_empty() => {
+                    draft.emit(CoordinatorEvent::Foreign { text });
+                }
+                said => said?,
             }
+        }
+        for (command, said_at) in mail {
             draft.take_over(&command, said_at, &mut messages)?;
         }
-        batches.push(draft.seal());
-        Ok(batches)
+        Ok(draft.seal())
+    }
+
+    /// Begins a log with nothing but its header, which says which rules it keeps.
+    ///
+    /// # Panics
+    /// When the log has begun already.
+    pub fn open(self, now: Timestamp) -> Batch {
+        let mut draft = self.first_draft(now);
+        draft.emit(CoordinatorEvent::Opened);
+        draft.seal()
+    }
+
+    fn first_draft(self, now: Timestamp) -> Draft {
+        assert_eq!(self.next_seq, 0, "the log has begun already");
+        Draft::new(self, Recall::default(), LeaseRule::Contract, now)
     }
 }
 
@@ -123,11 +150,7 @@ impl Draft {
             messages.contains(message).then_some(standing)
         });
         let seq = self.coordinator.next_seq;
-        let event = match self.event(command) {
-            // The published program passes over what its own rules refuse of an authority.
-            Err(_) if command.is_of_authority() => return Ok(()),
-            event => event?,
-        };
+        let event = self.event(command)?;
         self.emit(event.dated(said_at));
         messages.extend(command.mail().map(ToOwned::to_owned));
         let status = match command {

@@ -41,10 +41,11 @@ pub use event::{CoordinatorEvent, Event, Lease};
 pub use group::Group;
 pub use hand_out::{TaskCommand, TaskMessage, assignment_name, assignment_number};
 pub use hand_out::{is_worker_name, memory_of_assignments, message};
-pub use import::{Import, ImportedMail, Reached};
+pub use import::{Import, ImportedEntry, ImportedMail, Reached};
 pub use task::{
     AssignmentEnd, Handed, Handing, PastAssignment, Report, TaskEnd, TaskError, TaskRepeat,
-    TaskTerms, WORKER_NODE, WorkerConfig, awaited_queue, awaiting_worker, is_queue_name,
+    TaskTerms, WORKER_NODE, WorkerConfig, awaited_queue, awaited_request, awaiting_worker,
+    is_queue_name,
 };
 pub use view::{HandedOut, KnownWorker};
 
@@ -333,7 +334,9 @@ impl State {
                     self.forget_a_worker(worker);
                 }
             }
-            CoordinatorEvent::Imported { .. }
+            CoordinatorEvent::Opened
+            | CoordinatorEvent::Imported { .. }
+            | CoordinatorEvent::Foreign { .. }
             | CoordinatorEvent::SnapshotCaptured
             | CoordinatorEvent::BlockedOnUser { .. }
             | CoordinatorEvent::BlockedOnSystem { .. }

@@ -130,6 +130,12 @@ pub fn awaited_queue(data: &Value) -> Option<&str> {
     data.get("queue")?.as_str().filter(|_| is_worker)
 }
 
+/// The task that is waited for, by the same.
+pub fn awaited_request(data: &Value) -> Option<RequestId> {
+    awaited_queue(data)?;
+    data.get("request")?.as_str().map(RequestId::new)
+}
+
 /// Whether a text is the name of a queue: 1 to 64 of `A-Z a-z 0-9 . _ -`.
 pub fn is_queue_name(text: &str) -> bool {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b".-_".contains(&b);

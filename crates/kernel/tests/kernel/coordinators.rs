@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 
 use kernel::batch::Batch;
 use kernel::coordinator::{
-    Contract, Coordinator, CoordinatorCommand, Event, Group, Handing, Import, ImportedMail, Lease,
-    LeaseRule, PastDispatch, Reached, Recall, TaskCommand, TaskEnd, TaskError, TaskRepeat,
-    TaskTerms,
+    Contract, Coordinator, CoordinatorCommand, Event, Group, Handing, Import, ImportedEntry,
+    ImportedMail, Lease, LeaseRule, PastDispatch, Reached, Recall, TaskCommand, TaskEnd, TaskError,
+    TaskRepeat, TaskTerms,
 };
 use kernel::ids::{AttemptId, RequestId, Seq};
 use kernel::json;
@@ -53,6 +53,19 @@ impl Scene {
         let records = batch.records().iter();
         self.contents
             .extend(records.map(|record| record.content.clone()));
+    }
+
+    fn begin(&mut self, batch: &Batch) {
+        self.append(batch);
+        for record in batch.records() {
+            let folded = self.coordinator.fold_content(&record.content);
+            folded.expect("what was decided folds");
+        }
+    }
+
+    fn take_over(&mut self, import: Import) {
+        let born = self.coordinator.clone();
+        self.begin(&born.import(import, Timestamp(NOW)).expect("it is allowed"));
     }
 
     fn tell(&mut self, command: CoordinatorCommand) {
@@ -127,21 +140,82 @@ fn lease(owner: &str, id: &str, at: i64) -> Lease {
     }
 }
 
+fn entry(command: CoordinatorCommand) -> ImportedEntry {
+    ImportedEntry {
+        command: Some(command),
+        text: String::new(),
+    }
+}
+
+/// The native rules from a log of the published ones on, with entries that say nothing here.
+fn taken_over() -> Scene {
+    use CoordinatorCommand as C;
+    let mut scene = Scene::new("taken_over", Contract::Native);
+    let queue = |id: &str| C::QueueDispatch {
+        request_id: id.into(),
+        target: String::new(),
+        metadata: None,
+    };
+    let failed = C::MarkFailed {
+        request_id: "old".into(),
+        reason: "gone".into(),
+    };
+    let unknown = ImportedEntry {
+        command: None,
+        text: r#"{"event": "SomethingNew", "field": 1e2}"#.into(),
+    };
+    let other = ImportedEntry {
+        text: r#"{"event":"AuthorityAcquired","owner":"b"}"#.into(),
+        ..entry(C::AcquireAuthority(lease("b", "l", NOW)))
+    };
+    scene.take_over(Import {
+        entries: vec![
+            entry(C::AcquireAuthority(Lease {
+                leased_until: "some day".into(),
+                ..lease("a", "l", NOW)
+            })),
+            other,
+            unknown,
+            entry(queue("old")),
+            entry(failed),
+            entry(queue("open")),
+        ],
+        used: ["old", "open"].map(RequestId::new).into(),
+        ..Import::default()
+    });
+    scene.tell(C::AcquireAuthority(lease("c", "l1", NOW)));
+    scene.notify("open");
+    scene
+}
+
+/// A log that was begun only to say which rules it keeps.
+fn opened() -> Scene {
+    let mut scene = Scene::new("opened", Contract::Native);
+    let batch = scene.coordinator.clone().open(Timestamp(NOW));
+    scene.begin(&batch);
+    scene.queue("r1");
+    scene
+}
+
+fn scenes() -> [Scene; 4] {
+    [published(), native(), taken_over(), opened()]
+}
+
 /// What clients of the published contract say, after the files of another program.
 fn published() -> Scene {
     use CoordinatorCommand as C;
     let mut scene = Scene::new("published", Contract::Published);
     let import = Import {
-        commands: vec![
-            C::QueueDispatch {
+        entries: vec![
+            entry(C::QueueDispatch {
                 request_id: "old".into(),
                 target: "worker-1".into(),
                 metadata: None,
-            },
-            C::MarkFailed {
+            }),
+            entry(C::MarkFailed {
                 request_id: "old".into(),
                 reason: "gone".into(),
-            },
+            }),
         ],
         mail: vec![ImportedMail {
             message_id: "m-0".into(),
@@ -154,14 +228,7 @@ fn published() -> Scene {
         }],
         used: ["old", "older"].map(RequestId::new).into(),
     };
-    let born = scene.coordinator.clone();
-    for batch in born.import(import, Timestamp(NOW)).expect("it is allowed") {
-        scene.append(&batch);
-        for record in batch.records() {
-            let folded = scene.coordinator.fold_content(&record.content);
-            folded.expect("what was decided folds");
-        }
-    }
+    scene.take_over(import);
     scene.tell(C::AcquireAuthority(lease("w1", "l1", NOW)));
     scene.tell(C::RenewAuthority(lease("w1", "l2", NOW + 60_000)));
     for id in ["r1", "r2", "r3"] {
@@ -348,7 +415,7 @@ fn write(scene: &Scene) {
 
 #[test]
 fn golden_coordinators_are_read_and_decided_as_they_were_written() {
-    for scene in [published(), native()] {
+    for scene in scenes() {
         if adds() && !path(&scene, "jsonl").exists() {
             write(&scene);
         }
@@ -385,7 +452,7 @@ fn golden_coordinators_are_read_and_decided_as_they_were_written() {
 #[test]
 fn every_event_of_a_coordinator_is_in_a_golden_log() {
     let mut seen = BTreeSet::new();
-    for scene in [published(), native()] {
+    for scene in scenes() {
         let (_, contents) = read(&scene);
         for content in &contents {
             let event: Value = serde_json::from_slice(content).expect("JSON");
@@ -404,7 +471,7 @@ fn every_event_of_a_coordinator_is_in_a_golden_log() {
 
 #[test]
 fn a_golden_log_of_a_coordinator_that_was_changed_is_found_out() {
-    for scene in [published(), native()] {
+    for scene in scenes() {
         let (header, contents) = read(&scene);
         let whole = Coordinator::at_start(header.clone());
         let fold = |contents: &[Vec<u8>]| {

@@ -4,7 +4,7 @@
 //! whether it may start; `note.json` says who runs; `exit.json` how it ended; `stdout` and
 //! `stderr` are complete; `settled` says that the log has the outcome.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -66,6 +66,23 @@ impl AttemptDir {
 
     pub(super) fn open_gate(&self) -> io::Result<File> {
         private().open(self.0.join("gate"))
+    }
+
+    /// Whether somebody holds the lock or the gate.
+    pub(super) fn is_held(&self) -> io::Result<bool> {
+        for path in [self.lock_path(), self.0.join("gate")] {
+            let file = match File::open(path) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(true),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+        Ok(false)
     }
 
     /// Whether a lock file that was opened is still the one other supervisors would open.

@@ -29,7 +29,7 @@ mod wire;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kernel::ids::{AttemptKey, StreamId};
@@ -157,6 +157,22 @@ impl Supervisor {
         self.attempt(run, key).path().join(name)
     }
 
+    /// Whether anything that was started here still lives, or whoever watches over it. For what
+    /// has lost its engine and nobody goes on with.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn is_at_work(&self) -> std::io::Result<bool> {
+        for run in folders(&self.dir)? {
+            for attempt in folders(&run)? {
+                if AttemptDir::new(attempt).is_held()? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
     fn attempt(&self, run: &StreamId, key: &AttemptKey) -> AttemptDir {
         AttemptDir::new(
             self.dir
@@ -164,6 +180,17 @@ impl Supervisor {
                 .join(file_name(key.as_str())),
         )
     }
+}
+
+fn folders(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut folders = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            folders.push(entry.path());
+        }
+    }
+    Ok(folders)
 }
 
 /// The id itself where it is a plain file name, else its digest.

@@ -60,7 +60,7 @@ pub(super) fn parse(json: &str) -> Result<CoordinatorCommand, Refused> {
 /// Asks a runtime that has never heard anything and keeps nothing.
 fn alone(command: &CoordinatorCommand, options: &Options) -> Result<String, Refused> {
     let now = Timestamp(jiff::Timestamp::now().as_millisecond());
-    let empty = Coordinator::unborn(&TENANT.into(), NAME, options.contract, now);
+    let empty = Coordinator::unborn(&TENANT.into(), NAME, options.first_contract(), now);
     empty
         .decide(command, &Recall::default(), options.rule, now)
         .map(|decision| shown(&decision.event, &decision.after))
@@ -76,7 +76,13 @@ fn durable(
         true => Compact::After,
         false => Compact::Not,
     };
-    let told = tell(folder, options.contract, command, options.rule, compact);
+    let told = tell(
+        folder,
+        options.first_contract(),
+        command,
+        options.rule,
+        compact,
+    );
     if options.views == ViewChoice::All {
         match &told {
             Ok(told) => views::refresh(folder, &told.after, options.rule)?,

@@ -13,11 +13,13 @@ use runtime::hints::Hints;
 use runtime::nodes::Registry;
 use runtime::plans::Plans;
 use rustix::fs::{FlockOperation, flock};
-use store::{ReadFrom, StoreError};
+use store::memory::MemoryStore;
+use store::{Guard, HoldChange, ReadFrom, Store, StoreError, SystemClock};
 use store_sqlite::{Access, SqliteStore};
 
+use super::import::Found;
 use super::options::{Options, Queue};
-use super::{Refused, import, views};
+use super::{Refused, import};
 use crate::place::Place;
 
 /// Whose the coordinator of a state directory is.
@@ -39,6 +41,10 @@ pub(super) struct Folder {
     door: Door,
     named: CoordinatorName,
     threads: tokio::runtime::Runtime,
+    /// The rules that were asked for.
+    contract: Option<Contract>,
+    /// What is read is what another program left: nothing of it is taken over.
+    pub is_left: bool,
     /// Let go when the command is over, or its process.
     _mutation: Option<File>,
 }
@@ -56,31 +62,40 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Opens a directory to read it. What another program left there is read as that program
-    /// would, and taken over first.
+    /// Opens a directory to read it. What another program left there is read as it would stand
+    /// once it was taken over, and nothing is written: the first command takes it over, and says
+    /// which rules are kept from then on.
     pub(super) fn read(path: &Path, options: &Options) -> Result<Self, Refused> {
         let fail = |error: std::io::Error| Refused(format!("io error: {error}"));
         if !path.is_dir() {
             let missing = std::io::Error::from(rustix::io::Errno::NOENT);
             return Err(fail(missing));
         }
-        if store_file(path).exists() {
-            let folder = Self::with_store(path, Access::Read, options)?;
-            let coordinator = folder
-                .coordinator()
-                .map_err(|error| Refused(format!("io error: {error}")))?;
-            if coordinator.next_seq() > 0 || !import::is_state(path) {
-                views::check_ledger(path, &folder.data)?;
-                return Ok(folder);
+        let folder = match store_file(path).exists() {
+            true => Self::with_store(path, Access::Read, options)?,
+            false if import::is_state(path) => Self::in_memory(path, options)?,
+            false => {
+                let missing = std::io::Error::from(rustix::io::Errno::NOENT);
+                return Err(fail(missing));
             }
-        } else if !import::is_state(path) {
-            let missing = std::io::Error::from(rustix::io::Errno::NOENT);
-            return Err(fail(missing));
+        };
+        match import::look(&folder)? {
+            Found::Nothing => Ok(folder),
+            Found::Known(coordinator) => folder.agrees(&coordinator).map(|()| folder),
+            Found::Left(import) => {
+                let folder = Self::in_memory(path, options)?;
+                import::append(&folder, import)?;
+                Ok(folder)
+            }
         }
-        let lock = lock(path, MUTATION_LOCK, FlockOperation::LockExclusive).map_err(fail)?;
-        let mut folder = Self::with_store(path, Access::Create, options)?;
-        folder._mutation = Some(lock);
-        import::take_over(&folder)?;
+    }
+
+    /// A store that nobody else sees and that is gone with the process.
+    fn in_memory(path: &Path, options: &Options) -> Result<Self, Refused> {
+        let place = Self::place(path);
+        let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+        let mut folder = Self::over(place, store, Self::own_name(options), options.contract)?;
+        folder.is_left = true;
         Ok(folder)
     }
 
@@ -95,44 +110,64 @@ impl Folder {
             name: queue.name.clone(),
             contract: Contract::Native,
         };
-        Self::at(place, Access::Read, named)
+        let store = Self::store(&place, Access::Read)?;
+        Self::over(place, store, named, None)
     }
 
     fn with_store(path: &Path, access: Access, options: &Options) -> Result<Self, Refused> {
-        let place = Place {
-            project: path.to_owned(),
-            data: data(path),
-        };
-        let named = CoordinatorName {
-            tenant: TENANT.into(),
-            name: NAME.to_owned(),
-            contract: options.contract,
-        };
-        Self::at(place, access, named)
+        let place = Self::place(path);
+        let store = Self::store(&place, access)?;
+        Self::over(place, store, Self::own_name(options), options.contract)
     }
 
-    fn at(place: Place, access: Access, named: CoordinatorName) -> Result<Self, Refused> {
+    fn place(path: &Path) -> Place {
+        Place {
+            project: path.to_owned(),
+            data: data(path),
+        }
+    }
+
+    fn own_name(options: &Options) -> CoordinatorName {
+        CoordinatorName {
+            tenant: TENANT.into(),
+            name: NAME.to_owned(),
+            contract: options.first_contract(),
+        }
+    }
+
+    fn store(place: &Place, access: Access) -> Result<Arc<dyn Store>, Refused> {
         if access == Access::Create {
             place
                 .create()
                 .map_err(|failure| Refused(failure.to_string()))?;
         }
-        let threads = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .map_err(|error| Refused(format!("io error: {error}")))?;
         let options_of_store = store_sqlite::Options {
             access,
             ..store_sqlite::Options::default()
         };
         let store = SqliteStore::open(place.store(), options_of_store)
             .map_err(|error| Refused(format!("io error: {error}")))?;
+        Ok(Arc::new(store))
+    }
+
+    fn over(
+        place: Place,
+        store: Arc<dyn Store>,
+        named: CoordinatorName,
+        contract: Option<Contract>,
+    ) -> Result<Self, Refused> {
+        let threads = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .map_err(|error| Refused(format!("io error: {error}")))?;
         let plans = Arc::new(Plans::new(Arc::new(Registry::standard())));
         Ok(Self {
             path: place.project,
             data: place.data,
-            door: Door::new(Arc::new(store), plans, Hints::default()),
+            door: Door::new(store, plans, Hints::default()),
             named,
             threads,
+            contract,
+            is_left: false,
             _mutation: None,
         })
     }
@@ -150,6 +185,30 @@ impl Folder {
     /// The coordinator as it stands.
     pub(super) fn coordinator(&self) -> Result<Coordinator, StoreError> {
         self.wait(self.door.coordinator(&self.named))
+    }
+
+    /// The same, and why not in the words of the command line.
+    pub(super) fn standing_now(&self) -> Result<Coordinator, Refused> {
+        self.coordinator()
+            .map_err(|error| Refused(format!("io error: {error}")))
+    }
+
+    /// Refuses where other rules were asked for than are kept.
+    pub(super) fn agrees(&self, coordinator: &Coordinator) -> Result<(), Refused> {
+        agrees(self.contract, coordinator.contract())
+    }
+
+    /// Begins the log where it has not begun and somebody said which rules it keeps.
+    pub(super) fn settle(&self) -> Result<(), Refused> {
+        let coordinator = self.standing_now()?;
+        if self.contract.is_none() || coordinator.next_seq() > 0 {
+            return Ok(());
+        }
+        let store = self.door.store();
+        let batch = coordinator.open(store.now());
+        self.wait(store.append(batch, Guard::Outside, HoldChange::Keep))
+            .map(drop)
+            .map_err(|error| Refused(format!("io error: {error}")))
     }
 
     /// Lets others change the directory, too, for as long as nothing is changed here.
@@ -208,6 +267,18 @@ impl Folder {
                 })
             })
             .collect()
+    }
+}
+
+/// Refuses where other rules were asked for than are kept: nothing that was said is passed over.
+pub(super) fn agrees(asked: Option<Contract>, kept: Contract) -> Result<(), Refused> {
+    match asked.filter(|asked| *asked != kept) {
+        None => Ok(()),
+        Some(asked) => Err(format!(
+            "contract error: contract_settled: this state directory keeps the {kept} contract; \
+             leave --contract={asked} away, or take another directory for it"
+        )
+        .into()),
     }
 }
 

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use faces::coordinator::EventJson;
-use kernel::coordinator::{Coordinator, Import, ImportedMail, Reached};
+use faces::coordinator::{EventJson, is_event};
+use kernel::coordinator::{Coordinator, Import, ImportedEntry, ImportedMail, Reached};
 use kernel::ids::RequestId;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::Value;
 use store::{Guard, HoldChange};
 
 use super::Refused;
@@ -73,50 +74,70 @@ pub(super) fn unloadable(Refused(why): Refused) -> Refused {
     Refused(format!("failed to load authoritative runtime state: {why}"))
 }
 
-/// Takes over what the published program left in the directory, once: a store that knows its
-/// runtime is never asked again.
-pub(super) fn take_over(folder: &Folder) -> Result<(), Refused> {
-    let coordinator = folder
-        .coordinator()
-        .map_err(|error| Refused(format!("io error: {error}")))?;
+/// What a runtime that never heard anything takes over of its directory.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// It has heard something: a store that knows its runtime never looks for more.
+    Known(Coordinator),
+    /// There is nothing to take over.
+    Nothing,
+    /// This.
+    Left(Import),
+}
+
+/// What the published program left in the directory.
+pub(super) fn look(folder: &Folder) -> Result<Found, Refused> {
+    let coordinator = folder.standing_now()?;
     if coordinator.next_seq() > 0 {
-        return super::views::check_ledger(&folder.path, &folder.data);
+        super::views::check_ledger(&folder.path, &folder.data)?;
+        return Ok(Found::Known(coordinator));
     }
     // Ids without any events are those of a state that was lost; they stay taken.
     let ledger_alone = !is_state(&folder.path) && folder.path.join(LEDGER).exists();
     if !is_state(&folder.path) && !ledger_alone {
-        return Ok(());
+        return Ok(Found::Nothing);
     }
     let import = read(&folder.path, ledger_alone)?;
-    if import.commands.is_empty() && import.mail.is_empty() && import.used.is_empty() {
-        return Ok(());
-    }
-    append(folder, coordinator, import)
+    let is_empty = import.entries.is_empty() && import.mail.is_empty() && import.used.is_empty();
+    Ok(match is_empty {
+        true => Found::Nothing,
+        false => Found::Left(import),
+    })
 }
 
-fn append(folder: &Folder, coordinator: Coordinator, import: Import) -> Result<(), Refused> {
+/// Takes over what the published program left in the directory, once. From then on the runtime
+/// keeps the rules that were asked for; asking for others than it keeps is refused.
+pub(super) fn take_over(folder: &Folder) -> Result<(), Refused> {
+    match look(folder)? {
+        Found::Nothing => Ok(()),
+        Found::Known(coordinator) => folder.agrees(&coordinator),
+        Found::Left(import) => append(folder, import),
+    }
+}
+
+/// Writes what was left to the folder's store, all of it or nothing.
+pub(super) fn append(folder: &Folder, import: Import) -> Result<(), Refused> {
     let store = folder.door().store();
-    let batches = coordinator
+    let batch = folder
+        .standing_now()?
         .import(import, store.now())
         .map_err(|rejection| faces::coordinator::text(&rejection))?;
-    for batch in batches {
-        folder
-            .wait(store.append(batch, Guard::Outside, HoldChange::Keep))
-            .map_err(|error| Refused(format!("io error: {error}")))?;
-    }
-    Ok(())
+    folder
+        .wait(store.append(batch, Guard::Outside, HoldChange::Keep))
+        .map(drop)
+        .map_err(|error| Refused(format!("io error: {error}")))
 }
 
 fn read(dir: &Path, ledger_alone: bool) -> Result<Import, Refused> {
-    let events: Vec<serde_json::Value> = match ledger_alone {
+    let entries = match ledger_alone {
         true => Vec::new(),
-        false => json(&dir.join(EVENTS))?,
+        false => entries(&dir.join(EVENTS))?,
     };
-    // An event that is not known is kept out, as whoever wrote it knows it better.
-    let events: Vec<EventJson> = (events.into_iter())
-        .filter_map(|event| serde_json::from_value(event).ok())
-        .collect();
     let used = ledger(dir)?;
+    let events: Vec<&EventJson> = entries
+        .iter()
+        .filter_map(|(event, _)| event.as_ref())
+        .collect();
     for event in &events {
         if let EventJson::DispatchQueued { request_id, .. } = event
             && !used.contains(request_id.as_str())
@@ -129,14 +150,68 @@ fn read(dir: &Path, ledger_alone: bool) -> Result<Import, Refused> {
         }
     }
     Ok(Import {
-        commands: events.iter().filter_map(EventJson::command).collect(),
         mail: mail(dir, &events),
+        entries: entries.into_iter().filter_map(imported).collect(),
         used,
     })
 }
 
+/// An entry as it is taken over. Mailboxes are by themselves.
+fn imported((event, text): (Option<EventJson>, String)) -> Option<ImportedEntry> {
+    let is_mail = matches!(
+        event,
+        Some(
+            EventJson::MailboxMessageCreated { .. }
+                | EventJson::MailboxNotified { .. }
+                | EventJson::MailboxDelivered { .. }
+        )
+    );
+    (!is_mail).then(|| ImportedEntry {
+        command: event.as_ref().and_then(EventJson::command),
+        text,
+    })
+}
+
+/// The entries of a log of events, each with its text. One whose name is not known is no event
+/// here: whoever wrote it knows it better.
+fn entries(path: &Path) -> Result<Vec<(Option<EventJson>, String)>, Refused> {
+    let bytes = bytes(path)?;
+    let values: Vec<Value> = parsed(&bytes)?;
+    let texts = elements(&bytes);
+    values
+        .into_iter()
+        .zip(texts)
+        .map(|(value, text)| {
+            let name = value["event"].as_str().unwrap_or_default();
+            if !name.is_empty() && !is_event(name) {
+                return Ok((None, text));
+            }
+            let event = serde_json::from_value(value);
+            let event = event.map_err(|error| Refused(format!("json error: {error}")))?;
+            Ok((Some(event), text))
+        })
+        .collect()
+}
+
+/// The texts of the elements of an array that is known to be one.
+fn elements(array: &[u8]) -> Vec<String> {
+    let is_between = |b: &&u8| b.is_ascii_whitespace() || **b == b',';
+    let mut texts = Vec::new();
+    let mut rest = (array.trim_ascii_start().strip_prefix(b"[")).unwrap_or_default();
+    loop {
+        rest = &rest[rest.iter().take_while(is_between).count()..];
+        let mut read = serde_json::Deserializer::from_slice(rest).into_iter::<IgnoredAny>();
+        let Some(Ok(IgnoredAny)) = read.next() else {
+            return texts;
+        };
+        let (element, behind) = rest.split_at(read.byte_offset());
+        texts.push(String::from_utf8_lossy(element).trim_end().to_owned());
+        rest = behind;
+    }
+}
+
 /// The mailboxes' own file replaces what the events say; where it does not read, they stand.
-fn mail(dir: &Path, events: &[EventJson]) -> Vec<ImportedMail> {
+fn mail(dir: &Path, events: &[&EventJson]) -> Vec<ImportedMail> {
     if let Ok(mailbox) = json::<Mailbox>(&dir.join(MAILBOX)) {
         let imported = mailbox.records.into_iter().map(|mail| ImportedMail {
             message_id: mail.message_id,
@@ -216,6 +291,13 @@ fn ledger(dir: &Path) -> Result<BTreeSet<RequestId>, Refused> {
 }
 
 fn json<T: DeserializeOwned>(path: &Path) -> Result<T, Refused> {
-    let bytes = std::fs::read(path).map_err(|error: io::Error| format!("io error: {error}"))?;
-    serde_json::from_slice(&bytes).map_err(|error| format!("json error: {error}").into())
+    parsed(&bytes(path)?)
+}
+
+fn bytes(path: &Path) -> Result<Vec<u8>, Refused> {
+    std::fs::read(path).map_err(|error: io::Error| Refused(format!("io error: {error}")))
+}
+
+fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
+    serde_json::from_slice(bytes).map_err(|error| format!("json error: {error}").into())
 }

@@ -20,9 +20,8 @@ pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refuse
         .into());
     }
     let folder = Folder::open(dir, options)?;
-    let coordinator = folder
-        .coordinator()
-        .map_err(|error| Refused(format!("io error: {error}")))?;
+    folder.settle()?;
+    let coordinator = folder.standing_now()?;
     views::refresh(&folder, &coordinator, options.rule)?;
     Ok(format!("initialized state directory: {path}\n"))
 }

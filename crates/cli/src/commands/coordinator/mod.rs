@@ -136,10 +136,13 @@ pub(crate) fn main(args: &[OsString]) -> ExitCode {
 
 /// What is to be printed.
 fn dispatch(args: &[OsString]) -> Result<String, Refused> {
-    let words: Vec<String> = args
-        .iter()
-        .map(|arg| arg.to_string_lossy().into_owned())
-        .collect();
+    // These are given paths as the system has them.
+    match args.first().and_then(|command| command.to_str()) {
+        Some("lease-mutex") => return lease_mutex::run(&args[1..]),
+        Some("fs-rename-no-replace") => return rename::text(&args[1..]),
+        _ => {}
+    }
+    let words = words(args)?;
     let Some(command) = words.first() else {
         return Ok(USAGE.to_owned());
     };
@@ -154,11 +157,24 @@ fn dispatch(args: &[OsString]) -> Result<String, Refused> {
         "serve" => serve::run(&Options::only(rest, &serve::WORDS)?),
         "init" => init::text(rest, &Options::read(rest)?),
         "mux-contract" => Ok(schema::MUX_CONTRACT.to_owned()),
-        "lease-mutex" => lease_mutex::run(&args[1..]),
-        "fs-rename-no-replace" => rename::text(&args[1..]),
         "process-identity" => identity::text(rest),
         other => Err(format!("unknown subcommand `{other}`").into()),
     }
+}
+
+/// The arguments as text. What is none would have to be changed to be read.
+fn words(args: &[OsString]) -> Result<Vec<String>, Refused> {
+    let word = |(at, arg): (usize, &OsString)| {
+        let word = arg.to_str().map(str::to_owned);
+        word.ok_or_else(|| {
+            Refused(format!(
+                "argument {} is not UTF-8; name a path that is, and give other texts by exec - or \
+                 exec @FILE",
+                at + 1
+            ))
+        })
+    };
+    args.iter().enumerate().map(word).collect()
 }
 
 /// Of commands of ours, and of those that the published program refuses so.

@@ -16,8 +16,8 @@ pub(super) struct Options {
     pub compact: bool,
     /// Which files to bring up to date.
     pub views: ViewChoice,
-    /// Which rules a new state keeps.
-    pub contract: Contract,
+    /// Which rules a new state keeps, and another is to keep, where that was said.
+    pub contract: Option<Contract>,
     /// Whether leases of the published contract expire.
     pub rule: LeaseRule,
     /// Who puts requests before their targets while the directory is served.
@@ -68,7 +68,7 @@ impl Options {
             state_dir: None,
             compact: false,
             views: ViewChoice::All,
-            contract: Contract::Published,
+            contract: None,
             rule: LeaseRule::Contract,
             notify: None,
             watch: false,
@@ -109,13 +109,18 @@ impl Options {
                 };
             } else if let Some(contract) = word.strip_prefix("--contract=") {
                 options.contract = match contract {
-                    "published" => Contract::Published,
-                    "native" => Contract::Native,
+                    "published" => Some(Contract::Published),
+                    "native" => Some(Contract::Native),
                     _ => return Err("--contract is published or native".into()),
                 };
             }
         }
         Ok(options)
+    }
+
+    /// The rules of a runtime that has heard nothing yet.
+    pub(super) fn first_contract(&self) -> Contract {
+        self.contract.unwrap_or(Contract::Published)
     }
 
     /// As [`Options::read`], of a command that the published program does not have: nothing that

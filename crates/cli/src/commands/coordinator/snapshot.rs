@@ -22,14 +22,12 @@ pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refuse
 fn standing(options: &Options) -> Result<Standing, Refused> {
     let Some(dir) = &options.state_dir else {
         let now = Timestamp(jiff::Timestamp::now().as_millisecond());
-        let empty = Coordinator::unborn(&TENANT.into(), NAME, options.contract, now);
+        let empty = Coordinator::unborn(&TENANT.into(), NAME, options.first_contract(), now);
         return Ok(empty.standing(now, options.rule));
     };
     let fail = |error: std::io::Error| Refused(format!("io error: {error}"));
     let _reading = lock(dir, ENGINE_LOCK, FlockOperation::LockShared).map_err(fail)?;
     let folder = Folder::read(dir, options)?;
-    let coordinator = folder
-        .coordinator()
-        .map_err(|error| Refused(format!("io error: {error}")))?;
+    let coordinator = folder.standing_now()?;
     Ok(coordinator.standing(folder.door().store().now(), options.rule))
 }

@@ -1,8 +1,8 @@
 //! `status`: how the runtime stands, for people; once, or again whenever something has changed.
 
 use std::io::{IsTerminal, Write};
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use anstream::{AutoStream, ColorChoice};
 use faces::coordinator::{OpenJson, Overview, OverviewJson, SnapshotJson, WorkerJson};
@@ -11,14 +11,16 @@ use kernel::ids::Seq;
 use kernel::time::Timestamp;
 use rustix::fs::FlockOperation;
 
-use super::folder::{ENGINE_LOCK, Folder, lock};
+use super::folder::{ENGINE_LOCK, Folder, lock, store_file};
 use super::options::{Options, Queue};
+use super::views::{EVENTS, LEDGER, MAILBOX};
 use super::{Refused, pretty};
 use crate::{style, text};
 
 /// What can be said behind the command.
-pub(super) const WORDS: [&str; 7] = [
+pub(super) const WORDS: [&str; 8] = [
     "--state-dir=",
+    "--contract=",
     "--data=",
     "--queue=",
     "--tenant=",
@@ -87,10 +89,7 @@ fn unheard(queue: &Queue) {
 fn state(dir: &Path, options: &Options) -> Result<Folder, Refused> {
     let fail = |error: std::io::Error| Refused(format!("io error: {error}"));
     let _reading = lock(dir, ENGINE_LOCK, FlockOperation::LockShared).map_err(fail)?;
-    let mut folder = Folder::read(dir, options)?;
-    // One that was just taken over may be changed again.
-    folder.let_go();
-    Ok(folder)
+    Folder::read(dir, options)
 }
 
 /// Without colours where they are not wanted.
@@ -104,12 +103,27 @@ fn painted(text: String) -> String {
 /// Foreign text that is shown on a line.
 const WIDTH: usize = 80;
 
+/// What tells of each file whether it was written since.
+type Looks = Vec<Option<(u64, SystemTime)>>;
+
+/// How the files of another program look, and our store among them.
+fn looks(dir: &Path) -> Looks {
+    let files = [EVENTS, MAILBOX, LEDGER].map(|name| dir.join(name));
+    let look = |file: &PathBuf| {
+        let file = std::fs::metadata(file).ok()?;
+        Some((file.len(), file.modified().ok()?))
+    };
+    files.iter().chain([&store_file(dir)]).map(look).collect()
+}
+
 /// A runtime that is read again and again.
 struct Reader {
     folder: Folder,
     options: Options,
     overview: Overview,
     next: Seq,
+    /// How the files looked that another program left, where they are what is read.
+    left: Option<Looks>,
 }
 
 impl Reader {
@@ -123,17 +137,27 @@ impl Reader {
                 return Err(needs.into());
             }
         };
+        let left = folder.is_left.then(|| looks(&folder.path));
         Ok(Self {
             folder,
             options: options.clone(),
             overview: Overview::default(),
             next: 0,
+            left,
         })
     }
 
     /// How it stands, and how long its log is.
     fn read(&mut self) -> Result<(Seq, OverviewJson), Refused> {
         let fail = |error: store::StoreError| Refused(format!("io error: {error}"));
+        if self
+            .left
+            .as_ref()
+            .is_some_and(|left| *left != looks(&self.folder.path))
+        {
+            // The other program went on, or this one has taken over.
+            *self = Self::open(&self.options)?;
+        }
         for event in self.folder.events(self.next).map_err(fail)? {
             self.next = event.seq + 1;
             self.overview.apply(&event);
@@ -141,6 +165,8 @@ impl Reader {
         let coordinator = self.folder.coordinator().map_err(fail)?;
         let now = self.folder.door().store().now();
         let mut overview = self.at(&coordinator, now);
+        overview.contract_settled =
+            self.left.is_none() && (self.next > 0 || self.options.queue.is_some());
         for worker in &mut overview.workers {
             let seen = self.folder.worker_seen(&worker.worker).map_err(fail)?;
             worker.hear(seen, now);
@@ -164,11 +190,7 @@ fn lines(overview: &OverviewJson) -> String {
             snapshot.readiness.reasons.join("; ")
         ),
     }];
-    let contract = match overview.contract {
-        Contract::Native => "native",
-        Contract::Published => "published",
-    };
-    lines.push(format!("contract   {contract}"));
+    lines.push(format!("contract   {}", contract(overview)));
     lines.push(authority(overview));
     lines.push(backlog(overview));
     lines.extend(listed(&overview.open, request));
@@ -201,6 +223,19 @@ fn lines(overview: &OverviewJson) -> String {
     lines.extend(listed(&overview.workers, worker));
     lines.push(String::new());
     lines.join("\n")
+}
+
+/// Which rules are kept, and whether they may still be others.
+fn contract(overview: &OverviewJson) -> String {
+    let kept = overview.contract;
+    let other = match kept {
+        Contract::Native => Contract::Published,
+        Contract::Published => Contract::Native,
+    };
+    match overview.contract_settled {
+        true => kept.to_string(),
+        false => format!("{kept}, or {other} if the first command says --contract={other}"),
+    }
 }
 
 fn authority(overview: &OverviewJson) -> String {

@@ -2,6 +2,7 @@
 
 pub(crate) mod ancestry;
 mod artifact;
+pub(crate) mod awaited;
 pub(crate) mod bundle;
 pub(crate) mod cancel;
 pub(crate) mod diff;

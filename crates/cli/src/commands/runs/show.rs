@@ -1,7 +1,6 @@
 //! `runwright runs show`.
 
 use faces::player::names::is_session_id;
-use kernel::coordinator::awaited_queue;
 use kernel::definition::NodeIx;
 use kernel::run::Run;
 use kernel::run::state::{End, Facts, Phase};
@@ -10,6 +9,7 @@ use kernel::time::Timestamp;
 use store::{Hold, ReadFrom};
 
 use super::super::resume::name_of;
+use super::awaited::{self, AllAwaited};
 use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
 use crate::lookup::{self, RunName, short};
@@ -36,20 +36,27 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         Form::Text => {
             let store = door.store();
             let hold = store.load(&id, ReadFrom::Seq(u64::MAX), 0).await?.hold;
-            print(&mut data, &run, hold.as_ref(), store.now())?;
+            let awaited = awaited::all(&door, &run).await?;
+            print(&mut data, &run, hold.as_ref(), &awaited, store.now())?;
         }
     }
     data.done()?;
     Ok(Exit::Done)
 }
 
-fn print(data: &mut Data, run: &Run, hold: Option<&Hold>, now: Timestamp) -> Result<(), Failure> {
+fn print(
+    data: &mut Data,
+    run: &Run,
+    hold: Option<&Hold>,
+    awaited: &AllAwaited,
+    now: Timestamp,
+) -> Result<(), Failure> {
     let Some(facts) = run.facts() else {
         return Ok(());
     };
-    head(data, run, facts, hold, now)?;
+    head(data, run, facts, hold, awaited, now)?;
     data.line("")?;
-    nodes(data, run, facts, now)?;
+    nodes(data, run, facts, awaited, now)?;
     if !facts.artifacts.is_empty() {
         data.line("")?;
         artifacts(data, facts)?;
@@ -72,6 +79,7 @@ fn head(
     run: &Run,
     facts: &Facts,
     hold: Option<&Hold>,
+    awaited: &AllAwaited,
     now: Timestamp,
 ) -> Result<(), Failure> {
     let end = if run.is_settled() { run.head.at } else { now };
@@ -135,8 +143,8 @@ fn head(
     let id = short(&run.header.stream);
     for open in &facts.interrupts {
         let node = run.plan.node(NodeIx(open.node)).id.as_str();
-        if let Some(queue) = awaited_queue(&open.data) {
-            fact("waits for", super::resolve::worker_of(queue))?;
+        if let Some(awaited) = awaited.get(&open.id) {
+            fact("waits for", awaited.at_length())?;
             continue;
         }
         let kind = text::one_line(&open.kind, 40);
@@ -170,7 +178,13 @@ fn go_on(run: &Run) -> String {
     }
 }
 
-fn nodes(data: &mut Data, run: &Run, facts: &Facts, now: Timestamp) -> Result<(), Failure> {
+fn nodes(
+    data: &mut Data,
+    run: &Run,
+    facts: &Facts,
+    awaited: &AllAwaited,
+    now: Timestamp,
+) -> Result<(), Failure> {
     let mut table = Table::new(["NODE", "TYPE", "STATUS", "ATTEMPTS", "TOOK", "NOTE"]);
     for (node, state) in run.plan.nodes.iter().zip(&facts.nodes) {
         let took = state.started_at.map(|at| {
@@ -195,7 +209,7 @@ fn nodes(data: &mut Data, run: &Run, facts: &Facts, now: Timestamp) -> Result<()
                 state.attempts.to_string()
             },
             took.unwrap_or_default(),
-            format!("{visits}{}", summary::standing(facts, &state.status)),
+            format!("{visits}{}", summary::standing(awaited, &state.status)),
         ]);
     }
     table.lines().try_for_each(|line| data.line(line))

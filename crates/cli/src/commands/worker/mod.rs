@@ -1,6 +1,7 @@
 //! `runwright worker`: takes tasks of a queue and runs a program for each.
 
 mod output;
+mod scratch;
 mod source;
 mod task;
 
@@ -22,6 +23,7 @@ use crate::data::Data;
 use crate::exit::{Exit, Failure, io_text};
 use crate::session::{Form, Session};
 use crate::{compose, talk};
+use scratch::Scratch;
 use source::{Refused, Source};
 use task::Ended;
 
@@ -93,13 +95,12 @@ struct Worker<'a> {
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     is_there(&args.command[0], &session.place.project)?;
     let source = Source::open(session, &args.ports)?;
-    let folder = tempfile::Builder::new()
-        .prefix("runwright-worker-")
-        .tempdir()
+    let supervisor = compose::supervisor(session)?;
+    let folder = Scratch::new_in(&std::env::temp_dir(), &supervisor)
         .map_err(|error| Failure::new(io_text(&error)))?;
     let supervisor = Supervisor {
         dir: folder.path().to_owned(),
-        ..compose::supervisor(session)?
+        ..supervisor
     };
     let worker = Worker {
         id: args.id.unwrap_or_else(new_name),

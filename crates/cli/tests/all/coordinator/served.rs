@@ -224,7 +224,7 @@ fn a_server_that_ends_amid_a_command_leaves_no_false_answer() {
     let server = UnixListener::bind(socket(&lab)).unwrap();
     let ending = std::thread::spawn(move || {
         let (mut stream, _) = server.accept().unwrap();
-        stream.write_all(b"runwright-runtime 1\n").unwrap();
+        stream.write_all(b"runwright-runtime 2\n").unwrap();
         BufReader::new(stream)
             .read_line(&mut String::new())
             .unwrap();
@@ -245,7 +245,7 @@ fn half_a_command_is_none() {
     BufReader::new(stream.try_clone().unwrap())
         .read_line(&mut greeting)
         .unwrap();
-    assert_eq!(greeting, "runwright-runtime 1\n");
+    assert_eq!(greeting, "runwright-runtime 2\n");
     stream.write_all(b"{\"json\":\"{}\"").unwrap();
     drop(stream);
     lab.exec(&queue("a")).with(0);

@@ -5,6 +5,7 @@ mod crashes;
 mod output;
 mod people;
 mod said;
+mod scratch;
 mod soak;
 
 use std::collections::BTreeMap;
@@ -44,6 +45,8 @@ impl Worker {
         let args: Vec<&str> = args.iter().chain(place).chain(&program).copied().collect();
         let mut child = lab
             .command(&args)
+            // One that is killed leaves its folder.
+            .env("TMPDIR", lab.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()

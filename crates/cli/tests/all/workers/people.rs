@@ -55,6 +55,34 @@ fn a_task_is_shown_as_one_and_is_no_question() {
     serving.stop();
 }
 
+/// Nobody is given a task while nobody hands out, and whoever has one is waited for.
+#[test]
+fn a_task_waits_first_for_its_queue_to_be_ready_and_then_for_its_worker() {
+    let lab = Lab::new();
+    flow(&lab, "one", 1, &config());
+    let serving = Serving::of(&lab, &["--dev", "--no-authority"]);
+    let id = run(&lab, &serving, "one");
+    wait(|| snapshot(&serving)["backlog"]["pending"] == 1);
+    let show = || lab.call(&["runs", "show", &id, "--data", "store"]).with(0);
+    let reason = "the queue q, which is not ready: authority lease not acquired";
+    show().prints(&format!("waits for {reason}\n"));
+    let shown = show().stdout;
+    assert_eq!(shown.matches(reason).count(), 2, "{shown}");
+    assert!(!shown.contains("a worker of"), "{shown}");
+
+    let _gate = lab.gate("gate");
+    let authority = Serving::of(&lab, &["--join", "--dev"]);
+    let (tell, said) = std::sync::mpsc::channel();
+    let place = ["--server", &serving.url];
+    let worker = Worker::start(&lab, &place, "w1", "read -r _ < gate", &tell);
+    until(&said, "assigned");
+    let has_it = "waits for the worker w1 of the queue q";
+    show().prints(&format!("{has_it}\n")).prints(has_it);
+    worker.kill();
+    authority.stop();
+    serving.stop();
+}
+
 /// What a server answers to a request that does not concern the queue.
 fn post(serving: &Serving, path: &str, body: &str) -> Value {
     let address = serving.url.trim_start_matches("http://");

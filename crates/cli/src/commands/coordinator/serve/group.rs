@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::wire::{Answer, Request};
 use crate::commands::coordinator::exec::Compact;
-use crate::commands::coordinator::folder::{Folder, MUTATION_LOCK, lock, store_file};
+use crate::commands::coordinator::folder::{Folder, MUTATION_LOCK, agrees, lock, store_file};
 use crate::commands::coordinator::{Refused, exec, import, views};
 
 /// What is said when the store is not the one that was opened.
@@ -72,19 +72,23 @@ fn answers(folder: &Folder, requests: &[&Request]) -> Result<Vec<Answer>, Refuse
         lock(&folder.path, MUTATION_LOCK, FlockOperation::LockExclusive).map_err(super::failed)?;
     import::take_over(folder).map_err(import::unloadable)?;
     let mut told: Vec<Result<Told, Refused>> = Vec::with_capacity(requests.len());
-    // A command that compacts is two, the second only after the first: it goes by itself.
-    for stretch in requests.chunk_by(|a, b| !a.compact && !b.compact) {
+    // A command that compacts is two, the second only after the first: it goes by itself. Whether
+    // other rules may be asked for is known once those before it are told.
+    let goes_along =
+        |a: &&Request, b: &&Request| !a.compact && !b.compact && a.contract == b.contract;
+    for stretch in requests.chunk_by(goes_along) {
+        let contract = match contract(folder, stretch[0].contract) {
+            Ok(contract) => contract,
+            Err(Refused(why)) => {
+                told.extend(stretch.iter().map(|_| Err(Refused(why.clone()))));
+                continue;
+            }
+        };
         match stretch {
             [alone] if alone.compact => told.push(exec::parse(&alone.json).and_then(|command| {
-                exec::tell(
-                    folder,
-                    alone.contract,
-                    &command,
-                    alone.rule(),
-                    Compact::After,
-                )
+                exec::tell(folder, contract, &command, alone.rule(), Compact::After)
             })),
-            stretch => told.extend(tell_stretch(folder, stretch)),
+            stretch => told.extend(tell_stretch(folder, contract, stretch)),
         }
     }
     let shown = (told.iter().zip(requests).rev())
@@ -98,8 +102,25 @@ fn answers(folder: &Folder, requests: &[&Request]) -> Result<Vec<Answer>, Refuse
     Ok(told.into_iter().zip(requests).map(answer).collect())
 }
 
+/// The rules that are kept, or would be from the next command on. Only who asks for some has them
+/// looked up.
+fn contract(folder: &Folder, asked: Option<Contract>) -> Result<Contract, Refused> {
+    let Some(asked) = asked else {
+        return Ok(Contract::Published);
+    };
+    let coordinator = folder.standing_now()?;
+    if coordinator.next_seq() > 0 {
+        agrees(Some(asked), coordinator.contract())?;
+    }
+    Ok(asked)
+}
+
 /// Tells those that read as commands, together.
-fn tell_stretch(folder: &Folder, stretch: &[&Request]) -> Vec<Result<Told, Refused>> {
+fn tell_stretch(
+    folder: &Folder,
+    contract: Contract,
+    stretch: &[&Request],
+) -> Vec<Result<Told, Refused>> {
     let read: Vec<Result<CoordinatorCommand, Refused>> = (stretch.iter())
         .map(|request| exec::parse(&request.json))
         .collect();
@@ -111,9 +132,6 @@ fn tell_stretch(folder: &Folder, stretch: &[&Request]) -> Vec<Result<Told, Refus
             })
         })
         .collect();
-    let contract = stretch
-        .first()
-        .map_or(Contract::Published, |first| first.contract);
     let mut told = folder.tell_all(contract, &orders).into_iter();
     let answer = |command: Result<CoordinatorCommand, Refused>| {
         command.and_then(|_| {

@@ -55,6 +55,7 @@ pub(super) fn run(options: &Options) -> Result<String, Refused> {
     };
     let mut folder = Folder::open(dir, options)?;
     let claim = claim(&folder.data, dir)?;
+    folder.settle()?;
     folder.let_go();
     let threads = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -13,7 +13,7 @@ use crate::commands::coordinator::options::{Options, ViewChoice};
 pub(super) const SOCKET: &str = "serve.sock";
 
 /// What the server says first. Whoever understands another version goes without it.
-pub(super) const GREETING: &str = "runwright-runtime 1\n";
+pub(super) const GREETING: &str = "runwright-runtime 2\n";
 
 /// The longest line: a command, escaped.
 pub(super) const MAX_LINE: u64 = 64 << 20;
@@ -32,8 +32,8 @@ pub(super) struct Request {
     pub refresh: bool,
     /// Let leases of the published contract expire.
     pub enforce_leases: bool,
-    /// The rules of a runtime that hears this first.
-    pub contract: Contract,
+    /// The rules that were asked for, if any were.
+    pub contract: Option<Contract>,
 }
 
 /// What came of it, as `exec` says it.

@@ -16,8 +16,28 @@ const END: &str = "\n]";
 
 /// An event as an entry of the array. `None` for one that the published program would refuse.
 pub(super) fn shown(event: &Event) -> Option<String> {
+    entry(event, Origin::Here)
+}
+
+/// Who wrote an event first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// This program.
+    Here,
+    /// The one whose files were taken over. What it wrote stays there.
+    Elsewhere,
+}
+
+fn entry(event: &Event, origin: Origin) -> Option<String> {
+    if let CoordinatorEvent::Foreign { text } = &event.body {
+        return Some(format!("  {text}"));
+    }
     let json = EventJson::published(&event.body);
-    json.is_published().then(|| edit::pretty(&json, 2))
+    let is_shown = match origin {
+        Origin::Here => json.is_published(),
+        Origin::Elsewhere => true,
+    };
+    is_shown.then(|| edit::pretty(&json, 2))
 }
 
 /// Whether an event may make earlier ones of the authority void, which then leave the file.
@@ -49,8 +69,16 @@ fn before_authority(log: &[Event]) -> usize {
     begin
 }
 
+/// Whether an event says who leads, or did so where it came from.
 fn is_of_authority(event: &CoordinatorEvent) -> bool {
-    voids(event) || matches!(event, CoordinatorEvent::AuthorityRenewed(_))
+    match event {
+        CoordinatorEvent::Foreign { text } => {
+            let read = serde_json::from_str::<EventJson>(text);
+            read.is_ok_and(|event| event.is_of_authority())
+        }
+        CoordinatorEvent::AuthorityRenewed(_) => true,
+        event => voids(event),
+    }
 }
 
 /// The entries that a whole log comes to: what was taken out is not in it, as the published
@@ -72,13 +100,21 @@ pub(super) fn of_log(log: &[Event]) -> Vec<String> {
         }
     }
     let begin = before_authority(log);
+    let imported = match log.first().map(|event| &event.body) {
+        Some(CoordinatorEvent::Imported { events }) => *events,
+        _ => 0,
+    };
+    let origin = |event: &Event| match (1..=imported).contains(&event.seq) {
+        true => Origin::Elsewhere,
+        false => Origin::Here,
+    };
     (log.iter().enumerate())
         .filter(|(at, event)| match dispatch(&event.body) {
             Some((request, _)) => !erased.contains(request),
             None if is_of_authority(&event.body) => *at >= begin,
             None => !super::records::rewrites(&event.body),
         })
-        .filter_map(|(_, event)| shown(event))
+        .filter_map(|(_, event)| entry(event, origin(event)))
         .collect()
 }
 

@@ -64,9 +64,7 @@ pub(super) fn refresh(
 /// # Errors
 /// As [`refresh`].
 pub(super) fn catch_up(folder: &Folder, rule: LeaseRule) -> Result<(), Refused> {
-    let coordinator = folder
-        .coordinator()
-        .map_err(|error| Refused(format!("io error: {error}")))?;
+    let coordinator = folder.standing_now()?;
     match coordinator.next_seq() {
         0 => Ok(()),
         _ => refresh(folder, &coordinator, rule),

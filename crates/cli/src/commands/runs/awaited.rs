@@ -1,0 +1,95 @@
+//! Whom a node of work for workers waits for: the worker that has its task, any of its queue, or
+//! what the queue itself waits for before it hands anything out.
+
+use std::collections::BTreeMap;
+
+use kernel::coordinator::{Contract, Coordinator, LeaseRule, awaited_queue, awaited_request};
+use kernel::ids::{InterruptId, WorkerId};
+use kernel::run::Run;
+use runtime::door::{CoordinatorName, Door};
+use store::StoreError;
+
+use super::resolve::worker_of;
+use crate::text;
+
+/// For whom each of the nodes waits that wait for workers.
+pub(crate) type AllAwaited = BTreeMap<InterruptId, Awaited>;
+
+/// For whom a node waits.
+#[derive(Debug)]
+pub(crate) struct Awaited {
+    queue: String,
+    whom: Whom,
+}
+
+#[derive(Debug)]
+enum Whom {
+    /// It has the task.
+    Worker(WorkerId),
+    /// Whichever takes it.
+    AnyWorker,
+    /// Nobody is given anything, for these reasons.
+    Queue(Vec<String>),
+}
+
+/// Asks the queues of a run how they stand.
+pub(crate) async fn all(door: &Door, run: &Run) -> Result<AllAwaited, StoreError> {
+    let mut all = AllAwaited::new();
+    for open in run.facts().into_iter().flat_map(|facts| &facts.interrupts) {
+        let Some(queue) = awaited_queue(&open.data) else {
+            continue;
+        };
+        let named = CoordinatorName {
+            tenant: run.header.tenant().clone(),
+            name: queue.to_owned(),
+            contract: Contract::Native,
+        };
+        let coordinator = door.coordinator(&named).await?;
+        let request = awaited_request(&open.data);
+        let mut handed = coordinator.handed_out();
+        let has_it = handed.find(|handed| Some(&handed.request) == request.as_ref());
+        let whom = match has_it {
+            Some(handed) => Whom::Worker(handed.worker),
+            None => whom(&coordinator, door),
+        };
+        let queue = queue.to_owned();
+        all.insert(open.id.clone(), Awaited { queue, whom });
+    }
+    Ok(all)
+}
+
+fn whom(coordinator: &Coordinator, door: &Door) -> Whom {
+    let standing = coordinator.standing(door.store().now(), LeaseRule::Contract);
+    match standing.blockers.as_slice() {
+        [] => Whom::AnyWorker,
+        blockers => Whom::Queue(blockers.iter().map(ToString::to_string).collect()),
+    }
+}
+
+impl Awaited {
+    /// With what can be done.
+    pub(crate) fn at_length(&self) -> String {
+        match &self.whom {
+            Whom::AnyWorker => worker_of(&self.queue),
+            _ => self.in_short(),
+        }
+    }
+
+    /// In a few words.
+    pub(crate) fn in_short(&self) -> String {
+        let queue = &self.queue;
+        match &self.whom {
+            Whom::Worker(worker) => {
+                let worker = text::one_line(worker.as_str(), 60);
+                format!("the worker {worker} of the queue {queue}")
+            }
+            Whom::AnyWorker => format!("a worker of {queue}"),
+            Whom::Queue(reasons) => {
+                format!(
+                    "the queue {queue}, which is not ready: {}",
+                    reasons.join("; ")
+                )
+            }
+        }
+    }
+}
