@@ -165,6 +165,24 @@ fn a_long_command_comes_by_file_or_by_stdin() {
     );
 }
 
+/// A command of which only the beginning was read would be another one.
+#[test]
+fn a_command_that_is_too_long_is_refused_and_not_cut() {
+    let lab = Lab::new();
+    let mut command = queue("r").to_string();
+    // What stands behind a command of this length would not be seen.
+    command.push_str(&" ".repeat((16 << 20) - command.len()));
+    lab.write("fits.json", &command);
+    lab.write("long.json", command + "}");
+    let exec = |file: &str| lab.runtime(&["exec", file, "--state-dir=state"]);
+    exec("@long.json")
+        .with(1)
+        .says("command error: the command is longer than 16777216 bytes");
+    exec("@fits.json").with(0);
+    lab.write("odd.json", b"{\"command\":\"\xff\"}");
+    exec("@odd.json").with(1).says("the command is not UTF-8");
+}
+
 #[test]
 fn called_by_the_published_name_it_is_the_published_program() {
     let lab = Lab::new();

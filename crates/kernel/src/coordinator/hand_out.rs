@@ -6,8 +6,8 @@ use crate::batch::{KeyClaim, Message};
 use crate::coordinator::Coordinator;
 use crate::coordinator::command::Rejection;
 use crate::coordinator::contract::Contract;
-use crate::coordinator::decide::{Draft, Remembered};
 use crate::coordinator::dispatch::DispatchStatus;
+use crate::coordinator::draft::{Draft, Remembered};
 use crate::coordinator::event::CoordinatorEvent;
 use crate::coordinator::task::{
     AssignmentEnd, Handed, PastAssignment, Report, Task, TaskEnd, TaskError, TaskRepeat, TaskTerms,

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::batch::Batch;
 use crate::coordinator::command::{CoordinatorCommand, PastDispatch, PastMail, Recall, Rejection};
 use crate::coordinator::contract::{Contract, LeaseRule};
-use crate::coordinator::decide::{Draft, Remembered};
+use crate::coordinator::draft::{Draft, Remembered};
 use crate::coordinator::event::CoordinatorEvent;
 use crate::coordinator::{Coordinator, DispatchStatus};
 use crate::ids::RequestId;

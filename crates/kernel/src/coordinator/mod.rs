@@ -9,6 +9,7 @@ mod command;
 mod contract;
 mod decide;
 mod dispatch;
+mod draft;
 mod event;
 mod group;
 mod hand_out;
@@ -35,8 +36,9 @@ use crate::time::Timestamp;
 
 pub use command::{CoordinatorCommand, PastDispatch, PastMail, Recall, Rejection};
 pub use contract::{Blocker, Contract, LEASE_EXPIRED, LeaseRule, Standing};
-pub use decide::{Decision, Remembered, memory_of_mail, memory_of_request};
+pub use decide::Decision;
 pub use dispatch::{Backlog, DispatchStatus};
+pub use draft::{Remembered, memory_of_mail, memory_of_request};
 pub use event::{CoordinatorEvent, Event, Lease};
 pub use group::Group;
 pub use hand_out::{TaskCommand, TaskMessage, assignment_name, assignment_number};

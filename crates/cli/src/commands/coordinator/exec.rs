@@ -39,17 +39,28 @@ pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refuse
 /// The command, given as it is, by a file or on stdin: an argument cannot be long.
 fn read(argument: &str) -> Result<String, Refused> {
     let fail = |error: std::io::Error| Refused(format!("io error: {error}"));
-    let mut text = String::new();
+    let mut bytes = Vec::new();
+    // One more than there may be shows that there are too many.
     match argument.strip_prefix('@') {
         Some(path) => {
             let file = std::fs::File::open(path).map_err(fail)?;
-            file.take(MAX_BYTES).read_to_string(&mut text)
+            file.take(MAX_BYTES + 1).read_to_end(&mut bytes)
         }
-        None if argument == "-" => std::io::stdin().take(MAX_BYTES).read_to_string(&mut text),
+        None if argument == "-" => {
+            let stdin = std::io::stdin();
+            stdin.take(MAX_BYTES + 1).read_to_end(&mut bytes)
+        }
         None => return Ok(argument.to_owned()),
     }
     .map_err(fail)?;
-    Ok(text)
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(format!(
+            "command error: the command is longer than {MAX_BYTES} bytes; put the text where it \
+             can be referred to"
+        )
+        .into());
+    }
+    String::from_utf8(bytes).map_err(|_| "invalid JSON: the command is not UTF-8".into())
 }
 
 pub(super) fn parse(json: &str) -> Result<CoordinatorCommand, Refused> {

@@ -148,6 +148,11 @@ impl Options {
     /// The queue that was asked for.
     pub(super) fn queue(&self) -> Result<Option<Queue>, Refused> {
         match (&self.data, &self.queue) {
+            (Some(_), Some(_)) if self.contract == Some(Contract::Published) => Err(
+                "contract error: contract_settled: a queue keeps the native contract; leave \
+                 --contract=published away"
+                    .into(),
+            ),
             (Some(data), Some(name)) => Ok(Some(Queue {
                 data: data.clone(),
                 tenant: self.tenant.clone().unwrap_or_else(|| TENANT.to_owned()),

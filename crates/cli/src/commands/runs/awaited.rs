@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use kernel::coordinator::{Contract, Coordinator, LeaseRule, awaited_queue, awaited_request};
+use kernel::coordinator::{
+    Blocker, Contract, Coordinator, LeaseRule, awaited_queue, awaited_request,
+};
 use kernel::ids::{InterruptId, WorkerId};
 use kernel::run::Run;
 use runtime::door::{CoordinatorName, Door};
@@ -60,9 +62,12 @@ pub(crate) async fn all(door: &Door, run: &Run) -> Result<AllAwaited, StoreError
 
 fn whom(coordinator: &Coordinator, door: &Door) -> Whom {
     let standing = coordinator.standing(door.store().now(), LeaseRule::Contract);
-    match standing.blockers.as_slice() {
-        [] => Whom::AnyWorker,
-        blockers => Whom::Queue(blockers.iter().map(ToString::to_string).collect()),
+    // A replay keeps nobody from being given a task.
+    let hands_out =
+        |blocker: &Blocker| matches!(blocker, Blocker::ReplayPending(_) | Blocker::UnknownCursor);
+    match standing.blockers.iter().all(hands_out) {
+        true => Whom::AnyWorker,
+        false => Whom::Queue(standing.blockers.iter().map(ToString::to_string).collect()),
     }
 }
 

@@ -20,6 +20,10 @@ fn a_task_is_shown_as_one_and_is_no_question() {
         .with(0)
         .prints("worker")
         .prints(awaits);
+    // A replay that is asked for keeps it from being ready, and nobody from being given a task.
+    let replay = json!({ "command": "RequestReplay", "cursor": "e0" });
+    ask(&serving, "POST", "commands", &replay.to_string()).unwrap();
+    assert_eq!(snapshot(&serving)["readiness"]["ready"], false);
     here(&["runs", "show", &id])
         .with(0)
         .prints("a worker of the queue q: `runwright worker --queue q -- CMD`")
