@@ -81,7 +81,12 @@ fn another_contract_than_the_one_that_is_kept_is_refused_by_every_command() {
     ];
     lab.runtime(&published).with(0);
     assert_eq!(lab.snapshot()["backlog"]["pending"], 2);
-    let queue = ["status", "--data=store", "--queue=q", "--contract=published"];
+    let queue = [
+        "status",
+        "--data=store",
+        "--queue=q",
+        "--contract=published",
+    ];
     lab.runtime(&queue)
         .with(1)
         .says("contract error: contract_settled: a queue keeps the native contract");
