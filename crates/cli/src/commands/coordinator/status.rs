@@ -128,6 +128,8 @@ struct Reader {
 
 impl Reader {
     fn open(options: &Options) -> Result<Self, Refused> {
+        // What is written while the files are read is seen the next time.
+        let looks = options.state_dir.as_deref().map(looks);
         let folder = match (options.queue()?, &options.state_dir) {
             (Some(queue), _) => Folder::queue(&queue)?,
             (None, Some(dir)) => state(dir, options)?,
@@ -137,7 +139,7 @@ impl Reader {
                 return Err(needs.into());
             }
         };
-        let left = folder.is_left.then(|| looks(&folder.path));
+        let left = looks.filter(|_| folder.is_left);
         Ok(Self {
             folder,
             options: options.clone(),

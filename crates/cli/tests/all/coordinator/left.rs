@@ -17,6 +17,9 @@ impl Lab {
 
     fn left_as(&self, events: &str, ids: &[&str]) {
         fs::create_dir_all(self.path().join("state")).unwrap();
+        // As that program does: who reads takes it, too.
+        let lock = fs::File::create(self.path().join("state/engine.lock")).unwrap();
+        lock.lock().unwrap();
         self.write("state/events.json", events);
         let ledger = json!({ "schema_version": 2, "ledger_epoch": 1, "request_ids": ids });
         self.write("state/dispatch-seen.json", ledger.to_string());
