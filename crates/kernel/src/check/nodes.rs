@@ -304,7 +304,28 @@ impl Log<'_> {
         });
     }
 
-    /// How many attempts of work nodes are in flight.
+    /// How many attempts a drained pause waits for: those that somebody carries out, and delays.
+    /// What waits for an answer, a worker's among them, may wait for ever and keeps no pause.
+    pub(super) fn unfinished(&self) -> usize {
+        let delays_count = self.run.engine >= 2;
+        let is_unfinished = |(node, plan): &(&Node, &crate::definition::PlanNode)| {
+            let Place::Attempt { waits_for, .. } = &node.place else {
+                return false;
+            };
+            match waits_for {
+                WaitsFor::Work => plan.kind == NodeKind::Work,
+                WaitsFor::Time => delays_count,
+                WaitsFor::Child(_) | WaitsFor::Workers(_) | WaitsFor::Answer(_) => false,
+            }
+        };
+        self.nodes
+            .iter()
+            .zip(&self.plan.nodes)
+            .filter(is_unfinished)
+            .count()
+    }
+
+    /// How many attempts of work nodes are under way, those that wait for a worker among them.
     pub(super) fn live_work(&self) -> usize {
         let is_live = |(node, plan): &(&Node, &crate::definition::PlanNode)| {
             plan.kind == NodeKind::Work && matches!(node.place, Place::Attempt { .. })

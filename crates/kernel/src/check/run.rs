@@ -306,7 +306,7 @@ impl Log<'_> {
                 self.abandon(|waits_for| matches!(waits_for, WaitsFor::Work | WaitsFor::Time))
             }
             DrainPolicy::DrainCurrentNode => {
-                let live = self.live_work();
+                let live = self.unfinished();
                 self.require(live == 0, || {
                     format!("the run is drained but {live} attempts are in flight")
                 });

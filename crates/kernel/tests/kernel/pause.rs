@@ -1,10 +1,11 @@
 //! Pause and resume, with everything that may be under way.
 
+use kernel::coordinator::awaiting_worker;
 use kernel::run::event::DrainPolicy::{DrainCurrentNode, Immediate};
 use kernel::run::{Command, Create, Outcome, Start};
 use serde_json::{Map, json};
 
-use crate::world::{started, started_under, unborn};
+use crate::world::{World, started, started_under, unborn};
 
 #[test]
 fn a_drained_pause_lets_what_is_in_flight_finish() {
@@ -28,6 +29,33 @@ fn a_run_that_only_waits_pauses_at_once() {
     let mut run = started("ask: core.interrupt");
     run.pause(DrainCurrentNode).then("run.paused drained");
     run.resume().then("run.resumed");
+}
+
+/// What a worker of a queue has may take for ever; the independent checker agrees.
+#[test]
+fn a_task_in_a_workers_hands_keeps_no_pause() {
+    let parks = |run: &mut World| {
+        let data = awaiting_worker("q", "task");
+        let key = "task".to_owned();
+        run.finish("w", Outcome::Waits { key, data })
+            .then("interrupt.requested w; node.suspended w");
+    };
+    let answer = json!({ "outputs": { "x": 1 } });
+    let mut run = started("w");
+    parks(&mut run);
+    run.pause(DrainCurrentNode).then("run.paused drained");
+    run.resume().then("run.resumed");
+    run.signal("task", "s", answer.clone()).decided();
+    assert_eq!(run.run.status(), "completed");
+
+    // Beside one that is carried out here, which does keep it.
+    let mut run = started("w\na");
+    parks(&mut run);
+    run.pause(DrainCurrentNode).then("run.draining");
+    run.completes("a")
+        .then("node.completed a; run.paused drained");
+    run.cancel().decided();
+    assert_eq!(run.run.status(), "cancelled");
 }
 
 #[test]
