@@ -138,14 +138,18 @@ class Job:
                 if time.monotonic() - heard >= timeout:
                     self._lost = "no_heartbeat"
                     self.stopped.set()
+            except Exception as error:  # what it waits for cannot be said; that it lives can
+                log.error("what the task waits for was not sent: %s", _told(error))
+                self._blocked, wait = None, 0.0
 
 
 class Worker:
     """Takes tasks of a queue and lets a function work on them, ``slots`` at a time.
 
     The function is given a ``Job`` and gives back the outputs, an object for JSON. It raises
-    ``Failure`` to report a failure; any other exception is reported as ``worker_error``. When
-    ``job.stopped`` is set it should end soon; what it gives back then is not reported where the
+    ``Failure`` to report a failure; any other exception, ``SystemExit`` among them, is reported as
+    ``worker_error``. What cannot be written as JSON, or is refused by the server, fails as
+    ``report_refused``. When ``job.stopped`` is set it should end soon; what it gives back then is not reported where the
     task is lost.
     """
 
@@ -255,11 +259,10 @@ class Worker:
             return lambda: queue.release(assignment)
         except Failure as failure:
             code, message, retryable = failure.code, failure.message, failure.retryable
-        except Exception as error:  # whatever a function raises is its failure
-            log.exception("the task %s failed", assignment.assignment_id)
-            code, message, retryable = "worker_error", f"{type(error).__name__}: {error}", None
-        message = _cut(message)
-        return lambda: queue.failure(assignment, code, message, retryable=retryable)
+        except BaseException as error:  # whatever a function raises, sys.exit() too, is its failure
+            log.error("the task %s failed", assignment.assignment_id, exc_info=True)
+            code, message, retryable = "worker_error", _told(error), None
+        return lambda: queue.failure(assignment, code, _cut(message), retryable=retryable)
 
     def _settle(self, job: Job, report: Callable[[], object]) -> None:
         """Reports until there is an answer: each report may be sent again."""
@@ -268,23 +271,28 @@ class Worker:
             attempt += 1
             try:
                 report()
-                return
             except Unreachable as error:
                 log.warning("a report was not answered: %s", error)
                 job._settled.wait(_pause(attempt, error))
+                continue
             except Refused as refused:
                 if refused.is_lost:
                     job._refused(refused)
                     return
-                log.error("a report was refused: %s", refused)
-                if was_refused:
-                    return
-                was_refused = True
-                # What cannot be taken as it is must not stay open: the run is told that.
-                report = self._refusal(job, refused)
+                why = str(refused)
+            except Exception as error:  # it cannot be written as JSON
+                why = _told(error)
+            else:
+                return
+            log.error("a report was refused: %s", why)
+            if was_refused:
+                return
+            was_refused = True
+            # What cannot be taken as it is must not stay open: the run is told that.
+            report = self._refusal(job, why)
 
-    def _refusal(self, job: Job, refused: Refused) -> Callable[[], object]:
-        message = _cut(str(refused))
+    def _refusal(self, job: Job, why: str) -> Callable[[], object]:
+        message = _cut(why)
         return lambda: self.queue.failure(
             job.assignment, "report_refused", message, retryable=False
         )
@@ -323,9 +331,17 @@ def _pause(attempt: int, error: Unreachable) -> float:
     return min(30.0, 0.25 * 2 ** min(attempt, 7)) * random.uniform(0.5, 1.0)
 
 
+def _told(error: BaseException) -> str:
+    """What an exception says, whatever its class does when it is asked."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
+
+
 def _cut(message: str) -> str:
     """A message of a failure, no longer than it may be."""
-    return message.encode(errors="replace")[:MAX_MESSAGE].decode(errors="ignore")
+    return str(message).encode(errors="replace")[:MAX_MESSAGE].decode(errors="ignore")
 
 
 def _chunks(text: str) -> list[str]:

@@ -65,7 +65,11 @@ export interface Job {
   unblock(): void;
 }
 
-/** Works on a task; gives back the outputs. */
+/**
+ * Works on a task; gives back the outputs. A `Failure` that it throws is reported as it says,
+ * anything else as `worker_error`. Outputs that JSON has no words for (a `bigint`, a circle), or
+ * that the server refuses, fail as `report_refused`.
+ */
 export type Handler = (job: Job) => Promise<JsonObject | void> | JsonObject | void;
 
 export interface WorkerOptions {
@@ -177,12 +181,12 @@ export class Worker {
         return () => queue.release(assignment);
       }
       if (error instanceof Failure) {
-        const failure = { code: error.code, message: cut(error.message) };
+        const failure = { code: error.code, message: cut(told(error.message)) };
         const { retryable } = error;
         return () =>
           queue.failure(assignment, retryable === undefined ? failure : { ...failure, retryable });
       }
-      const failure = { code: "worker_error", message: cut(String(error)) };
+      const failure = { code: "worker_error", message: cut(told(error)) };
       return () => queue.failure(assignment, failure);
     }
   }
@@ -201,21 +205,20 @@ export class Worker {
           await pause(backOff(attempt, error), job.gone);
           continue;
         }
-        if (!(error instanceof Refused)) {
-          throw error;
-        }
-        if (error.isLost) {
+        if (error instanceof Refused && error.isLost) {
           job.lose(error.code);
           return;
         }
-        this.#log(`a report was refused: ${error.message}`);
+        // Refused by the server, or nothing that JSON has words for.
+        const why = error instanceof Refused ? error.message : told(error);
+        this.#log(`a report was refused: ${why}`);
         if (wasRefused) {
           return;
         }
         wasRefused = true;
         // What cannot be taken as it is must not stay open: the run is told that.
-        const told = { code: "report_refused", message: cut(error.message), retryable: false };
-        report = () => this.#queue.failure(job.assignment, told);
+        const refusal = { code: "report_refused", message: cut(why), retryable: false };
+        report = () => this.#queue.failure(job.assignment, refusal);
       }
     }
   }
@@ -416,6 +419,15 @@ function aborted(signal: AbortSignal): Promise<void> {
 function backOff(attempt: number, error: Unreachable): number {
   const growing = Math.min(30_000, 250 * 2 ** Math.min(attempt, 7)) * (0.5 + Math.random() / 2);
   return error.retryAfterMs ?? growing;
+}
+
+/** What was thrown, as a text, whatever it does when it is asked for one. */
+function told(error: unknown): string {
+  try {
+    return String(error);
+  } catch {
+    return "something that has no text was thrown";
+  }
 }
 
 function cut(message: string): string {
