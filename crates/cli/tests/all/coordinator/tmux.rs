@@ -140,6 +140,78 @@ fn requests_are_typed_into_their_panes() {
     wait_for_line(&own, "read your inbox; it's \"new\"");
 }
 
+/// Nothing in a message is a key, a command of tmux, or the end of what reads it.
+#[test]
+fn what_is_typed_is_text_and_nothing_else() {
+    const NAME: &str = "what_is_typed_is_text_and_nothing_else";
+    if Command::new("tmux").arg("-V").output().is_err() {
+        return testkit::skip(NAME, "tmux is not installed");
+    }
+    let lab = Lab::new();
+    let tmux_server = Tmux(&lab);
+    let reader = tmux_server.pane("exec cat > heard");
+    let mut serve = lab.command(&["runtime", "serve", "--state-dir=state", "--notify=tmux"]);
+    serve.env("TMUX_TMPDIR", lab.path());
+    let served = Served::started(serve);
+    let messages = [
+        ("1", "look; then go;", "look; then go;"),
+        ("2", "escaped \\;", "escaped \\;"),
+        ("3", ";", ";"),
+        (
+            "4",
+            "a\u{4}b\u{3}c\u{1a}d\u{1b}e\tf\u{7f}g\u{9b}h",
+            "a b c d e f g h",
+        ),
+        (
+            "5",
+            "-t elsewhere #{pane_id} $(id)",
+            "-t elsewhere #{pane_id} $(id)",
+        ),
+    ];
+    for (id, message, _) in messages {
+        let told = json!({ "pane_id": reader, "trigger_message": message });
+        lab.exec(&request(id, "w", &told)).with(0);
+    }
+    wait_until(&lab, |status| status["snapshot"]["backlog"]["pending"] == 0);
+    served.stop();
+    for record in lab.view("dispatch.json")["records"].as_array().unwrap() {
+        assert_eq!(record["reason"], "tmux_send_keys_confirmed", "{record}");
+    }
+    wait_for_line(&lab.path().join("heard"), messages[4].2);
+    let heard = lab.read("heard");
+    let heard: Vec<&str> = heard.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!(heard, messages.map(|(_, _, line)| line));
+}
+
+/// What a pane showed before, or a text of nothing, says nothing of what was typed.
+#[test]
+fn a_text_that_was_there_before_confirms_nothing() {
+    const NAME: &str = "a_text_that_was_there_before_confirms_nothing";
+    if Command::new("tmux").arg("-V").output().is_err() {
+        return testkit::skip(NAME, "tmux is not installed");
+    }
+    let lab = Lab::new();
+    let tmux_server = Tmux(&lab);
+    let blind = tmux_server.pane("stty -echo; echo 'look here'; exec cat > heard");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !(tmux_server.call(&["capture-pane", "-p", "-t", &blind])).contains("look here") {
+        assert!(std::time::Instant::now() < deadline, "it is not shown");
+    }
+    let mut serve = lab.command(&["runtime", "serve", "--state-dir=state", "--notify=tmux"]);
+    serve.env("TMUX_TMPDIR", lab.path());
+    let served = Served::started(serve);
+    for (id, message) in [("shown", "look here"), ("blank", " \n "), ("empty", "")] {
+        let told = json!({ "pane_id": blind, "trigger_message": message });
+        lab.exec(&request(id, "w", &told)).with(0);
+    }
+    wait_until(&lab, |status| status["snapshot"]["backlog"]["pending"] == 0);
+    served.stop();
+    let records = lab.view("dispatch.json")["records"].clone();
+    for record in records.as_array().unwrap() {
+        assert_eq!(record["reason"], "tmux_send_keys_unconfirmed", "{record}");
+    }
+}
+
 /// A pane that does not show what is typed, and a program at work.
 #[test]
 fn what_is_not_seen_fails_after_three_times_and_who_works_is_told() {

@@ -66,6 +66,14 @@ struct Pane {
     program: String,
 }
 
+/// What a pane shows.
+struct Seen {
+    /// How often it shows a text.
+    times: usize,
+    /// Its program works on something.
+    is_at_work: bool,
+}
+
 impl Notifier {
     /// One that reads by itself and says what came of it to the writer.
     pub(super) fn new(folder: Folder, options: Options, orders: mpsc::Sender<Order>) -> Self {
@@ -238,11 +246,15 @@ impl Waiting {
             return Attempt::Sent(Sight::Unconfirmed);
         }
         let text = self.text();
+        let before = pane.look(&text).map_or(0, |seen| seen.times);
         self.sent += 1;
         if pane.send(&text).is_none() {
             return Attempt::NotSent;
         }
-        Attempt::Sent(match pane.shows(&text) {
+        std::thread::sleep(PRESS);
+        // What it showed before says nothing of what was typed now.
+        let seen = pane.look(&text).filter(|seen| seen.times > before);
+        Attempt::Sent(match seen.map(|seen| seen.is_at_work) {
             Some(true) => Sight::ConfirmedActive,
             Some(false) => Sight::Confirmed,
             None if self.sent < MAX_SENT => Sight::UnconfirmedYet,
@@ -250,13 +262,14 @@ impl Waiting {
         })
     }
 
-    /// What is typed: one line.
+    /// What is typed: one line, in which nothing is a key of its own.
     fn text(&self) -> String {
         let text = match said(&self.record, "trigger_message") {
             Some(text) => text.to_owned(),
             None => format!("request {}", self.record.request_id),
         };
-        text.replace(['\r', '\n'], " ")
+        // A control character would end the program that reads, and a shell might read the rest.
+        text.replace(char::is_control, " ")
     }
 }
 
@@ -290,6 +303,11 @@ fn panes() -> Vec<Pane> {
 
 impl Pane {
     fn send(&self, text: &str) -> Option<()> {
+        // An argument's last `;` begins another command, unless it is escaped.
+        let text = match text.strip_suffix(';') {
+            Some(head) => &format!("{head}\\;"),
+            None => text,
+        };
         tmux(&["send-keys", "-t", &self.id, "-l", "--", text])?;
         let presses = if self.program == "claude" { 1 } else { 2 };
         for press in 0..presses {
@@ -301,14 +319,19 @@ impl Pane {
         Some(())
     }
 
-    /// Whether the pane shows the text, and then whether its program works on something. Lines
-    /// are cut at the width of the pane, so blanks do not count.
-    fn shows(&self, text: &str) -> Option<bool> {
-        std::thread::sleep(PRESS);
+    /// What the pane shows of the text. Lines are cut at the width of the pane, so blanks do not
+    /// count; a text of nothing else is never seen.
+    fn look(&self, text: &str) -> Option<Seen> {
         let tail = tmux(&["capture-pane", "-t", &self.id, "-p", "-S", TAIL])?;
         let without_blanks = |text: &str| -> String { text.split_whitespace().collect() };
-        let is_there = without_blanks(&tail).contains(&without_blanks(text));
-        is_there.then(|| AT_WORK.iter().any(|sign| tail.contains(sign)))
+        let text = without_blanks(text);
+        Some(Seen {
+            times: match text.is_empty() {
+                true => 0,
+                false => without_blanks(&tail).matches(&text).count(),
+            },
+            is_at_work: AT_WORK.iter().any(|sign| tail.contains(sign)),
+        })
     }
 }
 
