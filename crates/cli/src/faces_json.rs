@@ -1,5 +1,6 @@
 //! What other programs are given of runs: the OpenWOP face, and pictures.
 
+use faces::Veil;
 use faces::openwop::v1;
 use kernel::definition::Plan;
 use kernel::ids::Seq;
@@ -8,8 +9,13 @@ use kernel::stream::StreamHeader;
 use serde_json::Value;
 
 /// An event, with the one that caused it.
-pub(crate) fn event(header: &StreamHeader, event: &Event, cause: Option<Seq>) -> Value {
-    v1::event_caused_by(header, event, cause)
+pub(crate) fn event(
+    header: &StreamHeader,
+    veil: Veil<'_>,
+    event: &Event,
+    cause: Option<Seq>,
+) -> Value {
+    v1::event_caused_by(header, veil, event, cause)
 }
 
 /// Every type of event.

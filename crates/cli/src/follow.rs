@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use faces::Veil;
 use kernel::ids::{NodeId, Seq, StreamId};
 use kernel::run::{Event, Run, RunEvent};
 use runtime::door::Door;
@@ -225,6 +226,8 @@ impl Follower {
                 if event.cause.is_some() {
                     followed.cause = Some(event.seq);
                 }
+                // Told on, so without what is hidden from readers.
+                let event = Veil::of(&followed.run.plan).event(&event).into_owned();
                 news.push(News {
                     of,
                     cause: followed.cause,

@@ -18,4 +18,7 @@ pub mod player;
 pub mod provenance;
 mod record;
 pub mod transcript;
+mod veil;
 pub mod workbench;
+
+pub use veil::Veil;

@@ -10,6 +10,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use bytes::Bytes;
+use faces::Veil;
 use faces::openwop::v1::{self, Frame, StreamModes};
 use futures_util::stream::{self, Stream};
 use kernel::run::Run;
@@ -172,7 +173,10 @@ impl Subscription {
                         .then(|| v1::state_frame(run, v1::is_urgent(&event.body)))
                         .flatten()
                 }
-                None => v1::frame(&self.modes, self.tail.header(), event, *cause),
+                None => {
+                    let of = (&**self.tail.header(), Veil::of(self.tail.plan()));
+                    v1::frame(&self.modes, of, event, *cause)
+                }
             };
             if let Some(frame) = frame {
                 self.put(frame, out);

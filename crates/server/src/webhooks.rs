@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use faces::Veil;
 use faces::openwop::v1;
+use kernel::definition::Plan;
 use kernel::delivery::{Facts, Gate, Item};
 use kernel::ids::{Seq, TenantId};
 use kernel::problem::closest;
@@ -29,13 +31,19 @@ const LISTED: usize = 100;
 struct Openwop;
 
 impl Render for Openwop {
-    fn body(&self, header: &StreamHeader, event: &Event, cause: Option<Seq>) -> Vec<u8> {
+    fn body(
+        &self,
+        header: &StreamHeader,
+        plan: &Plan,
+        event: &Event,
+        cause: Option<Seq>,
+    ) -> Vec<u8> {
         let owner = &header.owner;
         let workspace = owner.workspace.as_deref();
         let body = json!({
             "runId": header.stream,
             "workspaceId": workspace.unwrap_or(owner.tenant.as_str()),
-            "event": v1::event_caused_by(header, event, cause),
+            "event": v1::event_caused_by(header, Veil::of(plan), event, cause),
         });
         body.to_string().into_bytes()
     }

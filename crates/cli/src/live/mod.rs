@@ -9,7 +9,7 @@ pub(crate) mod scene;
 
 use std::time::Duration;
 
-use faces::openwop;
+use faces::{Veil, openwop};
 use kernel::run::{Event, RunEvent};
 use kernel::time::Timestamp;
 
@@ -191,8 +191,14 @@ fn print(data: &mut Option<Data>, follower: &Follower, news: &[News]) -> Result<
     let Some(open) = data else { return Ok(()) };
     let mut print = || {
         for News { of, cause, event } in news {
-            let header = &follower.runs()[*of].run.header;
-            open.json_line(&openwop::v1::event_caused_by(header, event, *cause))?;
+            let run = &follower.runs()[*of].run;
+            let veil = Veil::of(&run.plan);
+            open.json_line(&openwop::v1::event_caused_by(
+                &run.header,
+                veil,
+                event,
+                *cause,
+            ))?;
         }
         open.flush()
     };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use faces::Veil;
 use faces::workbench::document::is_run_id;
 use kernel::ids::StreamId;
 use kernel::problem::quoted;
@@ -366,7 +367,7 @@ fn print(data: &mut Data, form: Form, docs: &[&Value]) -> Result<(), Failure> {
 /// An event on a line, as a store's. Of a type this program does not know, its name.
 pub(super) fn line(doc: &Value) -> String {
     match faces::openwop::v1::read(doc) {
-        Some(event) => events::line_of(event.seq, &faces::transcript::line(&event)),
+        Some(event) => events::line_of(event.seq, &faces::transcript::line(Veil::bare(), &event)),
         None => {
             let word = |name: &str| text::one_line(doc[name].as_str().unwrap_or_default(), 60);
             let time = word("timestamp");

@@ -14,6 +14,7 @@ use kernel::run::Event;
 use kernel::time::Timestamp;
 
 use crate::record;
+use crate::veil::Veil;
 
 mod agents;
 mod text;
@@ -43,8 +44,9 @@ impl fmt::Display for Line {
     }
 }
 
-/// The line of an event.
-pub fn line(event: &Event) -> Line {
+/// The line of an event, with what its workflow hides left out.
+pub fn line(veil: Veil<'_>, event: &Event) -> Line {
+    let event = &*veil.event(event);
     Line {
         time: time_of_day(event.at),
         kind: record::kind(&event.body),

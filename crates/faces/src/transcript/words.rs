@@ -7,6 +7,7 @@ use kernel::run::{Artifact, NodeError, Usage};
 use serde_json::{Map, Value};
 
 use super::{MAX_TEXT, shorten};
+use crate::veil::conceal;
 
 /// The longest value within a line, in characters.
 const MAX_VALUE: usize = 60;
@@ -109,7 +110,9 @@ pub(super) fn names(label: &str, names: &[String]) -> String {
 }
 
 pub(super) fn value(value: &Value) -> String {
-    shorten(&value.to_string(), MAX_VALUE)
+    let mut shown = value.clone();
+    conceal(&mut shown);
+    shorten(&shown.to_string(), MAX_VALUE)
 }
 
 /// A fieldless enum by the name it has in the log.

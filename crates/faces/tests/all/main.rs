@@ -12,4 +12,5 @@ mod schemas;
 mod snapshot;
 mod streams;
 mod transcript;
+mod veil;
 mod world;

@@ -76,6 +76,13 @@ impl SubWorkflow {
         }
     }
 
+    /// The variables of the parent that keep a variable of the child.
+    pub fn parents_of(&self, child: &str) -> impl Iterator<Item = &str> {
+        let kept = self.output_mapping.iter();
+        let kept = kept.filter(move |(_, from)| from == child);
+        kept.map(|(parent, _)| parent.as_str())
+    }
+
     pub(crate) fn child_inputs(&self, variables: &Value) -> Map<String, Value> {
         self.input_mapping
             .iter()

@@ -34,6 +34,8 @@ pub struct Definition {
     pub settings: DocumentSettings,
     /// JSON Schema of the `configurable` a run accepts.
     pub configurable_schema: Option<Value>,
+    /// Its `metadata.complianceClass`.
+    pub compliance_class: Option<String>,
     /// The digest of the document's canonical JSON.
     pub digest: Digest,
     /// What is odd but does not make the document wrong.

@@ -17,6 +17,7 @@ mod loops;
 mod parse;
 mod plan;
 mod reader;
+mod sensitivity;
 mod upstream;
 mod variable;
 
@@ -34,6 +35,7 @@ pub use plan::{
     Backoff, EdgeIx, LoopBody, NodeIx, NodeKind, OnFailure, Plan, PlanEdge, PlanNode, PortValue,
     RetryPolicy, Settings,
 };
+pub use sensitivity::Sensitivity;
 pub use variable::{Type, Variable};
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::channel::Channel;
 use super::condition::Condition;
 use super::control::ControlKind;
 use super::document::{Trigger, TriggerRule};
+use super::sensitivity::Sensitivity;
 use super::variable::Variable;
 use crate::digest::Digest;
 use crate::expr::Expression;
@@ -66,6 +67,8 @@ pub struct Plan {
     pub configurable_schema: Option<Value>,
     /// What is odd but does not keep the workflow from running.
     pub warnings: Vec<Problem>,
+    /// What it says of its values as a whole.
+    pub sensitivity: Sensitivity,
     pub(super) by_id: BTreeMap<NodeId, NodeIx>,
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kernel::definition::Plan;
 use kernel::ids::{Seq, StreamId};
 use kernel::run::{Event, Run};
 use kernel::stream::StreamHeader;
@@ -45,6 +46,7 @@ impl LogPage {
 pub struct Tail {
     door: Door,
     header: Arc<StreamHeader>,
+    plan: Arc<Plan>,
     next: Seq,
     cause: Option<Seq>,
     /// How long the log was when following began.
@@ -70,6 +72,7 @@ impl Api {
         let next = after.map_or(0, |after| after.saturating_add(1));
         let mut tail = Tail {
             door: self.door().clone(),
+            plan: self.door().plan_of(&header).await?,
             hint: self.door().hints().watch(run),
             header: Arc::new(header),
             next,
@@ -82,7 +85,7 @@ impl Api {
 }
 
 impl Tail {
-    /// One event of a run, with its header and the first event of its batch.
+    /// One event of a run and the first event of its batch, with the place behind it.
     ///
     /// # Errors
     /// `Missing` where there is none.
@@ -90,12 +93,13 @@ impl Tail {
         door: &Door,
         run: &StreamId,
         seq: Seq,
-    ) -> Result<(Arc<StreamHeader>, Event, Option<Seq>), StoreError> {
+    ) -> Result<(Self, Event, Option<Seq>), StoreError> {
         let loaded = door.store().load(run, ReadFrom::Seq(seq), 1).await?;
         let record = loaded.records.first().ok_or(StoreError::Missing)?;
         let event = read_event(run, seq, &record.content)?;
         let mut tail = Self {
             door: door.clone(),
+            plan: door.plan_of(&loaded.header).await?,
             hint: door.hints().watch(run),
             header: Arc::new(loaded.header),
             next: seq,
@@ -104,12 +108,17 @@ impl Tail {
         };
         tail.find_cause().await?;
         let (event, cause) = tail.step(event);
-        Ok((tail.header, event, cause))
+        Ok((tail, event, cause))
     }
 
     /// The header of the log.
     pub fn header(&self) -> &Arc<StreamHeader> {
         &self.header
+    }
+
+    /// The plan of the run, which says what of its log is hidden from readers.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     /// Goes on at the end of the log where the place asked for lies beyond it.

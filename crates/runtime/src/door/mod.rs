@@ -14,6 +14,7 @@ mod registry;
 use std::sync::Arc;
 
 use kernel::batch::KeyClaim;
+use kernel::definition::Plan;
 use kernel::ids::{Seq, StreamId};
 use kernel::run::{self, Command, Create, Decided, Driving, Envelope, Event, Head, Rejection, Run};
 use kernel::stream::StreamHeader;
@@ -128,6 +129,18 @@ impl Door {
         &self.plans
     }
 
+    /// The plan of a run, by its header.
+    ///
+    /// # Errors
+    /// `Missing` for a stream that is no run, `Corrupt` where the definition cannot be read.
+    pub async fn plan_of(&self, header: &StreamHeader) -> Result<Arc<Plan>, StoreError> {
+        let Some(definition) = &header.definition else {
+            return Err(StoreError::Missing);
+        };
+        let store = &*self.store;
+        self.plans.load(store, header.tenant(), definition).await
+    }
+
     /// The hints this process gives itself.
     pub fn hints(&self) -> &Hints {
         &self.hints
@@ -173,13 +186,7 @@ impl Door {
             first_seq,
             ..
         } = loaded;
-        let Some(definition) = header.definition.clone() else {
-            return Err(StoreError::Missing);
-        };
-        let plan = self
-            .plans
-            .load(&*self.store, header.tenant(), &definition)
-            .await?;
+        let plan = self.plan_of(&header).await?;
         let header = Arc::new(header);
         let resumed = checkpoint.and_then(|at| {
             let (header, plan) = (header.clone(), plan.clone());
@@ -252,13 +259,7 @@ impl Door {
         hold: HoldChange,
     ) -> Result<Done, DoorError> {
         debug_assert!(matches!(envelope.command, Command::Create(Create { .. })));
-        let Some(definition) = header.definition.clone() else {
-            return Err(StoreError::Missing.into());
-        };
-        let plan = self
-            .plans
-            .load(&*self.store, header.tenant(), &definition)
-            .await?;
+        let plan = self.plan_of(&header).await?;
         let run = Run::unborn(Arc::new(header), plan);
         let created = self.append(run, envelope, Guard::Outside, hold, keys).await;
         created.map_err(|turned| match turned.error {

@@ -22,6 +22,7 @@ mod worker;
 
 use std::sync::Arc;
 
+use kernel::definition::Plan;
 use kernel::delivery::Deliveries;
 use kernel::ids::{Seq, StreamId, TenantId, WebhookId};
 use kernel::run::Event;
@@ -45,8 +46,14 @@ pub const MAX_BODY_BYTES: usize = 1 << 20;
 
 /// The wire that deliveries speak.
 pub trait Render: Send + Sync + 'static {
-    /// The body of a delivery: an event, with the first one of its batch.
-    fn body(&self, header: &StreamHeader, event: &Event, cause: Option<Seq>) -> Vec<u8>;
+    /// The body of a delivery: an event, with the plan of its run and the first one of its batch.
+    fn body(
+        &self,
+        header: &StreamHeader,
+        plan: &Plan,
+        event: &Event,
+        cause: Option<Seq>,
+    ) -> Vec<u8>;
 }
 
 /// Where webhooks may point.

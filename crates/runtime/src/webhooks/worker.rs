@@ -365,7 +365,7 @@ impl Shared {
     /// Attempts a delivery.
     async fn send(&self, target: &Target, item: &Item) -> Result<Sent, StoreError> {
         let door = self.engine.door();
-        let (header, event, cause) = match Tail::event(door, &item.run_id, item.sequence).await {
+        let (tail, event, cause) = match Tail::event(door, &item.run_id, item.sequence).await {
             Ok(found) => found,
             Err(StoreError::Missing) => {
                 let why = "the run was erased".to_owned();
@@ -373,13 +373,14 @@ impl Shared {
             }
             Err(error) => return Err(error),
         };
-        let body = self.render.body(&header, &event, cause);
+        let header = tail.header();
+        let body = self.render.body(header, tail.plan(), &event, cause);
         if body.len() > MAX_BODY_BYTES {
             let why = "the event is larger than a delivery may be; read it from the run's events";
             return Ok(Sent::Impossible { why: why.into() });
         }
         let mut headers = target.signers.headers(&target.id, item, &body, target.now);
-        let trace = context::of_run(&**door.store(), &header).await?;
+        let trace = context::of_run(&**door.store(), header).await?;
         context::say(&trace, &mut headers);
         let sent = post::deliver(&self.outbound, &target.url, headers, body.into()).await;
         Ok(match sent {

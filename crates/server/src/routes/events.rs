@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use axum::response::Response;
+use faces::Veil;
 use faces::openwop::v1::{self, StreamMode, StreamModes, UnsupportedModes};
 use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, StatusCode};
@@ -130,7 +131,7 @@ async fn gather(tail: &mut Tail) -> Result<(Vec<Value>, LogPage), Problem> {
     loop {
         let page = tail.page(PAGE).await?;
         for (event, cause) in &page.events {
-            let doc = v1::event_caused_by(tail.header(), event, *cause);
+            let doc = v1::event_caused_by(tail.header(), Veil::of(tail.plan()), event, *cause);
             bytes += doc.to_string().len();
             docs.push(doc);
         }
@@ -200,7 +201,7 @@ async fn whole_log(mut tail: Tail, modes: &StreamModes) -> Result<Reply, Problem
         let page = tail.page(PAGE).await?;
         for (event, cause) in &page.events {
             if modes.admitting(&event.body).is_some() {
-                let doc = v1::event_caused_by(tail.header(), event, *cause);
+                let doc = v1::event_caused_by(tail.header(), Veil::of(tail.plan()), event, *cause);
                 bytes += doc.to_string().len();
                 events.push(doc);
             }

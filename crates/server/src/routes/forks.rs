@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use faces::Veil;
 use faces::openwop::v1;
 use hyper::{Method, StatusCode};
 use kernel::digest::Digest;
@@ -251,8 +252,9 @@ async fn diff(cx: Cx) -> Result<Reply, Problem> {
             break;
         }
         let (a_of, b_of) = (a_log.tail.header(), b_log.tail.header());
-        let a = a.as_ref().map(|event| (&**a_of, event));
-        let b = b.as_ref().map(|event| (&**b_of, event));
+        let (a_veil, b_veil) = (Veil::of(a_log.tail.plan()), Veil::of(b_log.tail.plan()));
+        let a = a.as_ref().map(|event| (&**a_of, a_veil, event));
+        let b = b.as_ref().map(|event| (&**b_of, b_veil, event));
         if !diff.pair(seq, a, b) {
             break;
         }

@@ -36,6 +36,7 @@ mod reading;
 mod receiver;
 mod rules;
 mod schemas;
+mod sensitive;
 mod settings;
 mod snapshots;
 mod steering;

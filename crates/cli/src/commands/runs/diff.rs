@@ -1,5 +1,6 @@
 //! `runwright runs diff`: what two runs say differently.
 
+use faces::Veil;
 use faces::openwop::v1::Diff;
 use kernel::batch::Record;
 use kernel::ids::StreamId;
@@ -46,8 +47,10 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let (a_log, b_log) = (log(&door, &a).await?, log(&door, &b).await?);
     let mut diff = Diff::default();
     for seq in 0..a_log.len().max(b_log.len()) {
-        let a = a_log.get(seq).map(|event| (&*a_run.header, event));
-        let b = b_log.get(seq).map(|event| (&*b_run.header, event));
+        let a = a_log.get(seq);
+        let a = a.map(|event| (&*a_run.header, Veil::of(&a_run.plan), event));
+        let b = b_log.get(seq);
+        let b = b.map(|event| (&*b_run.header, Veil::of(&b_run.plan), event));
         if !diff.pair(seq as u64, a, b) {
             break;
         }

@@ -1,6 +1,10 @@
 //! `runwright events`: what happened in a run, from its log alone.
 
+use std::sync::Arc;
+
+use faces::Veil;
 use faces::transcript::Line;
+use kernel::definition::Plan;
 use kernel::ids::Seq;
 use kernel::run::Event;
 use kernel::stream::StreamHeader;
@@ -89,7 +93,8 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         if page.is_empty() {
             break;
         }
-        print(&mut data, session.form, &reader.header, &page, &mut wanted)?;
+        let of = (&reader.header, &*reader.plan);
+        print(&mut data, session.form, of, &page, &mut wanted)?;
     }
     data.done()?;
     Ok(Exit::Done)
@@ -100,6 +105,8 @@ pub(super) struct Reader<'a> {
     door: &'a Door,
     /// The header of the log.
     pub(super) header: StreamHeader,
+    /// The plan of its run, which says what is hidden.
+    pub(super) plan: Arc<Plan>,
     next: Seq,
     cause: Option<Seq>,
 }
@@ -119,6 +126,7 @@ impl<'a> Reader<'a> {
         let next = after.map_or(0, |after| after.saturating_add(1));
         Ok(Self {
             door,
+            plan: door.plan_of(&header).await?,
             header,
             next,
             cause: None,
@@ -153,21 +161,22 @@ impl<'a> Reader<'a> {
 pub(super) fn print(
     data: &mut Data,
     form: Form,
-    header: &StreamHeader,
+    (header, plan): (&StreamHeader, &Plan),
     events: &[(Event, Option<Seq>)],
     wanted: &mut Wanted,
 ) -> Result<(), Failure> {
+    let veil = Veil::of(plan);
     for (event, cause) in events {
         if wanted.is_done() {
             break;
         }
-        let line = faces::transcript::line(event);
+        let line = faces::transcript::line(veil, event);
         if !wanted.types.is_empty() && !wanted.types.iter().any(|kind| kind == line.kind) {
             continue;
         }
         wanted.left -= 1;
         match form {
-            Form::Json => data.json_line(&faces_json::event(header, event, *cause))?,
+            Form::Json => data.json_line(&faces_json::event(header, veil, event, *cause))?,
             Form::Text => data.line(line_of(event.seq, &line))?,
         }
     }

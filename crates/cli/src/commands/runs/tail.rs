@@ -50,7 +50,8 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             if page.is_empty() {
                 break;
             }
-            print(&mut data, session.form, &reader.header, &page, &mut wanted)?;
+            let of = (&reader.header, &*reader.plan);
+            print(&mut data, session.form, of, &page, &mut wanted)?;
             data.flush()?;
         }
         if index.settled {

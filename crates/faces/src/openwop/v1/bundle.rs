@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::annotation::annotation;
 use super::event::event_caused_by;
 use super::snapshot::snapshot;
+use crate::veil::Veil;
 
 /// Bytes of a bundle, about: what is around its parts comes on top.
 pub const MAX_BUNDLE_BYTES: usize = 8 << 20;
@@ -59,7 +60,7 @@ impl Bundle {
 
     /// Adds the next event. Answers whether it fit; after one that did not, there are no more.
     pub fn add(&mut self, of: &Run, event: &Event, cause: Option<Seq>) -> bool {
-        let doc = event_caused_by(&of.header, event, cause);
+        let doc = event_caused_by(&of.header, Veil::of(&of.plan), event, cause);
         let bytes = doc.to_string().len();
         if self.events.len() >= self.most || bytes > self.left {
             self.cut.insert("events_truncated_to_size_cap");

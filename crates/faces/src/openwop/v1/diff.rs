@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::event::event;
 use super::snapshot::snapshot;
+use crate::veil::Veil;
 
 /// Differences listed at most; the answer says that there are more.
 pub const MAX_DIFFS: usize = 1_000;
@@ -29,6 +30,9 @@ const MAPS: [&str; 3] = ["variables", "channels", "nodeStates"];
 /// What a node's state says of when, not of what.
 const TIMES: [&str; 3] = ["startedAt", "completedAt", "dueAt"];
 
+/// An event of a run, with the header of the run and what is hidden of it.
+pub type Told<'a> = (&'a StreamHeader, Veil<'a>, &'a Event);
+
 /// A comparison in the making. Give it the events of both runs in order, then their states.
 #[derive(Default)]
 pub struct Diff {
@@ -41,18 +45,13 @@ pub struct Diff {
 impl Diff {
     /// Compares the events at the next place; a run that has ended before has none. Answers
     /// whether there is room for more.
-    pub fn pair(
-        &mut self,
-        seq: Seq,
-        a: Option<(&StreamHeader, &Event)>,
-        b: Option<(&StreamHeader, &Event)>,
-    ) -> bool {
-        if let (Some((_, a)), Some((_, b))) = (a, b)
+    pub fn pair(&mut self, seq: Seq, a: Option<Told<'_>>, b: Option<Told<'_>>) -> bool {
+        if let (Some((_, _, a)), Some((_, _, b))) = (a, b)
             && a.body == b.body
         {
             return true;
         }
-        let shown = |side: Option<(&StreamHeader, &Event)>| side.map(|(of, it)| event(of, it));
+        let shown = |side: Option<Told<'_>>| side.map(|(of, veil, it)| event(of, veil, it));
         self.pair_shown(seq, shown(a), shown(b))
     }
 

@@ -9,6 +9,7 @@ use super::fields::Fields;
 use super::payload::payload;
 use super::report::is_untrusted;
 use crate::record;
+use crate::veil::{Veil, conceal};
 
 /// Every event type this engine writes, in the order of the storage format. Those that OpenWOP
 /// has no word for begin with `runwright.`.
@@ -18,14 +19,21 @@ pub const EVENT_TYPES: &[&str] = record::KINDS;
 const SCHEMA_VERSION: u32 = 1;
 
 /// A stored event as a `RunEventDoc`, without the event that caused it.
-pub fn event(header: &StreamHeader, event: &Event) -> Value {
-    event_caused_by(header, event, None)
+pub fn event(header: &StreamHeader, veil: Veil<'_>, event: &Event) -> Value {
+    event_caused_by(header, veil, event, None)
 }
 
 /// A stored event as a `RunEventDoc`, with the sequence of the first event of its batch, which
 /// caused it unless the event itself says what it follows. An event is not said to cause itself.
-pub fn event_caused_by(header: &StreamHeader, event: &Event, cause: Option<Seq>) -> Value {
-    let run = &header.stream;
+pub fn event_caused_by(
+    header: &StreamHeader,
+    veil: Veil<'_>,
+    event: &Event,
+    cause: Option<Seq>,
+) -> Value {
+    let (run, event) = (&header.stream, &*veil.event(event));
+    let mut payload = payload(header, event);
+    conceal(&mut payload);
     let cause = follows(&event.body)
         .or(cause)
         .filter(|&seq| seq < event.seq)
@@ -34,7 +42,7 @@ pub fn event_caused_by(header: &StreamHeader, event: &Event, cause: Option<Seq>)
         .text("eventId", run.event(event.seq))
         .text("runId", run)
         .with("type", record::kind(&event.body))
-        .with("payload", payload(header, event))
+        .with("payload", payload)
         .text("timestamp", event.at)
         .with("sequence", event.seq)
         .maybe_text("nodeId", record::node(&event.body))
@@ -71,6 +79,7 @@ fn follows(body: &RunEvent) -> Option<Seq> {
 /// rendered without one: read from where a batch begins to have them all.
 pub fn events<'a>(
     header: &StreamHeader,
+    veil: Veil<'_>,
     events: impl IntoIterator<Item = &'a Event>,
 ) -> Vec<Value> {
     let mut first_of_batch = None;
@@ -80,7 +89,7 @@ pub fn events<'a>(
             if event.cause.is_some() {
                 first_of_batch = Some(event.seq);
             }
-            event_caused_by(header, event, first_of_batch)
+            event_caused_by(header, veil, event, first_of_batch)
         })
         .collect()
 }

@@ -14,7 +14,7 @@ use super::fields::{Fields, error};
 use super::gate::{gate, outcome};
 use super::orchestration::orchestration;
 use super::report::report;
-use super::snapshot::MASK;
+use crate::veil::MASK;
 
 /// The transports the protocol knows. A run that came in by another way (the command line) says
 /// none rather than a wrong one.

@@ -9,17 +9,14 @@ use kernel::run::state::{Child, NodeRun, OpenInterrupt, UsageTotal, timer};
 use kernel::run::{End, Facts, NodeStatus, Run, RunState};
 use kernel::stream::Origin;
 use kernel::time::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::fields::{Fields, error};
 use super::payload::{failure, interrupt, owner, settings};
+use crate::veil::{Veil, conceal};
 
 /// The version of the contract between log and reader that OpenWOP v1 speaks of.
 const EVENT_LOG_SCHEMA_VERSION: u32 = 2;
-
-/// Stands where the definition declares a value sensitive. The log should hold no such value in
-/// the first place; this is the second wall.
-pub(super) const MASK: &str = "[REDACTED]";
 
 /// Every status a run can have, as [`Run::status`] names them.
 pub const RUN_STATUSES: &[&str] = &[
@@ -40,7 +37,14 @@ pub const RUN_STATUSES: &[&str] = &[
 /// The object `interrupt` (the oldest one that is open; `interrupts` has them all) says neither
 /// token nor address: both are secrets that only a host can sign.
 pub fn snapshot(run: &Run) -> Value {
-    let header = &run.header;
+    let mut doc = unveiled(run);
+    conceal(&mut doc);
+    doc
+}
+
+/// A snapshot in which what is sealed still stands as it is in the log.
+fn unveiled(run: &Run) -> Value {
+    let (header, veil) = (&run.header, Veil::of(&run.plan));
     let doc = Fields::new()
         .text("runId", &header.stream)
         .text("workflowId", &run.plan.workflow)
@@ -72,21 +76,12 @@ pub fn snapshot(run: &Run) -> Value {
         .filled("tags", &facts.tags)
         .filled("metadata", &facts.metadata)
         .filled("configurable", settings(&facts.configurable))
-        .with(
-            "inputs",
-            masked(&facts.inputs, |name| hides(&run.plan, name)),
-        )
-        .with(
-            "variables",
-            masked(&facts.variables, |name| hides(&run.plan, name)),
-        )
-        .with(
-            "channels",
-            masked(&facts.channels, |name| hides_channel(&run.plan, name)),
-        )
+        .with("inputs", veil.variables(&facts.inputs))
+        .with("variables", veil.variables(&facts.variables))
+        .with("channels", veil.channels(&facts.channels))
         .with("nodeStates", node_states(&run.plan, facts))
         .filled("childRuns", child_runs(&run.plan, facts));
-    let open = open_interrupts(run);
+    let open = all_open(run);
     doc.maybe("interrupt", open.first())
         .filled("interrupts", &open)
         .maybe("metrics", facts.usage.as_ref().map(metrics))
@@ -107,26 +102,15 @@ fn ending(doc: Fields, run: &Run) -> Fields {
     let RunState::Settled { end, at, .. } = &run.state else {
         return doc;
     };
+    let veil = Veil::of(&run.plan);
     let doc = doc.text("completedAt", at).text("endedAt", at);
     match end {
-        End::Completed { outputs } => doc.with("outputs", run_outputs(&run.plan, outputs)),
+        End::Completed { outputs } => doc.with("outputs", veil.run_outputs(outputs)),
         End::Failed { error: why, node } => doc
-            .with("error", error(why).build())
+            .with("error", error(&veil.error(node.as_ref(), why)).build())
             .maybe_text("failedNodeId", node.as_ref()),
         End::Cancelled { reason } => doc.maybe("cancelReason", reason.as_ref()),
     }
-}
-
-/// The outputs of a run, which are those of its last nodes, by node.
-fn run_outputs(plan: &Plan, outputs: &Map<String, Value>) -> Value {
-    let shown = outputs.iter().map(|(name, of_node)| {
-        let shown = match plan.node_ix(name) {
-            Some(ix) => masked(of_node, |port| hides_port(plan.node(ix), port)),
-            None => of_node.clone(),
-        };
-        (name.clone(), shown)
-    });
-    Value::Object(shown.collect())
 }
 
 /// The node of the oldest open interrupt, else the first node in the document that is neither
@@ -139,6 +123,7 @@ fn current_node<'a>(run: &'a Run, facts: &Facts) -> Option<&'a NodeId> {
 }
 
 fn node_states(plan: &Plan, facts: &Facts) -> Value {
+    let veil = Veil::of(plan);
     let states = plan.nodes.iter().zip(&facts.nodes).map(|(node, state)| {
         let doc = Fields::new()
             .with("status", state.status.as_str())
@@ -147,8 +132,10 @@ fn node_states(plan: &Plan, facts: &Facts) -> Value {
             .maybe_text("startedAt", state.started_at.as_ref())
             .maybe_text("completedAt", state.settled_at.as_ref())
             .maybe_text("dueAt", due_at(facts, node, state));
-        let hides = |port: &str| hides_port(node, port);
-        (node.id.to_string(), outcome(doc, &state.status, hides))
+        (
+            node.id.to_string(),
+            outcome(doc, &state.status, (veil, node)),
+        )
     });
     Value::Object(states.collect())
 }
@@ -162,7 +149,8 @@ fn due_at<'a>(facts: &'a Facts, node: &PlanNode, state: &NodeRun) -> Option<&'a 
     }
 }
 
-fn outcome(doc: Fields, status: &NodeStatus, hides: impl Fn(&str) -> bool) -> Value {
+fn outcome(doc: Fields, status: &NodeStatus, (veil, node): (Veil<'_>, &PlanNode)) -> Value {
+    let shown = |error| failure(&veil.error(Some(&node.id), error));
     match status {
         NodeStatus::Idle
         | NodeStatus::Delayed { .. }
@@ -176,11 +164,11 @@ fn outcome(doc: Fields, status: &NodeStatus, hides: impl Fn(&str) -> bool) -> Va
             doc.filled("childRunIds", fan.running.keys().collect::<Vec<_>>())
         }
         NodeStatus::Suspended { interrupt, .. } => doc.text("interruptId", interrupt),
-        NodeStatus::Backoff { last_error, .. } => doc.with("lastError", failure(last_error)),
+        NodeStatus::Backoff { last_error, .. } => doc.with("lastError", shown(last_error)),
         NodeStatus::Completed { outputs, port, .. } => doc
-            .with("outputs", masked(outputs, hides))
+            .with("outputs", veil.outputs(node, outputs))
             .maybe("port", port.as_ref()),
-        NodeStatus::Failed { error, .. } => doc.with("error", failure(error)),
+        NodeStatus::Failed { error, .. } => doc.with("error", shown(error)),
         NodeStatus::Skipped { reason } => doc.with("reason", reason),
     }
     .build()
@@ -210,6 +198,12 @@ fn child_runs(plan: &Plan, facts: &Facts) -> Vec<Value> {
 
 /// The open interrupts of a run, oldest first, as its snapshot has them.
 pub fn open_interrupts(run: &Run) -> Vec<Value> {
+    let mut open = all_open(run);
+    open.iter_mut().for_each(conceal);
+    open
+}
+
+fn all_open(run: &Run) -> Vec<Value> {
     let open = run.facts().map(|facts| facts.interrupts.as_slice());
     let open = open.unwrap_or_default().iter();
     open.map(|open| open_interrupt(&run.plan, open)).collect()
@@ -218,10 +212,12 @@ pub fn open_interrupts(run: &Run) -> Vec<Value> {
 /// A question as whoever is asked sees it: an `InterruptPayload`, when it was asked and until
 /// when it is.
 pub fn question(open: &OpenInterrupt) -> Value {
-    payload_of(open)
+    let mut question = payload_of(open)
         .text("requestedAt", open.requested_at)
         .maybe_text("expiresAt", open.timeout_at.as_ref())
-        .build()
+        .build();
+    conceal(&mut question);
+    question
 }
 
 fn payload_of(open: &OpenInterrupt) -> Fields {
@@ -278,37 +274,4 @@ fn metrics(usage: &UsageTotal) -> Value {
         .with("provider", &usage.provider)
         .with("duration_ms", usage.duration_ms);
     Fields::new().with("openwopCost", cost.build()).build()
-}
-
-/// A variable the definition declares sensitive; an input is a variable's first value.
-fn hides(plan: &Plan, name: &str) -> bool {
-    plan.variables
-        .iter()
-        .any(|variable| variable.sensitive && variable.name == name)
-}
-
-/// An output port the definition declares sensitive.
-fn hides_port(node: &PlanNode, port: &str) -> bool {
-    node.output_sensitivity.get(port).copied().unwrap_or(false)
-}
-
-fn hides_channel(plan: &Plan, name: &str) -> bool {
-    plan.channels.get(name).is_some_and(|channel| channel.sensitive)
-        // A channel may be kept in a variable of the same name.
-        || hides(plan, name)
-}
-
-fn masked(values: &Value, hides: impl Fn(&str) -> bool) -> Value {
-    let Some(values) = values.as_object() else {
-        return Value::Object(Map::new());
-    };
-    let shown = values.iter().map(|(name, value)| {
-        let value = if hides(name) && !value.is_null() {
-            Value::String(MASK.to_owned())
-        } else {
-            value.clone()
-        };
-        (name.clone(), value)
-    });
-    Value::Object(shown.collect())
 }

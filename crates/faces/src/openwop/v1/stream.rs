@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use super::event::event_caused_by;
 use super::snapshot::snapshot;
 use crate::record;
+use crate::veil::Veil;
 
 /// How much of a log a subscriber wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,12 +149,12 @@ pub struct Frame {
 /// The frame of an event, in modes other than `values`.
 pub fn frame(
     modes: &StreamModes,
-    header: &StreamHeader,
+    (header, veil): (&StreamHeader, Veil<'_>),
     event: &Event,
     cause: Option<Seq>,
 ) -> Option<Frame> {
     let mode = modes.admitting(&event.body)?;
-    let mut data = event_caused_by(header, event, cause);
+    let mut data = event_caused_by(header, veil, event, cause);
     let mut kind = record::kind(&event.body);
     if mode == StreamMode::Messages {
         kind = MESSAGE;

@@ -14,6 +14,7 @@ use super::document::{Comparison, ConditionText, Definition, Edge, Node, Port, T
 use super::plan::{
     EdgeIx, NodeIx, NodeKind, Plan, PlanEdge, PlanNode, PortValue, RetryPolicy, Settings,
 };
+use super::sensitivity::Sensitivity;
 use super::{cycles, described, loops, parse, upstream};
 use crate::expr::{ExprError, Expression, compile_pattern};
 use crate::ids::NodeId;
@@ -180,8 +181,10 @@ fn compile(
         entries: Vec::new(),
         configurable_schema: definition.configurable_schema.clone(),
         warnings: Vec::new(),
+        sensitivity: Sensitivity::default(),
         by_id,
     };
+    plan.sensitivity = Sensitivity::of(&plan, definition.compliance_class.clone());
     link(&mut plan);
     loops::mark(
         &mut plan,

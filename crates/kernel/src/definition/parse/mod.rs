@@ -97,7 +97,7 @@ fn definition(findings: &Findings, document: &Value) -> Option<Definition> {
     }
     fields.array("acceptsInheritedArtifacts");
     fields.object("defaults");
-    metadata(&fields);
+    let compliance_class = metadata(&fields);
     groups(&fields);
     Some(Definition {
         id: WorkflowId::from(id(&fields).unwrap_or_default()),
@@ -114,6 +114,7 @@ fn definition(findings: &Findings, document: &Value) -> Option<Definition> {
         configurable_schema: fields
             .object("configurableSchema")
             .and_then(|_| fields.get("configurableSchema").cloned()),
+        compliance_class,
         digest: Digest::of(&json::canonical(document)),
         warnings: Vec::new(),
     })
@@ -184,10 +185,9 @@ fn limited<'a>(fields: &Fields<'a>, key: &'static str, max: usize) -> Option<&'a
     Some(text)
 }
 
-fn metadata(fields: &Fields<'_>) {
-    let Some(value) = fields.required("metadata", "an object (it may be empty)") else {
-        return;
-    };
+/// Checks what is said about the workflow, and gives its compliance class.
+fn metadata(fields: &Fields<'_>) -> Option<String> {
+    let value = fields.required("metadata", "an object (it may be empty)")?;
     let path = Path::Key(fields.path, "metadata");
     let known = [
         "tags",
@@ -196,10 +196,8 @@ fn metadata(fields: &Fields<'_>) {
         "complianceClass",
         "complianceConfig",
     ];
-    let Some(metadata) = Fields::open(fields.findings(), &path, value, Keys::Open, &known) else {
-        return;
-    };
-    metadata.word(
+    let metadata = Fields::open(fields.findings(), &path, value, Keys::Open, &known)?;
+    let class = metadata.word(
         "complianceClass",
         &["public", "pii", "phi", "pci", "regulated"],
     );
@@ -216,6 +214,7 @@ fn metadata(fields: &Fields<'_>) {
             format!("must be at most {MAX_TAGS} tags of 1 to {MAX_TAG_CHARS} characters"),
         );
     }
+    class.map(str::to_owned)
 }
 
 fn groups(fields: &Fields<'_>) {

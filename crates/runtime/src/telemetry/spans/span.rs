@@ -83,11 +83,8 @@ pub struct Family {
 impl Family {
     /// The same for a run whose workflow is at hand.
     pub fn of_workflow(self, plan: &Plan) -> Self {
-        let has_sensitive = plan.variables.iter().any(|variable| variable.sensitive)
-            || plan.channels.values().any(|channel| channel.sensitive)
-            || (plan.nodes.iter()).any(|node| node.output_sensitivity.values().any(|is| *is));
         Self {
-            has_sensitive: Some(has_sensitive),
+            has_sensitive: Some(plan.sensitivity.any),
             ..self
         }
     }

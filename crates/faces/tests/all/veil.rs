@@ -1,0 +1,239 @@
+//! What a workflow declares sensitive, in everything a reader is shown of its runs.
+
+use faces::openwop::v1;
+use faces::{Veil, transcript};
+use kernel::definition::Plan;
+use kernel::run::Event;
+use serde_json::{Value, json};
+
+use crate::samples;
+use crate::world::{definition, node, plan};
+
+const CANARY: &str = "canary-7f3a";
+
+/// A workflow with something sensitive of each kind, and the same kinds of which nothing is.
+fn declared() -> Plan {
+    let mut work = node("work", "runwright.process", json!({}));
+    work["outputSensitivity"] = json!({ "stdout": true });
+    let mut reader = node("reader", "work.read", json!({}));
+    reader["inputs"] = json!({
+        "port": { "type": "connection", "nodeId": "work", "outputKey": "stdout" },
+        "variable": { "type": "variable", "variableName": "pin" },
+        "expression": { "type": "expression", "expression": "variables.pin" },
+        "clear": { "type": "variable", "variableName": "owner" },
+    });
+    let mut gate = node("gate", "core.clarificationGate", json!({}));
+    gate["outputSensitivity"] = json!({ "answers": true });
+    plan(&definition(
+        "safe",
+        json!([
+            work,
+            node("open", "work.open", json!({})),
+            reader,
+            gate,
+            node(
+                "set",
+                "core.setVariable",
+                json!({ "name": "pin", "value": CANARY })
+            ),
+            node("get", "core.getVariable", json!({ "name": "pin" })),
+            node(
+                "write",
+                "core.channelWrite",
+                json!({ "channel": "found", "value": CANARY })
+            ),
+            node(
+                "child",
+                "core.subWorkflow",
+                json!({ "workflowId": "w", "outputMapping": { "pin": "its", "owner": "name" } })
+            ),
+        ]),
+        json!([{ "id": "e", "sourceNodeId": "work", "targetNodeId": "reader" }]),
+        json!({
+            "variables": [
+                { "name": "pin", "type": "string", "sensitive": true },
+                { "name": "owner", "type": "string" },
+            ],
+            "channels": {
+                "found": { "reducer": "append", "sensitive": true },
+                "seen": { "reducer": "append" },
+            },
+        }),
+    ))
+}
+
+fn event(kind: &str, data: Value) -> Event {
+    let event = json!({ "seq": 7, "at": 1_000, "type": kind, "data": data });
+    serde_json::from_value(event).unwrap_or_else(|error| panic!("{kind}: {error}"))
+}
+
+/// Events that hold a value twice: where it is declared sensitive, and beside it.
+fn telling(hidden: &Value, clear: &Value) -> Vec<Event> {
+    let completed = |node: &str, hidden_port: &str| {
+        event(
+            "node.completed",
+            json!({ "nodeId": node, "visit": 0, "attempt": 0, "durationMs": 1,
+                "outputs": { hidden_port: hidden, "exitCode": clear } }),
+        )
+    };
+    let failure = json!({
+        "code": "process_failed", "message": format!("it failed; it said:\n{hidden}"),
+        "details": { "stderr": hidden },
+    });
+    vec![
+        completed("work", "stdout"),
+        completed("set", "pin"),
+        event(
+            "node.started",
+            json!({
+                "nodeId": "reader", "typeId": "work.read", "visit": 0, "attempt": 0,
+                "inputs": { "port": hidden, "variable": hidden, "expression": hidden, "clear": clear },
+            }),
+        ),
+        event("variable.changed", json!({ "name": "pin", "next": hidden })),
+        event(
+            "channel.written",
+            json!({
+                "channel": "found", "value": hidden, "reducer": "append", "writtenAt": 1_000,
+                "schemaVersion": 1,
+            }),
+        ),
+        event(
+            "output.chunk",
+            json!({
+                "nodeId": "work", "visit": 0, "attempt": 0, "channel": "stdout",
+                "chunk": hidden.to_string(), "isLast": true, "meta": { "toolCalls": hidden },
+            }),
+        ),
+        event(
+            "runwright.child.settled",
+            json!({
+                "childRunId": "c", "status": "completed",
+                "variables": { "its": hidden, "name": clear },
+            }),
+        ),
+        event(
+            "run.completed",
+            json!({
+                "outputs": { "work": { "stdout": hidden, "exitCode": clear } }, "durationMs": 1,
+            }),
+        ),
+        event(
+            "node.failed",
+            json!({ "nodeId": "work", "visit": 0, "attempts": 1, "error": failure }),
+        ),
+        event(
+            "node.retried",
+            json!({
+                "nodeId": "work", "visit": 0, "attempt": 1, "delayMs": 1, "lastError": failure,
+            }),
+        ),
+        event(
+            "run.failed",
+            json!({ "error": failure, "failedNodeId": "work", "durationMs": 1 }),
+        ),
+        event(
+            "interrupt.resolved",
+            json!({
+                "interruptId": "i", "nodeId": "gate", "kind": "clarification",
+                "resumeValue": { "answers": { "q": hidden } },
+            }),
+        ),
+        event(
+            "clarification.resolved",
+            json!({
+                "interruptId": "i", "nodeId": "gate", "answers": { "q": hidden },
+            }),
+        ),
+    ]
+}
+
+#[test]
+fn a_declared_value_is_in_no_event_and_what_stands_beside_it_is() {
+    let (plan, header) = (declared(), samples::header());
+    for event in telling(&json!(CANARY), &json!("in the open")) {
+        let doc = v1::event(&header, Veil::of(&plan), &event);
+        assert!(!doc.to_string().contains(CANARY), "{doc:#}");
+        assert!(doc["payload"].to_string().contains("[REDACTED]"), "{doc:#}");
+        let stored = serde_json::to_string(&event).expect("JSON");
+        let is_beside = doc.to_string().contains("in the open");
+        assert_eq!(is_beside, stored.contains("in the open"), "{doc:#}");
+        let line = transcript::line(Veil::of(&plan), &event);
+        assert!(!line.text.contains(CANARY), "{}", line.text);
+        // Without its plan it would be told: the events do hold it.
+        let bare = v1::event(&header, Veil::bare(), &event);
+        assert!(bare.to_string().contains(CANARY), "{bare:#}");
+    }
+}
+
+#[test]
+fn nodes_of_the_kernel_hide_what_they_show_again() {
+    let plan = declared();
+    let hides = |node: &str, port: &str| {
+        plan.hides_port(plan.node(plan.node_ix(node).expect("a node")), port)
+    };
+    assert!(hides("get", "value") && hides("get", "pin"));
+    assert!(hides("write", "value"));
+    assert!(hides("set", "pin") && !hides("set", "owner"));
+    assert!(!hides("work", "exitCode") && !hides("open", "stdout"));
+    assert!(plan.hides_channel("found") && !plan.hides_channel("seen"));
+}
+
+#[test]
+fn a_class_of_compliance_hides_every_value_and_public_none() {
+    let of_class = |class: &str| {
+        plan(&definition(
+            "safe",
+            json!([
+                node("work", "work.open", json!({})),
+                node("gate", "core.clarificationGate", json!({}))
+            ]),
+            json!([]),
+            json!({ "metadata": { "complianceClass": class } }),
+        ))
+    };
+    let header = samples::header();
+    for class in ["pii", "phi", "pci", "regulated"] {
+        let plan = of_class(class);
+        for event in telling(&json!(CANARY), &json!(CANARY)) {
+            let doc = v1::event(&header, Veil::of(&plan), &event);
+            // Errors and answers of nodes that this workflow does not have are nobody's.
+            assert!(!doc.to_string().contains(CANARY), "{class}: {doc:#}");
+        }
+    }
+    let public = of_class("public");
+    let event = &telling(&json!(CANARY), &json!(CANARY))[3];
+    let doc = v1::event(&header, Veil::of(&public), event);
+    assert_eq!(doc["payload"]["next"], CANARY);
+}
+
+#[test]
+fn ciphertext_is_shown_to_nobody() {
+    let sealed = json!({ "$sealed": { "key": "k", "nonce": "bg==", "body": "canary-Ym9keQ==" } });
+    let header = samples::header();
+    let events = [
+        event(
+            "runwright.child.settled",
+            json!({
+                "childRunId": "c", "status": "completed", "variables": { "its": sealed },
+            }),
+        ),
+        event(
+            "channel.written",
+            json!({
+                "channel": "seen", "value": [{ "deep": sealed }], "reducer": "append",
+                "writtenAt": 1_000, "schemaVersion": 1,
+            }),
+        ),
+        event(
+            "variable.changed",
+            json!({ "name": "owner", "next": { "$sealed": 1, "more": sealed } }),
+        ),
+    ];
+    for event in events {
+        let doc = v1::event(&header, Veil::bare(), &event);
+        assert!(!doc.to_string().contains("canary-"), "{doc:#}");
+        let line = transcript::line(Veil::bare(), &event);
+        assert!(!line.text.contains("canary-"), "{}", line.text);
+    }
+}

@@ -1,0 +1,150 @@
+//! What a definition declares sensitive, and what that hides.
+//!
+//! Three things say it: a variable's or a channel's `sensitive`, a node's `outputSensitivity`, and
+//! the `complianceClass` of the whole workflow. A value is hidden where it was declared and where
+//! a node of the kernel shows it again under another name.
+
+use serde_json::Value;
+
+use super::{ControlKind, NodeKind, Plan, PlanNode, PortValue};
+use crate::control::sub_workflow::SubWorkflow;
+use crate::ids::NodeId;
+
+/// The class that asks for nothing.
+const PUBLIC: &str = "public";
+
+/// What a plan says of its values as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sensitivity {
+    /// The compliance class, where the definition has one.
+    pub class: Option<String>,
+    /// Whether anything in it is sensitive.
+    pub any: bool,
+}
+
+impl Sensitivity {
+    /// What a plan says that was just made, but for its class.
+    pub(super) fn of(plan: &Plan, class: Option<String>) -> Self {
+        let any = class.as_deref().is_some_and(|class| class != PUBLIC)
+            || plan.variables.iter().any(|variable| variable.sensitive)
+            || plan.channels.values().any(|channel| channel.sensitive)
+            || plan.nodes.iter().any(PlanNode::declares_sensitive);
+        Self { class, any }
+    }
+}
+
+impl PlanNode {
+    /// Whether any of its output ports is declared sensitive.
+    pub fn declares_sensitive(&self) -> bool {
+        self.output_sensitivity.values().any(|is| *is)
+    }
+
+    /// Whether an output port is declared sensitive.
+    pub fn declares_port_sensitive(&self, port: &str) -> bool {
+        self.output_sensitivity.get(port).copied().unwrap_or(false)
+    }
+
+    fn config_text(&self, keys: [&str; 2]) -> Option<&str> {
+        keys.iter().find_map(|key| self.config.get(key)?.as_str())
+    }
+}
+
+impl Plan {
+    /// Whether every value of a run is sensitive, by the class of its workflow.
+    pub fn hides_all(&self) -> bool {
+        let class = self.sensitivity.class.as_deref();
+        class.is_some_and(|class| class != PUBLIC)
+    }
+
+    /// Whether a variable is hidden. An input is a variable's first value.
+    pub fn hides_variable(&self, name: &str) -> bool {
+        self.hides_all() || self.declares_variable_sensitive(name)
+    }
+
+    /// Whether a variable itself is declared sensitive.
+    pub fn declares_variable_sensitive(&self, name: &str) -> bool {
+        let mut variables = self.variables.iter();
+        variables.any(|variable| variable.sensitive && variable.name == name)
+    }
+
+    /// Whether a channel is hidden. It may be kept in a variable of the same name.
+    pub fn hides_channel(&self, name: &str) -> bool {
+        self.hides_all() || self.declares_channel_sensitive(name)
+    }
+
+    /// Whether a channel itself, or the variable it is kept in, is declared sensitive.
+    pub fn declares_channel_sensitive(&self, name: &str) -> bool {
+        let declared = self.channels.get(name);
+        declared.is_some_and(|channel| channel.sensitive) || self.declares_variable_sensitive(name)
+    }
+
+    /// Whether an output port of a node is hidden: declared, or what a node of the kernel puts
+    /// there again of a variable or channel that is.
+    pub fn hides_port(&self, node: &PlanNode, port: &str) -> bool {
+        if self.hides_all() || node.declares_port_sensitive(port) {
+            return true;
+        }
+        match node.kind {
+            NodeKind::Control(ControlKind::SetVariable) => self.hides_variable(port),
+            NodeKind::Control(ControlKind::ChannelWrite) => node
+                .config_text(["channel", "channelName"])
+                .is_some_and(|channel| self.hides_channel(channel)),
+            NodeKind::Control(ControlKind::GetVariable) => {
+                match node.config_text(["name", "variableName"]) {
+                    Some(name) => self.hides_variable(name),
+                    // Which one it reads is only known when it does.
+                    None => self.variables.iter().any(|variable| variable.sensitive),
+                }
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether an input port of a node is hidden: it is given what is hidden elsewhere.
+    pub fn hides_input(&self, node: &PlanNode, port: &str) -> bool {
+        if self.hides_all() {
+            return true;
+        }
+        let given = node.inputs.iter().find(|(name, _)| name == port);
+        match given.map(|(_, given)| given) {
+            Some(PortValue::Variable { name, .. }) => self.hides_variable(name),
+            Some(PortValue::Connection { node, output, .. }) => {
+                self.hides_port(self.node(*node), output)
+            }
+            Some(PortValue::Expression(expression)) => {
+                let read = expression.references();
+                let of_node = |id: &String| {
+                    let node = self.node_ix(id).map(|ix| self.node(ix));
+                    node.is_some_and(PlanNode::declares_sensitive)
+                };
+                read.variables.iter().any(|name| self.hides_variable(name))
+                    || read.nodes.iter().any(of_node)
+                    || read.roots.contains("channels")
+                        && self.channels.values().any(|channel| channel.sensitive)
+            }
+            Some(PortValue::Static(_)) | None => false,
+        }
+    }
+
+    /// Whether what a node says while it works, and what is answered to it, is hidden: it makes
+    /// something sensitive of it.
+    pub fn hides_talk(&self, node: &NodeId) -> bool {
+        let node = self.node_ix(node.as_str()).map(|ix| self.node(ix));
+        self.hides_all() || node.is_some_and(PlanNode::declares_sensitive)
+    }
+
+    /// Whether a variable of a child is hidden: this workflow keeps it in one of its own that is.
+    pub fn hides_of_child(&self, name: &str) -> bool {
+        let keeps = |config: &Value| {
+            let mappings = SubWorkflow::of(config);
+            mappings
+                .parents_of(name)
+                .any(|parent| self.hides_variable(parent))
+        };
+        let children = self.nodes.iter().filter(|node| {
+            let kind = node.kind;
+            kind == NodeKind::Control(ControlKind::SubWorkflow)
+        });
+        self.hides_variable(name) || children.map(|node| &node.config).any(keeps)
+    }
+}
