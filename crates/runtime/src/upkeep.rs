@@ -6,11 +6,13 @@
 
 use std::time::Duration;
 
+use kernel::audit::Actor;
 use kernel::ids::StreamId;
 use kernel::stream::StreamKind;
 use kernel::time::Timestamp;
 use store::{Conflict, ListCursor, ListQuery, Listed, ReadFrom, StoreError};
 
+use crate::access::trail;
 use crate::engine::Engine;
 use crate::erase::{self, EraseError};
 use crate::holder;
@@ -137,16 +139,19 @@ pub enum Expired {
     Active,
 }
 
-/// Erases a run that has ended, and those it started, as when its retention is over.
+/// Erases a run that has ended, and those it started, as when its retention is over. Other than
+/// then somebody asked for it, which their trail says of each.
 ///
 /// # Errors
 /// The store's; `Missing` for an unknown run.
-pub async fn expire(engine: &Engine, run: &StreamId) -> Result<Expired, StoreError> {
+pub async fn expire(engine: &Engine, run: &StreamId, by: &Actor) -> Result<Expired, StoreError> {
     let family = erase::family(&engine.inner.door, run).await?;
     if !family.iter().all(erase::is_over) {
         return Ok(Expired::Active);
     }
     for run in family.iter().rev() {
+        let store = engine.inner.door.store();
+        trail::record_purge(&**store, &run.header, by.clone()).await?;
         if !erase_one(engine, &run.header.stream, OVER).await? {
             return Ok(Expired::Active);
         }

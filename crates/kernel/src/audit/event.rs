@@ -99,7 +99,8 @@ pub enum AuditAction {
     /// Somebody decided a gate past those who should have.
     #[serde(rename = "approval.overridden")]
     ApprovalOverridden,
-    /// Somebody without the right to was about to decide a gate.
+    /// Runs were to be answered or annotated; somebody without the right to was about to decide a
+    /// gate.
     #[serde(rename = "approvals.respond")]
     ApprovalsRespond,
     /// A webhook was made.
@@ -144,6 +145,33 @@ pub enum AuditAction {
     /// The audit trail was to be read.
     #[serde(rename = "audit.read")]
     AuditRead,
+    /// Workflows were to be read.
+    #[serde(rename = "workflows.read")]
+    WorkflowsRead,
+    /// Runs were to be created, or documents saved.
+    #[serde(rename = "runs.create")]
+    RunsCreate,
+    /// Runs were to be read.
+    #[serde(rename = "runs.read")]
+    RunsRead,
+    /// Runs were to be cancelled, paused, resumed or told something.
+    #[serde(rename = "runs.cancel")]
+    RunsCancel,
+    /// Somebody was to be answered for.
+    #[serde(rename = "approvals.delegate")]
+    ApprovalsDelegate,
+    /// Artifacts of runs were to be read.
+    #[serde(rename = "artifacts.read")]
+    ArtifactsRead,
+    /// Tasks of a queue were to be taken.
+    #[serde(rename = "workers.take")]
+    WorkersTake,
+    /// A queue was to be read.
+    #[serde(rename = "coordinator.read")]
+    CoordinatorRead,
+    /// A queue's coordinator was to be told commands.
+    #[serde(rename = "coordinator.write")]
+    CoordinatorWrite,
 }
 
 /// Somebody who acts.

@@ -167,8 +167,10 @@ pub async fn record_own(
     record(store, &principal.tenant, entry).await.map(drop)
 }
 
-/// Tells the principal's tenant that somebody tried to administer it without the right to. Other
-/// denials, and attempts on other tenants, are not for a trail: logs and metrics count them.
+/// Tells the principal's tenant that somebody tried something without the scope for it. The same
+/// attempt is kept once a minute, and there are no more attempts than scopes, so that a flood of
+/// them does not fill a store. Attempts on other tenants are not for a trail: logs and metrics
+/// count them.
 ///
 /// # Errors
 /// The store's.
@@ -180,9 +182,10 @@ pub async fn record_denial(
     denied: Denied,
     request_id: Option<&str>,
 ) -> Result<(), StoreError> {
-    let (Some(word), Denied::Scope { needs }) = (administers(action), denied) else {
+    let Denied::Scope { needs } = denied else {
         return Ok(());
     };
+    let word = attempt(action);
     let now = store.now();
     let (kind, id) = resource.what.named();
     let minute = now.0.div_euclid(DENIAL_MS);
@@ -204,6 +207,29 @@ pub async fn record_denial(
         },
     };
     record(store, &principal.tenant, entry).await.map(drop)
+}
+
+/// Tells a run's tenant that somebody erases it. Told before it is gone: what cannot be told is not
+/// done. Told twice, it is kept once.
+///
+/// # Errors
+/// The store's.
+pub async fn record_purge(
+    store: &dyn Store,
+    run: &StreamHeader,
+    by: Actor,
+) -> Result<(), StoreError> {
+    let mut on = Subject::new("run", run.stream.as_str());
+    on.workspace.clone_from(&run.owner.workspace);
+    let entry = Entry {
+        message: MessageId::new(format!("purged.{}", run.stream)),
+        decided_at: store.now(),
+        action: AuditAction::RunPurged,
+        by,
+        on,
+        outcome: Outcome::Done,
+    };
+    record(store, run.tenant(), entry).await.map(drop)
 }
 
 /// Tells a run's tenant that somebody without the right to was about to decide one of its gates.
@@ -259,14 +285,23 @@ pub async fn lag(store: &dyn Store) -> Result<Lag, StoreError> {
     Ok(lag)
 }
 
-/// What an attempt at administering is called on a trail.
-fn administers(action: Action) -> Option<AuditAction> {
+/// What an attempt is called on a trail: by the scope it lacks.
+fn attempt(action: Action) -> AuditAction {
     match action {
-        Action::ManageKeys => Some(AuditAction::KeysManage),
-        Action::WriteWorkflows => Some(AuditAction::WorkflowsWrite),
-        Action::ManageWebhooks => Some(AuditAction::WebhooksManage),
-        Action::ReadAudit => Some(AuditAction::AuditRead),
-        _ => None,
+        Action::ReadWorkflows => AuditAction::WorkflowsRead,
+        Action::WriteWorkflows => AuditAction::WorkflowsWrite,
+        Action::CreateRun | Action::SaveDocument => AuditAction::RunsCreate,
+        Action::ReadRun => AuditAction::RunsRead,
+        Action::CancelRun | Action::ControlRun => AuditAction::RunsCancel,
+        Action::AnswerRun | Action::AnnotateRun => AuditAction::ApprovalsRespond,
+        Action::AnswerForOthers => AuditAction::ApprovalsDelegate,
+        Action::ReadArtifact => AuditAction::ArtifactsRead,
+        Action::ReadAudit => AuditAction::AuditRead,
+        Action::ManageKeys => AuditAction::KeysManage,
+        Action::ManageWebhooks => AuditAction::WebhooksManage,
+        Action::WorkTasks => AuditAction::WorkersTake,
+        Action::ReadQueue => AuditAction::CoordinatorRead,
+        Action::CommandQueue => AuditAction::CoordinatorWrite,
     }
 }
 

@@ -3,6 +3,7 @@
 //! The protocol's own checks call this without a credential, so whoever does has to know a token
 //! that whoever runs the server has chosen. A server without one does it for nobody.
 
+use kernel::audit::Actor;
 use kernel::digest::Digest;
 use kernel::ids::StreamId;
 use store::StoreError;
@@ -31,6 +32,9 @@ impl ExpiryToken {
     }
 }
 
+/// Who that is on a trail: they show no credential.
+const EXPIRER: &str = "expire-token";
+
 impl Api {
     /// The same where whoever knows a token may end the retention of runs.
     pub fn with_expiry(self, expiry: Option<ExpiryToken>) -> Self {
@@ -49,7 +53,10 @@ impl Api {
     /// The store's; `Missing` for an unknown run.
     pub async fn expire(&self, token: &str, run: &StreamId) -> Result<Option<Expired>, StoreError> {
         match &self.expiry {
-            Some(expiry) if expiry.is(token) => upkeep::expire(&self.engine, run).await.map(Some),
+            Some(expiry) if expiry.is(token) => {
+                let by = Actor::new(EXPIRER);
+                upkeep::expire(&self.engine, run, &by).await.map(Some)
+            }
             _ => Ok(None),
         }
     }

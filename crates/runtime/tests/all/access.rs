@@ -273,7 +273,7 @@ async fn the_trail_tells_each_thing_once_however_often_it_is_delivered() {
 }
 
 #[tokio::test]
-async fn attempts_to_administer_without_the_right_are_told_but_cannot_flood() {
+async fn attempts_without_the_right_are_told_but_cannot_flood() {
     let world = World::new();
     let issued = world
         .key(|new| new.scopes = Scopes::Only(BTreeSet::from([Scope::RunsRead])))
@@ -293,7 +293,8 @@ async fn attempts_to_administer_without_the_right_are_told_but_cannot_flood() {
         try_to(Action::CancelRun).await;
     }
     let told = world.trail().await;
-    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(told[1].action, AuditAction::RunsCancel);
     assert_eq!(told[0].action, AuditAction::KeysManage);
     assert_eq!(told[0].by.request_id.as_deref(), Some("req-1"));
     let needs = Outcome::Denied {
@@ -302,5 +303,15 @@ async fn attempts_to_administer_without_the_right_are_told_but_cannot_flood() {
     assert_eq!(told[0].outcome, needs);
     world.clock.advance(Duration::from_secs(60));
     try_to(Action::ManageKeys).await;
-    assert_eq!(world.trail().await.len(), 2);
+    assert_eq!(world.trail().await.len(), 3);
+    // However often, and whatever is tried: a minute has as many entries as there are scopes.
+    for _ in 0..3 {
+        for action in Action::ALL {
+            if action != Action::ReadRun {
+                try_to(action).await;
+            }
+        }
+    }
+    let scopes: BTreeSet<&str> = Action::ALL.map(|action| action.scope().as_str()).into();
+    assert_eq!(world.trail().await.len(), 2 + scopes.len() - 1);
 }

@@ -200,6 +200,14 @@ async fn whoever_knows_the_token_ends_the_retention_of_a_run() {
     assert_eq!(unknown.refusal(404), "run_not_found");
 
     assert_eq!(expire(&host, &run, TOKEN).await.status, 200);
+    let purges = host.trail().await;
+    let purges: Vec<_> = (purges
+        .iter()
+        .filter(|entry| entry["action"] == "run.purged"))
+    .collect();
+    let erased: Vec<_> = purges.iter().map(|entry| &entry["on"]["id"]).collect();
+    assert_eq!(erased, [&json!(child), &json!(run)]);
+    assert_eq!(purges[0]["by"]["principal"], "expire-token");
     for gone in [run.as_str(), child] {
         for path in ["", "/events", "/events/poll", "/debug-bundle"] {
             let answer = host.get(&format!("/v1/runs/{gone}{path}")).await;

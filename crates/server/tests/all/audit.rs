@@ -1,10 +1,12 @@
 //! The audit trail over HTTP.
 
+use std::collections::BTreeSet;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kernel::audit::{AuditAction, AuditEvent, Entry, Outcome};
 use runtime::access::signing::PublicKey;
-use runtime::access::{Scopes, trail};
+use runtime::access::{Scope, Scopes, trail};
 use serde_json::{Value, json};
 
 use crate::client::Request;
@@ -184,4 +186,53 @@ async fn many_creations_are_each_on_the_trail_once_and_it_stays_whole() {
     assert_eq!(report["anomalies"], json!([]));
     assert_eq!(report["chainValid"], true);
     host.stop().await;
+}
+
+#[tokio::test]
+async fn a_want_of_any_scope_is_on_the_trail_once_a_minute() {
+    let host = Host::new().await;
+    let run = host.create(&json!({ "workflowId": "waits" })).await;
+    let low = Scopes::Only(BTreeSet::from([Scope::RunsRead]));
+    let low = host.key_of("acme", None, low).await;
+    let attempts = [
+        (
+            "POST",
+            format!("/v1/runs/{run}/cancel"),
+            "runs.cancel",
+            "runs:cancel",
+        ),
+        ("POST", "/v1/runs".to_owned(), "runs.create", "runs:create"),
+        (
+            "GET",
+            "/v1/workflows/three".to_owned(),
+            "workflows.read",
+            "manifest:read",
+        ),
+        (
+            "GET",
+            "/v1/audit/verify".to_owned(),
+            "audit.read",
+            "audit:read",
+        ),
+    ];
+    // Not across the end of a minute: then each may be told twice.
+    for _ in 0..5 {
+        for (method, path, ..) in &attempts {
+            let request = Request::new(method, path).key(&low).json(&json!({}));
+            assert_eq!(
+                request.send(host.address).await.refusal(403),
+                "insufficient_scope"
+            );
+        }
+    }
+    let trail = host.trail().await;
+    for (_, path, action, needs) in &attempts {
+        let told = trail.iter().filter(|entry| entry["action"] == *action);
+        let told: Vec<_> = told.collect();
+        assert!((1..=2).contains(&told.len()), "{path}: {told:?}");
+        assert_eq!(
+            told[0]["outcome"],
+            json!({ "as": "denied", "needs": needs })
+        );
+    }
 }

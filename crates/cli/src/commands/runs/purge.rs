@@ -1,7 +1,6 @@
 //! `runwright runs purge`.
 
-use kernel::audit::{Actor, AuditAction, Entry, Outcome, Subject};
-use kernel::ids::MessageId;
+use kernel::audit::Actor;
 use kernel::run::Run;
 use runtime::access::trail;
 use runtime::erase::{self, EraseError};
@@ -60,18 +59,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     // Children first: what is left when this is interrupted can still be named.
     for run in doomed.iter().rev() {
         let stream = &run.header.stream;
-        // Before it is gone: what cannot be told is not done.
-        let mut on = Subject::new("run", stream.as_str());
-        on.workspace.clone_from(&run.header.owner.workspace);
-        let entry = Entry {
-            message: MessageId::new(format!("purged.{stream}")),
-            decided_at: door.store().now(),
-            action: AuditAction::RunPurged,
-            by: Actor::operator(),
-            on,
-            outcome: Outcome::Done,
-        };
-        trail::record(&**door.store(), run.header.tenant(), entry).await?;
+        trail::record_purge(&**door.store(), &run.header, Actor::operator()).await?;
         let erased = erase::erase(&door, &supervisor, stream, &args.reason).await;
         erased.map_err(|error| match error {
             EraseError::Files { error, .. } => {
