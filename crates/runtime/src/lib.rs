@@ -18,6 +18,7 @@ pub mod holder;
 mod holds;
 mod kept_out;
 pub mod keyring;
+mod made;
 pub mod models;
 pub mod nodes;
 pub mod outbound;

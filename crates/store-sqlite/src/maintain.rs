@@ -48,6 +48,7 @@ pub(crate) fn purge(db: &Db, stream: &StreamId, why: &str, now: Timestamp) -> Fa
         FROM streams WHERE id = ?1";
     db.run(sql, params![id, why, now.0])?;
     erase_events(db, id)?;
+    db.run("UPDATE keys SET stream = NULL WHERE stream = ?1 AND digest IS NOT NULL AND expires_at IS NOT NULL", [id])?;
     // What else belongs to the stream goes by its foreign key.
     db.run("DELETE FROM streams WHERE id = ?1", [id])?;
     blobs::collect(db, i64::MAX, now)?;
@@ -112,9 +113,8 @@ fn pack(db: &Db, head: &Head) -> Fallible<usize> {
         return Err(log::gap().into());
     }
     let (after, body) = packer.finish();
-    let sql = "INSERT INTO packs VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     let pack = params![stream, first_seq, next_seq, before, after.0, body];
-    db.run(sql, pack)?;
+    db.run("INSERT INTO packs VALUES (?1, ?2, ?3, ?4, ?5, ?6)", pack)?;
     let sql = "UPDATE events SET chain = NULL, content = NULL
         WHERE stream = ?1 AND seq >= ?2 AND seq < ?3";
     db.run(sql, params![stream, first_seq, next_seq])?;

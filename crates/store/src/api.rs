@@ -162,8 +162,10 @@ pub trait Store: Send + Sync + 'static {
     async fn delivered(&self, places: &[u64]) -> Result<(), StoreError>;
 
     /// Erases a stream whole (events, index row, hold, checkpoint, timers, keys, outbox, blob
-    /// references) and leaves a tombstone. Its id is never free again; the keys it had are. Blobs
-    /// that nothing refers to any more go with it, except those put within [`BLOB_GRACE`].
+    /// references) and leaves a tombstone. Its id is never free again; the keys it had are, except
+    /// those that have a digest and expire: a request stays answered for as long as was said, and
+    /// its key belongs to no stream then. Blobs that nothing refers to any more go with it, except
+    /// those put within [`BLOB_GRACE`].
     /// Messages of other streams to it stay. `Conflict::Held` while a live hold is on it;
     /// `Missing` if unknown. Purging again answers the first tombstone.
     async fn purge(&self, stream: &StreamId, reason: &str) -> Result<Tombstone, StoreError>;

@@ -17,6 +17,7 @@ use super::{Api, ApiError, options};
 use crate::access::{Action, Principal, Resource, What, authorise};
 use crate::door::DoorError;
 use crate::engine::{NewRun, new_run_id};
+use crate::made::Made;
 use crate::plans::Prepared;
 use crate::telemetry;
 
@@ -136,19 +137,20 @@ impl Api {
             None => (Start::WhenClaimed, "pending"),
         };
         let now = self.door().store().now();
-        keys.extend(
-            order
-                .keyed
-                .iter()
-                .map(|keyed| keyed.claim(who, Some(status), now)),
-        );
+        let run = new_run_id();
+        keys.extend(order.keyed.iter().map(|keyed| {
+            let made = Made {
+                run: run.as_str().into(),
+                said: status.into(),
+            };
+            keyed.claim(who, Some(made), now)
+        }));
         let mut create = Create::new(order.inputs, order.transport, start);
         create.tags = order.tags;
         create.metadata = order.metadata;
         create.configurable = order.configurable;
         create.request_id = order.request_id;
         create.engine_version = order.engine_version.unwrap_or(ENGINE_VERSION);
-        let run = new_run_id();
         let new = NewRun {
             owner: owner.clone(),
             prepared: Prepared {

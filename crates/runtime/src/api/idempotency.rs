@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use super::{Api, ApiError};
 use crate::access::{Entropy, OsEntropy, Principal};
 use crate::holder;
+use crate::made::Made;
 use crate::seal::{Seal, SealError};
 
 /// Keys of creations, whose answer is a status, and of forks.
@@ -61,12 +62,17 @@ impl KeyedBy {
     }
 
     /// The claim of a creation whose answer is known, or made with it.
-    pub(super) fn claim(&self, who: &Principal, answer: Option<&str>, now: Timestamp) -> KeyClaim {
+    pub(super) fn claim(
+        &self,
+        who: &Principal,
+        answer: Option<Made<'_>>,
+        now: Timestamp,
+    ) -> KeyClaim {
         KeyClaim {
             namespace: CREATIONS.into(),
             key: self.name(who),
             digest: Some(self.request),
-            answer: answer.map(|answer| answer.as_bytes().to_vec()),
+            answer: answer.map(|made| made.to_bytes()),
             expires_at: Some(now.plus(KEPT)),
         }
     }
@@ -183,6 +189,13 @@ impl Api {
             return Err(ApiError::KeyMismatch);
         }
         let answer = row.answer.unwrap_or_default();
+        if let Ok(Made { run, said }) = serde_json::from_slice(&answer) {
+            return Ok(Some(Replayed {
+                run: StreamId::new(run.into_owned()),
+                answer: said.into_owned(),
+            }));
+        }
+        // As older builds kept it.
         Ok(row.stream.map(|run| Replayed {
             run,
             answer: String::from_utf8(answer).unwrap_or_default(),

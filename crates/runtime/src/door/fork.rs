@@ -18,6 +18,7 @@ use store::{Conflict, Guard, Hold, HoldChange, Loaded, ReadFrom, StoreError};
 use super::{Door, DoorError};
 use crate::engine::new_run_id;
 use crate::erase::CUT_OFF;
+use crate::made::Made;
 use crate::redact::Redactor;
 use crate::telemetry::hand_on;
 
@@ -105,8 +106,8 @@ impl ForkAnswer {
         }
     }
 
-    fn to_bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("an answer is always JSON")
+    fn to_text(&self) -> String {
+        serde_json::to_string(self).expect("an answer is always JSON")
     }
 }
 
@@ -196,7 +197,12 @@ impl Door {
             let is_first = batch.first_seq() == 0;
             if fork.is_whole() {
                 // A key that is on record stands for a fork that is.
-                let answer = ForkAnswer::of(fork).to_bytes();
+                let said = ForkAnswer::of(fork).to_text();
+                let made = Made {
+                    run: fork.run().header.stream.as_str().into(),
+                    said: said.into(),
+                };
+                let answer = made.to_bytes();
                 for claim in &mut keys {
                     claim.answer.get_or_insert_with(|| answer.clone());
                 }

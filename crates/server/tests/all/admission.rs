@@ -218,6 +218,45 @@ async fn whoever_knows_the_token_ends_the_retention_of_a_run() {
     }
     assert_eq!(host.snapshot(&fork).await["status"], "completed");
 
+    // What was asked for with a key is not done again because it is gone.
+    let keyed = async |path: &str, body: Value| {
+        let request = Request::new("POST", path).key(&host.key).json(&body);
+        let answer = request
+            .header("Idempotency-Key", "k")
+            .send(host.address)
+            .await;
+        let is_again = answer.header("openwop-idempotent-replay") == Some("true");
+        (is_again, answer.status, answer.json())
+    };
+    let made = host.completed(&json!({ "workflowId": "three" })).await;
+    let fork = format!("/v1/runs/{made}:fork");
+    for (path, body, other) in [
+        (
+            "/v1/runs",
+            json!({ "workflowId": "three" }),
+            json!({ "workflowId": "fails" }),
+        ),
+        (
+            fork.as_str(),
+            json!({ "mode": "replay" }),
+            json!({ "mode": "branch", "fromSeq": 1 }),
+        ),
+    ] {
+        let (is_again, status, first) = keyed(path, body.clone()).await;
+        assert_eq!((is_again, status), (false, 201));
+        let run = first["runId"].as_str().unwrap();
+        host.engine.settled(&run.into()).await.unwrap();
+        assert_eq!(expire(&host, run, TOKEN).await.status, 200);
+        assert_eq!(
+            keyed(path, body).await,
+            (true, 201, first.clone()),
+            "{path}"
+        );
+        let gone = host.get(&format!("/v1/runs/{run}")).await;
+        assert_eq!(gone.refusal(410), "run_expired");
+        assert_eq!(keyed(path, other).await.1, 409, "{path}");
+    }
+
     let other = Host::new().await;
     let run = other.completed(&json!({ "workflowId": "three" })).await;
     let refused = expire(&other, &run, TOKEN).await;

@@ -185,6 +185,7 @@ macro_rules! conformance {
             }
             purge {
                 nothing_but_the_tombstone_is_left
+                a_request_outlives_what_it_made_until_its_key_expires
                 a_purged_stream_stays_purged
                 a_live_hold_forbids_the_purge
                 an_unknown_stream_has_no_tombstone

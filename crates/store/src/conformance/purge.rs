@@ -1,5 +1,9 @@
 //! Purge, tombstones and housekeeping.
 
+use kernel::batch::KeyClaim;
+use kernel::digest::Digest;
+use kernel::time::Timestamp;
+
 use super::world::*;
 use crate::*;
 
@@ -63,6 +67,58 @@ pub(super) async fn nothing_but_the_tombstone_is_left(mut w: World<'_>) {
         assert_eq!(w.outgoing().await, ["to purged", "other"]);
         w.maintain_all().await;
         w.reopen().await;
+    }
+}
+
+pub(super) async fn a_request_outlives_what_it_made_until_its_key_expires(mut w: World<'_>) {
+    let mut log = Log::new("run-1");
+    let expires_at = Some(START.plus(SECOND * 10));
+    let answered = claim_of("request", Some(Digest::of(b"request")), expires_at);
+    let nameless = claim_of("nameless", None, expires_at);
+    let endless = claim_of("endless", Some(Digest::of(b"request")), None);
+    let draft = log.next(["a"]);
+    let draft = [&answered, &nameless, &endless]
+        .into_iter()
+        .fold(draft, |draft, claim| draft.claim(claim.clone()));
+    w.put(&mut log, draft).await;
+    w.purge(log.id(), "asked for").await.unwrap();
+    let tenant = log.header.tenant().clone();
+    for _ in 0..2 {
+        let kept = w.key(&tenant, &answered.namespace, "request").await;
+        let kept = kept.unwrap().expect("the request is answered still");
+        assert_eq!((kept.stream, kept.digest), (None, answered.digest));
+        assert_eq!(
+            (&kept.answer, kept.expires_at),
+            (&answered.answer, expires_at)
+        );
+        for freed in ["nameless", "endless"] {
+            assert_eq!(w.key(&tenant, &answered.namespace, freed).await, Ok(None));
+        }
+        let again = Log::new("run-2").next(["a"]).claim(answered.clone());
+        assert!(matches!(
+            w.try_put(again).await,
+            Err(StoreError::Conflict(Conflict::Key { .. }))
+        ));
+        w.maintain_all().await;
+        w.reopen().await;
+    }
+    w.clock.advance(SECOND * 10);
+    assert_eq!(
+        w.key(&tenant, &answered.namespace, "request").await,
+        Ok(None)
+    );
+    let mut other = Log::new("run-3");
+    let draft = other.next(["a"]).claim(claim_of("request", None, None));
+    w.put(&mut other, draft).await;
+}
+
+fn claim_of(key: &str, digest: Option<Digest>, expires_at: Option<Timestamp>) -> KeyClaim {
+    KeyClaim {
+        namespace: "requests".into(),
+        key: key.into(),
+        digest,
+        answer: Some(b"what was said".to_vec()),
+        expires_at,
     }
 }
 

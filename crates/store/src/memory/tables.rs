@@ -274,8 +274,13 @@ impl Tables {
         }
         let erased = self.streams.remove(stream).expect("it was just found");
         let tenant = erased.tenant();
-        self.keys
-            .retain(|_, row| row.stream.as_ref() != Some(stream));
+        self.keys.retain(|_, row| {
+            if row.stream.as_ref() != Some(stream) {
+                return true;
+            }
+            row.stream = None;
+            row.digest.is_some() && row.expires_at.is_some()
+        });
         self.feed.retain(|_, (of, _)| of != stream);
         self.outbox.retain(|_, message| message.source != *stream);
         for digest in &erased.blobs {
