@@ -105,11 +105,10 @@ pub(crate) fn records(db: &Db, head: &Head, from: Seq, limit: usize) -> Fallible
         }
     }
     let next = clamp(from.saturating_add(records.len() as Seq));
-    let rest = clamp((wanted - records.len()) as u64);
     db.scan(
         "SELECT seq, chain, content FROM events WHERE stream = ?1 AND seq >= ?2
          ORDER BY seq LIMIT ?3",
-        params![head.id, next, rest],
+        params![head.id, next, clamp((wanted - records.len()) as u64)],
         |row| {
             let chain = Digest(row.get(1)?);
             let content = content(db, &head.tenant, row.get_ref(2)?.as_blob()?)?;
@@ -117,9 +116,10 @@ pub(crate) fn records(db: &Db, head: &Head, from: Seq, limit: usize) -> Fallible
                 Some(last) => Some(last.chain),
                 None => (from == 0).then_some(head.header.genesis),
             };
-            if row.get::<_, Seq>(0)? != from + records.len() as Seq
-                || before.is_some_and(|before| before.chain(&content) != chain)
-            {
+            if row.get::<_, Seq>(0)? != from + records.len() as Seq {
+                return Err(gap().into());
+            }
+            if before.is_some_and(|before| before.chain(&content) != chain) {
                 return Err(corrupt("an event is not the one that its log has there").into());
             }
             records.push(Record { content, chain });
@@ -137,7 +137,7 @@ pub(crate) fn records(db: &Db, head: &Head, from: Seq, limit: usize) -> Fallible
 }
 
 pub(crate) fn gap() -> StoreError {
-    corrupt("the log of a stream has a gap")
+    corrupt(store::GAP)
 }
 
 /// The content of an event from its row.

@@ -22,7 +22,15 @@ pub enum StoreError {
     Unavailable(String),
 }
 
+/// What [`StoreError::Corrupt`] says of a log in which an event is not there.
+pub const GAP: &str = "the log of a stream has a gap";
+
 impl StoreError {
+    /// Whether an event of a log is not there, rather than another than was written.
+    pub fn is_gap(&self) -> bool {
+        matches!(self, Self::Corrupt(what) if what == GAP)
+    }
+
     /// The refusal of a claim whose key is taken.
     pub fn key_taken(claim: &KeyClaim) -> Self {
         let (namespace, key) = (claim.namespace.clone(), claim.key.clone());

@@ -24,6 +24,8 @@ pub(crate) enum Command {
     Export(verify::ExportArgs),
     /// Recompute hashes, roots and signatures, of the store or of an exported file
     Verify(verify::Args),
+    /// Print the newest checkpoint, to be kept elsewhere and expected later
+    Checkpoint(verify::ExportArgs),
     /// Print the public key that checkpoints are checked with
     Key,
 }
@@ -52,6 +54,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
         Command::List(args) => args,
         Command::Export(args) => return verify::export(args, session).await,
         Command::Verify(args) => return verify::run(args, session).await,
+        Command::Checkpoint(args) => return verify::checkpoint(args, session).await,
         Command::Key => return verify::key(session),
     };
     let door = session.read()?;

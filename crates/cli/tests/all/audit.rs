@@ -144,3 +144,79 @@ fn a_changed_row_is_found_and_named() {
     );
     serving.stop();
 }
+
+/// Changes the rows of the trail of tenant `acme` behind the program's back.
+fn meddle(lab: &Lab, sql: &str) {
+    let store = Connection::open(lab.path().join("store/store.db")).unwrap();
+    store.execute_batch("PRAGMA foreign_keys = ON;").unwrap();
+    let trail = "(SELECT id FROM streams WHERE name LIKE 'audit-%' AND tenant = 'acme')";
+    store.execute_batch(&sql.replace("TRAIL", trail)).unwrap();
+}
+
+#[test]
+fn a_row_that_is_not_there_is_missing_and_not_another() {
+    let (lab, spki) = signed();
+    meddle(&lab, "DELETE FROM events WHERE seq = 1 AND stream = TRAIL;");
+    let verify = ["verify", "--tenant", "acme", "--public-key", &spki];
+    audit(&lab, &verify)
+        .with(1)
+        .prints("wrong entry 1: is not there, or cannot be read");
+    let verify = ["verify", "--tenant", "acme", "--json"];
+    let report = audit(&lab, &verify).with(1).json();
+    assert_eq!(report["anomalies"][0]["atSeq"], 1);
+    assert_eq!(report["anomalies"][0]["kind"], "missing-entry");
+}
+
+#[test]
+fn a_trail_that_was_cut_off_lacks_the_checkpoint_that_was_kept_elsewhere() {
+    let (lab, spki) = signed();
+    let anchor = audit(&lab, &["checkpoint", "--tenant", "acme"]).with(0);
+    let anchor = anchor.stdout.trim().to_owned();
+    let verify = |expected: &str| {
+        let args = [
+            "verify",
+            "--tenant",
+            "acme",
+            "--public-key",
+            &spki,
+            "--expect",
+            expected,
+        ];
+        audit(&lab, &args)
+    };
+    verify(&anchor).with(0).prints("all is well");
+    let (at, root) = anchor.split_once(':').unwrap();
+    let other = format!("{at}:{}", root.chars().rev().collect::<String>());
+    verify(&other)
+        .with(1)
+        .prints(&format!("wrong entry {at}: ends what"));
+    verify("2").with(2);
+    // Both checkpoint and what it covers, in all places that say how long the trail is.
+    meddle(
+        &lab,
+        "UPDATE streams SET next_seq = 1,
+           chain = (SELECT chain FROM events WHERE seq = 0 AND stream = TRAIL) WHERE id = TRAIL;
+         DELETE FROM events WHERE seq > 0 AND stream = TRAIL;
+         DELETE FROM checkpoints WHERE stream = TRAIL;",
+    );
+    let verify_alone = ["verify", "--tenant", "acme", "--public-key", &spki];
+    audit(&lab, &verify_alone).with(0).prints("all is well");
+    verify(&anchor)
+        .with(1)
+        .prints(&format!("wrong entry {at}: is not there"));
+}
+
+#[test]
+fn a_tenant_with_keys_and_without_a_trail_is_told() {
+    let (lab, _) = signed();
+    let whole = ["verify", "--tenant", "nobody"];
+    audit(&lab, &whole).with(0);
+    meddle(
+        &lab,
+        "DELETE FROM events WHERE stream = TRAIL; DELETE FROM streams WHERE id = TRAIL;",
+    );
+    let verify = ["verify", "--tenant", "acme"];
+    audit(&lab, &verify)
+        .with(1)
+        .prints("wrong entry 0: is not there");
+}

@@ -123,9 +123,18 @@ impl<F: FnMut(&Checkpoint) -> bool> Walk<F> {
 
     /// The next entry is there, and nobody can read it.
     pub fn damaged(&mut self) {
+        self.lost(AnomalyKind::HashMismatch);
+    }
+
+    /// The next entry is not there.
+    pub fn missing(&mut self) {
+        self.lost(AnomalyKind::Missing);
+    }
+
+    fn lost(&mut self, kind: AnomalyKind) {
         let seq = self.next;
         self.next += 1;
-        self.find(seq, AnomalyKind::HashMismatch);
+        self.find(seq, kind);
         (self.before, self.chain) = (None, None);
         if let Some(leaves) = &mut self.leaves {
             // No entry has this hash, so no root that was signed fits.

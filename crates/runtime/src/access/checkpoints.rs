@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use kernel::audit::{AuditTrail, Checkpoint, Report, Walk, merkle_root};
+use kernel::audit::{Anomaly, AnomalyKind, AuditTrail, Checkpoint, Report, Walk, merkle_root};
 use kernel::digest::Digest;
 use kernel::ids::{Seq, StreamId, TenantId};
+use kernel::registry::Registry;
 use kernel::stream::StreamKind;
 use store::{Guard, HoldChange, ListCursor, ListQuery, ReadFrom, Store, StoreError};
 
@@ -173,7 +174,14 @@ pub async fn verify(
     let stream = AuditTrail::stream(tenant);
     let head = match store.load(&stream, ReadFrom::Seq(Seq::MAX), 0).await {
         Ok(head) => head,
-        Err(StoreError::Missing) => return Ok((Report::default(), 0)),
+        Err(StoreError::Missing) => {
+            let mut report = Report::default();
+            if ought_to_be_there(store, tenant).await? {
+                let kind = AnomalyKind::Missing;
+                report.anomalies.push(Anomaly { at: from, kind });
+            }
+            return Ok((report, 0));
+        }
         Err(error) => return Err(error),
     };
     let end = head.next_seq;
@@ -200,8 +208,8 @@ pub async fn verify(
                 next += limit as u64;
                 continue;
             }
-            Err(StoreError::Corrupt(_)) => {
-                walk.damaged();
+            Err(error @ StoreError::Corrupt(_)) => {
+                lose(&mut walk, &error);
                 next += 1;
                 continue;
             }
@@ -229,11 +237,30 @@ async fn walk_one_by_one<F: FnMut(&Checkpoint) -> bool>(
         match store.load(stream, ReadFrom::Seq(seq), 1).await {
             Ok(page) => match page.records.first() {
                 Some(record) => walk.entry(&record.content, Some(record.chain)),
-                None => walk.damaged(),
+                None => walk.missing(),
             },
-            Err(StoreError::Corrupt(_)) => walk.damaged(),
+            Err(error @ StoreError::Corrupt(_)) => lose(walk, &error),
             Err(error) => return Err(error),
         }
     }
     Ok(())
+}
+
+/// Goes past an entry that the store does not give.
+fn lose<F: FnMut(&Checkpoint) -> bool>(walk: &mut Walk<F>, error: &StoreError) {
+    match error.is_gap() {
+        true => walk.missing(),
+        false => walk.damaged(),
+    }
+}
+
+/// Whether a tenant whose trail is not there did things that every trail tells of: its registry
+/// tells each change by the outbox, in which nothing waits any more.
+async fn ought_to_be_there(store: &dyn Store, tenant: &TenantId) -> Result<bool, StoreError> {
+    let registry = Registry::stream(tenant);
+    match store.load(&registry, ReadFrom::Seq(Seq::MAX), 0).await {
+        Ok(_) => Ok(trail::lag(store).await?.entries == 0),
+        Err(StoreError::Missing) => Ok(false),
+        Err(error) => Err(error),
+    }
 }

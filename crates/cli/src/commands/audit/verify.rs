@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use faces::openwop::v1;
-use kernel::audit::{AnomalyKind, Report, Walk};
+use kernel::audit::{Anomaly, AnomalyKind, Report, Walk};
 use kernel::ids::{Seq, TenantId};
 use kernel::problem::quoted;
 use runtime::access::checkpoints::{self, Keys};
@@ -34,8 +34,9 @@ pub(crate) struct ExportArgs {
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Works without the store on a file that `runwright audit export` made. Keep such a \
-file, and the key that `runwright audit key` prints, where the engine's machine cannot write: \
-whoever has the data folder whole can make another trail and sign it.
+file, or the checkpoint that `runwright audit checkpoint` prints, and the key that `runwright audit \
+key` prints, where the engine's machine cannot write: whoever has the data folder can cut a trail \
+off behind any checkpoint, and with the keyring make another one and sign it.
 
 Exits with 0 if all is well, 1 if something is wrong."
 )]
@@ -51,6 +52,66 @@ pub(crate) struct Args {
     /// have it [default: the keyring of the data folder; for a file, none]
     #[arg(long, value_name = "KEY", value_parser = public_key)]
     public_key: Option<PublicKey>,
+
+    /// A checkpoint that has to be there, as `runwright audit checkpoint` printed it
+    #[arg(long, value_name = "SEQ:ROOT", value_parser = anchor)]
+    expect: Option<Anchor>,
+}
+
+/// The place of a checkpoint and its root: what a trail has to have for good once it had it.
+#[derive(Clone, Debug)]
+struct Anchor {
+    at: Seq,
+    root: String,
+}
+
+fn anchor(text: &str) -> Result<Anchor, &'static str> {
+    let of = "a checkpoint is the number and the root that `runwright audit checkpoint` prints";
+    let (at, root) = text.split_once(':').ok_or(of)?;
+    let is_root = root.len() == 64 && root.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match at.parse() {
+        Ok(at) if is_root => Ok(Anchor {
+            at,
+            root: root.to_ascii_lowercase(),
+        }),
+        _ => Err(of),
+    }
+}
+
+impl Anchor {
+    /// Says what is wrong where a trail does not have the checkpoint.
+    fn hold(&self, report: &mut Report) {
+        let mut checkpoints = report.checkpoints.iter();
+        let found = checkpoints.find(|checkpoint| checkpoint.at_sequence == self.at);
+        let kind = match found {
+            Some(found) if found.merkle_root.to_string() == self.root => return,
+            Some(found) => AnomalyKind::MerkleMismatch {
+                checkpoint: found.checkpoint.clone(),
+            },
+            None => AnomalyKind::Missing,
+        };
+        report.anomalies.push(Anomaly { at: self.at, kind });
+    }
+}
+
+/// Prints the newest checkpoint, to be kept elsewhere.
+pub(super) async fn checkpoint(args: ExportArgs, session: &Session) -> Result<Exit, Failure> {
+    let door = session.read()?;
+    let keyring = FileKeyring::new(session.place.keyring());
+    let (keys, tenant) = (Keys::Own(&keyring), TenantId::new(&args.tenant));
+    let (report, _) = checkpoints::verify(&**door.store(), &keys, &tenant, 0, Seq::MAX).await?;
+    if !report.is_valid() {
+        let what = "something is wrong with the trail, so none of its checkpoints is told";
+        return Err(Failure::new(what).hint("`runwright audit verify` says what"));
+    }
+    let Some(newest) = report.checkpoints.last() else {
+        let what = "the trail has no checkpoint yet";
+        return Err(Failure::new(what).hint("a server makes one a moment after an entry"));
+    };
+    let mut data = Data::new();
+    data.line(format!("{}:{}", newest.at_sequence, newest.merkle_root))?;
+    data.done()?;
+    Ok(Exit::Done)
 }
 
 fn public_key(text: &str) -> Result<PublicKey, &'static str> {
@@ -94,7 +155,8 @@ pub(super) fn key(session: &Session) -> Result<Exit, Failure> {
 
 /// Recomputes a trail.
 pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let (report, entries) = match &args.file {
+    let expected = args.expect.clone();
+    let (mut report, entries) = match &args.file {
         Some(file) => {
             if args.public_key.is_none() {
                 talk::say("signatures are not checked: give the key with --public-key");
@@ -133,6 +195,9 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             (report, entries)
         }
     };
+    if let Some(expected) = expected {
+        expected.hold(&mut report);
+    }
     show(&report, entries, session.form)
 }
 
