@@ -22,6 +22,7 @@ mod next;
 mod place;
 mod prompt;
 mod remote;
+mod scratch;
 mod session;
 mod span;
 mod style;

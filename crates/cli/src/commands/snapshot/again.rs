@@ -1,6 +1,5 @@
 //! One replay of a snapshot.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,7 +29,11 @@ use super::how::{Judge, rounded};
 use super::kind::{Kind, NotReplayed, Typed};
 use crate::commands::PortArgs;
 use crate::exit::{Exit, Failure};
+use crate::scratch::Scratch;
 use crate::session::{Form, Session};
+
+/// What the folders are called that hold the copies of replays.
+const COPIES: &str = "runwright-replay-";
 
 /// A snapshot that is replayed.
 pub(super) struct Again {
@@ -57,7 +60,7 @@ pub(super) struct Prepared {
     /// Where their contents lie.
     pub source: Arc<dyn Keep>,
     /// The copy of the folder, for as long as it is needed.
-    pub copied: tempfile::TempDir,
+    pub copied: Scratch,
 }
 
 /// What a replay came to.
@@ -254,7 +257,8 @@ impl Again {
         let source: Arc<dyn Keep> = Arc::new(Recording(self.folder.clone()));
 
         // A copy is called as the folder is: programs print that.
-        let copied = private_folder().map_err(said)?;
+        let copied = tokio::task::spawn_blocking(|| Scratch::new(COPIES));
+        let copied = copied.await.map_err(said)?.map_err(said)?;
         let name = self.root.file_name().unwrap_or_default();
         let root = match self.typed.in_place {
             true => self.root.clone(),
@@ -491,14 +495,6 @@ impl Again {
             deny_elsewhere: self.typed.kind == Kind::Verify,
         })
     }
-}
-
-/// A folder for the copy of a replay: nobody else reads in it what is not theirs to read.
-fn private_folder() -> std::io::Result<tempfile::TempDir> {
-    tempfile::Builder::new()
-        .prefix("runwright-replay-")
-        .permissions(std::fs::Permissions::from_mode(0o700))
-        .tempdir()
 }
 
 /// What went another way is not the same, whatever came of it.

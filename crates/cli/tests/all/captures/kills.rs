@@ -3,8 +3,12 @@
 //! temporary file and its name, between a content and the document, between the document and the
 //! index, between the record of a replay and the status.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -15,6 +19,9 @@ use crate::support::Ended;
 /// What changes the disk, as the system calls it.
 const CHANGES: &str =
     "link,linkat,unlink,unlinkat,rename,renameat,renameat2,ftruncate,fsync,mkdir,mkdirat";
+
+/// Nothing in these tests takes longer unless it hangs.
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// What is killed.
 const COMMANDS: [&str; 5] = ["capture", "of-run", "import", "replay", "prune"];
@@ -208,4 +215,74 @@ fn soak_kills_at_each_change_of_the_disk() {
         test,
         &format!("{kills} kills at a change of the disk, {ends} ends before it"),
     );
+}
+
+/// Starts a replay of the latest snapshot that asks the model again; comes back when it asks.
+fn asking(bench: &Bench, asked: &Receiver<()>) -> std::process::Child {
+    let args = ["snapshot", "replay", "latest", "--root", "shop"];
+    let child = bench
+        .command(&[&args[..], &["--kind", "rerun"]].concat())
+        .env("TMPDIR", bench.lab.path().join("tmp"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    asked.recv_timeout(DEADLINE).unwrap();
+    child
+}
+
+#[test]
+fn the_copy_of_a_killed_replay_is_cleared_by_the_next_and_one_in_use_is_not() {
+    use std::os::unix::fs::PermissionsExt;
+    if !has_python("the_copy_of_a_killed_replay_is_cleared_by_the_next_and_one_in_use_is_not") {
+        return;
+    }
+    let (says_asked, asked) = channel();
+    let (answers, wanted) = channel();
+    let wanted = Mutex::new(wanted);
+    let bench = Bench::new(move |nth, _| {
+        if nth > 0 {
+            says_asked.send(()).unwrap();
+            let _ = wanted.lock().unwrap().recv_timeout(DEADLINE);
+        }
+        says("done")
+    });
+    let tmp = bench.lab.path().join("tmp");
+    std::fs::create_dir(&tmp).unwrap();
+    let copies = || {
+        let copies = std::fs::read_dir(&tmp).unwrap();
+        let copies = copies.map(|found| found.unwrap().path());
+        copies.collect::<BTreeSet<_>>()
+    };
+    bench.write("kept.txt", "kept");
+    bench.script(&[json!({ "ask": "Go." })]);
+    bench.capture(&[]);
+
+    let mut killed = asking(&bench, &asked);
+    let left = copies();
+    assert_eq!(left.len(), 1, "{left:?}");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    answers.send(()).unwrap();
+    assert_eq!(copies(), left, "nothing is left to clear it");
+    let mode = std::fs::metadata(left.first().unwrap())
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o700, "nobody else reads what is left");
+
+    // The next clears it, and nothing clears the copy that this one works in.
+    let mut works = asking(&bench, &asked);
+    let held = copies();
+    assert!(held.len() == 1 && held.is_disjoint(&left), "{held:?}");
+    let verify = bench
+        .command(&["snapshot", "replay", "latest", "--root", "shop", "--json"])
+        .env("TMPDIR", &tmp)
+        .output();
+    Ended::from(verify.unwrap()).with(0);
+    assert_eq!(copies(), held);
+    assert!(held.first().unwrap().join("shop/kept.txt").exists());
+    answers.send(()).unwrap();
+    assert!(works.wait().unwrap().success());
+    assert!(copies().is_empty());
 }
