@@ -43,6 +43,16 @@ pub struct Plan {
     pub broken: Vec<Broken>,
 }
 
+/// How a snapshot stands.
+struct Standing {
+    /// By itself.
+    alone: Verdict,
+    /// Where another needs it.
+    where_needed: Verdict,
+    /// The last moment it is kept, as far as time decides.
+    until: Timestamp,
+}
+
 /// What went.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Pruned {
@@ -63,30 +73,56 @@ impl Folder {
     /// # Errors
     /// When the folder cannot be read.
     pub fn plan(&self, now: Timestamp) -> Result<Plan, FolderError> {
+        self.plan_of(now, &|_| true)
+    }
+
+    /// As [`Folder::plan`], where only these snapshots are let go of: the others need what they name.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn plan_of(
+        &self,
+        now: Timestamp,
+        is_of: &dyn Fn(&Entry) -> bool,
+    ) -> Result<Plan, FolderError> {
         let listing = self.list()?;
-        let needed: BTreeSet<&str> = listing
+        let standings: Vec<Option<Standing>> = listing
             .entries
             .iter()
-            .flat_map(|entry| entry.needs.iter().map(String::as_str))
+            .map(|entry| self.standing(entry, now))
             .collect();
-        let mut fates = Vec::new();
-        for entry in &listing.entries {
-            let path = self.snapshots().join(&entry.file);
-            let Ok(kept) = self.read(&path) else { continue };
-            let replays = kept.document.snapshot.replays();
-            // A record that cannot be read leaves the status to decide.
-            let attempts = self.attempts(&path).unwrap_or_default();
-            let facts = Facts {
-                captured: entry.captured_at,
-                replays: &replays,
-                latest: attempts.iter().rfind(|attempt| attempt.is_complete()),
-                is_pinned: entry.is_pinned,
-                is_needed: needed.contains(entry.snapshot_id.as_str()),
+        // What stays needs what it names; what goes with it does not.
+        let mut needed: BTreeSet<&str> = BTreeSet::new();
+        loop {
+            let stays = |entry: &Entry, standing: &Option<Standing>| {
+                let goes = standing
+                    .as_ref()
+                    .is_some_and(|of| matches!(of.alone, Verdict::Expired(_)))
+                    && is_of(entry);
+                !goes || needed.contains(entry.snapshot_id.as_str())
             };
-            let (verdict, until) = match facts.verdict(now) {
+            let entries = listing.entries.iter().zip(&standings);
+            let staying = entries.filter(|(entry, standing)| stays(entry, standing));
+            let more = staying.flat_map(|(entry, _)| entry.needs.iter().map(String::as_str));
+            let more: BTreeSet<&str> = more.collect();
+            if more == needed {
+                break;
+            }
+            needed = more;
+        }
+        let mut fates = Vec::new();
+        for (entry, standing) in listing.entries.iter().zip(&standings) {
+            let Some(standing) = standing else {
+                continue;
+            };
+            let verdict = match needed.contains(entry.snapshot_id.as_str()) {
+                true => standing.where_needed,
+                false => standing.alone,
+            };
+            let (verdict, until) = match verdict {
                 Verdict::Pinned => ("pinned", None),
                 Verdict::Needed => ("needed", None),
-                Verdict::ClockBehind => ("clock_behind", Some(facts.until())),
+                Verdict::ClockBehind => ("clock_behind", Some(standing.until)),
                 Verdict::Until(until) => ("kept", Some(until)),
                 Verdict::Expired(until) => ("expired", Some(until)),
             };
@@ -99,6 +135,27 @@ impl Folder {
         Ok(Plan {
             fates,
             broken: listing.broken,
+        })
+    }
+
+    /// How a snapshot stands. `None` where it cannot be read.
+    fn standing(&self, entry: &Entry, now: Timestamp) -> Option<Standing> {
+        let path = self.snapshots().join(&entry.file);
+        let kept = self.read(&path).ok()?;
+        let replays = kept.document.snapshot.replays();
+        // A record that cannot be read leaves the status to decide.
+        let attempts = self.attempts(&path).unwrap_or_default();
+        let facts = |is_needed| Facts {
+            captured: entry.captured_at,
+            replays: &replays,
+            latest: attempts.iter().rfind(|attempt| attempt.is_complete()),
+            is_pinned: entry.is_pinned,
+            is_needed,
+        };
+        Some(Standing {
+            alone: facts(false).verdict(now),
+            where_needed: facts(true).verdict(now),
+            until: facts(false).until(),
         })
     }
 
@@ -126,7 +183,10 @@ impl Folder {
         }
         let _hold = self.hold(Hold::Alone)?;
         let folder = self.snapshots();
-        for fate in self.plan(now)?.fates {
+        let mut fates = self.plan_of(now, is_of)?.fates;
+        // What needs another was captured after it, and goes before it.
+        fates.sort_by_key(|fate| std::cmp::Reverse(fate.entry.captured_at));
+        for fate in fates {
             if fate.is_expired() && is_of(&fate.entry) {
                 let path = folder.join(&fate.entry.file);
                 // The snapshot first: without it the rest is a leftover.

@@ -3,11 +3,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use faces::provenance::capture::Captured;
-use faces::provenance::document::MatchStatus;
+use faces::provenance::document::{MatchStatus, Snapshot};
 use faces::provenance::hash::hash_text;
 use faces::provenance::seal::integrity;
 use provenance::{
-    Bundle, BundleError, Bytes, FolderError, Redaction, Strictness, Unresolved, hash_file,
+    Bundle, BundleError, Bytes, FolderError, Kept, Redaction, Strictness, Unresolved, hash_file,
 };
 
 use crate::support::*;
@@ -309,6 +309,51 @@ fn what_is_past_its_time_goes_with_what_only_it_needed() {
 }
 
 #[test]
+fn what_goes_needs_nothing_any_more_so_a_parent_goes_with_its_child() {
+    let (_root, folder) = folder();
+    let parent_of = |mut draft: Snapshot, parent: &Kept| {
+        draft.extend().parent = Some(faces::provenance::document::Parent {
+            snapshot_id: parent.document.snapshot.snapshot_id.clone(),
+            fork_step: Some(1),
+        });
+        draft
+    };
+    let parent = write(&folder, draft("parent", DAY), &[]);
+    let child = parent_of(draft("child", "2026-03-05T00:00:00.000Z"), &parent);
+    let child = write(&folder, child, &[]);
+    let last = parent_of(draft("last", "2026-03-09T00:00:00.000Z"), &child);
+    let last = write(&folder, last, &[]);
+    // Two of the three are past their time: what the last names, and what that names.
+    let between = at_day(95);
+    assert_eq!(
+        folder.prune(between).unwrap().snapshots,
+        Vec::<String>::new()
+    );
+    let now = at_day(99);
+    // Whoever may not let go of the last needs the others, too.
+    let is_first = |entry: &provenance::Entry| entry.workflow_id != "last";
+    let verdicts = |fates: &[provenance::Fate]| {
+        let fates = fates.iter();
+        let verdicts = fates.map(|fate| (fate.entry.workflow_id.clone(), fate.verdict));
+        verdicts.collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let plan = folder.plan_of(now, &is_first).unwrap();
+    assert_eq!(verdicts(&plan.fates)["child"], "needed");
+    assert_eq!(verdicts(&plan.fates)["parent"], "needed");
+    assert_eq!(folder.prune_of(now, &is_first).unwrap().snapshots.len(), 0);
+    // A pin on the last keeps all of them.
+    folder.pin(&last.path, true).unwrap();
+    assert_eq!(folder.prune(now).unwrap().snapshots.len(), 0);
+    folder.pin(&last.path, false).unwrap();
+    let went = folder.prune(now).unwrap().snapshots;
+    let ids = [&last, &child, &parent].map(|kept| kept.document.snapshot.snapshot_id.clone());
+    assert_eq!(
+        went, ids,
+        "the child first: nothing ever names what is gone"
+    );
+}
+
+#[test]
 fn after_a_failed_replay_it_is_kept_for_180_days_to_the_second() {
     let (_root, folder) = folder();
     let kept = write(&folder, draft("failed", DAY), &[]);
@@ -364,8 +409,12 @@ fn a_run_that_was_captured_is_captured_once_and_again_when_it_went_on() {
     let other = keep(captured("c", ids[1], "2026-03-02T00:00:00.000Z"));
     assert!(other.is_new() && other.kept().document.snapshot.snapshot_id != ids[1]);
     assert_eq!(folder.list().unwrap().entries.len(), 3);
-    // One that another follows is kept.
-    assert_eq!(folder.prune(at_day(300)).unwrap().snapshots.len(), 1);
+    // One that another follows is kept for as long.
+    assert_eq!(
+        folder.prune(at_day(90).plus_ms(1)).unwrap().snapshots.len(),
+        0
+    );
+    assert_eq!(folder.prune(at_day(300)).unwrap().snapshots.len(), 3);
     // Whoever captures at the same time comes to the same.
     let (_other, folder) = crate::support::folder();
     std::thread::scope(|scope| {

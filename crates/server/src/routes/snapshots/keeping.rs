@@ -114,7 +114,7 @@ async fn prune(mut cx: Cx) -> Result<Reply, Problem> {
     let workspace = who.workspace.clone();
     let answer = with_files(move || {
         let is_seen = |entry: &Entry| sees(workspace.as_deref(), entry);
-        let plan = folder.plan(now).map_err(failed)?;
+        let plan = folder.plan_of(now, &is_seen).map_err(failed)?;
         let fates = plan.fates.iter().filter(|fate| is_seen(&fate.entry));
         let shown: Vec<Value> = fates
             .map(|fate| {
