@@ -1,4 +1,5 @@
-//! What tests of every crate share: named skips, and seeds whose number the runner chooses.
+//! What tests of every crate share: named skips, seeds whose number the runner chooses, and servers
+//! that end with their test.
 //!
 //! **Architecture invariant:** only `[dev-dependencies]` name this crate, and it depends on
 //! nothing, so that a test of any layer can use it.
@@ -13,8 +14,9 @@
 //! | `RUNWRIGHT_SEED` | run the one case of this seed |
 
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::ops::Range;
+use std::process::{Child, Command, Stdio};
 
 /// Says that a test checks nothing here, and why; the test returns right after.
 ///
@@ -37,6 +39,45 @@ pub fn skip(name: &str, reason: &str) {
             // One write of one line: tests of several processes append to the same file.
             .and_then(|mut file| file.write_all(line.as_bytes()))
             .expect("the file named by RUNWRIGHT_SKIPS takes a line");
+    }
+}
+
+/// A server of a test's own that listens on a port of the loopback, and ends with its value.
+pub struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Server {
+    /// Starts it; the first line it prints is its port.
+    ///
+    /// # Panics
+    /// When it cannot be started or prints none.
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the server of a test starts");
+        let mut line = String::new();
+        let out = child.stdout.take().expect("its output is piped");
+        BufReader::new(out)
+            .read_line(&mut line)
+            .expect("what it prints is text");
+        let port = line.trim().parse().expect("its first line is its port");
+        Self { child, port }
+    }
+
+    /// Its host and port.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

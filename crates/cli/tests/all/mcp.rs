@@ -1,9 +1,8 @@
 //! The protocol's round trip of a tool, by the real program and servers of tools by the official
 //! SDK: on their standard streams, and over HTTP.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -18,31 +17,8 @@ const SERVER: &str = concat!(
 );
 
 /// A server of tools over HTTP.
-struct Http {
-    child: Child,
-    port: String,
-}
-
-impl Http {
-    fn start(python: &str) -> Self {
-        let mut child = Command::new(python)
-            .args([SERVER, "http"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut port = String::new();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        out.read_line(&mut port).unwrap();
-        let port = port.trim().to_owned();
-        Self { child, port }
-    }
-}
-
-impl Drop for Http {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn http_server(python: &str) -> testkit::Server {
+    testkit::Server::start(Command::new(python).args([SERVER, "http"]))
 }
 
 /// The protocol's definition under another name, or the skip of a test without it.
@@ -73,8 +49,8 @@ fn the_protocols_round_trip_of_a_tool_reaches_real_servers() {
     let Some(definition) = definition(test) else {
         return;
     };
-    let http = Http::start(&python);
-    let address = format!("127.0.0.1:{}", http.port);
+    let http = http_server(&python);
+    let address = http.address();
     for (how, file) in [
         ("streams", format!("command = [{python:?}, {SERVER:?}]\n")),
         ("http", format!("url = \"http://{address}/mcp\"\n")),

@@ -1,7 +1,6 @@
 //! Tools of real servers: the official Python SDK, on its standard streams and over HTTP.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 
 use kernel::run::report::ToolStatus;
@@ -233,27 +232,8 @@ async fn a_stop_cancels_the_call_and_ends_the_server() {
 }
 
 /// The server over HTTP.
-struct Http(Child, u16);
-
-impl Http {
-    fn start(python: &str) -> Self {
-        let mut child = Command::new(python)
-            .args([SERVER, "http"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        out.read_line(&mut line).unwrap();
-        Self(child, line.trim().parse().unwrap())
-    }
-}
-
-impl Drop for Http {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn http_server(python: &str) -> testkit::Server {
+    testkit::Server::start(Command::new(python).args([SERVER, "http"]))
 }
 
 #[tokio::test]
@@ -261,8 +241,8 @@ async fn a_tool_behind_http_is_called_past_the_guard() {
     let Some(python) = python("a_tool_behind_http_is_called_past_the_guard") else {
         return;
     };
-    let http = Http::start(&python);
-    let address = format!("127.0.0.1:{}", http.1);
+    let http = http_server(&python);
+    let address = http.address();
     let file = format!("[mcp.bench]\nurl = \"http://{address}/mcp\"\ncredential = \"file:key\"");
     let mut lab = lab_with(&file);
     let (outcome, _) = call(&lab, "add", json!({ "a": 1, "b": 1 })).await;

@@ -14,7 +14,6 @@ use crate::support::*;
 struct Team {
     lab: Lab,
     peer: Peer,
-    allowed: String,
     run: String,
 }
 
@@ -22,13 +21,7 @@ impl Team {
     fn new(answer: impl Fn() -> String + Send + Sync + 'static) -> Self {
         let peer = Peer::start(move |_, _| streams(&answer()));
         let lab = Lab::new();
-        lab.write(
-            "providers.toml",
-            format!(
-                "[provider.small]\nbase_url = \"http://{}/v1\"\nmodel = \"m\"\n",
-                peer.address
-            ),
-        );
+        peer.provides(&lab);
         lab.write("version", "1");
         let inner = script("inner", "echo ran >> counted; cat version");
         lab.workflow(&workflow("deep", &[inner], &[]));
@@ -87,11 +80,9 @@ impl Team {
             &[boss, go],
             &[("boss", "go"), ("go", "boss")],
         ));
-        let allowed = peer.address.clone();
         let mut team = Self {
             lab,
             peer,
-            allowed,
             run: String::new(),
         };
         team.call(&[
@@ -125,12 +116,7 @@ impl Team {
 
     fn call(&self, args: &[&str]) -> Ended {
         let asks = ["run", "resume", "snapshot"].contains(&args[0]);
-        let more = [
-            "--providers",
-            "providers.toml",
-            "--allow-http",
-            &self.allowed,
-        ];
+        let more = self.peer.options();
         let more = if asks { &more[..] } else { &[] };
         let args: Vec<&str> = args.iter().chain(more).copied().collect();
         self.lab.call(&args)

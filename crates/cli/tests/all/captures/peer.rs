@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
+use crate::support::Lab;
+
 /// A request as it came.
 #[derive(Clone, Debug)]
 pub(crate) struct Came {
@@ -34,6 +36,19 @@ impl Peer {
             }
         });
         Self { address, came }
+    }
+
+    /// Makes it the provider `small` of a lab.
+    pub(crate) fn provides(&self, lab: &Lab) {
+        let address = &self.address;
+        let file = format!("[provider.small]\nbase_url = \"http://{address}/v1\"\nmodel = \"m\"\n");
+        lab.write("providers.toml", file);
+    }
+
+    /// What a command is given so that it may ask.
+    pub(crate) fn options(&self) -> [&str; 4] {
+        let file = "providers.toml";
+        ["--providers", file, "--allow-http", &self.address]
     }
 
     /// What came so far.

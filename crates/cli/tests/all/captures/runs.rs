@@ -21,7 +21,6 @@ pub(super) fn streams(text: &str) -> Value {
 struct Works {
     lab: Lab,
     peer: Peer,
-    allowed: String,
 }
 
 impl Works {
@@ -31,13 +30,7 @@ impl Works {
             _ => json!({ "body": { "said": answer("service", came) } }),
         });
         let lab = Lab::new();
-        lab.write(
-            "providers.toml",
-            format!(
-                "[provider.small]\nbase_url = \"http://{}/v1\"\nmodel = \"m\"\n",
-                peer.address
-            ),
-        );
+        peer.provides(&lab);
         lab.write("version", "1");
         let mut ask = node(
             "ask",
@@ -71,18 +64,12 @@ impl Works {
             ],
             &[("count", "ask"), ("fetch", "ask"), ("ask", "tell")],
         ));
-        let allowed = peer.address.clone();
-        Self { lab, peer, allowed }
+        Self { lab, peer }
     }
 
     /// The program with leave to ask the peer.
     fn call(&self, args: &[&str]) -> Ended {
-        let more = [
-            "--providers",
-            "providers.toml",
-            "--allow-http",
-            &self.allowed,
-        ];
+        let more = self.peer.options();
         let args: Vec<&str> = args.iter().chain(&more).copied().collect();
         self.lab.call(&args)
     }
