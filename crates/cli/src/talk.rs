@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anstream::{AutoStream, ColorChoice};
 use indicatif::MultiProgress;
+use kernel::problem::Problem;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -46,6 +47,17 @@ pub(crate) fn say_failure(failure: &Failure) {
     } = failure
     {
         say(format!("{} {hint}", style::dim(" next:")));
+    }
+}
+
+/// Says what is odd about a document that is taken all the same.
+pub(crate) fn say_warnings(document: &str, warnings: &[Problem]) {
+    for warning in warnings {
+        say(format!(
+            "{} {document}: {warning} ({})",
+            style::warn("warning:"),
+            warning.code.as_str()
+        ));
     }
 }
 

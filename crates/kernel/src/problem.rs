@@ -44,6 +44,8 @@ pub enum ProblemCode {
     NoStart,
     /// An input that must be given is not.
     MissingInput,
+    /// A secret that is written out where it is stored.
+    LiteralSecret,
 }
 
 impl ProblemCode {
@@ -67,6 +69,7 @@ impl ProblemCode {
             Self::InvalidLoop => "invalid_loop",
             Self::NoStart => "no_start",
             Self::MissingInput => "missing_input",
+            Self::LiteralSecret => "literal_secret",
         }
     }
 }

@@ -1,98 +1,21 @@
 //! Takes secrets out of what goes into a snapshot and the blobs beside it.
 //!
-//! Above the shapes and known values of [`runtime::redact`] it knows names: a variable, a member,
-//! a header or a parameter that is called like a secret has one. What is taken out leaves
-//! `[REDACTED:kind]` behind; neither its hash nor its length is kept.
+//! The rules for texts are those of [`runtime::redact`], by which logs are kept clean. Above them it
+//! knows what a value is by its place: the member of an object that is called like a secret, the
+//! argument behind `--password`. In a log these stay, as they are the data of a workflow. What is
+//! taken out leaves `[REDACTED:kind]` behind; neither its hash nor its length is kept.
 
 use std::collections::BTreeMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use faces::provenance::document::RedactionCount;
-use regex_automata::meta::Regex;
-use regex_automata::util::captures::Captures;
-use regex_automata::util::syntax;
-use runtime::redact::{Redactor, is_secret_name};
+use runtime::redact::{Redactor, is_secret_member, is_secret_name, is_secret_option};
 use serde_json::Value;
 
 /// The version of the rules; it stands in each snapshot.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Bytes that the value of a variable has at least to be looked for everywhere.
 const MIN_KNOWN_BYTES: usize = 8;
-/// How the name of a secret ends; what stands before it does not matter.
-const NAME: &str = r#"(?:token|(?:api|access|secret|private)[_\-]?key|secret(?:[_\-]?(?:value|text|string))?[0-9_]*|(?:password|passwd|passphrase)[a-z0-9_]*|credentials?|dsn)"#;
-/// Names of headers whose value is a secret.
-const HEADER: &str = "(?:proxy-authorization|authorization|set-cookie|cookie|x-api-key)";
-/// Behind a name: the end of its quotes, if it has any, and a sign.
-const SIGN: &str = r#"[ \t]*(?:=>|:=|[:=])[ \t]*"#;
-/// A quoted value up to that same quote, escapes honoured, in a text that is itself the content of a
-/// string, of a string in a string, or of none.
-const QUOTED: &str = r#"(?:\\{3}"((?:[^"\\\r\n]|\\{8}|\\{7}"|\\{1,6}[^"\\\r\n])+)|\\"((?:[^"\\\r\n]|\\{4}|\\{3}"|\\{1,2}[^"\\\r\n])+)|"((?:[^"\\\r\n]|\\[^\r\n])+)|\\+'((?:[^'\\\r\n]|\\+[^'\\\r\n])+)|'((?:[^'\\\r\n]|\\[^\r\n]|'')+))"#;
-/// The same behind a name without quotes, which may be the end of a text in quotes: what goes on
-/// like the language around it is no value.
-const OPENED: &str = r#"(?:\\{3}"([^"\\\r\n\s,;:)\]}](?:[^"\\\r\n]|\\{8}|\\{7}"|\\{1,6}[^"\\\r\n])*)|\\"([^"\\\r\n\s,;:)\]}](?:[^"\\\r\n]|\\{4}|\\{3}"|\\{1,2}[^"\\\r\n])*)|"((?:[^"\\\r\n\s,;:)\]}]|\\[^\r\n])(?:[^"\\\r\n]|\\[^\r\n])*)|\\+'([^'\\\r\n\s,;:)\]}](?:[^'\\\r\n]|\\+[^'\\\r\n])*)|'((?:[^'\\\r\n\s,;:)\]}]|\\[^\r\n])(?:[^'\\\r\n]|\\[^\r\n]|'')*))"#;
-/// A value without quotes.
-const BARE: &str = r#"([^\s"'\\&;,}]+)"#;
-/// The pattern of `pwd`, which is as often the working folder.
-const FOLDER_OR_PASSWORD: usize = 0;
-
-/// What a secret is called in its place, and the pattern, of which one group has it.
-fn patterns() -> [(&'static str, String); 11] {
-    [
-        (
-            "field",
-            format!(r#"(?i)pwd(?:\\*["']{SIGN}{QUOTED}|{SIGN}{OPENED}|={BARE})"#),
-        ),
-        ("header", format!(r#"(?i)'{HEADER}[ \t]*:[ \t]*([^'\r\n]+)"#)),
-        (
-            "header",
-            format!(r#"(?i)"{HEADER}[ \t]*:[ \t]*((?:[^"\\\r\n]|\\[^\r\n])+)"#),
-        ),
-        (
-            "header",
-            format!(r#"(?i)\b{HEADER}\\*["']{SIGN}{QUOTED}"#),
-        ),
-        (
-            "header",
-            format!(r#"(?im)^[ \t<>]*{HEADER}[ \t]*:[ \t]*([^\r\n]+)"#),
-        ),
-        (
-            "header",
-            format!(r#"(?i)\b{HEADER}[ \t]*:[ \t]*\\*["']?([^\r\n"'\\]+)"#),
-        ),
-        (
-            "header",
-            format!(
-                r#"(?i)\b{HEADER}=(?:{OPENED}|((?:(?:basic|bearer|digest)[ +])?[^\s"'\\&;,}}]+))"#
-            ),
-        ),
-        // A line of YAML, of an ini file, or of variables.
-        (
-            "field",
-            format!(
-                r#"(?im)^[ \t]*(?:export[ \t]+)?[a-z0-9_\-]*{NAME}[ \t]*[:=][ \t]*([^\s"'\\]*[^\s"'\\&;,}}])[ \t]*\r?$"#
-            ),
-        ),
-        // A member.
-        (
-            "field",
-            format!(r#"(?i){NAME}\\*["']{SIGN}{QUOTED}"#),
-        ),
-        // A setting, a form field or a parameter.
-        ("field", format!(r#"(?i){NAME}(?:{SIGN}{OPENED}|={BARE})"#)),
-        (
-            "field",
-            r#"(?i)[?&](?:amp;)?[a-z0-9_\-]*(?:auth|session(?:[_\-]?id)?|sig|signature)=([^\s&\#"'<>\\]+)"#
-                .to_owned(),
-        ),
-    ]
-}
-
-static NAMED: LazyLock<(Regex, Vec<&'static str>)> = LazyLock::new(|| {
-    let syntax = syntax::Config::new().unicode(false).utf8(false);
-    let (kinds, patterns): (Vec<&str>, Vec<String>) = patterns().into_iter().unzip();
-    let built = Regex::builder().syntax(syntax).build_many(&patterns);
-    (built.expect("patterns that are made here compile"), kinds)
-});
 
 /// Takes secrets out and counts what it took.
 #[derive(Default)]
@@ -125,12 +48,17 @@ impl Redaction {
 
     /// A text without secrets.
     pub fn text(&self, text: &str) -> String {
-        let redacted = self.named(&self.known.text(text));
+        let redacted = self.known.text(text).into_owned();
         self.count(text, &redacted);
         redacted
     }
 
-    /// Bytes without secrets; those that are no text lose only values and shapes that are known.
+    /// A text with the secrets it was told by their names; `None` where another stood in it.
+    pub fn restored(&self, text: &str) -> Option<String> {
+        self.known.restored(text)
+    }
+
+    /// Bytes without secrets; those that are no text, too.
     pub fn bytes(&self, bytes: &[u8]) -> Vec<u8> {
         match std::str::from_utf8(bytes) {
             Ok(text) => self.text(text).into_bytes(),
@@ -202,34 +130,6 @@ impl Redaction {
         }
     }
 
-    fn named(&self, text: &str) -> String {
-        let mut out = String::with_capacity(text.len());
-        let mut at = 0;
-        let (named, kinds) = &*NAMED;
-        let mut captures: Captures = named.create_captures();
-        let mut from = 0;
-        while from <= text.len() {
-            let input = regex_automata::Input::new(text).range(from..);
-            named.search_captures(&input, &mut captures);
-            let secret = (1..captures.group_len()).find_map(|group| captures.get_group(group));
-            let (Some(found), Some(secret)) = (captures.get_match(), secret) else {
-                break;
-            };
-            let pattern = found.pattern().as_usize();
-            let kind = kinds[pattern];
-            let value = &text[secret.start..secret.end];
-            let is_folder = pattern == FOLDER_OR_PASSWORD && is_folder(value);
-            if !is_mark(value) && !is_folder {
-                out.push_str(&text[at..secret.start]);
-                out.push_str(&format!("[REDACTED:{kind}]"));
-                at = secret.end;
-            }
-            from = secret.end.max(found.start() + 1);
-        }
-        out.push_str(&text[at..]);
-        out
-    }
-
     /// Counts what stands in a text now and did not before.
     fn count(&self, before: &str, after: &str) {
         const MARK: &str = "[REDACTED";
@@ -260,38 +160,6 @@ impl Redaction {
 fn is_mark(text: &str) -> bool {
     let text = text.trim_matches([' ', '\t', '"', '\'']);
     text.starts_with("[REDACTED") && text.find(']') == Some(text.len() - 1)
-}
-
-/// Whether a value reads like a folder, or like what stands for one.
-fn is_folder(text: &str) -> bool {
-    text.starts_with(['/', '~', '.', '$', '{', '%', '`']) || text.starts_with("[RUNWRIGHT")
-}
-
-/// Whether an argument says that the next one is a secret.
-fn is_secret_option(argument: &str) -> bool {
-    argument.starts_with('-') && is_secret_member(argument.trim_start_matches('-'))
-}
-
-/// Whether a member of this name holds a secret: its last word says so. `max_tokens` does not.
-fn is_secret_member(name: &str) -> bool {
-    const ENDS: [&str; 14] = [
-        "token",
-        "apikey",
-        "accesskey",
-        "secretkey",
-        "privatekey",
-        "secret",
-        "password",
-        "passwd",
-        "passphrase",
-        "credential",
-        "credentials",
-        "authorization",
-        "cookie",
-        "dsn",
-    ];
-    let name = name.to_ascii_lowercase().replace(['_', '-'], "");
-    ENDS.iter().any(|end| name.ends_with(end))
 }
 
 #[cfg(test)]

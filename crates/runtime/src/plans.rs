@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use store::{Store, StoreError};
 
 use crate::nodes::Registry;
+use crate::redact::literal_secrets;
 
 /// Plans kept in memory; the least recently asked for go first.
 const KEPT: usize = 512;
@@ -74,7 +75,8 @@ impl Plans {
             max_depth: MAX_JSON_DEPTH,
         };
         let value = json::parse(document, limits)?;
-        let plan = Plan::from_json(&value, &*self.registry, UnknownTypes::Refuse)?;
+        let mut plan = Plan::from_json(&value, &*self.registry, UnknownTypes::Refuse)?;
+        plan.warnings.extend(literal_secrets(&value));
         Ok((Arc::new(plan), json::canonical(&value)))
     }
 
@@ -85,7 +87,8 @@ impl Plans {
     /// Every other problem of the document at once.
     pub fn compile_lenient(&self, document: &[u8]) -> Result<(Plan, Vec<u8>), Problems> {
         let value = json::parse(document, Limits::DEFINITION)?;
-        let plan = Plan::from_json(&value, &*self.registry, UnknownTypes::Warn)?;
+        let mut plan = Plan::from_json(&value, &*self.registry, UnknownTypes::Warn)?;
+        plan.warnings.extend(literal_secrets(&value));
         Ok((plan, json::canonical(&value)))
     }
 

@@ -87,7 +87,10 @@ impl Order {
         let compile = |source: &Source| -> Result<(Vec<u8>, Arc<Plan>), Failure> {
             let document = source.read()?;
             match plans.compile(&document) {
-                Ok((plan, _)) => Ok((document, plan)),
+                Ok((plan, _)) => {
+                    talk::say_warnings(&source.name(), &plan.warnings);
+                    Ok((document, plan))
+                }
                 Err(problems) => Err(Failure::Problems {
                     document: source.name(),
                     problems,

@@ -498,3 +498,33 @@ fn the_protocols_own_round_trip_of_a_secret_shows_its_digest_alone() {
     );
     serving.stop();
 }
+
+#[test]
+fn a_definition_with_a_secret_in_it_is_warned_of_wherever_it_is_given() {
+    let lab = Lab::new();
+    let mut shouts = script("shout", "true");
+    shouts["config"]["env"] = json!({ "DEPLOY_TOKEN": CANARY, "TOKEN_COUNT": "5" });
+    let file = lab.workflow(&workflow("literal", &[shouts], &[]));
+    for (args, code) in [
+        (&["workflow", "put", &file][..], 0),
+        (&["run", &file], 0),
+        (&["workflow", "validate", &file], 0),
+    ] {
+        let ended = lab.call(args).with(code);
+        let told = format!("{}{}", ended.stdout, ended.stderr);
+        let places = told.matches("/nodes/0/config/env/").count();
+        assert_eq!(places, 1, "{told}");
+        assert!(told.contains("(literal_secret)"), "{told}");
+        assert!(told.contains("/nodes/0/config/env/DEPLOY_TOKEN"), "{told}");
+        assert!(!told.contains(CANARY), "{told}");
+    }
+    let put = lab.call(&["workflow", "put", &file, "--json"]).with(0);
+    assert_eq!(put.json()["warnings"][0]["code"], "literal_secret");
+
+    // One that names it is not warned of.
+    let mut names = script("shout", "true");
+    names["config"]["secretEnv"] = json!({ "DEPLOY_TOKEN": "env:RUNWRIGHT_SECRET_X" });
+    let file = lab.workflow(&workflow("named", &[names], &[]));
+    let ended = lab.call(&["workflow", "put", &file]).with(0);
+    assert!(!ended.stderr.contains("warning"), "{ended:?}");
+}

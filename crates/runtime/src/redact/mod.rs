@@ -1,17 +1,20 @@
 //! Takes secrets out of what goes into a log.
 //!
-//! Two kinds are found: values that were resolved in this run, in any of the forms they take on
-//! their way through programs (base64, percent-encoded, escaped in JSON), and texts that have the
-//! shape of a well-known credential. The first become `[REDACTED:<reference>]`, the second
-//! `[REDACTED]`; of an address or a header what is secret alone goes (`[REDACTED:url]`,
-//! `[REDACTED:field]`, `[REDACTED:header]`). What is known is looked for first: a shape that is
-//! cut short by a character of the secret would leave the rest of it.
+//! Three kinds are found: values that were resolved in this run, in any of the forms they take on
+//! their way through programs (base64, percent-encoded, escaped in JSON), texts that have the shape
+//! of a well-known credential, and values behind the name of a secret. The first become
+//! `[REDACTED:<reference>]`, the second `[REDACTED]`; of an address, a header or a setting what is
+//! secret alone goes (`[REDACTED:url]`, `[REDACTED:header]`, `[REDACTED:field]`). What is known is
+//! looked for first: a shape that is cut short by a character of the secret would leave the rest of
+//! it. These are the rules for everything that is kept: logs, and the snapshots made of them.
 //!
 //! What comes in pieces goes through a [`RedactedStream`], which holds back the end of a piece
 //! as long as it may be the beginning of a secret. Cutting a text in any way gives the same
 //! result as redacting it whole, unless it holds a credential of more than 16 KiB that is known
-//! by its shape alone.
+//! by its shape or its name alone. What was redacted stays as it is when it is redacted again.
 
+mod literals;
+mod named;
 mod names;
 mod shapes;
 mod stream;
@@ -28,7 +31,8 @@ use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input, Match};
 use serde_json::{Map, Value};
 
-pub use names::is_secret_name;
+pub(crate) use literals::literal_secrets;
+pub use names::{is_secret_member, is_secret_name, is_secret_option};
 pub use stream::RedactedStream;
 pub(crate) use stream::Tail;
 
@@ -40,6 +44,8 @@ pub const MIN_SECRET_CHARS: usize = 6;
 pub const MAX_SECRET_BYTES: usize = 16 << 10;
 /// Bytes of a possible credential that a stream holds back at most.
 const HOLD_LIMIT: usize = 16 << 10;
+/// How begins what stands in the place of a secret.
+const MARK: &str = "[REDACTED";
 /// Memory for the states of each machine, which are made as texts need them.
 const CACHE_BYTES: usize = 4 << 20;
 
@@ -49,7 +55,7 @@ pub struct Redactor(Arc<Inner>);
 
 struct Inner {
     secrets: Vec<Secret>,
-    /// Finds what is known, and after that the shapes.
+    /// Finds what is known, then shapes, then what stands behind a name.
     finders: Vec<Arc<Finder>>,
 }
 
@@ -63,12 +69,37 @@ struct Finder {
     regex: Regex,
     /// Tells whether a text may still become a match.
     prefixes: DFA,
-    /// What stands in the place of what each pattern finds.
-    replacements: Vec<String>,
-    /// Which bytes a match may begin with.
-    first_bytes: [bool; 256],
+    /// What stands in the place of what each pattern finds, and what of it stays as it is.
+    places: Vec<Place>,
+    /// What a match may begin with.
+    openers: Openers,
     /// Bytes that a stream holds back at most.
     hold_limit: usize,
+}
+
+/// What becomes of what a pattern finds.
+struct Place {
+    replacement: String,
+    spares: fn(&[u8]) -> bool,
+}
+
+/// What a match may begin with, so that most places of a text need no machine.
+struct Openers {
+    /// One byte at the beginning of a line.
+    of_line: [bool; 256],
+    /// One byte elsewhere.
+    within: [bool; 256],
+    /// Two bytes elsewhere, a bit for each.
+    pairs: Vec<u64>,
+}
+
+/// How many bytes of a text are looked at before the machine is asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ahead {
+    /// For what begins with few bytes.
+    One,
+    /// For what begins with most letters. Takes longer to make.
+    Two,
 }
 
 /// A secret that cannot be kept out of a log.
@@ -84,8 +115,19 @@ pub enum Unredactable {
 
 static SHAPES: LazyLock<Arc<Finder>> = LazyLock::new(|| {
     let shapes = shapes::SHAPES.iter();
-    let shapes = shapes.map(|shape| (shape.pattern.to_owned(), shape.replacement.to_owned()));
-    Arc::new(Finder::new(shapes, HOLD_LIMIT))
+    let shapes = shapes.map(|shape| (shape.pattern.to_owned(), Place::of(shape.replacement)));
+    Arc::new(Finder::new(shapes, HOLD_LIMIT, Ahead::One))
+});
+
+static NAMED: LazyLock<Arc<Finder>> = LazyLock::new(|| {
+    let rules = named::rules().into_iter().map(|rule| {
+        let place = Place {
+            replacement: rule.replacement.to_owned(),
+            spares: rule.spares,
+        };
+        (rule.pattern, place)
+    });
+    Arc::new(Finder::new(rules, HOLD_LIMIT, Ahead::Two))
 });
 
 static SHAPES_ONLY: LazyLock<Redactor> =
@@ -136,6 +178,25 @@ impl Redactor {
             }
         }
         clean
+    }
+
+    /// A text with the secrets that stand behind their references in it, for whoever has them
+    /// anyway. `None` where one is not known here, or two are known by one reference.
+    pub fn restored(&self, text: &str) -> Option<String> {
+        let mut restored = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find(MARK) {
+            let (before, mark) = rest.split_at(at);
+            let (reference, behind) = mark[MARK.len()..].split_once(']')?;
+            let reference = reference.strip_prefix(':')?;
+            let mut known = self.0.secrets.iter().filter(|s| s.reference == reference);
+            let secret = known.next().filter(|_| known.next().is_none())?;
+            restored.push_str(before);
+            restored.push_str(&secret.value);
+            rest = behind;
+        }
+        restored.push_str(rest);
+        Some(restored)
     }
 
     /// Texts without secrets.
@@ -221,7 +282,7 @@ impl Inner {
         if !secrets.is_empty() {
             finders.push(Arc::new(Finder::of(&secrets)));
         }
-        finders.push(SHAPES.clone());
+        finders.extend([SHAPES.clone(), NAMED.clone()]);
         Self { secrets, finders }
     }
 }
@@ -240,14 +301,18 @@ impl Finder {
         forms.sort_by_key(|(_, form)| std::cmp::Reverse(form.len()));
         let longest = forms.first().map_or(0, |(_, form)| form.len());
         let forms = forms.iter();
-        let patterns =
-            forms.map(|(reference, form)| (escape(form), format!("[REDACTED:{reference}]")));
-        Self::new(patterns, longest)
+        let patterns = forms
+            .map(|(reference, form)| (escape(form), Place::of(format!("[REDACTED:{reference}]"))));
+        Self::new(patterns, longest, Ahead::One)
     }
 
-    fn new(patterns: impl Iterator<Item = (String, String)>, hold_limit: usize) -> Self {
-        let (patterns, replacements): (Vec<String>, Vec<String>) = patterns.unzip();
-        // Shapes are ASCII; without Unicode a word boundary is a question about one byte.
+    fn new(
+        patterns: impl Iterator<Item = (String, Place)>,
+        hold_limit: usize,
+        ahead: Ahead,
+    ) -> Self {
+        let (patterns, places): (Vec<String>, Vec<Place>) = patterns.unzip();
+        // They are ASCII; without Unicode a word boundary is a question about one byte.
         let syntax = syntax::Config::new().unicode(false).utf8(false);
         let regex = Regex::builder()
             .syntax(syntax)
@@ -272,14 +337,11 @@ impl Finder {
         let mut finder = Self {
             regex,
             prefixes,
-            replacements,
-            first_bytes: [false; 256],
+            places,
+            openers: Openers::default(),
             hold_limit,
         };
-        let mut cache = finder.prefixes.create_cache();
-        for byte in 0..=u8::MAX {
-            finder.first_bytes[usize::from(byte)] = finder.is_open(&mut cache, &[byte], 0);
-        }
+        finder.openers = Openers::of(&finder, ahead);
         finder
     }
 
@@ -311,9 +373,11 @@ impl Finder {
             at = inner.end();
         }
         into.extend_from_slice(&text[at..secret.start]);
-        match is_taken_out(&text[secret.clone()]) {
-            true => into.extend_from_slice(&text[secret.clone()]),
-            false => into.extend_from_slice(self.replacements[found.pattern()].as_bytes()),
+        let place = &self.places[found.pattern()];
+        let value = &text[secret.clone()];
+        match is_taken_out(value) || (place.spares)(value) {
+            true => into.extend_from_slice(value),
+            false => into.extend_from_slice(place.replacement.as_bytes()),
         }
         into.extend_from_slice(&text[secret.end..found.end()]);
     }
@@ -328,15 +392,25 @@ impl Finder {
         let within = within.anchored(Anchored::Pattern(pattern));
         let mut captures = self.regex.create_captures();
         self.regex.search_captures(&within, &mut captures);
-        captures
-            .get_group(1)
-            .map_or(found.range(), |group| group.range())
+        let groups = 1..self.regex.group_info().group_len(pattern);
+        let mut groups = groups.filter_map(|group| captures.get_group(group));
+        groups.next().map_or(found.range(), |group| group.range())
+    }
+}
+
+impl Place {
+    /// Everything is taken out.
+    fn of(replacement: impl Into<String>) -> Self {
+        Self {
+            replacement: replacement.into(),
+            spares: |_| false,
+        }
     }
 }
 
 /// Whether a text is what stands in the place of a secret, and nothing else.
 fn is_taken_out(text: &[u8]) -> bool {
-    let inner = text.strip_prefix(b"[REDACTED");
+    let inner = text.trim_ascii().strip_prefix(MARK.as_bytes());
     let inner = inner.and_then(|text| text.strip_suffix(b"]"));
     inner.is_some_and(|text| !text.contains(&b']'))
 }

@@ -9,7 +9,7 @@ use regex_automata::hybrid::dfa::Cache;
 use regex_automata::{Anchored, Input};
 use serde::{Deserialize, Serialize};
 
-use super::{Finder, Redactor};
+use super::{Ahead, Finder, Openers, Redactor};
 
 /// Redacts a text that comes in pieces, as if it came whole.
 #[derive(Clone)]
@@ -194,11 +194,73 @@ impl Stage {
 
     fn is_open(&mut self, at: usize) -> bool {
         let finder = &*self.finder;
-        if !finder.first_bytes[usize::from(self.buffer[at])] {
-            return false;
-        }
-        finder.is_open(&mut self.cache, &self.buffer, at)
+        finder.openers.may_open(&self.buffer, at)
+            && finder.is_open(&mut self.cache, &self.buffer, at)
     }
+}
+
+impl Default for Openers {
+    /// Nothing.
+    fn default() -> Self {
+        Self {
+            of_line: [false; 256],
+            within: [false; 256],
+            pairs: vec![0; (1 << 16) / 64],
+        }
+    }
+}
+
+impl Openers {
+    /// By the machine itself: behind the beginning of a line, a letter and something else, which is
+    /// all that a pattern asks of what stands before it.
+    pub(super) fn of(finder: &Finder, ahead: Ahead) -> Self {
+        let mut openers = Self::default();
+        let mut cache = finder.prefixes.create_cache();
+        let mut elsewhere = |bytes: &[u8]| {
+            let behind = |before: &[u8]| {
+                let text = [before, bytes].concat();
+                finder.is_open(&mut cache, &text, before.len())
+            };
+            b"a ".chunks(1).any(behind)
+        };
+        for first in 0..=u8::MAX {
+            openers.within[usize::from(first)] = elsewhere(&[first]);
+            if !openers.within[usize::from(first)] {
+                continue;
+            }
+            for second in 0..=u8::MAX {
+                if ahead == Ahead::One || elsewhere(&[first, second]) {
+                    let (word, bit) = place(first, second);
+                    openers.pairs[word] |= bit;
+                }
+            }
+        }
+        for first in 0..=u8::MAX {
+            openers.of_line[usize::from(first)] = finder.is_open(&mut cache, &[first], 0);
+        }
+        openers
+    }
+
+    /// Whether it needs the machine to know whether a secret begins at a place.
+    fn may_open(&self, text: &[u8], at: usize) -> bool {
+        let first = text[at];
+        if at == 0 || text[at - 1] == b'\n' {
+            return self.of_line[usize::from(first)];
+        }
+        match text.get(at + 1) {
+            Some(&second) => {
+                let (word, bit) = place(first, second);
+                self.pairs[word] & bit != 0
+            }
+            None => self.within[usize::from(first)],
+        }
+    }
+}
+
+/// Where the bit of two bytes stands.
+fn place(first: u8, second: u8) -> (usize, u64) {
+    let pair = usize::from(first) << 8 | usize::from(second);
+    (pair / 64, 1 << (pair % 64))
 }
 
 impl Finder {

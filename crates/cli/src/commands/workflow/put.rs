@@ -7,7 +7,7 @@ use crate::data::Data;
 use crate::document::Source;
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
-use crate::text;
+use crate::{talk, text};
 
 /// What can be typed.
 #[derive(clap::Args, Debug)]
@@ -35,9 +35,9 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             .plans()
             .prepare(&**door.store(), &session.tenant, document)
             .await;
-        let definition = prepared
-            .map_err(|error| Failure::plan(name, error))?
-            .definition;
+        let prepared = prepared.map_err(|error| Failure::plan(name, error))?;
+        let (definition, warnings) = (prepared.definition, &prepared.plan.warnings);
+        talk::say_warnings(name, warnings);
         door.put_workflow(&session.tenant, &definition, &Actor::operator())
             .await?;
         match session.form {
@@ -45,6 +45,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
                 "workflowId": definition.workflow,
                 "version": definition.version,
                 "digest": definition.digest,
+                "warnings": warnings,
             }))?,
             Form::Text => data.line(format!(
                 "{} {}",

@@ -71,7 +71,11 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
                     text::count(edges, "edge"),
                 ))?;
                 for warning in &plan.warnings {
-                    data.line(format!("  {} {warning}", style::warn("warning")))?;
+                    data.line(format!(
+                        "  {} {warning} ({})",
+                        style::warn("warning"),
+                        warning.code.as_str()
+                    ))?;
                 }
             }
             (Form::Text, Err(problems)) => {

@@ -25,12 +25,25 @@ const IN_HEADER: &str = "YWRhOmhlYWRlcjU1";
 /// A variable that a program inherits, with the name of a secret.
 const INHERITED: &str = "plainly-inherited-8842";
 
+/// What stands behind the name of a secret, and the second line of such a value.
+const NAMED: [&str; 2] = ["plainly.named/6157", "plainly-second-line"];
+
+/// What one may print that has secrets known by their names alone.
+fn named() -> String {
+    let [named, second] = NAMED;
+    format!(
+        "DB_PASSWORD=\"{named}\"\nlogin --password {named} --user me\nx password={named}\nCookie: {named}\n\
+         {{\"api_key\": \"{named}\", \"token_count\": 5}}\n['--token', '{named}']\n\
+         KEY_SECRET='{named}\n{second}'\n> authorization: {named}\ntoken: {named}\nmax_tokens: 7\n"
+    )
+}
+
 /// Fails where bytes have a planted secret, as they are or as one might write them.
 #[track_caller]
 fn has_none(what: &str, bytes: &[u8]) {
     let base64 = "cGxhaW5seS1wbGFudGVkLTc3";
     for planted in [
-        PLANTED, SHAPED, IN_URL, IN_QUERY, IN_HEADER, INHERITED, base64,
+        PLANTED, SHAPED, IN_URL, IN_QUERY, IN_HEADER, INHERITED, base64, NAMED[0], NAMED[1],
     ] {
         let mut parts = bytes.windows(planted.len());
         assert!(
@@ -119,14 +132,9 @@ fn planted_secrets_are_in_no_row_of_the_store_and_no_file_of_evidence() {
         }
     });
     let lab = Lab::new();
-    lab.write(
-        "providers.toml",
-        format!(
-            "[provider.small]\nbase_url = \"http://{}/v1\"\nmodel = \"m\"\n",
-            peer.address
-        ),
-    );
+    peer.provides(&lab);
     lab.write("planted.txt", format!("{SHAPED} and ada:{IN_URL}"));
+    lab.write("named.txt", named());
     let secret = json!({ "T": "env:RUNWRIGHT_SECRET_PLANTED" });
     // What a program says, reads and writes, and what a model is told and answers.
     let program = node(
@@ -134,7 +142,7 @@ fn planted_secrets_are_in_no_row_of_the_store_and_no_file_of_evidence() {
         "runwright.process",
         json!({
             "argv": ["sh", "-euc", "echo \"$T\"; echo \"$PLANTED_TOKEN\"; echo \"$T\" >&2; printf %s \"$T\" | base64; \
-                sed 's#ada:#https://ada:#; s#$#@db.example/#' planted.txt; yes \"$T\" | head -n 4000"],
+                sed 's#ada:#https://ada:#; s#$#@db.example/#' planted.txt; echo; dd if=named.txt bs=7 2>/dev/null; cat named.txt >&2; yes \"$T\" | head -n 4000"],
             "secretEnv": secret, "inheritEnv": ["PATH", "PLANTED_TOKEN"],
         }),
     );
@@ -161,7 +169,7 @@ fn planted_secrets_are_in_no_row_of_the_store_and_no_file_of_evidence() {
     let fails = node(
         "fails",
         "runwright.process",
-        json!({ "argv": ["sh", "-euc", "echo \"cannot use $T\" >&2; sed 's#^.*and #ftp://#; s#$#@db.example/#' planted.txt >&2; exit 3"], "secretEnv": secret }),
+        json!({ "argv": ["sh", "-euc", "echo \"cannot use $T\" >&2; sed 's#^.*and #ftp://#; s#$#@db.example/#' planted.txt >&2; echo >&2; cat named.txt >&2; exit 3"], "secretEnv": secret }),
     );
     let call = |args: &[&str], code: i32| {
         let mut command = lab.command(args);
@@ -177,14 +185,7 @@ fn planted_secrets_are_in_no_row_of_the_store_and_no_file_of_evidence() {
         (workflow("breaks", &[fails], &[]), 1),
     ] {
         let file = lab.workflow(&document);
-        let mut args = vec![
-            "run",
-            &*file,
-            "--providers",
-            "providers.toml",
-            "--allow-http",
-            &peer.address,
-        ];
+        let mut args = [&["run", &*file][..], &peer.options()].concat();
         if code == 0 {
             args.extend(["-i", &prompt]);
         }
@@ -196,6 +197,11 @@ fn planted_secrets_are_in_no_row_of_the_store_and_no_file_of_evidence() {
         runs.push(shown["extensions"]["run_id"].as_str().unwrap().to_owned());
     }
     lab.wait_until_quiet();
+    // What only reads like it stays.
+    let said = Value::from(lab.events(&runs[0])).to_string();
+    for stays in [r#"token_count\": 5"#, "max_tokens: 7", "--user me"] {
+        assert!(said.contains(stays), "{stays}");
+    }
 
     // A server on the same store captures it, too.
     let serving = Serving::at(&lab, ".runwright", &["--dev"]);
