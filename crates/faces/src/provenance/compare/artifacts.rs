@@ -136,7 +136,7 @@ fn content(
         return Level::Different;
     };
     match ending(path).as_str() {
-        format @ ("json" | "toml") => match (
+        format @ ("json" | "toml" | "yaml" | "yml") => match (
             shape::in_format(format, &one),
             shape::in_format(format, &other),
         ) {

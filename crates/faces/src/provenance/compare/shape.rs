@@ -6,10 +6,11 @@ use serde_json::Value;
 
 use super::normal::normal;
 use super::units::{Kind, Unit, units};
+use super::yaml;
 
 /// Whether a response has a structure to go by: it is data, or code above all.
 pub(super) fn is_structured(text: &str) -> bool {
-    if data(text).is_some() {
+    if data(text).is_some() || is_code(text) {
         return true;
     }
     let units = units(&normal(text));
@@ -28,12 +29,21 @@ pub(super) fn same(a: &str, b: &str) -> bool {
         (None, None) => {}
         _ => return false,
     }
-    let (a, b) = (units(&normal(a)), units(&normal(b)));
-    let outline = |units: &[Unit]| -> Vec<Unit> {
-        let units = units.iter().filter(|unit| unit.kind != Kind::Sentence);
-        units.cloned().collect()
+    match (is_code(a), is_code(b)) {
+        (true, true) => return same_code(a, b),
+        (false, false) => {}
+        _ => return false,
+    }
+    // A list counts once, however long it is, and so does a table.
+    let outline = |text: &str| -> Vec<Unit> {
+        let mut units = units(&normal(text));
+        units.retain(|unit| unit.kind != Kind::Sentence);
+        units.dedup_by(|next, unit| {
+            matches!(next.kind, Kind::Item(_) | Kind::Row) && same_unit(unit, next)
+        });
+        units
     };
-    let (a, b) = (outline(&a), outline(&b));
+    let (a, b) = (outline(a), outline(b));
     !a.is_empty() && a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| same_unit(a, b))
 }
 
@@ -53,8 +63,8 @@ fn same_unit(a: &Unit, b: &Unit) -> bool {
     }
 }
 
-/// A bare text as a value, an object or a list: JSON, or TOML that says so by a table. Assignments
-/// alone may as well be a program.
+/// A bare text as a value, an object or a list: JSON, TOML that says so by a table (assignments
+/// alone may as well be a program), or YAML that cannot be meant as prose.
 pub(super) fn data(text: &str) -> Option<Value> {
     let is_header = |line: &str| line.starts_with('[') && line.ends_with(']');
     let toml = || {
@@ -67,7 +77,7 @@ pub(super) fn data(text: &str) -> Option<Value> {
         let mut members = value.as_object()?.values();
         members.any(is_table).then_some(value)
     };
-    json(text).or_else(toml)
+    json(text).or_else(toml).or_else(|| yaml::bare(text))
 }
 
 /// A text in a format that is named, by a fence or the end of a file's name, as a value. What is
@@ -76,6 +86,7 @@ pub(super) fn in_format(format: &str, text: &str) -> Option<Value> {
     match &*format.to_ascii_lowercase() {
         "json" | "jsonc" | "json5" | "" => json(text),
         "toml" => toml(text),
+        "yaml" | "yml" => yaml::parse(text).filter(|value| !value.is_string()),
         _ => None,
     }
 }
@@ -143,6 +154,76 @@ enum Token {
     Number,
     Text,
     Sign(char),
+}
+
+/// What a line of a program begins with, if it goes on like one.
+const OPENINGS: [&str; 16] = [
+    "def ",
+    "class ",
+    "fn ",
+    "pub ",
+    "func ",
+    "function ",
+    "const ",
+    "let ",
+    "var ",
+    "if ",
+    "for ",
+    "while ",
+    "return ",
+    "public ",
+    "private ",
+    "async ",
+];
+
+/// Whether a bare text is a program: most of its lines end, begin or are written as no sentence is.
+pub(super) fn is_code(text: &str) -> bool {
+    if text.contains("```") {
+        return false;
+    }
+    let is_comment = |line: &str| {
+        ["//", "#", "/*", "*"]
+            .iter()
+            .any(|sign| line.starts_with(sign))
+    };
+    let (mut lines, mut sure, mut likely) = (0_usize, 0_usize, 0_usize);
+    for line in text.lines().map(str::trim) {
+        if line.is_empty() || (is_comment(line) && !line.starts_with("#include")) {
+            continue;
+        }
+        lines += 1;
+        let is_signed = line.contains(['(', '{', '=', ';']);
+        let begins = |openings: &[&str]| openings.iter().any(|word| line.starts_with(word));
+        let is_sure = line.ends_with(['{', '}', ';'])
+            || line.starts_with("#include")
+            || (begins(&OPENINGS)
+                && is_signed
+                && line.ends_with([':', ')', '=', '(', ',', '\'', '"']))
+            || (begins(&["import ", "from ", "use "])
+                && !line.ends_with('.')
+                && line.split(' ').count() <= 6);
+        let ends = line.ends_with([')', ']', '(', '[', ',', '"', '\'', ':']);
+        if is_sure {
+            sure += 1;
+        } else if line.contains([';', '='])
+            || (is_signed && ends)
+            || line.starts_with([')', ']', '.', '@'])
+        {
+            likely += 1;
+        }
+    }
+    sure > 0 && (sure + likely) * 3 >= lines * 2
+}
+
+/// Whether two texts have the same lines, but for how these end.
+pub(super) fn same_lines(a: &str, b: &str) -> bool {
+    let lines = |text: &str| -> Vec<String> {
+        let text = text.trim_end();
+        text.lines()
+            .map(|line| line.trim_end().to_owned())
+            .collect()
+    };
+    lines(a) == lines(b)
 }
 
 /// Whether two pieces of code are the same but for names, literals, comments and white space.

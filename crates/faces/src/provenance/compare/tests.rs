@@ -195,6 +195,86 @@ fn code_and_markdown_have_a_shape_and_prose_has_none() {
     assert!(!same("# A\n\n- one", "## A\n\n- one"));
     assert!(!same("# A\n\n- one", "# A\n\n1. one"));
     assert!(!same("Plain words.", "Other words."));
+    // A list is one thing of its kind, however long; so is a table of so many columns.
+    assert!(same("# A\n\n- one\n- two\n- three", "# B\n\n- x"));
+    assert!(same(
+        "| a | b |\n|---|---|\n| 1 | 2 |",
+        "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |"
+    ));
+    assert!(!same(
+        "| a | b |\n|---|---|\n| 1 | 2 |",
+        "| a |\n|---|\n| 1 |"
+    ));
+    assert!(!same("- one\n\n1. two", "- one\n- two"));
+}
+
+#[test]
+fn a_bare_program_has_the_shape_of_its_code() {
+    let found = |a: &str, b: &str| {
+        let found = plain(&snapshot(a), &snapshot(b));
+        (found.strategy, found.pass, found.response)
+    };
+    let structural = Strategy::Structural;
+    let one = "# Adds.\ndef add(a, b):\n    return a + b\n\nprint(add(1, 2))";
+    let other = "def total(first, second):\n    return first + second\nprint(total(3, 4))\n";
+    assert_eq!(found(one, other), (structural, true, Level::SameShape));
+    let less = other.replace('+', "-");
+    assert_eq!(found(one, &less), (structural, false, Level::Different));
+    let rust = "fn main() {\n    let x = *p;\n    run(x);\n}";
+    assert_eq!(
+        found(rust, &rust.replace('\n', " \r\n")).2,
+        Level::Equivalent
+    );
+    // What would be emphasis in prose is a part of a program.
+    assert_eq!(found(rust, &rust.replace('*', "")).2, Level::Different);
+    for prose in [
+        "First run cargo build (it takes a while). Then look at the output.",
+        "Steps:\n\n- call main()\n- read x = 1",
+        "use the tool. It works.\nIt returns a value.",
+        "The following changed:\nadded one file\nremoved another",
+    ] {
+        assert!(!super::shape::is_code(prose), "{prose}");
+        assert_eq!(
+            found(prose, "Plain words.").0,
+            Strategy::Semantic,
+            "{prose}"
+        );
+    }
+}
+
+#[test]
+fn yaml_is_compared_as_data() {
+    let found = |a: &str, b: &str| {
+        let found = plain(&snapshot(a), &snapshot(b));
+        (found.strategy, found.pass, found.response)
+    };
+    let structural = Strategy::Structural;
+    let a = "name: shop\nports:\n  - 80\n  - 81\n";
+    assert_eq!(
+        found(a, "# The shop.\nports: [80, 81]\nname: 'shop'\n"),
+        (structural, true, Level::Equivalent)
+    );
+    assert_eq!(
+        found(a, "name: barn\nports: [7]\n"),
+        (structural, true, Level::SameShape)
+    );
+    assert_eq!(
+        found(a, "name: barn\nports: [x]\n"),
+        (structural, false, Level::Different)
+    );
+    let fenced = |text: &str| format!("```yaml\n{text}```");
+    assert_eq!(
+        found(&fenced("a: 1\n"), &fenced("a: 2\n")).2,
+        Level::SameShape
+    );
+    assert_eq!(
+        found(&fenced("a: 1\n"), &fenced("b: 1\n")).2,
+        Level::Different
+    );
+    // A contradicted answer is no data.
+    let said = "Summary: all tests pass\nSteps:\n- ran them\n";
+    let found = found(said, &said.replace("pass", "fail"));
+    assert_eq!((found.0, found.1), (Strategy::Semantic, false));
 }
 
 #[test]
