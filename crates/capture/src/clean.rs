@@ -118,7 +118,12 @@ impl Cleaner {
         }
     }
 
-    /// The same for every text of a value.
+    /// The name of a file with the secrets that were taken out of it; `None` where one is not known.
+    pub(crate) fn restore_name(&self, name: &str) -> Option<String> {
+        self.0.redaction.read().restored(name)
+    }
+
+    /// A kept value as this machine means it, in every text of it.
     pub fn restore_value(&self, value: &mut Value) {
         match value {
             Value::String(text) if text.contains(ROOT) => *text = self.restore(text),

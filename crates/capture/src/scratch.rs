@@ -27,6 +27,15 @@ pub enum ScratchError {
         /// The file.
         path: String,
     },
+    /// The name of a file holds a secret that is not known here.
+    #[error(
+        "the name of {path} holds a secret, so the file cannot be put there again; give the \
+         variable that had it"
+    )]
+    NameUnavailable {
+        /// The file.
+        path: String,
+    },
     /// A recorded path leads out of the folder.
     #[error("the recorded path {path} leads out of the working folder")]
     Outside {
@@ -106,9 +115,15 @@ pub fn undo(
 ) -> Result<(), ScratchError> {
     let names = Names::of(root, changes, cleaner)?;
     for change in changes {
-        let path = inside(root, names.own(&change.path))?;
+        let path = inside(root, &names.own(&change.path))?;
         match (change.operation, change.before) {
+            // What is not there by its name need not be taken away.
             (Operation::Created, _) => remove(&path)?,
+            _ if !names.has(&change.path) => {
+                return Err(ScratchError::NameUnavailable {
+                    path: change.path.clone(),
+                });
+            }
             (Operation::Deleted, _) => {
                 put(&path, change, change.hash, cleaner, keep)?;
             }
@@ -124,7 +139,7 @@ pub fn undo(
     let parents: BTreeSet<PathBuf> = changes
         .iter()
         .filter(|change| change.operation == Operation::Created)
-        .filter_map(|change| meant(names.own(&change.path)).parent().map(Path::to_owned))
+        .filter_map(|change| meant(&names.own(&change.path)).parent().map(Path::to_owned))
         .collect();
     for parent in parents.iter().rev() {
         for folder in parent
@@ -151,7 +166,7 @@ pub fn apply(
 ) -> Result<(), ScratchError> {
     let names = Names::of(root, changes, cleaner)?;
     for change in changes {
-        let path = inside(root, names.own(&change.path))?;
+        let path = inside(root, &names.own(&change.path))?;
         match change.operation {
             Operation::Deleted => remove(&path)?,
             Operation::Created | Operation::Modified => {
@@ -163,16 +178,21 @@ pub fn apply(
 }
 
 /// The own names of files whose recorded ones are without a secret.
-struct Names(BTreeMap<String, String>);
+struct Names<'a> {
+    /// Those of the folder.
+    found: BTreeMap<String, String>,
+    /// Knows those of files that are not there.
+    cleaner: &'a Cleaner,
+}
 
-impl Names {
+/// How begins what stands in the place of a secret.
+const TAKEN_OUT: &str = "[REDACTED";
+
+impl<'a> Names<'a> {
     /// Looks for them where a change has such a name.
-    fn of(root: &Path, changes: &[Change], cleaner: &Cleaner) -> Result<Self, ScratchError> {
-        let mut names = BTreeMap::new();
-        let mut todo = match changes
-            .iter()
-            .any(|change| change.path.contains("[REDACTED"))
-        {
+    fn of(root: &Path, changes: &[Change], cleaner: &'a Cleaner) -> Result<Self, ScratchError> {
+        let mut found_names = BTreeMap::new();
+        let mut todo = match changes.iter().any(|change| change.path.contains(TAKEN_OUT)) {
             true => vec![PathBuf::new()],
             false => Vec::new(),
         };
@@ -183,19 +203,37 @@ impl Names {
                 let inner = relative.join(found.file_name());
                 let own = shown(&inner);
                 let clean = cleaner.text(&own);
-                if clean != own {
-                    names.insert(clean, own);
+                // One may really be called like what stands for a secret.
+                if clean.contains(TAKEN_OUT) {
+                    found_names.insert(clean, own);
                 }
                 if found.file_type().map_err(failed(&folder))?.is_dir() {
                     todo.push(inner);
                 }
             }
         }
-        Ok(Self(names))
+        Ok(Self {
+            found: found_names,
+            cleaner,
+        })
     }
 
-    fn own<'a>(&'a self, path: &'a str) -> &'a str {
-        self.0.get(path).map_or(path, String::as_str)
+    /// The own name, if it is known.
+    fn known(&self, path: &str) -> Option<String> {
+        if !path.contains(TAKEN_OUT) {
+            return Some(path.to_owned());
+        }
+        let found = self.found.get(path).cloned();
+        found.or_else(|| self.cleaner.restore_name(path))
+    }
+
+    fn has(&self, path: &str) -> bool {
+        self.known(path).is_some()
+    }
+
+    /// The own name, or the recorded one where nobody knows it.
+    fn own(&self, path: &str) -> String {
+        self.known(path).unwrap_or_else(|| path.to_owned())
     }
 }
 

@@ -33,22 +33,37 @@ pub(crate) struct Upstream {
 
 /// A base URL that cannot be asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{variable} is no URL of a server: it must begin with http:// or https://")]
-pub struct NotAServer {
-    /// The variable that has it.
-    pub variable: &'static str,
+pub enum NotAServer {
+    /// It is none.
+    #[error("{variable} is no URL of a server: it must begin with http:// or https://")]
+    NoUrl {
+        /// The variable that has it.
+        variable: &'static str,
+    },
+    /// It has a user name or a password, which would go to whoever it is passed on to.
+    #[error(
+        "{variable} has a user name or a password in its URL, and nothing is sent with one: take \
+         them out of it and give the key in a variable of its own"
+    )]
+    HasCredentials {
+        /// The variable that has it.
+        variable: &'static str,
+    },
 }
 
 impl Upstream {
     /// A server by its base URL, which whoever runs the command chose.
     pub(crate) fn new(variable: &'static str, base: &str) -> Result<Self, NotAServer> {
-        let not = NotAServer { variable };
+        let not = NotAServer::NoUrl { variable };
         let base = Url::parse(base.trim()).map_err(|_| not.clone())?;
         let (Some(host), Some(port)) = (base.host_str(), base.port_or_known_default()) else {
             return Err(not);
         };
         if !matches!(base.scheme(), "http" | "https") {
             return Err(not);
+        }
+        if !base.username().is_empty() || base.password().is_some() {
+            return Err(NotAServer::HasCredentials { variable });
         }
         let entry = format!("{host}:{port}");
         let allowed = Allowed::parse([entry.as_str()]).map_err(|_| not)?;

@@ -206,6 +206,7 @@ impl Again {
         if divergence.is_none() {
             let replayed = (&outcome.recorded.calls[..], &*kept);
             divergence = first_divergence((&calls, &*source), replayed);
+            divergence = divergence.filter(|found| is_worth_naming(found, kind, status));
         }
         if divergence.is_none() {
             divergence = other_end(&process, &outcome);
@@ -287,7 +288,10 @@ impl Again {
         };
         match prepared {
             Ok(()) => {}
-            Err(error @ scratch::ScratchError::ContentUnavailable { .. }) => {
+            Err(
+                error @ (scratch::ScratchError::ContentUnavailable { .. }
+                | scratch::ScratchError::NameUnavailable { .. }),
+            ) => {
                 return Ok(Err(NotReplayed::NoWorkspace(error.to_string())));
             }
             Err(error) => return Err(said(error)),
@@ -503,6 +507,12 @@ pub(super) fn at_most(status: MatchStatus, has_left: bool) -> MatchStatus {
         (MatchStatus::ExactMatch | MatchStatus::SemanticMatch, true) => MatchStatus::PartialMatch,
         (status, _) => status,
     }
+}
+
+/// Whether something that came otherwise tells anything: a model that is asked again answers under
+/// another id and at another time, and where all that counts came to the same, that is all it did.
+fn is_worth_naming(found: &Divergence, kind: Kind, status: MatchStatus) -> bool {
+    kind == Kind::Verify || status != MatchStatus::ExactMatch || found.reason != Reason::OtherResult
 }
 
 /// The settings that were put into requests; others are the command's own to send.

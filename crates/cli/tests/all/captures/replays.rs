@@ -121,6 +121,41 @@ fn the_copy_of_a_replay_is_for_its_owner_alone() {
 }
 
 #[test]
+fn answers_with_other_ids_are_no_divergence_where_all_comes_to_the_same() {
+    if !has_python("answers_with_other_ids_are_no_divergence_where_all_comes_to_the_same") {
+        return;
+    }
+    // Another id each time.
+    let bench = Bench::new(|nth, _| {
+        let mut answer = says("done");
+        answer["body"]["id"] = json!(format!("answer-{nth}"));
+        answer
+    });
+    let ends = |code: &str| bench.lab.write("code", code);
+    let path = bench.lab.path().join("code").display().to_string();
+    bench.script(&[json!({ "ask": "Go." })]);
+    ends("0");
+    let agent = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/captures/agent.py");
+    let steps = bench.lab.path().join("steps.jsonl").display().to_string();
+    let script = format!("python3 '{agent}' '{steps}'; exit $(cat '{path}')");
+    let capture = [
+        "snapshot", "capture", "--root", "shop", "--", "sh", "-c", &script,
+    ];
+    bench.call(&capture).with(0);
+    let report = bench.replay("rerun", 0);
+    assert_eq!(report["match_status"], "exact_match", "{report}");
+    assert_eq!(report["first_divergence"], Value::Null, "{report}");
+    assert_eq!(report["live"]["models"], 1, "it was asked again");
+    // Another end is one, whatever was answered.
+    ends("3");
+    let report = replay(&bench, &["--kind", "rerun"], 0);
+    assert_eq!(
+        report["first_divergence"]["reason"], "other_end",
+        "{report}"
+    );
+}
+
+#[test]
 fn in_place_the_folder_itself_is_worked_in() {
     if !has_python("in_place_the_folder_itself_is_worked_in") {
         return;

@@ -212,3 +212,53 @@ fn of_hashes_alone_nothing_is_kept_and_nothing_replayed() {
         "content_unavailable"
     );
 }
+
+#[test]
+fn a_file_with_a_secret_in_its_name_is_renamed_again() {
+    let bench = Bench::new(|_, _| says("x"));
+    bench.write("was-planted-by-variable-1.txt", "content");
+    bench.write("changed-planted-by-variable-1", "before");
+    let run = |args: &[&str], token: Option<&str>| {
+        let mut command = bench.command(&[&["snapshot"], args, &["--root", "shop"]].concat());
+        command.envs(token.map(|token| ("PAY_TOKEN", token)));
+        crate::support::Ended::from(command.output().unwrap())
+    };
+    let script = "mv was-$PAY_TOKEN.txt is.txt && cat is.txt changed-$PAY_TOKEN && echo after > changed-$PAY_TOKEN \
+        && mv changed-$PAY_TOKEN to-$PAY_TOKEN";
+    let capture = ["capture", "--root", "shop", "--", "sh", "-c", script];
+    let mut command = bench.command(&[&["snapshot"], &capture[..]].concat());
+    command.env("PAY_TOKEN", PLANTED[0].1);
+    crate::support::Ended::from(command.output().unwrap()).with(0);
+
+    let report = run(&["replay", "latest", "--json"], Some(PLANTED[0].1))
+        .with(0)
+        .json();
+    assert_eq!(report["match_status"], "exact_match", "{report}");
+    assert_eq!(report["first_divergence"], Value::Null, "{report}");
+    // Without the secret nobody knows what the file was called.
+    let refused = run(&["replay", "latest", "--json"], None).with(3);
+    assert_eq!(refused.json()["error"]["code"], "content_unavailable");
+    assert!(!refused.stdout.contains(PLANTED[0].1));
+    for (name, bytes) in files(&bench.root().join(".aiwg")) {
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains(PLANTED[0].1), "{name}: {text}");
+    }
+}
+
+#[test]
+fn an_address_of_models_with_a_password_is_refused_before_anything_runs() {
+    let bench = Bench::new(|_, _| says("x"));
+    for variable in ["OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL"] {
+        for user in ["ada:planted-in-url-4", "planted-in-url-4"] {
+            let capture = ["snapshot", "capture", "--root", "shop", "--"];
+            let mut command = bench.command(&[&capture[..], &["touch", "ran"]].concat());
+            command.env_remove("OPENAI_BASE_URL");
+            command.env(variable, format!("http://{user}@{}/v1", bench.peer.address));
+            let ended = crate::support::Ended::from(command.output().unwrap());
+            let ended = ended.with(2).says(variable).says("user name or a password");
+            assert!(!ended.stderr.contains("planted"), "{ended:?}");
+            assert!(!bench.root().join("ran").exists());
+        }
+    }
+    assert!(bench.peer.came().is_empty());
+}
