@@ -270,6 +270,12 @@ impl Redactor {
         RedactedStream::new(self)
     }
 
+    /// For a text of which each piece is to be seen as it comes, word by word. What stands behind the
+    /// name of a secret is not looked for: a stream would hold back whatever begins like a name.
+    pub fn stream_of_words(&self) -> RedactedStream {
+        RedactedStream::without_names(self)
+    }
+
     /// Goes on where a stream was that knew the same secrets. `None` where this is no tail.
     pub(crate) fn stream_from(&self, tail: &Tail) -> Option<RedactedStream> {
         RedactedStream::from_tail(self, tail)

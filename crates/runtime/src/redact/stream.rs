@@ -57,6 +57,13 @@ impl RedactedStream {
         }
     }
 
+    /// The last finder is that of names.
+    pub(super) fn without_names(redactor: &Redactor) -> Self {
+        let mut stream = Self::new(redactor);
+        stream.stages.pop();
+        stream
+    }
+
     /// Goes on where another stream of the same secrets was. `None` where this is no tail.
     pub(super) fn from_tail(redactor: &Redactor, tail: &Tail) -> Option<Self> {
         let mut stream = Self::new(redactor);

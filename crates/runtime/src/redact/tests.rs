@@ -220,6 +220,11 @@ fn a_stream_holds_back_no_more_than_it_must() {
     assert_eq!(stream.push("me to"), "me ");
     assert_eq!(stream.push("day\nis "), "today\nis ");
     assert_eq!(stream.push("12.5 %"), "12.5 %");
+    // Whoever is shown each word when it comes is given it then.
+    let mut stream = Redactor::default().stream_of_words();
+    for word in ["a", " to", "ken", ": x", "\nname"] {
+        assert_eq!(stream.push(word), word);
+    }
 }
 
 #[test]
