@@ -110,6 +110,16 @@ pub struct Change {
     pub not_kept: bool,
 }
 
+/// Where a call stands among the beginnings and ends of all calls, which are counted together: times
+/// are too coarse to say which calls ran beside each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// The number of its beginning.
+    pub began: u64,
+    /// The number of its end.
+    pub ended: Option<u64>,
+}
+
 /// A call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
@@ -127,13 +137,16 @@ pub struct Call {
     pub started: Timestamp,
     /// When it ended.
     pub ended: Option<Timestamp>,
+    /// Among the others; none where nobody counted.
+    pub order: Option<Order>,
     /// Whether it failed.
     pub is_error: bool,
     /// What it does to the world, for tools.
     pub effect_class: Option<EffectClass>,
     /// The model's name for a call that it asked for.
     pub call_id: Option<String>,
-    /// The call of the model that asked for it.
+    /// The call that it was made within: that of the model that asked for it, else that of the tool
+    /// whose process made it.
     pub parent: Option<u64>,
     /// Whether it was only seen in the model's traffic, so that it cannot be served again.
     pub observed: bool,
@@ -223,6 +236,9 @@ impl Call {
         if self.observed {
             say("observed", json!(true));
         }
+        if let Some(order) = self.order {
+            say("order", json!([order.began, order.ended]));
+        }
         if !self.effects.is_empty() {
             say("effects", json!(self.effects));
         }
@@ -258,6 +274,7 @@ impl Call {
             _ => return None,
         };
         let time = |text: &Option<String>| text.as_deref().and_then(Timestamp::parse);
+        let order = call.other.get("order");
         let effects = call.other.get("effects").cloned();
         let effects = effects.map(serde_json::from_value).transpose().ok()?;
         Some(Self {
@@ -268,6 +285,12 @@ impl Call {
             output: call.result_hash.as_deref().and_then(hash::digest),
             started: time(&call.started)?,
             ended: time(&call.ended),
+            order: order.and_then(|order| {
+                Some(Order {
+                    began: order[0].as_u64()?,
+                    ended: order[1].as_u64(),
+                })
+            }),
             is_error: call.is_error,
             effect_class: call.effect_class.and_then(|class| {
                 let found = CLASSES.iter().find(|(_, theirs)| *theirs == class);
@@ -299,6 +322,10 @@ mod tests {
             output: Some(Digest::of(b"out")),
             started: Timestamp(1_770_000_000_000),
             ended: Some(Timestamp(1_770_000_000_007)),
+            order: Some(Order {
+                began: 3,
+                ended: Some(8),
+            }),
             is_error: true,
             effect_class: Some(EffectClass::WriteLocal),
             call_id: Some("c1".into()),

@@ -1,6 +1,6 @@
 //! The snapshot of an execution that is over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use faces::provenance::document::{
     Agent, Artifact, Config, Content, ContextFile, Git, Mode, Model, NO_MODEL, Operation, Snapshot,
@@ -122,10 +122,13 @@ pub fn draft(
     let (response, source) = response(outcome);
     outputs.response = Some(response);
     outputs.artifacts_created = Some(outcome.changes.iter().map(artifact).collect());
-    let calls = outcome.recorded.calls.iter();
+    let calls = &outcome.recorded.calls;
+    let parents = calls.iter().filter_map(|call| tool_of(call, calls));
+    let parents: BTreeSet<u64> = parents.collect();
     let tools: Vec<ToolCall> = calls
+        .iter()
         .filter(|call| call.kind == Kind::Tool)
-        .map(tool_call)
+        .map(|call| tool_call(call, &outcome.recorded.calls, &parents))
         .collect();
     let metrics = snapshot.metrics.get_or_insert_default();
     metrics.duration_ms = Some(outcome.ended.ms_since(outcome.started));
@@ -318,13 +321,17 @@ fn artifact(change: &Change) -> Artifact {
     }
 }
 
-fn tool_call(call: &Call) -> ToolCall {
+fn tool_call(call: &Call, all: &[Call], parents: &BTreeSet<u64>) -> ToolCall {
     let mut other = Map::new();
     let mut say = |name: &str, value: Value| {
         other.insert(name.to_owned(), value);
     };
-    if let Some(id) = &call.call_id {
-        say("call_id", json!(id));
+    if call.call_id.is_some() || parents.contains(&call.seq) {
+        say("call_id", json!(id_of(call)));
+    }
+    let parent = tool_of(call, all).and_then(|seq| find(all, seq));
+    if let Some(parent) = parent {
+        say("parent_call_id", json!(id_of(parent)));
     }
     if call.is_error {
         say("is_error", json!(true));
@@ -345,4 +352,28 @@ fn tool_call(call: &Call) -> ToolCall {
         timestamp: Some(call.started.to_string()),
         other,
     }
+}
+
+/// What a call is named by: as the model named it, else by its line in the list of calls.
+fn id_of(call: &Call) -> String {
+    let by_place = || format!("call-{}", call.seq - 1);
+    call.call_id.clone().unwrap_or_else(by_place)
+}
+
+fn find(calls: &[Call], seq: u64) -> Option<&Call> {
+    let place = usize::try_from(seq).ok()?.checked_sub(1)?;
+    calls.get(place).filter(|call| call.seq == seq)
+}
+
+/// The tool whose process made a call.
+fn tool_of(call: &Call, all: &[Call]) -> Option<u64> {
+    let parent = |call: &Call| call.parent.filter(|parent| *parent < call.seq);
+    let mut above = parent(call);
+    while let Some(found) = above.and_then(|seq| find(all, seq)) {
+        if found.kind == Kind::Tool {
+            return Some(found.seq);
+        }
+        above = parent(found);
+    }
+    None
 }

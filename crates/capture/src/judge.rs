@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::call::{Call, Keep, Kind};
+use crate::family::is_parallel;
 use crate::tape::{Divergence, Reason, Side, first_difference, last_step};
 
 /// The first call of a replay that is not that of its recording, for calls that were made again.
@@ -15,8 +16,7 @@ pub fn first_divergence(
         calls.cloned().collect()
     };
     let (a, b) = (steps(recorded.0), steps(replayed.0));
-    for place in 0..a.len().max(b.len()) {
-        let (old, new) = (a.get(place), b.get(place));
+    for (old, new) in pairs(recorded.0, &a, &b) {
         let step = old.map_or(last_step(recorded.0) + 1, |call| call.seq);
         let (reason, word) = match (old, new) {
             (Some(old), Some(new)) if (old.kind, &old.name) != (new.kind, &new.name) => {
@@ -69,4 +69,38 @@ pub fn first_divergence(
         });
     }
     None
+}
+
+/// Which calls stand beside each other. One after the other, as they began; but calls that ran at the
+/// same time are the same in any order: each stands beside the first one of its name and input that
+/// is left, and those that have none beside one of the same name.
+fn pairs<'a>(
+    recorded: &[Call],
+    a: &'a [Call],
+    b: &'a [Call],
+) -> Vec<(Option<&'a Call>, Option<&'a Call>)> {
+    if !is_parallel(recorded) {
+        let places = 0..a.len().max(b.len());
+        return places.map(|place| (a.get(place), b.get(place))).collect();
+    }
+    let mut left: Vec<&Call> = b.iter().collect();
+    let mut partners: Vec<Option<&Call>> = vec![None; a.len()];
+    let same_input = |one: &Call, other: &Call| one.input == other.input;
+    let same_name = |_: &Call, _: &Call| true;
+    let ways: [&dyn Fn(&Call, &Call) -> bool; 2] = [&same_input, &same_name];
+    for is_alike in ways {
+        for (old, partner) in a.iter().zip(&mut partners) {
+            let is_it =
+                |new: &&Call| (old.kind, &old.name) == (new.kind, &new.name) && is_alike(old, new);
+            if partner.is_none()
+                && let Some(place) = left.iter().position(is_it)
+            {
+                *partner = Some(left.remove(place));
+            }
+        }
+    }
+    let known = a.iter().map(Some).zip(partners);
+    known
+        .chain(left.into_iter().map(|new| (None, Some(new))))
+        .collect()
 }

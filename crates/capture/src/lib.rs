@@ -12,6 +12,7 @@ pub mod clean;
 mod dialect;
 pub mod document;
 pub mod environment;
+pub mod family;
 pub mod folder_keep;
 pub mod ignored;
 pub mod judge;

@@ -30,9 +30,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::call::Kind;
 use crate::clean::Cleaner;
 use crate::dialect::Route;
-use crate::recorder::{Begun, Recorder};
+use crate::recorder::{Beginning, Begun, Recorder};
 use crate::upstream::{NotAServer, Upstream, first_segment, query};
 use crate::{clean, tool};
 
@@ -66,6 +67,30 @@ const CREDENTIALS: [&str; 7] = [
 
 /// The variable by which tools of a recorded command find it.
 pub const CAPTURE_URL: &str = "RUNWRIGHT_CAPTURE_URL";
+
+/// Before the number of a call in the base URLs that the process of a tool has.
+const WITHIN: &str = "in";
+
+/// What the process of a call has in the place of variables that lead to the proxy, so that what it
+/// calls itself is known to be called by it.
+pub fn environment_within(
+    environment: &BTreeMap<String, String>,
+    seq: u64,
+) -> BTreeMap<String, String> {
+    let Some(base) = environment.get(CAPTURE_URL) else {
+        return BTreeMap::new();
+    };
+    let own = match base.rsplit_once(&format!("/{WITHIN}/")) {
+        Some((own, _)) => own,
+        None => base,
+    };
+    let moved = environment.iter().filter_map(|(name, value)| {
+        let rest = value.strip_prefix(base.as_str())?;
+        let is_below = rest.is_empty() || rest.starts_with('/');
+        is_below.then(|| (name.clone(), format!("{own}/{WITHIN}/{seq}{rest}")))
+    });
+    moved.collect()
+}
 
 type Answer = Response<BoxBody<Bytes, io::Error>>;
 
@@ -249,6 +274,7 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Answer {
     if !bool::from(token.as_bytes().ct_eq(shared.token.as_bytes())) {
         return problem(StatusCode::NOT_FOUND, "not_found", "there is nothing here");
     }
+    let (within, rest) = within(rest);
     let (provider, rest) = first_segment(rest);
     let (method, headers) = (request.method().clone(), request.headers().clone());
     let body = match Limited::new(request.into_body(), MAX_REQUEST)
@@ -267,7 +293,7 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Answer {
     let (provider, upstream) = match provider {
         "openai" => ("openai", &shared.upstreams.openai),
         "anthropic" => ("anthropic", &shared.upstreams.anthropic),
-        "tool" => return of_tool(shared, rest, body).await,
+        "tool" => return of_tool(shared, (within, rest), body).await,
         _ => {
             return problem(
                 StatusCode::NOT_FOUND,
@@ -283,8 +309,21 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Answer {
         query: query(&uri).map(str::to_owned),
         headers,
         body,
+        within,
     };
     of_model(shared, upstream, asked).await
+}
+
+/// Whose process asks, by the beginning of a path: that of a call, else that of the command.
+fn within(path: &str) -> (Option<u64>, &str) {
+    let (word, rest) = first_segment(path);
+    match word == WITHIN {
+        true => {
+            let (seq, rest) = first_segment(rest);
+            (seq.parse().ok(), rest)
+        }
+        false => (None, path),
+    }
 }
 
 /// A request to a model.
@@ -295,6 +334,8 @@ struct Asked {
     query: Option<String>,
     headers: HeaderMap,
     body: Bytes,
+    /// The call whose process asks.
+    within: Option<u64>,
 }
 
 async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> Answer {
@@ -316,9 +357,16 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
     let enforced = recorder.enforce(route, &mut body);
     let begun = {
         let (recorder, name, sent) = (recorder.clone(), name.clone(), body.clone());
-        let provider = asked.provider;
+        let (provider, within) = (asked.provider, asked.within);
         tokio::task::spawn_blocking(move || {
-            recorder.begin_model(&name, route, provider, (&said, &sent), input)
+            let beginning = Beginning {
+                kind: Kind::Model,
+                name: &name,
+                input,
+                effect_class: None,
+                within,
+            };
+            recorder.begin_model(beginning, route, provider, (&said, &sent))
         })
         .await
     };
@@ -479,7 +527,7 @@ fn served(output: &Value) -> Answer {
     )
 }
 
-async fn of_tool(shared: &Arc<Shared>, rest: &str, body: Bytes) -> Answer {
+async fn of_tool(shared: &Arc<Shared>, (within, rest): (Option<u64>, &str), body: Bytes) -> Answer {
     let recorder = shared.recorder.clone();
     let Ok(body) = serde_json::from_slice::<Value>(&body) else {
         return problem(
@@ -489,7 +537,8 @@ async fn of_tool(shared: &Arc<Shared>, rest: &str, body: Bytes) -> Answer {
         );
     };
     let rest = rest.to_owned();
-    let answered = tokio::task::spawn_blocking(move || tool::answer(&recorder, &rest, body)).await;
+    let answered =
+        tokio::task::spawn_blocking(move || tool::answer(&recorder, within, &rest, body)).await;
     match answered {
         Ok(Some(answer)) => reply(StatusCode::OK, HeaderMap::new(), answer.to_string().into()),
         Ok(None) => problem(

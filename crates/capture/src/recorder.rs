@@ -6,33 +6,46 @@
 
 mod diverged;
 mod observed;
+mod serve;
+mod traffic;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use faces::provenance::hash::canonical_json;
 use kernel::digest::Digest;
 use kernel::time::Timestamp;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use serde_json::Value;
 use store::{StoreClock, SystemClock};
 use tokio::sync::watch;
 
-use crate::call::{Call, Change, EffectClass, Keep, Kind};
+use crate::call::{Call, Change, EffectClass, Keep, Kind, Order};
 use crate::clean::Cleaner;
 use crate::dialect::{Route, ToolUse};
 use crate::ignored::Ignored;
 use crate::knobs::{Enforcement, Refused};
 use crate::scan::Folder;
-use crate::scratch;
 use crate::tape::{Divergence, Match, OnMiss, Reason, Tape};
 
 use diverged::told;
 use observed::{claim, clean_answer};
+use traffic::Place;
+
+pub(crate) use traffic::Note;
+pub use traffic::Traffic;
 
 /// Calls of one recording at most.
 pub const MAX_CALLS: usize = 1_000_000;
+/// How long a call that the recording does not have waits for calls of other threads that are to
+/// come before it, where the recording has calls that ran at the same time.
+const UNKNOWN_WAITS: Duration = Duration::from_secs(1);
+/// How long one does that was recorded later than some that are to come yet.
+const EARLY_WAITS: Duration = Duration::from_secs(3);
+/// How long either does while something is really being done, which may take its time.
+const WAITS_FOR_LIVE: Duration = Duration::from_secs(60);
 
 /// Records calls, or answers them from a recording.
 pub struct Recorder {
@@ -44,11 +57,25 @@ pub struct Recorder {
     on_miss: OnMiss,
     ignored: Ignored,
     state: Mutex<State>,
+    /// Tells calls that wait for others that something has happened.
+    woken: Condvar,
+    /// Tools that are being called. What changes in the folder meanwhile is their doing.
+    busy: Mutex<usize>,
     diverged: watch::Sender<Option<Divergence>>,
 }
 
 struct State {
     next: u64,
+    /// The beginnings and ends of calls so far.
+    count: u64,
+    /// What has happened that a waiting call may have waited for.
+    moves: u64,
+    /// Whether the execution is over.
+    is_over: bool,
+    /// Which recorded calls were served, by the calls they were served to.
+    served: BTreeMap<u64, u64>,
+    /// The last call that changed a path, by the place of its end in the recording.
+    applied: BTreeMap<String, u64>,
     calls: Vec<Call>,
     open: BTreeMap<u64, Open>,
     uses: Vec<Use>,
@@ -72,33 +99,36 @@ struct Open {
 struct Use {
     tool: ToolUse,
     by: u64,
+    /// What the model was asked within.
+    within: Option<u64>,
     at: Timestamp,
     is_settled: bool,
 }
 
-/// What the model's traffic says of the execution as a whole.
-#[derive(Clone, Debug, Default)]
-pub struct Traffic {
-    /// Requests that an answer was drawn for.
-    pub turns: u64,
-    /// The model that was asked last.
-    pub model: Option<String>,
-    /// The model that answered last, as it calls itself.
-    pub served_model: Option<String>,
-    /// Every model asked, in order of first use.
-    pub models: Vec<String>,
-    /// Whose server was asked last: `openai` or `anthropic`, by the interface.
-    pub provider: Option<&'static str>,
-    /// The settings of the last request, as they were sent.
-    pub sent: BTreeMap<&'static str, Value>,
-    /// The system prompt of the first request.
-    pub system: Option<Value>,
-    /// What the user said last in the first request.
-    pub prompt: Option<String>,
-    /// The last text of a model.
-    pub text: Option<String>,
-    /// Tokens in and out, over all answers that told.
-    pub tokens: Option<(u64, u64)>,
+/// A call as it begins.
+pub(crate) struct Beginning<'a> {
+    /// What is called.
+    pub kind: Kind,
+    /// Which.
+    pub name: &'a str,
+    /// With what.
+    pub input: Value,
+    /// What it does to the world.
+    pub effect_class: Option<EffectClass>,
+    /// The call whose process makes it.
+    pub within: Option<u64>,
+}
+
+impl State {
+    /// Counts the beginning or the end of a call.
+    fn counted(&mut self) -> u64 {
+        self.count += 1;
+        self.count
+    }
+
+    fn moved(&mut self) {
+        self.moves += 1;
+    }
 }
 
 /// What happens with a call.
@@ -164,6 +194,8 @@ impl Recorder {
     /// Nothing recorded yet.
     pub fn new(setup: Setup) -> Arc<Self> {
         let (tape, source) = setup.tape.unzip();
+        // What is made after the recording comes after all of it.
+        let count = tape.as_ref().map_or(0, Tape::counted);
         Arc::new(Self {
             keep: setup.keep,
             source,
@@ -173,6 +205,11 @@ impl Recorder {
             ignored: setup.ignored,
             state: Mutex::new(State {
                 next: 1,
+                count,
+                moves: 0,
+                is_over: false,
+                served: BTreeMap::new(),
+                applied: BTreeMap::new(),
                 calls: Vec::new(),
                 open: BTreeMap::new(),
                 uses: Vec::new(),
@@ -185,6 +222,8 @@ impl Recorder {
                 failure: None,
                 denied: 0,
             }),
+            woken: Condvar::new(),
+            busy: Mutex::new(0),
             diverged: watch::Sender::new(None),
         })
     }
@@ -210,92 +249,52 @@ impl Recorder {
     /// # Errors
     /// When one of them is to be refused.
     pub(crate) fn enforce(&self, route: Route, body: &mut Value) -> Result<(), Refused> {
-        let mut state = self.state.lock();
-        state.enforcement.apply(route, body)?;
-        if route.samples() {
-            let mut sent = BTreeMap::new();
-            for knob in [
-                "temperature",
-                "seed",
-                "max_tokens",
-                "top_p",
-                "stop",
-                "stop_sequences",
-            ] {
-                let field = match body.as_object() {
-                    Some(fields) => route
-                        .field(knob, fields)
-                        .and_then(|field| fields.get(field)),
-                    None => None,
-                };
-                if let Some(value) = field {
-                    sent.insert(knob, value.clone());
-                }
-            }
-            // What was put into a request stays said when the next one goes where it is not known.
-            let state = &mut *state;
-            for (knob, value) in std::mem::take(&mut state.traffic.sent) {
-                if state.enforcement.has_sent(knob) {
-                    sent.entry(knob).or_insert(value);
-                }
-            }
-            state.traffic.sent = sent;
-        }
-        Ok(())
+        self.state.lock().enforcement.apply(route, body)
     }
 
     /// A request to a model begins: its body as the program sent it and as it goes out, and what
     /// it is matched by.
     pub(crate) fn begin_model(
         &self,
-        name: &str,
+        beginning: Beginning<'_>,
         route: Route,
         provider: &'static str,
         (body, sent): (&Value, &Value),
-        input: Value,
     ) -> Begun {
         let asked = crate::dialect::asked(route, body);
-        {
-            let mut state = self.state.lock();
-            self.settle(&mut state, &asked);
-            if route.samples() {
-                let traffic = &mut state.traffic;
-                traffic.turns += 1;
-                traffic.provider = Some(provider);
-                // The model that is asked is the one that was put into the request.
-                let model = sent["model"].as_str().or(asked.model.as_deref());
-                if let Some(model) = model {
-                    let model = self.cleaner.text(model);
-                    if !traffic.models.contains(&model) && traffic.models.len() < 64 {
-                        traffic.models.push(model.clone());
-                    }
-                    traffic.model = Some(model);
-                }
-                if traffic.turns == 1 {
-                    traffic.prompt = asked.prompt.as_deref().map(|text| self.cleaner.text(text));
-                    traffic.system = asked.system.clone().map(|mut system| {
-                        self.cleaner.value(&mut system);
-                        system
-                    });
-                }
-            }
-        }
-        self.begin(Kind::Model, name, input, None, Some(route))
+        self.settle(&mut self.state.lock(), &asked);
+        let note = Note::of(route, provider, &asked, sent, &self.cleaner);
+        self.begin_noted(beginning, Some((route, note)))
     }
 
     /// A call begins. In a replay it is matched in its clean form. Blocks.
-    pub fn begin(
-        &self,
-        kind: Kind,
-        name: &str,
-        mut input: Value,
-        effect_class: Option<EffectClass>,
-        route: Option<Route>,
-    ) -> Begun {
-        // What the program itself did to its folder since is not the tool's doing.
-        if kind == Kind::Tool {
-            self.look();
+    pub(crate) fn begin(&self, beginning: Beginning<'_>) -> Begun {
+        if beginning.kind != Kind::Tool {
+            return self.begin_noted(beginning, None);
         }
+        {
+            let mut busy = self.busy.lock();
+            // What the program itself did to its folder since is not the tool's doing.
+            if *busy == 0 {
+                self.look();
+            }
+            *busy += 1;
+        }
+        let begun = self.begin_noted(beginning, None);
+        if !matches!(begun, Begun::Live(_)) {
+            *self.busy.lock() -= 1;
+        }
+        begun
+    }
+
+    fn begin_noted(&self, beginning: Beginning<'_>, noted: Option<(Route, Note)>) -> Begun {
+        let Beginning {
+            kind,
+            name,
+            mut input,
+            effect_class,
+            within,
+        } = beginning;
         let name = self.cleaner.text(name);
         self.cleaner.value(&mut input);
         if kind == Kind::Tool {
@@ -310,15 +309,12 @@ impl Recorder {
             }
         };
         let mut state = self.state.lock();
-        if let Some(divergence) = self.diverged.borrow().clone() {
-            return Begun::Diverged(Box::new(divergence));
-        }
         let seq = state.next;
         if state.calls.len() + state.open.len() >= MAX_CALLS {
             state.failure = Some(format!("there are more than {MAX_CALLS} calls"));
         }
         state.next += 1;
-        let call = Call {
+        let mut call = Call {
             seq,
             kind,
             name: name.clone(),
@@ -326,32 +322,44 @@ impl Recorder {
             output: None,
             started: now(),
             ended: None,
+            order: None,
             is_error: false,
             effect_class,
             call_id: None,
-            parent: None,
+            parent: within,
             observed: false,
             effects: Vec::new(),
         };
-        let live = state.tape.as_ref().is_none_or(|tape| !tape.serves(kind));
-        if !live {
-            match state
-                .tape
-                .as_ref()
-                .map(|tape| tape.find(kind, &name, digest))
-            {
-                Some(Match::Call(place)) => return self.serve(&mut state, call, place, route),
-                Some(Match::Other { expected, found }) => {
+        loop {
+            if let Some(divergence) = self.diverged.borrow().clone() {
+                return Begun::Diverged(Box::new(divergence));
+            }
+            let tape = state.tape.as_ref().filter(|tape| tape.serves(kind));
+            let found = tape.map(|tape| (tape.find(kind, &name, digest), tape.is_parallel()));
+            match found {
+                None => break,
+                Some((Match::Call(place), _)) => {
+                    return self.serve(&mut state, call, place, noted.map(|(_, note)| note));
+                }
+                Some((Match::Other { expected, found }, is_parallel)) => {
                     let may_run = self.on_miss == OnMiss::LiveReads
                         && kind != Kind::Model
                         && effect_class == Some(EffectClass::Read);
-                    if !may_run {
-                        let divergence = self.divergence(&state, &call, &input, expected, found);
-                        return self.diverge(divergence);
+                    if may_run {
+                        state.is_mixed = true;
+                        break;
                     }
-                    state.is_mixed = true;
+                    let waits = match found {
+                        Some(_) => EARLY_WAITS,
+                        None => UNKNOWN_WAITS,
+                    };
+                    let may_wait = is_parallel && expected.is_some();
+                    if may_wait && self.wait(&mut state, within, waits) {
+                        continue;
+                    }
+                    let divergence = self.divergence(&state, &call, &input, expected, found);
+                    return self.diverge(&mut state, divergence);
                 }
-                None => {}
             }
         }
         match kind {
@@ -359,13 +367,48 @@ impl Recorder {
             Kind::Tool => state.live_tools += 1,
             Kind::Protocol => {}
         }
+        call.started = now();
+        call.order = Some(Order {
+            began: state.counted(),
+            ended: None,
+        });
+        let route = noted.map(|(route, note)| {
+            let State {
+                traffic,
+                enforcement,
+                ..
+            } = &mut *state;
+            traffic.asked(Place::Live, note, |knob| enforcement.has_sent(knob));
+            route
+        });
         state.open.insert(seq, Open { call, route });
+        state.moved();
+        self.woken.notify_all();
         Begun::Live(seq)
+    }
+
+    /// Waits until something else happens: another call is answered, begins or ends. Whether it did.
+    fn wait(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        mut within: Option<u64>,
+        waits: Duration,
+    ) -> bool {
+        let mut above = Vec::new();
+        while let Some(seq) = within {
+            above.push(seq);
+            within = state.open.get(&seq).and_then(|open| open.call.parent);
+        }
+        // What this one is a part of ends after it.
+        let is_busy = state.open.keys().any(|seq| !above.contains(seq));
+        let before = state.moves;
+        self.woken
+            .wait_for(state, if is_busy { WAITS_FOR_LIVE } else { waits });
+        state.moves != before && !state.is_over
     }
 
     /// A call ends. Cleans and keeps its output, and what it changed in the folder. Blocks.
     pub fn end(&self, seq: u64, mut output: Value, is_error: bool) {
-        let ended = now();
         let Some(mut open) = self.state.lock().open.remove(&seq) else {
             return;
         };
@@ -376,18 +419,23 @@ impl Recorder {
         let bytes = canonical_json(&output).into_bytes();
         let digest = self.keep.put(&bytes);
         let call = &mut open.call;
-        if call.kind == Kind::Tool {
+        // Who ends first looks first: of two the later one has the last word on a file.
+        let busy = (call.kind == Kind::Tool).then(|| self.busy.lock());
+        if let Some(mut busy) = busy {
             call.effects = self.look();
-            if !call.effects.is_empty()
-                && matches!(
-                    call.effect_class,
-                    None | Some(EffectClass::Read | EffectClass::Unknown)
-                )
-            {
-                call.effect_class = Some(EffectClass::WriteLocal);
-            }
+            *busy -= 1;
+            self.count_end(call);
+        } else {
+            self.count_end(call);
         }
-        call.ended = Some(ended);
+        if !call.effects.is_empty()
+            && matches!(
+                call.effect_class,
+                None | Some(EffectClass::Read | EffectClass::Unknown)
+            )
+        {
+            call.effect_class = Some(EffectClass::WriteLocal);
+        }
         call.is_error = is_error;
         match digest {
             Ok(digest) => call.output = Some(digest),
@@ -395,12 +443,23 @@ impl Recorder {
         }
         let mut state = self.state.lock();
         if let Some(route) = open.route {
-            self.heard(&mut state, open.call.seq, route, &output, ended);
+            let uses = self.heard(&mut state, Place::Live, route, &output);
+            self.wanted(&mut state, (seq, open.call.parent), uses);
         }
         if open.call.kind == Kind::Tool {
             claim(&mut state.uses, &mut open.call);
         }
         self.write(&mut state, open.call);
+        state.moved();
+        self.woken.notify_all();
+    }
+
+    fn count_end(&self, call: &mut Call) {
+        let mut state = self.state.lock();
+        call.ended = Some(now());
+        if let Some(order) = &mut call.order {
+            order.ended = Some(state.counted());
+        }
     }
 
     /// Learns how a tool that has begun is classed.
@@ -444,8 +503,10 @@ impl Recorder {
                 message,
             }));
         }
+        state.is_over = true;
+        self.woken.notify_all();
         let mut calls = state.calls.clone();
-        number(&mut calls);
+        number(&mut calls, &state.served);
         Recorded {
             calls,
             traffic: state.traffic.clone(),
@@ -459,97 +520,14 @@ impl Recorder {
         }
     }
 
-    fn serve(
-        &self,
-        state: &mut State,
-        mut call: Call,
-        place: usize,
-        route: Option<Route>,
-    ) -> Begun {
-        let Some(tape) = &state.tape else {
-            return Begun::Live(call.seq);
-        };
-        let recorded = tape.calls()[place].clone();
-        let step = recorded.seq;
-        let unavailable = |what: String| Divergence {
-            step,
-            reason: Reason::ContentUnavailable,
-            at: None,
-            recorded_step: Some(recorded.seq),
-            expected: Some(self.side(&recorded)),
-            actual: None,
-            message: format!("step {step}: {what}"),
-        };
-        let source = self.source.as_deref().unwrap_or(&*self.keep);
-        let output = match recorded.output.map(|output| source.get(output)) {
-            Some(Ok(Some(bytes))) => serde_json::from_slice::<Value>(&bytes).ok(),
-            _ => None,
-        };
-        let Some(output) = output else {
-            let what = "the recorded result is not kept, so it cannot be served".to_owned();
-            return self.diverge(unavailable(what));
-        };
-        if let Some(folder) = &self.folder
-            && let Err(error) =
-                scratch::apply(folder.root(), &recorded.effects, &self.cleaner, source)
-        {
-            return self.diverge(unavailable(error.to_string()));
-        }
-        // Only what has been served counts as used.
-        if let Some(tape) = &mut state.tape {
-            tape.consume(place);
-        }
-        if call.kind == Kind::Tool
-            && !recorded.effects.is_empty()
-            && let Some(folder) = &self.folder
-            && let Err(error) = folder.step()
-        {
-            state.failure.get_or_insert(error.to_string());
-        }
-        if self.source.is_some()
-            && let Err(error) = self.hand_over(&recorded, source)
-        {
-            state.failure.get_or_insert(error.to_string());
-        }
-        let ended = now();
-        call.ended = Some(ended);
-        call.output = recorded.output;
-        call.is_error = recorded.is_error;
-        call.effect_class = recorded.effect_class;
-        call.effects.clone_from(&recorded.effects);
-        if let Some(route) = route {
-            self.heard(state, call.seq, route, &output, ended);
-        }
-        if call.kind == Kind::Tool {
-            claim(&mut state.uses, &mut call);
-        }
-        self.write(state, call);
-        let mut output = output;
-        self.cleaner.restore_value(&mut output);
-        Begun::Recorded {
-            output,
-            is_error: recorded.is_error,
-        }
-    }
-
-    /// Contents of the recording that the replay's own record names, too.
-    fn hand_over(&self, recorded: &Call, source: &dyn Keep) -> io::Result<()> {
-        let contents = recorded.effects.iter();
-        let contents = contents.flat_map(|change| [Some(change.hash), change.before]);
-        for digest in contents.chain([recorded.output]).flatten() {
-            if let Some(bytes) = source.get(digest)? {
-                self.keep.put(&bytes)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn diverge(&self, divergence: Divergence) -> Begun {
+    fn diverge(&self, state: &mut State, divergence: Divergence) -> Begun {
         self.diverged.send_if_modified(|first| {
             let is_first = first.is_none();
             first.get_or_insert_with(|| divergence.clone());
             is_first
         });
+        state.moved();
+        self.woken.notify_all();
         Begun::Diverged(Box::new(divergence))
     }
 
@@ -580,9 +558,18 @@ impl Recorder {
 }
 
 /// Puts calls in the order in which they began and counts them anew: those that were only observed
-/// are known later than they began.
-fn number(calls: &mut [Call]) {
+/// are known later than they began, and those that were served stand among each other as they
+/// were recorded, whichever thread was first this time.
+fn number(calls: &mut [Call], served: &BTreeMap<u64, u64>) {
     calls.sort_by_key(|call| (call.started, call.seq));
+    let is_served = |call: &Call| served.contains_key(&call.seq);
+    let slots = calls.iter().enumerate().filter(|(_, call)| is_served(call));
+    let slots: Vec<usize> = slots.map(|(slot, _)| slot).collect();
+    let mut recorded: Vec<Call> = slots.iter().map(|slot| calls[*slot].clone()).collect();
+    recorded.sort_by_key(|call| served[&call.seq]);
+    for (slot, call) in slots.into_iter().zip(recorded) {
+        calls[slot] = call;
+    }
     let places: BTreeMap<u64, u64> = calls.iter().map(|call| call.seq).zip(1..).collect();
     for call in calls {
         call.seq = places[&call.seq];

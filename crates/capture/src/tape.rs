@@ -1,12 +1,13 @@
 //! A recording while it is served again: which call answers which, and where it stops fitting.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kernel::digest::Digest;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::call::{Call, Kind};
+use crate::family::{Family, is_parallel, overlap};
 
 /// Which calls are answered from the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,9 +102,13 @@ pub struct Tape {
     is_used: Vec<bool>,
     /// Unused calls by what they are matched by, earliest first.
     by_key: BTreeMap<(Kind, String, Digest), Vec<usize>>,
+    /// What was called from within a call that is served, by the step of the outermost such.
+    within: BTreeMap<u64, Vec<Call>>,
     sources: Sources,
     /// The step of the last call, served or not.
     last: u64,
+    /// Whether some of all recorded calls ran at the same time.
+    is_parallel: bool,
     /// Whether calls are made for real once the recording is used up.
     goes_on: bool,
 }
@@ -123,11 +128,27 @@ pub enum Match {
 }
 
 impl Tape {
-    /// A recording. Calls that were only observed, or were cut short, cannot be served.
+    /// A recording. Calls that were only observed, or were cut short, cannot be served. Nor are those
+    /// asked for that a tool made: it is not run.
     pub fn new(mut calls: Vec<Call>, sources: Sources) -> Self {
         let last = last_step(&calls);
-        calls.retain(|call| !call.observed && sources.has(call.kind));
         calls.sort_by_key(|call| call.seq);
+        let is_parallel = is_parallel(&calls);
+        let mut within: BTreeMap<u64, Vec<Call>> = BTreeMap::new();
+        let family = Family::of(&calls);
+        let is_run = |call: &Call| call.kind != Kind::Model && !call.observed;
+        let tools = calls.iter().filter(|call| sources.tools && is_run(call));
+        let tools: BTreeSet<u64> = tools.map(|call| call.seq).collect();
+        calls.retain(|call| {
+            let above = family.above(call.seq);
+            match above.filter(|above| tools.contains(above)).last() {
+                Some(outer) => {
+                    within.entry(outer).or_default().push(call.clone());
+                    false
+                }
+                None => !call.observed && sources.has(call.kind),
+            }
+        });
         let mut by_key: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for (place, call) in calls.iter().enumerate() {
             let key = (call.kind, call.name.clone(), call.input);
@@ -138,8 +159,10 @@ impl Tape {
             is_used: vec![false; calls.len()],
             calls,
             by_key,
+            within,
             sources,
             last,
+            is_parallel,
             goes_on: false,
         }
     }
@@ -150,7 +173,12 @@ impl Tape {
         if last_step(&calls) < steps {
             return None;
         }
-        calls.retain(|call| call.seq <= steps);
+        // What a call made within itself belongs to it.
+        let family = Family::of(&calls);
+        calls.retain(|call| {
+            let mut line = family.above(call.seq);
+            call.seq <= steps || line.any(|above| above <= steps && family.is_tool(above))
+        });
         Some(Self {
             goes_on: true,
             ..Self::new(calls, sources)
@@ -166,6 +194,27 @@ impl Tape {
     /// The recorded calls.
     pub fn calls(&self) -> &[Call] {
         &self.calls
+    }
+
+    /// What was called from within one of [`calls`](Self::calls), by when it began.
+    pub fn within(&self, place: usize) -> &[Call] {
+        let calls = self.within.get(&self.calls[place].seq);
+        calls.map_or(&[], Vec::as_slice)
+    }
+
+    /// The beginnings and ends of its calls, where somebody counted.
+    pub(crate) fn counted(&self) -> u64 {
+        let calls = self.calls.iter().chain(self.within.values().flatten());
+        let orders = calls.filter_map(|call| call.order);
+        let last = orders.map(|order| order.ended.unwrap_or(order.began).max(order.began));
+        last.max().unwrap_or(0)
+    }
+
+    /// Whether calls of the recording ran at the same time, so that one that is to come earlier may
+    /// be under way when a later one is here: nothing that is answered at once proves an order
+    /// between the calls of two threads.
+    pub fn is_parallel(&self) -> bool {
+        self.is_parallel
     }
 
     /// Which recorded call answers this one: the earliest unused one with the same name and input,
@@ -222,11 +271,6 @@ pub fn last_step(calls: &[Call]) -> u64 {
     calls.iter().map(|call| call.seq).max().unwrap_or(0)
 }
 
-/// Whether two calls ran at the same time. A call that a model asked for never runs beside it.
-fn overlap(earlier: &Call, later: &Call) -> bool {
-    earlier.ended.is_none_or(|ended| later.started < ended)
-}
-
 /// Where two values begin to differ, as a JSON pointer; none where they do not.
 pub fn first_difference(a: &Value, b: &Value) -> Option<String> {
     match (a, b) {
@@ -261,6 +305,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::call::Order;
 
     fn call(seq: u64, input: &str, from: i64, to: i64) -> Call {
         Call {
@@ -271,6 +316,7 @@ mod tests {
             output: Some(Digest::of(b"out")),
             started: Timestamp(from),
             ended: Some(Timestamp(to)),
+            order: None,
             is_error: false,
             effect_class: None,
             call_id: None,
@@ -342,6 +388,71 @@ mod tests {
         assert_eq!(play(&calls, &["b", "a", "c"]), Ok(None));
         let (step, _) = play(&calls, &["a", "c", "b"]).unwrap_err();
         assert_eq!(step, 2, "c began when b had ended");
+    }
+
+    #[test]
+    fn what_ran_at_once_is_known_by_count_where_times_are_too_coarse() {
+        let order = |mut call: Call, began, ended| {
+            call.order = Some(Order {
+                began,
+                ended: Some(ended),
+            });
+            call
+        };
+        // All within one millisecond.
+        let beside = [
+            order(call(1, "a", 5, 5), 1, 3),
+            order(call(2, "b", 5, 5), 2, 4),
+        ];
+        assert_eq!(play(&beside, &["b", "a"]), Ok(None));
+        let in_turn = [
+            order(call(1, "a", 5, 5), 1, 2),
+            order(call(2, "b", 5, 5), 3, 4),
+        ];
+        assert!(play(&in_turn, &["b", "a"]).is_err());
+        let everything = Sources {
+            models: true,
+            tools: true,
+        };
+        let is_parallel = |calls: &[Call]| Tape::new(calls.to_vec(), everything).is_parallel();
+        assert_eq!((is_parallel(&beside), is_parallel(&in_turn)), (true, false));
+    }
+
+    #[test]
+    fn what_a_call_made_within_itself_is_not_asked_for() {
+        let mut calls = vec![call(1, "a", 0, 9), call(2, "b", 1, 8), call(3, "c", 2, 4)];
+        calls[1].parent = Some(1);
+        calls[2].parent = Some(2);
+        calls[2].kind = Kind::Model;
+        calls.push(call(4, "d", 9, 10));
+        let everything = Sources {
+            models: true,
+            tools: true,
+        };
+        let tape = Tape::new(calls.clone(), everything);
+        let steps = |calls: &[Call]| calls.iter().map(|call| call.seq).collect::<Vec<_>>();
+        assert_eq!(steps(tape.calls()), [1, 4]);
+        assert_eq!(
+            (steps(tape.within(0)), steps(tape.within(1))),
+            (vec![2, 3], vec![])
+        );
+        assert!(
+            !tape.is_parallel(),
+            "a tool does not run beside what it calls"
+        );
+        let first = Tape::first(calls.clone(), everything, 1).unwrap();
+        assert_eq!(
+            steps(first.within(0)),
+            [2, 3],
+            "they are part of the first step"
+        );
+        // Where tools are really run, what they ask is asked.
+        let models = Sources {
+            models: true,
+            tools: false,
+        };
+        let tape = Tape::new(calls, models);
+        assert_eq!(steps(tape.calls()), [3]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 
 use crate::call::{EffectClass, Kind};
 use crate::proxy::CAPTURE_URL;
-use crate::recorder::{Begun, Recorder};
+use crate::recorder::{Beginning, Begun, Recorder};
 
 /// Says that a call begins: `{ kind, name, input, effect? }`. The answer is `{ "run": seq }`,
 /// `{ "recorded": output, "is_error": … }` or `{ "diverged": message }`.
@@ -19,7 +19,12 @@ pub const END: &str = "end";
 pub const ASK: &str = "ask";
 
 /// Answers a request of a tool; none where it is malformed. Blocks.
-pub(crate) fn answer(recorder: &Recorder, path: &str, mut body: Value) -> Option<Value> {
+pub(crate) fn answer(
+    recorder: &Recorder,
+    within: Option<u64>,
+    path: &str,
+    mut body: Value,
+) -> Option<Value> {
     let effect = serde_json::from_value::<EffectClass>(body["effect"].take()).ok();
     match path {
         BEGIN => {
@@ -30,7 +35,14 @@ pub(crate) fn answer(recorder: &Recorder, path: &str, mut body: Value) -> Option
             };
             let input = body["input"].take();
             let name = body["name"].as_str().filter(|name| !name.is_empty())?;
-            Some(match recorder.begin(kind, name, input, effect, None) {
+            let beginning = Beginning {
+                kind,
+                name,
+                input,
+                effect_class: effect,
+                within,
+            };
+            Some(match recorder.begin(beginning) {
                 Begun::Live(seq) => json!({ "run": seq }),
                 Begun::Recorded { output, is_error } => {
                     json!({ "recorded": output, "is_error": is_error })

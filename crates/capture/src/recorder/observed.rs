@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use faces::provenance::hash::canonical_json;
 use kernel::digest::Digest;
-use kernel::time::Timestamp;
 use serde_json::Value;
 
+use super::traffic::Place;
 use super::{Recorder, State, Use, now};
 use crate::call::{Call, Kind};
 use crate::clean::Cleaner;
-use crate::dialect::{Answer, Asked, Route};
+use crate::dialect::{Answer, Asked, Route, ToolUse};
 
 impl Recorder {
     /// Results on their way back to the model: tools that were called somewhere we did not see.
@@ -35,6 +35,7 @@ impl Recorder {
             let tool = Use {
                 tool: state.uses[place].tool.clone(),
                 by: state.uses[place].by,
+                within: state.uses[place].within,
                 at: state.uses[place].at,
                 is_settled: true,
             };
@@ -74,6 +75,7 @@ impl Recorder {
             output,
             started: tool.at,
             ended: output.map(|_| now()),
+            order: None,
             is_error,
             effect_class: None,
             call_id: Some(self.cleaner.text(&tool.tool.id)),
@@ -83,35 +85,38 @@ impl Recorder {
         }
     }
 
-    /// What an answer says of the execution.
+    /// What an answer says of the execution; gives the tools that it wants called.
     pub(super) fn heard(
         &self,
         state: &mut State,
-        seq: u64,
+        place: Place,
         route: Route,
         output: &Value,
-        at: Timestamp,
-    ) {
+    ) -> Vec<ToolUse> {
         let body = output["body"].as_str().unwrap_or_default();
         let answer: Answer = crate::dialect::answer(route, body);
         let status = output["status"].as_u64().unwrap_or(0) as u16;
         state
             .enforcement
             .answered(status, body, answer.fingerprint.as_deref());
-        let traffic = &mut state.traffic;
-        if answer.model.is_some() {
-            traffic.served_model = answer.model;
-        }
-        if let Some((input, output)) = answer.tokens {
-            let (before_in, before_out) = traffic.tokens.unwrap_or_default();
-            traffic.tokens = Some((before_in + input, before_out + output));
-        }
-        if !answer.text.is_empty() {
-            traffic.text = Some(answer.text);
-        }
-        let uses = answer.uses.into_iter().map(|tool| Use {
+        state
+            .traffic
+            .answered(place, answer.model, answer.text, answer.tokens);
+        answer.uses
+    }
+
+    /// Tools that the answer to a call wants called.
+    pub(super) fn wanted(
+        &self,
+        state: &mut State,
+        (by, within): (u64, Option<u64>),
+        uses: Vec<ToolUse>,
+    ) {
+        let at = now();
+        let uses = uses.into_iter().map(|tool| Use {
             tool,
-            by: seq,
+            by,
+            within,
             at,
             is_settled: false,
         });
@@ -128,10 +133,27 @@ pub(super) fn claim(uses: &mut [Use], call: &mut Call) {
             && tool.at <= call.started
             && (name == call.name || name.ends_with(&suffix))
     };
-    if let Some(tool) = uses.iter_mut().find(is_meant) {
+    let near = |tool: &&mut Use| is_meant(tool) && tool.within == call.parent;
+    if let Some(tool) = uses.iter_mut().find(near) {
         tool.is_settled = true;
         call.call_id = Some(tool.tool.id.clone());
         call.parent = Some(tool.by);
+    } else if let Some(tool) = uses.iter_mut().find(is_meant) {
+        // What a model wanted called, a tool called: it was made within that.
+        tool.is_settled = true;
+        call.call_id = Some(tool.tool.id.clone());
+    }
+}
+
+/// The same where the recording says which was meant: of two alike either may come first.
+pub(super) fn settle_as(uses: &mut [Use], call: &mut Call, id: &str) {
+    call.call_id = Some(id.to_owned());
+    let is_meant = |tool: &&mut Use| !tool.is_settled && tool.tool.id == id;
+    if let Some(tool) = uses.iter_mut().find(is_meant) {
+        tool.is_settled = true;
+        if tool.within == call.parent {
+            call.parent = Some(tool.by);
+        }
     }
 }
 

@@ -323,7 +323,7 @@ impl Again {
         if content == Some(Content::HashesOnly) && sources != Sources::LIVE {
             return Some(NotReplayed::ContentUnavailable);
         }
-        let unobserved: Vec<&Call> = calls.iter().filter(|call| call.observed).collect();
+        let unobserved = capture::family::unobserved(calls);
         if !sources.tools || unobserved.is_empty() {
             return None;
         }

@@ -1,18 +1,19 @@
 //! `runwright snapshot tool`: a tool of a captured command, recorded or answered.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::process::Stdio;
 
 use capture::call::EffectClass;
 use capture::clean::bytes_of;
-use capture::proxy::CAPTURE_URL;
+use capture::proxy::{CAPTURE_URL, environment_within};
 use capture::tool::{BEGIN, Client, END};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-use super::command::said;
+use super::command::{said, surroundings};
 use crate::exit::{Exit, Failure};
 use crate::talk;
 
@@ -104,7 +105,8 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         }
         seq = answer["run"].as_u64();
     }
-    let ran = execute(&args.argv, stdin).await;
+    let within = seq.map(|seq| environment_within(&surroundings(), seq));
+    let ran = execute(&args.argv, stdin, within.unwrap_or_default()).await;
     let (output, code) = match &ran {
         Ok(ran) => (ran.output(), ran.code),
         Err(error) => (json!({ "error": error.to_string() }), 127),
@@ -145,9 +147,14 @@ fn as_output(bytes: &[u8]) -> Value {
     capture::clean::output_of(bytes)
 }
 
-async fn execute(argv: &[String], stdin: Vec<u8>) -> std::io::Result<Ran> {
+async fn execute(
+    argv: &[String],
+    stdin: Vec<u8>,
+    environment: BTreeMap<String, String>,
+) -> std::io::Result<Ran> {
     let mut child = Command::new(&argv[0])
         .args(&argv[1..])
+        .envs(environment)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

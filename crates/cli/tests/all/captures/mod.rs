@@ -5,6 +5,7 @@ mod faces;
 mod families;
 mod kills;
 mod models;
+mod parallel;
 mod peer;
 mod replays;
 mod rows;

@@ -1,0 +1,72 @@
+//! Which calls were made within which, and which ran at the same time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::call::{Call, Kind};
+
+/// Whether two calls ran at the same time. A call that a model asked for never runs beside it.
+pub(crate) fn overlap(earlier: &Call, later: &Call) -> bool {
+    match (earlier.order, later.order) {
+        (Some(earlier), Some(later)) => earlier.ended.is_none_or(|ended| later.began < ended),
+        _ => earlier.ended.is_none_or(|ended| later.started < ended),
+    }
+}
+
+/// Whether some of these calls, which are in order, ran at the same time. One never runs beside
+/// what it calls itself; when one that was only observed ran, nobody knows.
+pub(crate) fn is_parallel(calls: &[Call]) -> bool {
+    let family = Family::of(calls);
+    let mut running: Vec<&Call> = Vec::new();
+    calls.iter().filter(|call| !call.observed).any(|call| {
+        running.retain(|earlier| overlap(earlier, call));
+        let above: BTreeSet<u64> = family.above(call.seq).collect();
+        let is_beside = running.iter().any(|other| !above.contains(&other.seq));
+        running.push(call);
+        is_beside
+    })
+}
+
+/// Which call was made within which.
+pub(crate) struct Family {
+    parents: BTreeMap<u64, u64>,
+    tools: BTreeSet<u64>,
+}
+
+impl Family {
+    /// Of these calls.
+    pub(crate) fn of(calls: &[Call]) -> Self {
+        let parents = calls
+            .iter()
+            .filter_map(|call| Some((call.seq, call.parent?)))
+            .collect();
+        let tools = calls.iter().filter(|call| call.kind != Kind::Model);
+        Self {
+            parents,
+            tools: tools.map(|call| call.seq).collect(),
+        }
+    }
+
+    /// The calls that one was made within, from the nearest on.
+    pub(crate) fn above(&self, seq: u64) -> impl Iterator<Item = u64> {
+        let next = |seq: &u64| self.parents.get(seq).copied().filter(|above| above < seq);
+        std::iter::successors(next(&seq), next)
+    }
+
+    /// Whether it is no model's.
+    pub(crate) fn is_tool(&self, seq: u64) -> bool {
+        self.tools.contains(&seq)
+    }
+}
+
+/// Calls that were only observed and were not made within a recorded tool: nothing can answer for
+/// them.
+pub fn unobserved(calls: &[Call]) -> Vec<&Call> {
+    let family = Family::of(calls);
+    let run = calls
+        .iter()
+        .filter(|call| call.kind != Kind::Model && !call.observed);
+    let run: BTreeSet<u64> = run.map(|call| call.seq).collect();
+    let is_within = |call: &&Call| family.above(call.seq).any(|above| run.contains(&above));
+    let observed = calls.iter().filter(|call| call.observed);
+    observed.filter(|call| !is_within(call)).collect()
+}

@@ -1,0 +1,187 @@
+//! A call that the recording answers.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use serde_json::Value;
+
+use super::observed::{claim, settle_as};
+use super::traffic::{Note, Place};
+use super::{Begun, Recorder, State, now};
+use crate::call::{Call, Change, Keep, Kind};
+use crate::scratch;
+use crate::tape::{Divergence, Reason};
+
+impl Recorder {
+    pub(super) fn serve(
+        &self,
+        state: &mut State,
+        mut call: Call,
+        place: usize,
+        note: Option<Note>,
+    ) -> Begun {
+        let Some(tape) = &state.tape else {
+            return Begun::Live(call.seq);
+        };
+        let recorded = tape.calls()[place].clone();
+        let within = tape.within(place).to_vec();
+        let step = recorded.seq;
+        let unavailable = |what: String| Divergence {
+            step,
+            reason: Reason::ContentUnavailable,
+            at: None,
+            recorded_step: Some(recorded.seq),
+            expected: Some(self.side(&recorded)),
+            actual: None,
+            message: format!("step {step}: {what}"),
+        };
+        let source = self.source.as_deref().unwrap_or(&*self.keep);
+        let Some(output) = output_of(&recorded, source) else {
+            let what = "the recorded result is not kept, so it cannot be served".to_owned();
+            return self.diverge(state, unavailable(what));
+        };
+        let has_effects = |call: &&Call| !call.effects.is_empty();
+        let mut changing: Vec<&Call> = within
+            .iter()
+            .chain([&recorded])
+            .filter(has_effects)
+            .collect();
+        changing.sort_by_key(|call| ended(call));
+        if let Some(folder) = &self.folder {
+            for call in &changing {
+                let effects = latest(&mut state.applied, call);
+                let applied = scratch::apply(folder.root(), &effects, &self.cleaner, source);
+                if let Err(error) = applied {
+                    return self.diverge(state, unavailable(error.to_string()));
+                }
+            }
+        }
+        // Only what has been served counts as used.
+        if let Some(tape) = &mut state.tape {
+            tape.consume(place);
+        }
+        if !changing.is_empty()
+            && let Some(folder) = &self.folder
+            && let Err(error) = folder.step()
+        {
+            state.failure.get_or_insert(error.to_string());
+        }
+        if self.source.is_some() {
+            for call in within.iter().chain([&recorded]) {
+                if let Err(error) = self.hand_over(call, source) {
+                    state.failure.get_or_insert(error.to_string());
+                }
+            }
+        }
+        state.moved();
+        state.served.insert(call.seq, recorded.seq);
+        call.ended = Some(now());
+        call.order = recorded.order;
+        call.output = recorded.output;
+        call.is_error = recorded.is_error;
+        call.effect_class = recorded.effect_class;
+        call.effects.clone_from(&recorded.effects);
+        if let Some(note) = note {
+            let route = note.route();
+            let enforcement = &state.enforcement;
+            let is_put = |knob: &str| enforcement.has_sent(knob);
+            let place = Place::Recorded(recorded.seq);
+            state.traffic.asked(place, note, is_put);
+            let place = Place::Recorded(ended(&recorded));
+            let uses = self.heard(state, place, route, &output);
+            self.wanted(state, (call.seq, call.parent), uses);
+        }
+        if call.kind == Kind::Tool {
+            match &recorded.call_id {
+                Some(id) => settle_as(&mut state.uses, &mut call, id),
+                None => claim(&mut state.uses, &mut call),
+            }
+        }
+        let seq = call.seq;
+        self.write(state, call);
+        self.again_within(state, (recorded.seq, seq), within, source);
+        self.woken.notify_all();
+        let mut output = output;
+        self.cleaner.restore_value(&mut output);
+        Begun::Recorded {
+            output,
+            is_error: recorded.is_error,
+        }
+    }
+
+    /// What a tool called itself comes with it: the tool is not run.
+    fn again_within(
+        &self,
+        state: &mut State,
+        outer: (u64, u64),
+        within: Vec<Call>,
+        source: &dyn Keep,
+    ) {
+        let mut numbers = BTreeMap::from([outer]);
+        for mut call in within {
+            let recorded = call.seq;
+            call.seq = state.next;
+            state.next += 1;
+            numbers.insert(recorded, call.seq);
+            state.served.insert(call.seq, recorded);
+            call.parent = call.parent.and_then(|seq| numbers.get(&seq).copied());
+            let end = ended(&call);
+            call.started = now();
+            call.ended = call.ended.map(|_| now());
+            if call.kind == Kind::Model {
+                let input = source.get(call.input).ok().flatten();
+                let input = input.and_then(|input| serde_json::from_slice::<Value>(&input).ok());
+                let note = self.note_of(state, &call.name, &input.unwrap_or_default());
+                let route = note.route();
+                let enforcement = &state.enforcement;
+                let is_put = |knob: &str| enforcement.has_sent(knob);
+                state.traffic.asked(Place::Recorded(recorded), note, is_put);
+                if let Some(output) = output_of(&call, source) {
+                    // What it wanted called was called then, and comes with it.
+                    let _ = self.heard(state, Place::Recorded(end), route, &output);
+                }
+            }
+            self.write(state, call);
+        }
+    }
+
+    /// Contents of the recording that the replay's own record names, too.
+    fn hand_over(&self, recorded: &Call, source: &dyn Keep) -> io::Result<()> {
+        let contents = recorded.effects.iter();
+        let contents = contents.flat_map(|change| [Some(change.hash), change.before]);
+        let called = [Some(recorded.input), recorded.output];
+        for digest in contents.chain(called).flatten() {
+            if let Some(bytes) = source.get(digest)? {
+                self.keep.put(&bytes)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn output_of(call: &Call, source: &dyn Keep) -> Option<Value> {
+    let bytes = source.get(call.output?).ok()??;
+    serde_json::from_slice(&bytes).ok()
+}
+
+/// The place of a call's end among the others.
+fn ended(call: &Call) -> u64 {
+    let counted = call.order.and_then(|order| order.ended);
+    let at = call.ended.unwrap_or(call.started);
+    counted.unwrap_or(u64::try_from(at.0).unwrap_or(0))
+}
+
+/// The changes of a call without those of paths that a call which ended later has changed already:
+/// of tools that ran at the same time the last one to end has the last word.
+fn latest(applied: &mut BTreeMap<String, u64>, call: &Call) -> Vec<Change> {
+    let end = ended(call);
+    let mut changes = Vec::new();
+    for change in &call.effects {
+        let last = applied.entry(change.path.clone()).or_insert(end);
+        if *last <= end {
+            *last = end;
+            changes.push(change.clone());
+        }
+    }
+    changes
+}

@@ -1,0 +1,204 @@
+//! What the traffic with models says of the execution as a whole.
+//!
+//! Requests of several threads come in one order when they are recorded and in another when they
+//! are served: what is said of the first request and of the last answer is said by their places in
+//! the recording.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::Recorder;
+use crate::clean::Cleaner;
+use crate::dialect::{Asked, Route};
+
+/// What the model's traffic says of the execution as a whole.
+#[derive(Clone, Debug, Default)]
+pub struct Traffic {
+    /// Requests that an answer was drawn for.
+    pub turns: u64,
+    /// The model that was asked last.
+    pub model: Option<String>,
+    /// The model that answered last, as it calls itself.
+    pub served_model: Option<String>,
+    /// Every model asked, in order of first use.
+    pub models: Vec<String>,
+    /// Whose server was asked last: `openai` or `anthropic`, by the interface.
+    pub provider: Option<&'static str>,
+    /// The settings of the last request, as they were sent.
+    pub sent: BTreeMap<&'static str, Value>,
+    /// The system prompt of the first request.
+    pub system: Option<Value>,
+    /// What the user said last in the first request.
+    pub prompt: Option<String>,
+    /// The last text of a model.
+    pub text: Option<String>,
+    /// Tokens in and out, over all answers that told.
+    pub tokens: Option<(u64, u64)>,
+    first: Option<Place>,
+    last: Option<Place>,
+    last_text: Option<Place>,
+    last_answer: Option<Place>,
+}
+
+/// A place among requests, or among answers: that of the recording where it is served, else that in
+/// which it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// It came from the recording.
+    Recorded(u64),
+    /// It was made.
+    Live,
+}
+
+impl Place {
+    /// Whether it is behind another one, which came before.
+    fn is_behind(self, other: Option<Self>) -> bool {
+        match (self, other) {
+            (Self::Recorded(this), Some(Self::Recorded(other))) => this > other,
+            _ => true,
+        }
+    }
+}
+
+/// What one request says.
+pub(crate) struct Note {
+    route: Route,
+    provider: &'static str,
+    model: Option<String>,
+    prompt: Option<String>,
+    system: Option<Value>,
+    sent: BTreeMap<&'static str, Value>,
+}
+
+impl Note {
+    /// The interface that it was made by.
+    pub(super) fn route(&self) -> Route {
+        self.route
+    }
+
+    /// Of a request as its program meant it and as it goes out. Clean.
+    pub(super) fn of(
+        route: Route,
+        provider: &'static str,
+        asked: &Asked,
+        sent: &Value,
+        cleaner: &Cleaner,
+    ) -> Self {
+        // The model that is asked is the one that was put into the request.
+        let model = sent["model"].as_str().or(asked.model.as_deref());
+        Self {
+            route,
+            provider,
+            model: model.map(|model| cleaner.text(model)),
+            prompt: asked.prompt.as_deref().map(|text| cleaner.text(text)),
+            system: asked.system.clone().map(|mut system| {
+                cleaner.value(&mut system);
+                system
+            }),
+            sent: settings(route, sent),
+        }
+    }
+}
+
+/// The settings in the body of a request.
+fn settings(route: Route, body: &Value) -> BTreeMap<&'static str, Value> {
+    let mut settings = BTreeMap::new();
+    let Some(fields) = body.as_object() else {
+        return settings;
+    };
+    for knob in [
+        "temperature",
+        "seed",
+        "max_tokens",
+        "top_p",
+        "stop",
+        "stop_sequences",
+    ] {
+        let field = route.field(knob, fields);
+        if let Some(value) = field.and_then(|field| fields.get(field)) {
+            settings.insert(knob, value.clone());
+        }
+    }
+    settings
+}
+
+impl Traffic {
+    /// A request is made, or answered. What was put into one stays said (`is_put`) when the next
+    /// one goes where it is not known.
+    pub(super) fn asked(&mut self, place: Place, note: Note, is_put: impl Fn(&str) -> bool) {
+        if !note.route.samples() {
+            return;
+        }
+        self.turns += 1;
+        if let Some(model) = &note.model
+            && !self.models.contains(model)
+            && self.models.len() < 64
+        {
+            self.models.push(model.clone());
+        }
+        if self.first.is_none() || !place.is_behind(self.first) {
+            self.first = Some(place);
+            self.prompt = note.prompt;
+            self.system = note.system;
+        }
+        let (newer, older) = match place.is_behind(self.last) {
+            true => {
+                self.last = Some(place);
+                self.provider = Some(note.provider);
+                if note.model.is_some() {
+                    self.model = note.model;
+                }
+                (note.sent, std::mem::take(&mut self.sent))
+            }
+            false => (std::mem::take(&mut self.sent), note.sent),
+        };
+        self.sent = newer;
+        for (knob, value) in older {
+            if is_put(knob) {
+                self.sent.entry(knob).or_insert(value);
+            }
+        }
+    }
+
+    /// An answer has ended that says this of the model, its text and its tokens.
+    pub(super) fn answered(
+        &mut self,
+        place: Place,
+        model: Option<String>,
+        text: String,
+        tokens: Option<(u64, u64)>,
+    ) {
+        if model.is_some() && place.is_behind(self.last_answer) {
+            self.last_answer = Some(place);
+            self.served_model = model;
+        }
+        if let Some((input, output)) = tokens {
+            let (before_in, before_out) = self.tokens.unwrap_or_default();
+            self.tokens = Some((before_in + input, before_out + output));
+        }
+        if !text.is_empty() && place.is_behind(self.last_text) {
+            self.last_text = Some(place);
+            self.text = Some(text);
+        }
+    }
+}
+
+impl Recorder {
+    /// A request that was made within a recorded tool, from its recorded input.
+    pub(super) fn note_of(&self, state: &mut super::State, name: &str, input: &Value) -> Note {
+        let (provider, path) = match name.split_once('/') {
+            Some(("anthropic", path)) => ("anthropic", path),
+            Some((_, path)) => ("openai", path),
+            None => ("openai", name),
+        };
+        let route = Route::of(&format!("/{path}"));
+        let is_wrapped = input["method"].is_string() && input.get("query").is_some();
+        let said = if is_wrapped { &input["body"] } else { input };
+        let mut sent = said.clone();
+        // One that is refused was refused then, too.
+        let _ = state.enforcement.apply(route, &mut sent);
+        let asked = crate::dialect::asked(route, said);
+        Note::of(route, provider, &asked, &sent, &self.cleaner)
+    }
+}
