@@ -191,7 +191,7 @@ impl Api {
         let answer = row.answer.unwrap_or_default();
         if let Ok(Made { run, said }) = serde_json::from_slice(&answer) {
             return Ok(Some(Replayed {
-                run: StreamId::new(run.into_owned()),
+                run: StreamId::new(run),
                 answer: said.into_owned(),
             }));
         }

@@ -35,7 +35,8 @@ pub(super) fn bare(text: &str) -> Option<Value> {
     let first = text.lines().find(is_comment)?;
     let is_marked = first.trim_end() == "---";
     let name = first.split(':').next().unwrap_or_default();
-    if !is_marked && !(first.contains(':') && is_name(name)) {
+    let is_entry = first.contains(':') && is_name(name);
+    if !is_marked && !is_entry {
         return None;
     }
     let value = parse(text)?;
