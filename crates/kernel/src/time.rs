@@ -33,6 +33,18 @@ impl Timestamp {
         Some(Self(at.as_millisecond()))
     }
 
+    /// Reads the end of something. Behind the last point in time that can be said, which is before
+    /// the year 9999 is over, nothing ends earlier than there.
+    pub fn parse_end(text: &str) -> Option<Self> {
+        Self::parse(text).or_else(|| {
+            let pieces = jiff::fmt::temporal::Pieces::parse(text).ok()?;
+            let is_whole = pieces.time().is_some() && pieces.offset().is_some();
+            let last = jiff::Timestamp::MAX;
+            let is_behind = pieces.date() >= last.to_zoned(jiff::tz::TimeZone::UTC).date();
+            (is_whole && is_behind).then(|| Self(last.as_millisecond()))
+        })
+    }
+
     /// Milliseconds from `earlier` to this; 0 where `earlier` is later.
     pub fn ms_since(self, earlier: Timestamp) -> u64 {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
@@ -63,5 +75,29 @@ mod tests {
         let at = Timestamp(1_750_000_000_005);
         assert_eq!(Timestamp::parse(&at.to_string()), Some(at));
         assert_eq!(Timestamp::parse("yesterday"), None);
+    }
+
+    #[test]
+    fn an_end_behind_the_last_time_is_at_the_last_time() {
+        let last = Timestamp::parse_end("9999-12-30T22:00:00.999Z");
+        assert!(last.is_some());
+        for text in [
+            "9999-12-30T22:00:01Z",
+            "9999-12-31T23:59:59Z",
+            "9999-12-31T23:59:59.999-12:00",
+        ] {
+            assert_eq!(Timestamp::parse_end(text), last, "{text}");
+        }
+        let text = "2026-03-19T02:00:00.000Z";
+        assert_eq!(Timestamp::parse_end(text), Timestamp::parse(text));
+        for text in [
+            "9999-12-31",
+            "9999-12-31T23:59:59",
+            "9999-13-01T00:00:00Z",
+            "10000-01-01T00:00:00Z",
+            "never",
+        ] {
+            assert_eq!(Timestamp::parse_end(text), None, "{text}");
+        }
     }
 }

@@ -94,11 +94,16 @@ impl Contract {
 }
 
 impl Lease {
+    /// When it runs out. `None` where its end is no time.
+    pub fn ends(&self) -> Option<Timestamp> {
+        Timestamp::parse_end(&self.leased_until)
+    }
+
     /// Whether the lease has run out. One whose end is no time never does where the published
     /// program may have made it on purpose; the native contract has such a lease only of that
     /// program, and nobody could ever take it over.
     pub(super) fn is_expired(&self, contract: Contract, now: Timestamp) -> bool {
-        match Timestamp::parse(&self.leased_until) {
+        match self.ends() {
             Some(until) => until <= now,
             None => contract == Contract::Native,
         }

@@ -196,10 +196,6 @@ impl Draft {
                 if self.is_native() {
                     self.has_authority()?;
                 }
-                let workers = &self.coordinator.state.workers;
-                if !workers.contains_key(&worker) && workers.len() >= limits::MAX_KNOWN_WORKERS {
-                    return Err(Rejection::Full("workers"));
-                }
                 E::WorkerAssigned {
                     worker,
                     task_id,
@@ -263,7 +259,7 @@ impl Draft {
     fn checked(&self, lease: Lease) -> Result<Lease, Rejection> {
         self.says("owner", &lease.owner)?;
         self.says("lease_id", &lease.lease_id)?;
-        if self.is_native() && Timestamp::parse(&lease.leased_until).is_none() {
+        if self.is_native() && lease.ends().is_none() {
             return Err(Rejection::InvalidField("leased_until"));
         }
         Ok(lease)

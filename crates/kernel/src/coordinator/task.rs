@@ -311,11 +311,11 @@ impl Tasks {
             CoordinatorEvent::AuthorityReleased { .. } => self.authority = None,
             CoordinatorEvent::AuthorityAcquired(lease) => {
                 self.blocked = None;
-                let until = Timestamp::parse(&lease.leased_until).unwrap_or(event.at);
+                let until = lease.ends().unwrap_or(event.at);
                 self.authority = Some((event.at, until));
             }
             CoordinatorEvent::AuthorityRenewed(lease) => {
-                let until = Timestamp::parse(&lease.leased_until).unwrap_or(event.at);
+                let until = lease.ends().unwrap_or(event.at);
                 let held = self.authority.filter(|(_, until)| event.at < *until);
                 self.authority = Some((held.map_or(event.at, |(since, _)| since), until));
                 let is_past = |why: &String| why.starts_with(AUTHORITY);

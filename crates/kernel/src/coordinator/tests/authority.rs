@@ -63,6 +63,9 @@ fn a_native_lease_says_who_what_and_until_when() {
     ] {
         assert_eq!(world.code(bad), "invalid_field");
     }
+    // The last second of the last year is a time, although none behind it can be said.
+    world.ok(lease("a", "l", "9999-12-31T23:59:59Z"));
+    assert_eq!(world.blockers(4_000 * 365 * 24 * 60 * MINUTE), [""; 0]);
     let mut world = World::published();
     world.ok(lease("", "", "soon"));
     assert_eq!(world.blockers(i64::MAX), [""; 0]);
@@ -112,4 +115,25 @@ fn a_deferred_leader_is_shown_until_it_is_told() {
     assert!(again.unwrap().batch.is_none());
     world.ok(CoordinatorCommand::ClearDeferredLeaderNotification);
     assert!(!world.standing(0).leader_deferred);
+}
+
+#[test]
+fn a_worker_too_many_is_assigned_and_an_idle_one_forgotten() {
+    let mut group = Group::new(World::native().coordinator, Timestamp(0));
+    let mut tell = |command| {
+        let told = group.tell(&command, Recall::default(), LeaseRule::Contract);
+        told.expect("accepted");
+    };
+    tell(acquire("a", 1));
+    for n in 0..=limits::MAX_KNOWN_WORKERS {
+        tell(CoordinatorCommand::AssignWorker {
+            worker: format!("w{n:05}").as_str().into(),
+            task_id: "t".into(),
+        });
+    }
+    let (_, after) = group.seal().expect("small events");
+    let known = after.known_workers();
+    assert_eq!(known.len(), limits::MAX_KNOWN_WORKERS);
+    assert_eq!(known.last().expect("workers").worker.as_str(), "w10000");
+    assert_eq!(known[0].worker.as_str(), "w00001");
 }
