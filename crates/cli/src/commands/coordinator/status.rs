@@ -214,15 +214,18 @@ fn lines(overview: &OverviewJson) -> String {
             overview.unread_mail
         ));
     }
-    let stalled = |worker: &&WorkerJson| worker.state.starts_with("stalled");
     if !overview.workers.is_empty() {
-        let count = overview.workers.iter().filter(stalled).count();
+        let count = overview
+            .workers
+            .iter()
+            .filter(|one| is_stalled(one))
+            .count();
         lines.push(format!(
             "workers    {}, {count} stalled",
             overview.workers.len()
         ));
     }
-    lines.extend(listed(&overview.workers, worker));
+    lines.extend(listed(&by_interest(&overview.workers), |one| worker(one)));
     lines.push(String::new());
     lines.join("\n")
 }
@@ -284,6 +287,18 @@ fn backlog(overview: &OverviewJson) -> String {
         backlog.failed,
         last(&overview.last_failed_at),
     )
+}
+
+/// Workers in the order in which people look for them: who has a task, who fell silent, who was
+/// there last.
+fn by_interest(workers: &[WorkerJson]) -> Vec<&WorkerJson> {
+    let mut workers: Vec<&WorkerJson> = workers.iter().collect();
+    workers.sort_by_key(|worker| (worker.assignments == 0, !is_stalled(worker), worker.age_ms));
+    workers
+}
+
+fn is_stalled(worker: &WorkerJson) -> bool {
+    worker.state.starts_with("stalled")
 }
 
 /// The first of many, a line each, and how many more there are.

@@ -99,6 +99,41 @@ fn people_are_told_what_waits_and_who_works() {
         .prints("replay     from elsewhere, which names no event\n");
 }
 
+/// Of many workers those come first that people look for.
+#[test]
+fn who_works_and_who_fell_silent_is_listed_before_who_is_idle() {
+    let lab = Lab::new();
+    native(&lab, &acquire("lead", "2120-01-01T00:00:00Z"));
+    let assign = |worker: &str, task: &str| {
+        let command = json!({ "command": "AssignWorker", "worker": worker, "task_id": task });
+        native(&lab, &command);
+    };
+    native(&lab, &queue("done"));
+    native(&lab, &notify("done"));
+    for n in 0..12 {
+        assign(&format!("idle-{n:02}"), "done");
+    }
+    assign("z-silent", "done");
+    native(&lab, &deliver("done"));
+    native(
+        &lab,
+        &json!({ "command": "StallWorker", "worker": "z-silent", "reason": "gone" }),
+    );
+    assign("z-works", "17");
+    let status = lab.runtime(&["status", "--state-dir=state"]).with(0);
+    let names: Vec<&str> = status
+        .stdout
+        .lines()
+        .skip_while(|line| *line != "workers    14, 1 stalled")
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(names.len(), 11, "{status:?}");
+    assert_eq!(&names[..2], ["z-works", "z-silent:"], "{status:?}");
+    assert_eq!(names[2], "idle-11:", "{status:?}");
+    assert_eq!(names[10], "and", "{status:?}");
+}
+
 #[test]
 fn what_is_not_known_is_not_passed_over() {
     let lab = Lab::new();
