@@ -114,7 +114,16 @@ fn a_directory_of_the_published_program_is_taken_over() {
     fs::remove_file(lab.path().join("state/dispatch-seen.json")).unwrap();
     lab.exec(&queue("d"))
         .with(1)
-        .says("missing dispatch seen ledger");
+        .says("missing dispatch seen ledger; pre-ledger dispatch history is ambiguous\n")
+        .says("note: put dispatch-seen.json back, or remove .runwright/views.json");
+    // The way back that is named.
+    fs::remove_file(lab.path().join("state/.runwright/views.json")).unwrap();
+    lab.exec(&queue("d")).with(0);
+    let seen = lab.view("dispatch-seen.json")["request_ids"].clone();
+    assert_eq!(seen, json!(["a", "b", "d"]));
+    lab.exec(&queue("gone"))
+        .with(1)
+        .says("duplicate dispatch request id");
 }
 
 /// Two requests, one of which has failed without a notice.

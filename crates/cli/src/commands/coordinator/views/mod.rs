@@ -35,6 +35,10 @@ pub(super) const LEDGER_EPOCH: u32 = 1;
 pub(super) const LEDGER_MISSING: &str =
     "io error: missing dispatch seen ledger; pre-ledger dispatch history is ambiguous";
 
+/// What is said behind it where the log has every id.
+const WAY_BACK: &str = "note: put dispatch-seen.json back, or remove .runwright/views.json in the \
+                        state directory: the next command then makes every file again from the log";
+
 /// The files whose state the stamp keeps.
 const STAMPED: [&str; 4] = [EVENTS, DISPATCH, MAILBOX, LEDGER];
 
@@ -43,7 +47,7 @@ const STAMPED: [&str; 4] = [EVENTS, DISPATCH, MAILBOX, LEDGER];
 pub(super) fn check_ledger(dir: &Path, data: &Path) -> Result<(), Refused> {
     let was_written = Stamp::read(data).is_some_and(|stamp| stamp.events > 0);
     match was_written && !dir.join(LEDGER).exists() {
-        true => Err(LEDGER_MISSING.into()),
+        true => Err(format!("{LEDGER_MISSING}\n{WAY_BACK}").into()),
         false => Ok(()),
     }
 }
