@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,29 +12,71 @@ use serde_json::{Value, json};
 use super::{VIEWS, notify, queue};
 use crate::support::Lab;
 
+/// What became of a command that was killed.
+struct Killed {
+    /// It had been answered.
+    was_answered: bool,
+    /// It was done.
+    was_done: bool,
+    /// It had opened the store, as far as could be seen, and was not answered.
+    was_amid: bool,
+}
+
+/// When a command is killed.
+enum Moment {
+    /// After so many thousandths of the time that the last one took.
+    Part(u32),
+    /// As soon as it has the store open, and then so many thousandths.
+    Amid(u32),
+    /// As soon as it answers.
+    Answer,
+}
+
 /// Kills the program at random moments of a command. Whatever was answered is there, nothing else
-/// is but what was being done, and no id of a refused command is taken.
+/// is but what was being done, and no id of a refused command is taken. It goes on until one was
+/// answered and one was killed amid its work: a sample on a busy machine may have neither.
 #[test]
 fn soak_kills_of_exec() {
-    let (mut kills, mut answered, mut durable) = (0, 0, 0);
+    let mut killed: Vec<Killed> = Vec::new();
     for seed in testkit::seeds(8, 300) {
-        let (was_answered, was_done) = survive_a_kill(seed);
-        kills += 1;
-        answered += u32::from(was_answered);
-        durable += u32::from(was_done && !was_answered);
+        // Few seeds spread over the time that the last command took, and a little beyond.
+        let part = u32::try_from(seed * 379 % 1_000).unwrap() * 5 / 4;
+        let moment = match seed % 2 {
+            0 => Moment::Part(part),
+            _ => Moment::Amid(part),
+        };
+        killed.push(survive_a_kill(&format!("seed {seed}"), &moment));
     }
-    let undone = kills - answered - durable;
+    while !killed.iter().any(|killed| killed.was_answered) {
+        killed.push(survive_a_kill("after its answer", &Moment::Answer));
+    }
+    while !killed.iter().any(|killed| killed.was_amid) {
+        killed.push(survive_a_kill("amid its work", &Moment::Amid(0)));
+    }
+    let count = |is_so: fn(&Killed) -> bool| killed.iter().filter(|one| is_so(one)).count();
     testkit::figures(
         "soak_kills_of_exec",
         &format!(
-            "{kills} kills: {answered} commands had been answered, {durable} more were done, \
-             {undone} were not; no directory was left unusable"
+            "{} kills, {} of them amid a command's work: {} commands had been answered, {} more \
+             were done, {} were not; no directory was left unusable",
+            killed.len(),
+            count(|one| one.was_amid),
+            count(|one| one.was_answered),
+            count(|one| one.was_done && !one.was_answered),
+            count(|one| !one.was_done),
         ),
     );
 }
 
-/// Whether the command was answered, and whether it was done.
-fn survive_a_kill(seed: u64) -> (bool, bool) {
+/// Whether a process has the store of the lab open.
+fn has_store_open(pid: u32) -> bool {
+    let open = fs::read_dir(format!("/proc/{pid}/fd"));
+    let mut files = open.into_iter().flatten().filter_map(Result::ok);
+    files.any(|file| fs::read_link(file.path()).is_ok_and(|to| to.ends_with("store.db")))
+}
+
+/// Kills a command at its moment, and looks what became of it and of its directory.
+fn survive_a_kill(seed: &str, moment: &Moment) -> Killed {
     let lab = Lab::new();
     let mut took = std::time::Duration::ZERO;
     for n in 0..3 {
@@ -45,27 +87,40 @@ fn survive_a_kill(seed: u64) -> (bool, bool) {
     let command = queue("last").to_string();
     let args = ["runtime", "exec", &command, "--state-dir=state"];
     let mut child = lab.command(&args).stdout(Stdio::piped()).spawn().unwrap();
-    // Few seeds spread over the time that the last command took, and a little beyond.
-    let part = u32::try_from(seed * 379 % 1_000).unwrap();
-    let until = std::time::Instant::now() + took * part / 800;
+    let mut stdout = child.stdout.take().unwrap();
+    let mut said = Vec::new();
+    let part = match moment {
+        Moment::Part(part) => *part,
+        Moment::Amid(part) => {
+            while !has_store_open(child.id()) && child.try_wait().unwrap().is_none() {
+                std::hint::spin_loop();
+            }
+            *part
+        }
+        Moment::Answer => {
+            let mut first = [0];
+            stdout.read_exact(&mut first).expect("an answer");
+            said.push(first[0]);
+            0
+        }
+    };
+    let until = std::time::Instant::now() + took * part / 1_000;
     while std::time::Instant::now() < until {
         std::hint::spin_loop();
     }
+    let was_at_work = has_store_open(child.id());
     child.kill().unwrap();
-    let ended = child.wait_with_output().unwrap();
-    let was_answered = !ended.stdout.is_empty();
+    child.wait().unwrap();
+    stdout.read_to_end(&mut said).unwrap();
+    let was_answered = !said.is_empty();
 
     let pending = lab.snapshot()["backlog"]["pending"].as_u64().unwrap();
     assert!(
         pending == 4 || (pending == 3 && !was_answered),
-        "seed {seed}: {pending}"
+        "{seed}: {pending}"
     );
     let again = lab.exec(&queue("last"));
-    assert_eq!(
-        again.code,
-        i32::from(pending == 4),
-        "seed {seed}: {again:?}"
-    );
+    assert_eq!(again.code, i32::from(pending == 4), "{seed}: {again:?}");
     // The command was refused where the kill came too late, so the files are made by one more.
     lab.exec(&notify("last")).with(0);
     let ids = |name: &str, list: &str, field: &str| -> Vec<Value> {
@@ -78,24 +133,20 @@ fn survive_a_kill(seed: u64) -> (bool, bool) {
             .collect()
     };
     let expected = ["r0", "r1", "r2", "last"].map(Value::from);
-    assert_eq!(
-        ids("events.json", "", "request_id"),
-        expected,
-        "seed {seed}"
-    );
+    assert_eq!(ids("events.json", "", "request_id"), expected, "{seed}");
     assert_eq!(
         ids("dispatch.json", "records", "request_id"),
         expected,
-        "seed {seed}"
+        "{seed}"
     );
     let seen = lab.view("dispatch-seen.json")["request_ids"].clone();
-    assert_eq!(seen, json!(["last", "r0", "r1", "r2"]), "seed {seed}");
-    assert_eq!(
-        lab.view("snapshot.json")["backlog"]["pending"],
-        3,
-        "seed {seed}"
-    );
-    (was_answered, pending == 4)
+    assert_eq!(seen, json!(["last", "r0", "r1", "r2"]), "{seed}");
+    assert_eq!(lab.view("snapshot.json")["backlog"]["pending"], 3, "{seed}");
+    Killed {
+        was_answered,
+        was_done: pending == 4,
+        was_amid: was_at_work && !was_answered,
+    }
 }
 
 /// A reader in a loop sees whole files only, while commands run: one for a hundred reads at least.
