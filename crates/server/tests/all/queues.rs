@@ -243,6 +243,12 @@ async fn what_does_not_fit_is_refused_by_name() {
         (
             "output",
             json!({ "stream": "stdout", "chunk": large }),
+            413,
+            "payload_too_large",
+        ),
+        (
+            "output",
+            json!({ "stream": "stdout", "chunk": 7 }),
             400,
             "validation_error",
         ),

@@ -199,6 +199,10 @@ async fn output(mut cx: Cx) -> Result<Reply, Problem> {
         Some("stderr") => OutputChannel::Stderr,
         _ => return Err(Problem::invalid("stream must be stdout or stderr")),
     };
+    let chunk = body.get("chunk").and_then(Value::as_str);
+    if chunk.is_some_and(|chunk| chunk.len() > MAX_CHUNK_BYTES) {
+        return Err(Problem::too_large(MAX_CHUNK_BYTES));
+    }
     let output = TaskOutput {
         channel,
         seq: match body.get("seq") {
