@@ -190,6 +190,7 @@ impl Worker<'_> {
                 self.send_output(order, &mut outputs, true).await?;
                 Ok(conclude(finish, &outputs, &files[1]))
             }
+            Err(Cut::Stop) => Err(self.stop_program(order, running).await),
             Err(cut) => {
                 running.stop().await;
                 Err(cut)
@@ -236,6 +237,27 @@ impl Worker<'_> {
                 },
             }
         }
+    }
+
+    /// Stops a program, saying until then that it runs: its task is not given to another before it
+    /// has ended. Says why it was not followed any more.
+    async fn stop_program(&self, order: &Order, running: Running) -> Cut {
+        let mut stopping = std::pin::pin!(running.stop());
+        let beats = async {
+            loop {
+                if let Err(cut) = self.tell(order, Word::Heartbeat).await {
+                    return cut;
+                }
+                tokio::time::sleep(order.heartbeat).await;
+            }
+        };
+        let over = tokio::select! {
+            biased;
+            _ = &mut stopping => return Cut::Stop,
+            over = beats => over,
+        };
+        stopping.await;
+        over
     }
 
     async fn send_output(

@@ -7,6 +7,7 @@ mod people;
 mod said;
 mod scratch;
 mod soak;
+mod stopping;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
