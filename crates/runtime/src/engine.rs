@@ -55,6 +55,9 @@ pub struct EngineOptions {
     pub upkeep: Option<Upkeep>,
     /// How it stands for the authority of queues, if it does.
     pub authority: Option<Authority>,
+    /// Whether it looks after queues for whoever else has their authority, also where it does not
+    /// stand for it.
+    pub watches_queues: bool,
 }
 
 impl Default for EngineOptions {
@@ -69,6 +72,7 @@ impl Default for EngineOptions {
             scope: Scope::Everything,
             upkeep: None,
             authority: None,
+            watches_queues: false,
         }
     }
 }
@@ -207,8 +211,9 @@ impl Engine {
         if let Some(upkeep) = self.inner.options.upkeep {
             tasks.spawn(crate::upkeep::keep(self.clone(), upkeep));
         }
-        if let Some(authority) = self.inner.options.authority {
-            tasks.spawn(crate::authority::keep(self.clone(), authority));
+        let options = &self.inner.options;
+        if options.authority.is_some() || options.watches_queues {
+            tasks.spawn(crate::authority::keep(self.clone(), options.authority));
         }
     }
 

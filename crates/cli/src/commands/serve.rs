@@ -169,6 +169,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             lease: (args.authority_lease.0)
                 .clamp(Duration::from_secs(1), Duration::from_secs(3_600)),
         }),
+        watches_queues: true,
         ..EngineOptions::default()
     };
     let engine = compose::engine_with(session, &door, &args.ports, options)?;

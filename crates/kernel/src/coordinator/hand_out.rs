@@ -90,6 +90,8 @@ pub enum TaskCommand {
         /// Why.
         reason: String,
     },
+    /// Whoever sees that tasks wait says so where nobody holds a live authority.
+    BlockWithoutAuthority,
 }
 
 /// A message to the coordinator of a queue.
@@ -199,6 +201,11 @@ impl Draft {
             TaskCommand::Block { owner, reason } => {
                 self.speaks(owner)?;
                 said.block(self, reason);
+            }
+            TaskCommand::BlockWithoutAuthority => {
+                if let Err(why) = self.has_authority() {
+                    said.block(self, no_authority(&why));
+                }
             }
         }
         Ok(said.events)

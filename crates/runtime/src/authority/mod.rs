@@ -2,6 +2,9 @@
 //! store that has work, renews it, looks for missed heartbeats, and gives it up when it is idle
 //! or drained. Of several engines one holds a lease at a time; the log says which.
 //!
+//! Others may hold it, too, by commands. They hear no heartbeats, as those come to servers: any
+//! engine misses them in their name. And where nobody holds it, any engine says so.
+//!
 //! Nothing is remembered that the log and the rows of heartbeats do not say, except since when a
 //! queue has had no work. An assignment is missed at the earliest a whole timeout after the
 //! authority was taken, because nobody could take its heartbeats before.
@@ -68,19 +71,25 @@ impl Authority {
     }
 }
 
-/// What this process knows of the leases it holds.
-#[derive(Default)]
+/// What this process knows of the leases it holds, and of what it watches.
 struct Held {
+    /// Since when it has looked.
+    began: Timestamp,
     /// Since when each has had no work.
     leases: BTreeMap<StreamId, Option<Timestamp>>,
     /// When assignments are missed at the earliest.
     due: BTreeMap<(StreamId, Seq), Timestamp>,
 }
 
-/// Stands for the authority for as long as the engine runs.
-pub(crate) async fn keep(engine: Engine, authority: Authority) {
+/// Stands for the authority for as long as the engine runs; without it, only watches.
+pub(crate) async fn keep(engine: Engine, authority: Option<Authority>) {
     let drain = engine.inner.shutdown.drain.clone();
-    let mut held = Held::default();
+    let every = authority.map_or(SELDOM, |authority| authority.every());
+    let mut held = Held {
+        began: engine.door().store().now(),
+        leases: BTreeMap::new(),
+        due: BTreeMap::new(),
+    };
     while !drain.is_cancelled() {
         if let Err(error) = round(&engine, authority, &mut held).await {
             tracing::warn!(%error, "queues were not looked after; trying again");
@@ -88,8 +97,11 @@ pub(crate) async fn keep(engine: Engine, authority: Authority) {
         tokio::select! {
             biased;
             () = drain.cancelled() => {}
-            () = tokio::time::sleep(authority.every()) => {}
+            () = tokio::time::sleep(every) => {}
         }
+    }
+    if authority.is_none() {
+        return;
     }
     if let Err(error) = give_up(&engine).await {
         tracing::warn!(%error, "a lease was not given up; it expires");
@@ -103,7 +115,18 @@ fn owner(engine: &Engine) -> String {
     format!("engine-{}", &hex[..16])
 }
 
-async fn round(engine: &Engine, authority: Authority, held: &mut Held) -> Result<(), StoreError> {
+/// Whether an owner is an engine, which looks after its queue itself.
+fn is_engine(owner: &str) -> bool {
+    let is_hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+    let hex = owner.strip_prefix("engine-");
+    hex.is_some_and(|hex| hex.len() == 16 && hex.bytes().all(is_hex))
+}
+
+async fn round(
+    engine: &Engine,
+    authority: Option<Authority>,
+    held: &mut Held,
+) -> Result<(), StoreError> {
     // Work that came and was done between two rounds leaves a lease that is to be looked after.
     for stream in std::mem::take(&mut *engine.inner.taken_leases.lock().await) {
         held.leases.entry(stream).or_default();
@@ -201,7 +224,7 @@ impl Glance {
 
 async fn look_after(
     engine: &Engine,
-    authority: Authority,
+    authority: Option<Authority>,
     held: &mut Held,
     named: &CoordinatorName,
 ) -> Result<(), CoordinatorError> {
@@ -214,6 +237,9 @@ async fn look_after(
     if glance.contract != Contract::Native {
         return Ok(());
     }
+    let Some(authority) = authority else {
+        return watch(engine, held, named, &glance).await;
+    };
     let is_ours = |lease: &Lease| lease.owner == me;
     match &glance.lease {
         Some(lease) if is_ours(lease) => {
@@ -225,16 +251,15 @@ async fn look_after(
                 let release = CoordinatorCommand::ReleaseAuthority { owner: me };
                 return tell(door, named, release).await;
             }
-            let ends = Timestamp::parse(&lease.leased_until).unwrap_or(now);
+            let ends = lease.ends().unwrap_or(now);
             if now.plus(authority.lease / 2) >= ends {
                 let lease = lease_of(&me, &glance, authority, now);
                 tell(door, named, CoordinatorCommand::RenewAuthority(lease)).await?;
             }
         }
         Some(_) if !glance.is_stale => {
-            // Another's: theirs to look after.
             held.leases.remove(&stream);
-            return Ok(());
+            return watch(engine, held, named, &glance).await;
         }
         _ if glance.open > 0 => {
             if !take(engine, authority, named).await? {
@@ -250,7 +275,7 @@ async fn look_after(
     }
     // Taken just now: nobody was listened to before.
     let since = glance.since.filter(|_| !glance.is_stale).unwrap_or(now);
-    miss(engine, named, held, &glance.handed, since).await?;
+    miss(engine, named, held, (&me, since), &glance.handed).await?;
     let phase = glance.phase().to_owned();
     let beat = CoordinatorCommand::Heartbeat { owner: me, phase };
     tell(door, named, beat).await?;
@@ -264,13 +289,38 @@ async fn look_after(
     Ok(())
 }
 
-/// Looks for assignments whose heartbeats stayed away.
+/// Looks after a queue whose authority is not this engine's.
+async fn watch(
+    engine: &Engine,
+    held: &mut Held,
+    named: &CoordinatorName,
+    glance: &Glance,
+) -> Result<(), CoordinatorError> {
+    match glance.lease.as_ref().filter(|_| !glance.is_stale) {
+        Some(lease) if is_engine(&lease.owner) => Ok(()),
+        Some(lease) => {
+            // Before this engine began there may have been nobody to hear a heartbeat.
+            let since = glance
+                .since
+                .map_or(held.began, |since| since.max(held.began));
+            miss(engine, named, held, (&lease.owner, since), &glance.handed).await
+        }
+        None if glance.waiting > 0 => {
+            let block = TaskCommand::BlockWithoutAuthority;
+            engine.door().tell_tasks(named, &block).await.map(drop)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Looks for assignments whose heartbeats stayed away, in the name of who has had the authority
+/// since then.
 async fn miss(
     engine: &Engine,
     named: &CoordinatorName,
     held: &mut Held,
+    (owner, since): (&str, Timestamp),
     handed: &[HandedOut],
-    since: Timestamp,
 ) -> Result<(), CoordinatorError> {
     let (door, stream) = (engine.door(), named.stream());
     let is_current = |seq: Seq| {
@@ -296,7 +346,7 @@ async fn miss(
             continue;
         }
         let missed = TaskCommand::Miss {
-            owner: owner(engine),
+            owner: owner.to_owned(),
             assignment: out.assignment,
             fence: out.fence,
         };

@@ -2,6 +2,7 @@
 //! back into the run.
 
 mod crashes;
+mod led;
 mod output;
 
 use std::sync::Arc;
@@ -170,6 +171,7 @@ fn options(holder: &str, authority: Option<Authority>) -> EngineOptions {
         holder: holder.into(),
         poll: Duration::from_millis(20),
         authority,
+        watches_queues: true,
         ..EngineOptions::default()
     }
 }

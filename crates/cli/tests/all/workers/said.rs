@@ -132,6 +132,10 @@ fn without_a_live_authority_nothing_is_assigned_and_the_readiness_says_why() {
     assert_eq!(stand["readiness"]["ready"], false);
     let reason = "authority lease is stale: lease expired";
     assert_eq!(stand["readiness"]["reasons"], json!([reason]));
+    // Nobody has to ask for it.
+    happens(&beside, "run.blocked_on_system", |event| {
+        event["reason"] == reason
+    });
     let taken = ask(&beside, "POST", "take", r#"{"worker": "w1"}"#).unwrap();
     assert_eq!(taken["assignments"], json!([]));
     assert_eq!(
@@ -139,9 +143,6 @@ fn without_a_live_authority_nothing_is_assigned_and_the_readiness_says_why() {
         (&json!(false), &json!([reason]))
     );
     assert_eq!(snapshot(&beside)["backlog"]["pending"], 1);
-    happens(&beside, "run.blocked_on_system", |event| {
-        event["reason"] == reason
-    });
     let status = [
         "runtime",
         "status",

@@ -1,0 +1,114 @@
+//! Queues whose authority is somebody's who is no engine, or nobody's any more.
+
+use kernel::coordinator::{CoordinatorCommand, Lease, LeaseRule};
+
+use super::*;
+
+/// By whom, and why, it was said that nothing is handed out.
+fn blocked(log: &[CoordinatorEvent]) -> Vec<(&str, &str)> {
+    let blocked = |event| match event {
+        &CoordinatorEvent::BlockedOnSystem {
+            ref owner,
+            ref reason,
+        } => Some((owner.as_str(), reason.as_str())),
+        _ => None,
+    };
+    log.iter().filter_map(blocked).collect()
+}
+
+fn lease(leased_until: String) -> Lease {
+    Lease {
+        owner: "lead".into(),
+        lease_id: "l".into(),
+        leased_until,
+    }
+}
+
+impl Bed {
+    async fn tell(&self, command: CoordinatorCommand) {
+        let named = queue("local");
+        let told = (self.engine.door()).tell_coordinator(&named, &command, LeaseRule::Contract);
+        told.await.expect("accepted");
+    }
+
+    fn soon(&self) -> Lease {
+        let until = self.store.now().plus(Duration::from_secs(15));
+        lease(until.to_string())
+    }
+
+    /// Waits until it was said so often that nothing is handed out.
+    async fn until_blocked(&self, times: usize) {
+        let waiting = async {
+            while blocked(&self.log().await).len() < times {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, waiting)
+            .await
+            .expect("it is said in time");
+    }
+}
+
+#[tokio::test]
+async fn what_waits_is_blocked_when_its_authority_is_lost_and_that_is_said_once() {
+    const STALE: (&str, &str) = ("lead", "authority lease is stale: lease expired");
+    let bed = Bed::with(None);
+    bed.tell(CoordinatorCommand::AcquireAuthority(bed.soon()))
+        .await;
+    let run = bed.run(repeatable(), json!({})).await;
+    bed.until(|event| matches!(event, CoordinatorEvent::DispatchQueued { .. }))
+        .await;
+    assert_eq!(blocked(&bed.log().await), []);
+    bed.clock.advance(Duration::from_secs(15));
+    bed.until_blocked(1).await;
+
+    bed.tell(CoordinatorCommand::RenewAuthority(bed.soon()))
+        .await;
+    bed.clock.advance(Duration::from_secs(15));
+    bed.until_blocked(2).await;
+    assert_eq!(blocked(&bed.log().await), [STALE, STALE]);
+
+    let owner = "lead".to_owned();
+    bed.tell(CoordinatorCommand::ReleaseAuthority { owner })
+        .await;
+    bed.until_blocked(3).await;
+    let none = ("none", "authority lease not acquired");
+    assert_eq!(blocked(&bed.log().await), [STALE, STALE, none]);
+
+    // It goes out as soon as somebody leads.
+    bed.tell(CoordinatorCommand::AcquireAuthority(bed.soon()))
+        .await;
+    let taken = bed.take("w").await;
+    bed.report(&taken, json!({})).await.unwrap();
+    bed.settled(&run).await;
+    bed.engine.drain(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_silent_worker_is_missed_under_an_authority_that_is_no_engine() {
+    for authority in [None, Some(Authority::default())] {
+        let bed = Bed::with(authority);
+        let for_ever = lease("9999-12-31T23:59:59Z".into());
+        bed.tell(CoordinatorCommand::AcquireAuthority(for_ever))
+            .await;
+        let run = bed.run(repeatable(), json!({})).await;
+        let first = bed.take("w1").await;
+        bed.clock.advance(Duration::from_secs(20));
+        bed.beat(&first).await.unwrap();
+        bed.clock.advance(Duration::from_secs(29));
+        bed.beat(&first).await.expect("it was heard of in time");
+        bed.clock.advance(Duration::from_secs(30));
+        bed.until(is_stalled).await;
+        let late = bed.report(&first, json!({})).await;
+        assert_eq!(code(late.unwrap_err()), "assignment_lost");
+        let second = bed.take("w2").await;
+        assert_eq!(second.handed.fence, 2);
+        bed.report(&second, json!({})).await.unwrap();
+        let end = bed.settled(&run).await;
+        assert!(matches!(end.end(), Some(End::Completed { .. })), "{end:?}");
+        // Nobody has taken the authority from who had it.
+        let is_taken = |event: &CoordinatorEvent| matches!(event, CoordinatorEvent::AuthorityAcquired(lease) if lease.owner != "lead");
+        assert!(!bed.log().await.iter().any(is_taken));
+        bed.engine.drain(Duration::from_secs(5)).await;
+    }
+}
