@@ -3,7 +3,7 @@
 //! Run ids are never among the attributes. Series are bounded: when there are too many, further
 //! ones are counted under `other`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
 use kernel::definition::NodeIx;
@@ -42,6 +42,8 @@ pub const METRICS: [&str; 20] = [
 ];
 /// Series that are kept apart.
 const MAX_SERIES: usize = 10_000;
+/// Runs whose attempts in flight are remembered.
+const MAX_STARTS: usize = 100_000;
 
 const RUN_SECONDS: &[f64] = &[
     0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0, 1_800.0, 3_600.0,
@@ -112,6 +114,7 @@ pub(crate) struct Values {
 #[derive(Default)]
 pub struct Meters {
     values: Mutex<Values>,
+    starts: Mutex<Starts>,
     ended: OnceLock<mpsc::Sender<StreamId>>,
 }
 
@@ -143,10 +146,12 @@ impl Meters {
         for event in events {
             super::records::tell(run, event);
         }
-        let mut values = self.values.lock();
+        let (mut values, mut starts) = (self.values.lock(), self.starts.lock());
         for event in events {
-            values.event(run, event);
+            let took = starts.took(run, event);
+            values.event(run, event, took);
         }
+        drop(starts);
         values.begun(run, events);
         for asked in asked {
             values.answered(run, events, asked);
@@ -185,6 +190,53 @@ impl Meters {
     }
 }
 
+/// When attempts began that have not ended, by run.
+#[derive(Default)]
+struct Starts(HashMap<StreamId, HashMap<NodeId, Timestamp>>);
+
+impl Starts {
+    /// How long the attempt took that an event ends. `None` where that is not known: a retry that
+    /// another process began.
+    fn took(&mut self, run: &Run, event: &Event) -> Option<u64> {
+        let stream = &run.header.stream;
+        let (node, is_first) = match &event.body {
+            RunEvent::NodeStarted { node_id, .. } => {
+                if self.0.len() >= MAX_STARTS {
+                    // Of runs that other processes have driven to their ends since.
+                    self.0.clear();
+                }
+                let of_run = self.0.entry(stream.clone()).or_default();
+                of_run.insert(node_id.clone(), event.at);
+                return None;
+            }
+            RunEvent::NodeCompleted {
+                node_id, attempt, ..
+            } => (node_id, *attempt == 0),
+            RunEvent::NodeRetried {
+                node_id, attempt, ..
+            } => (node_id, *attempt == 1),
+            RunEvent::NodeFailed {
+                node_id, attempts, ..
+            } => (node_id, *attempts == 1),
+            body => {
+                if is_end(body) {
+                    self.0.remove(stream);
+                }
+                return None;
+            }
+        };
+        // Of the first attempt the state knows it too.
+        let in_state = || {
+            let ix = run.plan.node_ix(node.as_str()).filter(|_| is_first)?;
+            run.facts()?.nodes.get(ix.index())?.started_at
+        };
+        let of_run = self.0.get_mut(stream);
+        let start = of_run.and_then(|of_run| of_run.remove(node));
+        let start = start.or_else(in_state)?;
+        Some(event.at.ms_since(start))
+    }
+}
+
 fn is_end(body: &RunEvent) -> bool {
     matches!(
         body,
@@ -212,32 +264,35 @@ fn counts(body: &RunEvent) -> bool {
 }
 
 impl Values {
-    fn event(&mut self, run: &Run, event: &Event) {
+    /// `took` is how long the attempt took that the event ends, in milliseconds.
+    fn event(&mut self, run: &Run, event: &Event, took: Option<u64>) {
         match &event.body {
             RunEvent::RunStarted { .. } => self.created(run),
             RunEvent::RunCompleted { duration_ms, .. } => self.end(run, "completed", *duration_ms),
             RunEvent::RunFailed { duration_ms, .. } => self.end(run, "failed", *duration_ms),
             RunEvent::RunCancelled { duration_ms, .. } => self.end(run, "cancelled", *duration_ms),
-            RunEvent::NodeCompleted {
-                node_id,
-                duration_ms,
-                ..
-            } => {
+            RunEvent::NodeCompleted { node_id, .. } => {
                 self.node(run, node_id, "completed");
-                let labels = of_node(run, node_id, "completed");
-                self.seconds("openwop.node.duration", labels, NODE_SECONDS, *duration_ms);
-                self.one_call(run, node_id, "success");
+                self.attempt(run, node_id, "completed", took);
+                self.one_call(run, node_id, "success", took);
             }
-            RunEvent::NodeFailed { node_id, .. } => {
+            RunEvent::NodeFailed {
+                node_id, attempts, ..
+            } => {
                 self.node(run, node_id, "failed");
-                self.one_call(run, node_id, "error");
+                // One that failed before its first attempt has called nobody.
+                if *attempts > 0 {
+                    self.attempt(run, node_id, "failed", took);
+                    self.one_call(run, node_id, "error", took);
+                }
             }
             RunEvent::NodeSkipped { node_id, .. } => self.node(run, node_id, "skipped"),
             RunEvent::NodeCancelled { node_id, .. } => self.node(run, node_id, "cancelled"),
             RunEvent::NodeRetried { node_id, .. } => {
                 let labels = vec![("node_type", type_of(run, node_id))];
                 self.add("openwop.node.attempts", labels, 1.0);
-                self.one_call(run, node_id, "error");
+                self.attempt(run, node_id, "failed", took);
+                self.one_call(run, node_id, "error", took);
             }
             RunEvent::CapBreached { kind, .. } => {
                 let labels = vec![("cap_kind", super::cap(*kind).to_owned())];
@@ -315,14 +370,25 @@ impl Values {
         );
     }
 
+    /// An attempt ended.
+    fn attempt(&mut self, run: &Run, node: &NodeId, status: &str, took: Option<u64>) {
+        if let Some(ms) = took {
+            let labels = of_node(run, node, status);
+            self.seconds("openwop.node.duration", labels, NODE_SECONDS, ms);
+        }
+    }
+
     /// An attempt that is one call ended.
-    fn one_call(&mut self, run: &Run, node: &NodeId, status: &str) {
+    fn one_call(&mut self, run: &Run, node: &NodeId, status: &str, took: Option<u64>) {
         if let Some(provider) = provider_of(&type_of(run, node)) {
             let labels = vec![
                 ("provider", provider.to_owned()),
                 ("run_status", status.to_owned()),
             ];
-            self.add("openwop.activity.invocations", labels, 1.0);
+            self.add("openwop.activity.invocations", labels.clone(), 1.0);
+            if let Some(ms) = took {
+                self.seconds("openwop.activity.duration", labels, ACTIVITY_SECONDS, ms);
+            }
         }
     }
 

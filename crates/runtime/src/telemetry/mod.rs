@@ -192,6 +192,7 @@ pub async fn family(store: &dyn Store, header: &StreamHeader) -> Result<Family, 
         parent_workflow,
         source,
         has_sensitive: None,
+        class: None,
     })
 }
 

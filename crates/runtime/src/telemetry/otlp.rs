@@ -5,7 +5,9 @@ use kernel::time::Timestamp;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
+use opentelemetry_proto::tonic::common::v1::{
+    AnyValue, ArrayValue, InstrumentationScope, KeyValue,
+};
 use opentelemetry_proto::tonic::metrics::v1::{
     AggregationTemporality, Gauge, Histogram, HistogramDataPoint, Metric, NumberDataPoint,
     ResourceMetrics, ScopeMetrics, Sum, metric, number_data_point,
@@ -55,6 +57,12 @@ fn span_of(span: &spans::Span) -> Span {
                 }
                 Attribute::Number(number) => Value::DoubleValue(*number),
                 Attribute::Flag(flag) => Value::BoolValue(*flag),
+                Attribute::Texts(texts) => Value::ArrayValue(ArrayValue {
+                    values: (texts
+                        .iter()
+                        .map(|text| any(Value::StringValue(text.clone()))))
+                    .collect(),
+                }),
             },
         )
     };
@@ -260,9 +268,13 @@ fn label((name, value): &(&'static str, String)) -> KeyValue {
 fn text_or(name: &str, value: Value) -> KeyValue {
     KeyValue {
         key: name.to_owned(),
-        value: Some(AnyValue { value: Some(value) }),
+        value: Some(any(value)),
         ..KeyValue::default()
     }
+}
+
+fn any(value: Value) -> AnyValue {
+    AnyValue { value: Some(value) }
 }
 
 fn resource(service: &str) -> Resource {

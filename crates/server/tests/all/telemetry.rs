@@ -426,3 +426,63 @@ async fn a_collector_that_is_away_is_no_trouble() {
     );
     host.stop().await;
 }
+
+/// How many observations a histogram has, by the values of two attributes.
+fn observed(metric: &Metric, labels: [&str; 2]) -> BTreeMap<[String; 2], u64> {
+    let Some(Data::Histogram(all)) = &metric.data else {
+        panic!("{} is no histogram", metric.name);
+    };
+    let points = all.data_points.iter();
+    let of = |attributes: &[KeyValue]| labels.map(|label| text(attributes, label));
+    points.map(|it| (of(&it.attributes), it.count)).collect()
+}
+
+#[tokio::test]
+async fn attempts_are_measured_one_by_one_and_tags_stand_on_the_span() {
+    let asked = std::sync::atomic::AtomicU32::new(0);
+    let peer = Receiver::answering(move |_| {
+        let nth = asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        Some((if nth == 0 { 500 } else { 200 }, "{}".to_owned()))
+    });
+    let peer = peer.await;
+    let host = Host::asking(&[peer.address.to_string()]).await;
+    let collector = collected(&host, Protocol::Json).await;
+    let config = json!({ "url": peer.url() });
+    let mut asks = crate::host::node("ask", "runwright.http", config);
+    asks["settings"] = json!({ "retry": { "maxRetries": 1, "backoff": { "initialMs": 1 } } });
+    let mut flow = chain("asks", &[asks]);
+    flow["metadata"] = json!({ "complianceClass": "phi" });
+    host.put(&[flow]).await;
+    let run = host
+        .completed(&json!({ "workflowId": "asks", "tags": ["red", "blue"] }))
+        .await;
+    assert_eq!(host.snapshot(&run).await["status"], "completed");
+    let seen = Seen::all(&collector, &[&run], 1.0).await;
+    let once = |of: &str, status: &str| ([of.to_owned(), status.to_owned()], 1);
+    assert_eq!(
+        observed(
+            &seen.metrics["openwop.node.duration"],
+            ["openwop.node_type", "openwop.run_status"]
+        ),
+        [
+            once("runwright.http", "completed"),
+            once("runwright.http", "failed")
+        ]
+        .into()
+    );
+    assert_eq!(
+        observed(
+            &seen.metrics["openwop.activity.duration"],
+            ["provider", "openwop.run_status"]
+        ),
+        [once("http", "error"), once("http", "success")].into()
+    );
+    let span = seen.span(&run, "openwop.run");
+    let Some(Any::ArrayValue(tags)) = value(&span.attributes, "openwop.tags") else {
+        panic!("{span:?}");
+    };
+    let tags: Vec<_> = tags.values.into_iter().map(|tag| tag.value).collect();
+    let tag = |tag: &str| Some(Any::StringValue(tag.into()));
+    assert_eq!(tags, [tag("red"), tag("blue")]);
+    assert_eq!(text(&span.attributes, "openwop.compliance_class"), "phi");
+}

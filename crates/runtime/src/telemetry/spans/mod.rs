@@ -45,6 +45,7 @@ pub fn spans(header: &StreamHeader, family: &Family, events: &[Event]) -> Vec<Sp
         calls: Calls::default(),
         appends: 0,
         append: None,
+        tags: Vec::new(),
         run: Vec::new(),
         spans: Vec::new(),
     };
@@ -89,6 +90,8 @@ struct Walk<'a> {
     appends: usize,
     /// The place in `spans` of the append that is read.
     append: Option<usize>,
+    /// The tags of the run.
+    tags: Vec<String>,
     /// What is said of the run as a whole.
     run: Vec<(&'static str, Attribute)>,
     spans: Vec<Span>,
@@ -172,6 +175,10 @@ impl Walk<'_> {
                     self.spans.push(span);
                 }
             }
+            RunEvent::RunStarted { tags, .. }
+            | RunEvent::RunForked {
+                tags: Some(tags), ..
+            } => self.tags.clone_from(tags),
             RunEvent::CapBreached {
                 kind,
                 limit,
@@ -353,6 +360,12 @@ impl Walk<'_> {
         }
         let has_sensitive = family.has_sensitive.map(Attribute::Flag);
         attributes.extend(has_sensitive.map(|has| ("openwop.pii_present", has)));
+        let class = family.class.as_deref().map(Attribute::from);
+        attributes.extend(class.map(|class| ("openwop.compliance_class", class)));
+        if !self.tags.is_empty() {
+            let tags = Attribute::Texts(std::mem::take(&mut self.tags));
+            attributes.push(("openwop.tags", tags));
+        }
         if let Some(parent) = &header.parent {
             attributes.push(("openwop.parent.run_id", parent.run.as_str().into()));
             attributes.push(("openwop.parent.node_id", parent.node.as_str().into()));

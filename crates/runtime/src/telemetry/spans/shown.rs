@@ -50,5 +50,6 @@ fn value_of(attribute: &Attribute) -> Value {
         Attribute::Count(count) => json!(count),
         Attribute::Number(number) => json!(number),
         Attribute::Flag(flag) => json!(flag),
+        Attribute::Texts(texts) => json!(texts),
     }
 }

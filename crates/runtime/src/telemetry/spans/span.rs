@@ -53,6 +53,8 @@ pub enum Attribute {
     Number(f64),
     /// Yes or no.
     Flag(bool),
+    /// Several texts.
+    Texts(Vec<String>),
 }
 
 impl From<&str> for Attribute {
@@ -78,6 +80,8 @@ pub struct Family {
     pub source: Option<TraceContext>,
     /// Whether its workflow calls something sensitive, where that is known.
     pub has_sensitive: Option<bool>,
+    /// The class of compliance its workflow declares, where that is known.
+    pub class: Option<String>,
 }
 
 impl Family {
@@ -85,6 +89,7 @@ impl Family {
     pub fn of_workflow(self, plan: &Plan) -> Self {
         Self {
             has_sensitive: Some(plan.sensitivity.any),
+            class: plan.sensitivity.class.clone(),
             ..self
         }
     }
