@@ -19,6 +19,8 @@ use crate::talk;
 
 /// Bytes of each output that are recorded.
 const MAX_OUTPUT: usize = 16 << 20;
+/// The exit code of what cannot be started, as shells have it.
+const NOT_STARTED: u8 = 127;
 
 /// What can be typed.
 #[derive(clap::Args, Debug)]
@@ -101,7 +103,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             return Err(Failure::new(message));
         }
         if !answer["recorded"].is_null() {
-            return serve(&answer["recorded"]);
+            return serve(&args.argv[0], &answer["recorded"]);
         }
         seq = answer["run"].as_u64();
     }
@@ -109,14 +111,14 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let ran = execute(&args.argv, stdin, within.unwrap_or_default()).await;
     let (output, code) = match &ran {
         Ok(ran) => (ran.output(), ran.code),
-        Err(error) => (json!({ "error": error.to_string() }), 127),
+        Err(error) => (json!({ "error": error.to_string() }), NOT_STARTED),
     };
     if let (Some(client), Some(seq)) = (&client, seq) {
         let order = json!({ "seq": seq, "output": output, "is_error": code != 0 });
         client.ask(END, &order).await.map_err(said)?;
     }
     if let Err(error) = ran {
-        talk::say(format!("{} cannot be started: {error}", args.argv[0]));
+        return Ok(not_started(&args.argv[0], &error));
     }
     Ok(Exit::Code(code))
 }
@@ -212,15 +214,20 @@ async fn tee(mut from: impl AsyncRead + Unpin, mut to: impl Write) -> (Vec<u8>, 
     (all, is_cut)
 }
 
-fn serve(output: &Value) -> Result<Exit, Failure> {
+/// What is said of a tool that cannot be started, now or in the recording.
+fn not_started(program: &str, error: &dyn std::fmt::Display) -> Exit {
+    talk::say(format!("{program} cannot be started: {error}"));
+    Exit::Code(NOT_STARTED)
+}
+
+fn serve(program: &str, output: &Value) -> Result<Exit, Failure> {
     let write = |mut to: Box<dyn Write>, output: &Value| {
         to.write_all(&bytes_of(output)).and_then(|()| to.flush())
     };
     write(Box::new(std::io::stdout()), &output["stdout"]).map_err(said)?;
     write(Box::new(std::io::stderr()), &output["stderr"]).map_err(said)?;
     if let Some(error) = output["error"].as_str() {
-        talk::say(format!("the tool could not be started: {error}"));
-        return Ok(Exit::Code(127));
+        return Ok(not_started(program, &error));
     }
     let code = output["exit_code"]
         .as_u64()

@@ -73,7 +73,7 @@ fn failures_of_tools_are_replayed_as_failures() {
     bench.lab.write(
         "agent.sh",
         "\"$PROGRAM\" snapshot tool bad -- sh -c 'echo out; echo err >&2; exit 5'\necho code $?\n\
-        \"$PROGRAM\" snapshot tool none -- ./not-there\necho code $?\n\
+        \"$PROGRAM\" snapshot tool none -- ./not-there 2>&1\necho code $?\n\
         printf in | \"$PROGRAM\" snapshot tool upper --stdin -- tr a-z A-Z\n",
     );
     let args = [
@@ -88,7 +88,8 @@ fn failures_of_tools_are_replayed_as_failures() {
     let ended = bench
         .call(&args)
         .with(0)
-        .prints("out\ncode 5\ncode 127\nIN");
+        .prints("out\ncode 5\n./not-there cannot be started: ")
+        .prints("code 127\nIN");
     let snapshot = read(ended.stdout.lines().last().unwrap().as_ref());
     let calls = snapshot["outputs"]["tool_calls"].as_array().unwrap();
     assert_eq!(calls[0]["is_error"], true);
