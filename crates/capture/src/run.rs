@@ -30,6 +30,8 @@ use crate::upstream::NotAServer;
 
 /// Bytes of each output that are recorded.
 const MAX_OUTPUT: usize = 16 << 20;
+/// Where the proxy listens, in the words of those variables.
+const LOOPBACK: &str = "127.0.0.1,localhost";
 /// How long a command that is to end has before it is killed.
 const GRACE: Duration = Duration::from_secs(3);
 
@@ -183,6 +185,7 @@ pub async fn run(plan: Plan, stop: CancellationToken, echo: Echo) -> Result<Outc
     let proxy = proxy.map_err(RunError::NoProxy)?;
     let mut environment = plan.environment;
     environment.extend(proxy.environment());
+    environment.extend(past_proxies(&environment));
     if plan.deny_elsewhere {
         environment.extend(proxy.deny_elsewhere());
     }
@@ -221,6 +224,22 @@ pub async fn run(plan: Plan, stop: CancellationToken, echo: Echo) -> Result<Outc
         git,
         hosts,
     })
+}
+
+/// Variables by which clients that know a proxy of their own ask the loopback without it.
+fn past_proxies(environment: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let names = ["NO_PROXY", "no_proxy"];
+    let given = |name: &str| {
+        let value = environment.get(name).map(|value| value.trim());
+        value.filter(|value| !value.is_empty())
+    };
+    let with_ours = names.into_iter().map(|name| {
+        // Where only one of them is set, clients read that.
+        let theirs = given(name).or_else(|| names.into_iter().find_map(given));
+        let all = theirs.map_or_else(|| LOOPBACK.to_owned(), |own| format!("{own},{LOOPBACK}"));
+        (name.to_owned(), all)
+    });
+    with_ours.collect()
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {

@@ -450,8 +450,17 @@ impl Again {
         if self.typed.in_place || !argument.starts_with("../") {
             return argument;
         }
-        let meant = cwd.join(&argument).canonicalize();
-        let meant = meant.ok().filter(|path| !path.starts_with(&self.root));
+        // Links are left as they are: a program may look for what belongs to it beside the one that
+        // it was started by.
+        let mut meant = cwd.to_owned();
+        let mut rest = Path::new(&argument);
+        while let Ok(below) = rest.strip_prefix("..") {
+            meant.pop();
+            rest = below;
+        }
+        meant.push(rest);
+        let is_there = meant.symlink_metadata().is_ok();
+        let meant = Some(meant).filter(|path| is_there && !path.starts_with(&self.root));
         let text = meant.and_then(|path| path.into_os_string().into_string().ok());
         text.unwrap_or(argument)
     }

@@ -15,7 +15,7 @@ use capture::run::{Echo, Outcome, Plan, RunError, Status, Stream};
 use capture::scan::{self, Filter};
 use capture::tape::OnMiss;
 use clap::ValueEnum;
-use faces::provenance::document::{ContextFile, Parent};
+use faces::provenance::document::{self, ContextFile, Parent, Snapshot};
 use faces::provenance::hash::{canonical_json, written};
 use faces::provenance::seal::seal;
 use provenance::{Folder, Redaction, new_id};
@@ -181,8 +181,20 @@ pub(super) async fn capture(
 ) -> Result<Exit, Failure> {
     let (mode, knobs) = (args.mode(), args.knobs());
     let refused = knobs.refusals(mode);
-    if !refused.is_empty() {
-        let lines: Vec<String> = refused.iter().map(ToString::to_string).collect();
+    let mut lines: Vec<String> = refused.iter().map(ToString::to_string).collect();
+    if matches!(mode, Mode::Strict | Mode::Logged)
+        && matches!(args.content, TypedContents::HashesOnly)
+    {
+        let word = if mode == Mode::Strict {
+            "strict"
+        } else {
+            "logged"
+        };
+        lines.push(format!(
+            "--content: {word} mode keeps what was said, and hashes_only does not; leave one of them out"
+        ));
+    }
+    if !lines.is_empty() {
         return Err(Failure::new(lines.join("\n")));
     }
     let root = rooted.root(session);
@@ -295,6 +307,9 @@ pub(super) fn write_down(
     keep.close();
     if session.form == Form::Text {
         talk::say(told(outcome));
+        if let Some(line) = not_honoured(&sealed) {
+            talk::say(format!("{} {line}", style::warn("note:")));
+        }
     }
     let mut data = Data::new();
     let is_open = match &outcome.stdout {
@@ -409,6 +424,25 @@ pub(super) fn echo(form: Form) -> Echo {
             _ => std::io::stderr().lock().write_all(bytes),
         };
     })
+}
+
+/// What a strict execution asked of a provider that has no such setting: it is strict by its request
+/// alone.
+pub(super) fn not_honoured(snapshot: &Snapshot) -> Option<String> {
+    if snapshot.config.execution_mode != document::Mode::Strict {
+        return None;
+    }
+    let more = snapshot.extensions.as_ref()?;
+    let report = more.mode_enforcement.as_ref()?.as_object()?;
+    let missing = report.iter().filter(|(_, word)| *word == "unsupported");
+    let missing: Vec<&str> = missing.map(|(knob, _)| knob.as_str()).collect();
+    match missing.is_empty() {
+        true => None,
+        false => Some(format!(
+            "strict was asked for, and a provider that answered has no {}",
+            missing.join(", no ")
+        )),
+    }
 }
 
 fn told(outcome: &Outcome) -> String {

@@ -2,6 +2,7 @@
 
 use faces::provenance::document::Snapshot;
 
+use super::command::not_honoured;
 use super::list::matched;
 use super::{Rooted, failed, find};
 use crate::data::Data;
@@ -40,6 +41,9 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
             let snapshot = &kept.document.snapshot;
             for (name, value) in facts(snapshot) {
                 data.line(format!("{}{value}", style::dim(format!("{name:<13}"))))?;
+            }
+            if let Some(line) = not_honoured(snapshot) {
+                data.line(format!("{}{line}", style::dim(format!("{:<13}", "note"))))?;
             }
             let attempts = folder.attempts(&kept.path).map_err(failed)?;
             let calls = folder.calls(&kept.path).map_err(failed)?.len();

@@ -415,3 +415,162 @@ fn what_is_another_time_after_time_is_left_out_of_a_tools_input() {
     assert_eq!(report["match_status"], "exact_match", "{report}");
     capture(&["--ignore", "stamp"]).with(2);
 }
+
+#[test]
+fn a_program_beside_the_folder_is_started_by_the_name_it_was_started_by() {
+    if !has_python("a_program_beside_the_folder_is_started_by_the_name_it_was_started_by") {
+        return;
+    }
+    let bench = Bench::new(|_, _| says("x"));
+    // As the interpreter of a virtual environment: a link, whose own place decides.
+    let beside = bench.lab.path().join("venv/bin");
+    std::fs::create_dir_all(&beside).unwrap();
+    bench.lab.write("real.sh", "#!/bin/sh\ndirname \"$0\"\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(bench.lab.path().join("real.sh"), mode).unwrap();
+    std::os::unix::fs::symlink("../../real.sh", beside.join("agent")).unwrap();
+    let args = [
+        "snapshot",
+        "capture",
+        "--root",
+        "shop",
+        "--",
+        "../venv/bin/agent",
+    ];
+    bench.call(&args).with(0).prints("../venv/bin\n");
+    let args = ["snapshot", "replay", "latest", "--root", "shop"];
+    let ended = bench.call(&args);
+    let place = bench.lab.path().canonicalize().unwrap().join("venv/bin");
+    assert!(
+        ended.stderr.contains(&place.display().to_string()),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn what_asks_other_servers_by_a_proxy_asks_its_models_without() {
+    if !has_python("what_asks_other_servers_by_a_proxy_asks_its_models_without") {
+        return;
+    }
+    let bench = Bench::new(|_, _| says("as always"));
+    bench.script(&[json!({ "ask": "Through what?" })]);
+    let elsewhere = super::peer::Peer::start(|_, _| json!({ "status": 502, "body": {} }));
+    for (given, expected) in [
+        (None, "127.0.0.1,localhost"),
+        (Some("intern"), "intern,127.0.0.1,localhost"),
+    ] {
+        let mut command = bench.command(&bench.capture_args(&[]));
+        command
+            .env("HTTP_PROXY", format!("http://{}", elsewhere.address))
+            .env("http_proxy", format!("http://{}", elsewhere.address))
+            .env_remove("NO_PROXY")
+            .env_remove("no_proxy");
+        command.envs(given.map(|given| ("no_proxy", given)));
+        let ended: crate::support::Ended = command.output().unwrap().into();
+        ended.with(0);
+        assert_eq!(elsewhere.came().len(), 0, "{given:?}");
+        let args = ["snapshot", "capture", "--root", "shop", "--", "sh", "-c"];
+        let told = "echo $NO_PROXY = $no_proxy";
+        let args: Vec<&str> = args.iter().copied().chain([told]).collect();
+        let mut command = bench.command(&args);
+        command.env_remove("NO_PROXY").env_remove("no_proxy");
+        command.envs(given.map(|given| ("no_proxy", given)));
+        let ended: crate::support::Ended = command.output().unwrap().into();
+        ended.with(0).prints(&format!("{expected} = {expected}\n"));
+    }
+}
+
+#[test]
+fn a_mode_that_keeps_what_was_said_refuses_to_keep_hashes_alone() {
+    let bench = Bench::new(|_, _| says("x"));
+    let strict = [
+        "--mode",
+        "strict",
+        "--temperature",
+        "0",
+        "--seed",
+        "1",
+        "--max-tokens",
+        "9",
+    ];
+    for mode in [&strict[..], &["--mode", "logged"]] {
+        let mut args = vec![
+            "snapshot",
+            "capture",
+            "--root",
+            "shop",
+            "--content",
+            "hashes_only",
+        ];
+        args.extend(mode);
+        args.extend(["--", "touch", "ran"]);
+        bench.call(&args).with(2).says("--content");
+        assert!(!bench.root().join("ran").exists(), "nothing is run");
+    }
+    let args = [
+        "snapshot",
+        "capture",
+        "--root",
+        "shop",
+        "--content",
+        "hashes_only",
+        "--",
+        "true",
+    ];
+    bench.call(&args).with(0);
+}
+
+#[test]
+fn a_strict_execution_says_what_its_provider_does_not_have() {
+    if !has_python("a_strict_execution_says_what_its_provider_does_not_have") {
+        return;
+    }
+    let bench = Bench::new(|_, came| match came.path.ends_with("/messages") {
+        false => says("one"),
+        true => {
+            json!({ "body": { "model": "opus-9", "content": [{ "type": "text", "text": "two" }] } })
+        }
+    });
+    bench.lab.write(
+        "agent.py",
+        r#"
+import json, os, sys, urllib.request
+body = json.dumps({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Which?"}]}).encode()
+urllib.request.urlopen(urllib.request.Request(os.environ[sys.argv[1]] + sys.argv[2], body, {"content-type": "application/json"})).read()
+"#,
+    );
+    let head = [
+        "snapshot",
+        "capture",
+        "--root",
+        "shop",
+        "--mode",
+        "strict",
+        "--temperature",
+        "0",
+    ];
+    let knobs = [
+        "--seed",
+        "1",
+        "--max-tokens",
+        "9",
+        "--",
+        "python3",
+        "../agent.py",
+    ];
+    let capture = |server: &[&str]| {
+        let args: Vec<&str> = head.iter().chain(&knobs).chain(server).copied().collect();
+        bench.call(&args).with(0)
+    };
+    let show = || {
+        bench
+            .call(&["snapshot", "show", "latest", "--root", "shop"])
+            .with(0)
+    };
+    const SAID: &str = "strict was asked for, and a provider that answered has no seed";
+    capture(&["ANTHROPIC_BASE_URL", "/v1/messages"]).says(SAID);
+    show().prints(SAID);
+    let ended = capture(&["OPENAI_BASE_URL", "/chat/completions"]);
+    assert!(!ended.stderr.contains("strict was asked for"), "{ended:?}");
+    assert!(!show().stdout.contains("strict was asked for"));
+}
