@@ -23,6 +23,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 use tokio::net::{TcpListener, TcpStream};
@@ -33,9 +34,9 @@ use tokio_util::task::TaskTracker;
 use crate::call::Kind;
 use crate::clean::Cleaner;
 use crate::dialect::Route;
-use crate::recorder::{Beginning, Begun, Recorder};
+use crate::recorder::{Beginning, Begun, Passed, Recorder, TOO_LARGE, answer_of};
 use crate::upstream::{NotAServer, Upstream, first_segment, query};
-use crate::{clean, tool};
+use crate::{clean, tool, upstream};
 
 /// Bytes of a request at most.
 const MAX_REQUEST: usize = 64 << 20;
@@ -372,7 +373,7 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
     };
     let seq = match begun {
         Ok(Begun::Live(seq)) => seq,
-        Ok(Begun::Recorded { output, .. }) => return served(&output),
+        Ok(Begun::Recorded { output, .. }) => return served(&output).await,
         Ok(Begun::Diverged(divergence)) => {
             return problem(
                 StatusCode::CONFLICT,
@@ -411,12 +412,14 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
         false => asked.body,
     };
     let query = asked.query.as_deref();
+    let waiting = Waiting::of(recorder, seq);
     let sent = upstream.send(asked.method, &asked.rest, query, &asked.headers, sent);
-    let mut response = match sent.await {
+    let response = match sent.await {
         Ok(response) => response,
         Err(error) => {
             let message = error.to_string();
             let body = json!({ "error": { "type": "upstream_unreachable", "message": message } });
+            waiting.is_over();
             finish(
                 recorder,
                 seq,
@@ -436,42 +439,14 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
         .and_then(|kind| kind.to_str().ok())
         .unwrap_or_default()
         .to_owned();
+    let passed = waiting.is_over();
+    {
+        let mut passed = passed.lock();
+        passed.status = Some(status.as_u16());
+        passed.kind = kind;
+    }
     let (pieces, coming) = mpsc::channel::<Result<Frame<Bytes>, io::Error>>(64);
-    let recorder = recorder.clone();
-    // Read on even when nobody listens any more: what the model said is part of the recording.
-    tokio::spawn(async move {
-        let mut whole = BytesMut::new();
-        let (mut is_cut, mut listens) = (false, true);
-        loop {
-            match response.chunk().await {
-                Ok(Some(piece)) => {
-                    match whole.len() + piece.len() > MAX_ANSWER {
-                        true => is_cut = true,
-                        false => whole.extend_from_slice(&piece),
-                    }
-                    listens = listens && pieces.send(Ok(Frame::data(piece))).await.is_ok();
-                }
-                Ok(None) => break,
-                Err(error) => {
-                    is_cut = true;
-                    let _ = pieces.send(Err(io::Error::other(error.to_string()))).await;
-                    break;
-                }
-            }
-        }
-        let is_error = is_cut || !status.is_success();
-        let last = finish(
-            &recorder,
-            seq,
-            status.as_u16(),
-            &kind,
-            whole.to_vec(),
-            is_error,
-        );
-        // The command may only end once its call is on record: the end of the body waits for that.
-        last.await;
-        drop(pieces);
-    });
+    tokio::spawn(pass_on(recorder.clone(), seq, response, passed, pieces));
     let stream = futures_stream(coming);
     let mut answer = Response::new(BodyExt::boxed(StreamBody::new(stream)));
     *answer.status_mut() = status;
@@ -487,6 +462,124 @@ fn futures_stream(
     })
 }
 
+/// Passes an answer on as it comes, and has it recorded.
+async fn pass_on(
+    recorder: Arc<Recorder>,
+    seq: u64,
+    mut response: upstream::Response,
+    passed: Arc<Mutex<Passed>>,
+    pieces: mpsc::Sender<Result<Frame<Bytes>, io::Error>>,
+) {
+    let (mut end, mut is_too_large) = (BytesMut::new(), false);
+    let cut = loop {
+        let piece = tokio::select! {
+            piece = response.chunk() => piece,
+            // Who hangs up has what was passed on, and nobody is asked for more.
+            () = pieces.closed() => return leave(recorder, seq).await,
+        };
+        match piece {
+            Ok(Some(piece)) => {
+                is_too_large |= passed.lock().body.len() + piece.len() > MAX_ANSWER;
+                // Clients go on when they have read the end of a stream: their next call is to
+                // begin after this one is on record.
+                if !end.is_empty() || is_end(&piece) {
+                    end.extend_from_slice(&piece);
+                    continue;
+                }
+                if !is_too_large {
+                    passed.lock().body.extend_from_slice(&piece);
+                }
+                if pieces.send(Ok(Frame::data(piece))).await.is_err() {
+                    return leave(recorder, seq).await;
+                }
+            }
+            Ok(None) => break None,
+            Err(error) => break Some(io::Error::other(error.to_string())),
+        }
+    };
+    let (status, kind, mut body) = {
+        let passed = passed.lock();
+        (passed.status, passed.kind.clone(), passed.body.clone())
+    };
+    body.extend_from_slice(&end);
+    let mut output = answer_of(&recorder, status, &kind, body);
+    if cut.is_some() {
+        output["cut"] = json!(true);
+    }
+    if is_too_large {
+        output[TOO_LARGE] = json!(true);
+    }
+    let is_good = status.is_some_and(|status| (200..300).contains(&status));
+    let is_error = cut.is_some() || is_too_large || !is_good;
+    let ending = tokio::task::spawn_blocking(move || recorder.end(seq, output, is_error));
+    // The command may only end once its call is on record: the end of the body waits for that.
+    let _ = ending.await;
+    if !end.is_empty() {
+        let _ = pieces.send(Ok(Frame::data(end.freeze()))).await;
+    }
+    if let Some(error) = cut {
+        let _ = pieces.send(Err(error)).await;
+    }
+}
+
+/// Whether a piece of a stream has the event that ends it.
+fn is_end(piece: &[u8]) -> bool {
+    let has = |words: &str| {
+        piece
+            .windows(words.len())
+            .any(|part| part == words.as_bytes())
+    };
+    [
+        "data: [DONE]",
+        "event: message_stop",
+        "event: response.completed",
+    ]
+    .into_iter()
+    .any(has)
+}
+
+/// Records that the program hung up.
+async fn leave(recorder: Arc<Recorder>, seq: u64) {
+    let _ = tokio::task::spawn_blocking(move || recorder.leave(seq)).await;
+}
+
+/// Whoever waits for the beginning of an answer: who hangs up before it comes drops this.
+struct Waiting {
+    recorder: Arc<Recorder>,
+    seq: u64,
+    passed: Arc<Mutex<Passed>>,
+    is_over: bool,
+}
+
+impl Waiting {
+    fn of(recorder: &Arc<Recorder>, seq: u64) -> Self {
+        let passed = Arc::new(Mutex::new(Passed::default()));
+        recorder.passes(seq, passed.clone());
+        Self {
+            recorder: recorder.clone(),
+            seq,
+            passed,
+            is_over: false,
+        }
+    }
+
+    /// The answer is there; gives what is passed on of it.
+    fn is_over(mut self) -> Arc<Mutex<Passed>> {
+        self.is_over = true;
+        self.passed.clone()
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if !self.is_over
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(leave(self.recorder.clone(), self.seq));
+        }
+    }
+}
+
 async fn finish(
     recorder: &Arc<Recorder>,
     seq: u64,
@@ -495,18 +588,15 @@ async fn finish(
     body: Vec<u8>,
     is_error: bool,
 ) {
-    let body = match String::from_utf8(body) {
-        Ok(text) => json!(text),
-        Err(error) => recorder.cleaner().output(error.as_bytes()),
-    };
-    let output = json!({ "status": status, "content_type": kind, "body": body });
+    let output = answer_of(recorder, Some(status), kind, body);
     let recorder = recorder.clone();
     let ending = tokio::task::spawn_blocking(move || recorder.end(seq, output, is_error));
     let _ = ending.await;
 }
 
-/// An answer from the recording. A stream comes at once: nobody waited for it then, either.
-fn served(output: &Value) -> Answer {
+/// An answer from the recording. A stream comes at once: nobody waited for it then, either. It ends as
+/// it did: one that was cut off is cut off, and where the program hung up it is waited for that.
+async fn served(output: &Value) -> Answer {
     let mut headers = HeaderMap::new();
     if let Some(kind) = output["content_type"]
         .as_str()
@@ -515,16 +605,34 @@ fn served(output: &Value) -> Answer {
     {
         headers.insert(header::CONTENT_TYPE, kind);
     }
+    let has_left = output["left"] == true;
+    if has_left && output["status"].is_null() {
+        return std::future::pending().await;
+    }
     let status = output["status"]
         .as_u64()
         .and_then(|status| u16::try_from(status).ok());
     let status = status.and_then(|status| StatusCode::from_u16(status).ok());
+    let status = status.unwrap_or(StatusCode::BAD_GATEWAY);
     let body = clean::bytes_of(&output["body"]);
-    reply(
-        status.unwrap_or(StatusCode::BAD_GATEWAY),
-        headers,
-        body.into(),
-    )
+    if !has_left && output["cut"] != true {
+        return reply(status, headers, body.into());
+    }
+    let (pieces, coming) = mpsc::channel(2);
+    tokio::spawn(async move {
+        let _ = pieces.send(Ok(Frame::data(Bytes::from(body)))).await;
+        match has_left {
+            true => pieces.closed().await,
+            false => {
+                let error = io::Error::other("the recorded answer was cut off here");
+                let _ = pieces.send(Err(error)).await;
+            }
+        }
+    });
+    let mut answer = Response::new(BodyExt::boxed(StreamBody::new(futures_stream(coming))));
+    *answer.status_mut() = status;
+    *answer.headers_mut() = headers;
+    answer
 }
 
 async fn of_tool(shared: &Arc<Shared>, (within, rest): (Option<u64>, &str), body: Bytes) -> Answer {

@@ -5,6 +5,7 @@
 //! tools). Where its kind is served, the answer comes from the tape at once and nothing is run.
 
 mod diverged;
+mod left;
 mod observed;
 mod serve;
 mod traffic;
@@ -34,6 +35,7 @@ use diverged::told;
 use observed::{claim, clean_answer};
 use traffic::Place;
 
+pub(crate) use left::{Passed, TOO_LARGE, answer_of};
 pub(crate) use traffic::Note;
 pub use traffic::Traffic;
 
@@ -93,6 +95,8 @@ struct State {
 struct Open {
     call: Call,
     route: Option<Route>,
+    /// What its program has of the answer, for a call of a model.
+    passed: Option<Arc<Mutex<Passed>>>,
 }
 
 /// A tool that a model wanted called.
@@ -381,7 +385,14 @@ impl Recorder {
             traffic.asked(Place::Live, note, |knob| enforcement.has_sent(knob));
             route
         });
-        state.open.insert(seq, Open { call, route });
+        state.open.insert(
+            seq,
+            Open {
+                call,
+                route,
+                passed: None,
+            },
+        );
         state.moved();
         self.woken.notify_all();
         Begun::Live(seq)
@@ -476,6 +487,7 @@ impl Recorder {
 
     /// Closes the recording: what is still open was cut short, what nobody answered was not run.
     pub fn finish(&self) -> Recorded {
+        self.leave_all();
         let mut state = self.state.lock();
         for (_, open) in std::mem::take(&mut state.open) {
             self.write(&mut state, open.call);

@@ -5,7 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::{Method, Uri};
-use runtime::outbound::{Allowed, Outbound, OutboundError, Redirects, Request, Response};
+pub(crate) use runtime::outbound::Response;
+use runtime::outbound::{Allowed, Outbound, OutboundError, Redirects, Request};
 use url::Url;
 
 /// How long an answer may take.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::observed::{claim, settle_as};
 use super::traffic::{Note, Place};
-use super::{Begun, Recorder, State, now};
+use super::{Begun, Recorder, State, TOO_LARGE, now};
 use crate::call::{Call, Change, Keep, Kind};
 use crate::scratch;
 use crate::tape::{Divergence, Reason};
@@ -36,7 +36,8 @@ impl Recorder {
             message: format!("step {step}: {what}"),
         };
         let source = self.source.as_deref().unwrap_or(&*self.keep);
-        let Some(output) = output_of(&recorded, source) else {
+        let output = output_of(&recorded, source).filter(|output| output[TOO_LARGE] != true);
+        let Some(output) = output else {
             let what = "the recorded result is not kept, so it cannot be served".to_owned();
             return self.diverge(state, unavailable(what));
         };

@@ -323,6 +323,14 @@ impl Again {
         if content == Some(Content::HashesOnly) && sources != Sources::LIVE {
             return Some(NotReplayed::ContentUnavailable);
         }
+        let served = Tape::new(calls.to_vec(), sources);
+        let without = served.calls().iter().find(|call| call.output.is_none());
+        if let Some(call) = without {
+            return Some(NotReplayed::NoResult {
+                step: call.seq,
+                name: crate::text::one_line(&call.name, 100),
+            });
+        }
         let unobserved = capture::family::unobserved(calls);
         if !sources.tools || unobserved.is_empty() {
             return None;

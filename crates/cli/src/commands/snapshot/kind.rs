@@ -116,6 +116,14 @@ pub(super) enum NotReplayed {
     /// The snapshot has hashes alone.
     #[error("what the execution was given and gave is not kept, only its hashes")]
     ContentUnavailable,
+    /// A call that would be answered did not end.
+    #[error("step {step}: {name} was ended before it had a result, so it cannot be answered")]
+    NoResult {
+        /// Which step.
+        step: u64,
+        /// What was called.
+        name: String,
+    },
     /// What a file held is not kept.
     #[error("{0}")]
     NoWorkspace(String),
@@ -151,9 +159,10 @@ impl NotReplayed {
     pub(super) fn code(&self) -> &'static str {
         match self {
             Self::ToolsUnobserved { .. } => "tools_unobserved",
-            Self::ContentUnavailable | Self::NoWorkspace(_) | Self::NoStarted(_) => {
-                "content_unavailable"
-            }
+            Self::ContentUnavailable
+            | Self::NoResult { .. }
+            | Self::NoWorkspace(_)
+            | Self::NoStarted(_) => "content_unavailable",
             Self::Waits => "waits",
             Self::OfBrowser | Self::NoCommand | Self::NotComparable | Self::NoRun(_) => {
                 "not_comparable"

@@ -1,6 +1,7 @@
 //! Snapshots of commands and of runs: captured, replayed, and what of it is on disk.
 
 mod commands;
+mod cut;
 mod faces;
 mod families;
 mod kills;

@@ -95,6 +95,21 @@ fn serve(
         };
         let answer = answer(number, &came);
         let status = answer["status"].as_u64().unwrap_or(200);
+        // A stream that does not come to its end: cut off, or left open until the other side leaves.
+        if let Some(then) = answer["then"].as_str() {
+            let begun = answer["sse"].as_str().filter(|text| !text.is_empty());
+            if let Some(text) = begun {
+                let length = text.len();
+                let _ = write!(
+                    writer,
+                    "HTTP/1.1 {status} OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n{length:x}\r\n{text}\r\n"
+                );
+            }
+            if then == "stay" {
+                let _ = reader.read_to_end(&mut Vec::new());
+            }
+            return;
+        }
         // A text is a stream of events.
         let (kind, body) = match answer["sse"].as_str() {
             Some(text) => ("text/event-stream", text.to_owned()),

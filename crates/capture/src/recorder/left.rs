@@ -1,0 +1,85 @@
+//! Calls that ended otherwise than by an answer: the program hung up, or was over.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::Recorder;
+use crate::call::Kind;
+
+/// Says of an answer that it was longer than what is kept.
+pub(crate) const TOO_LARGE: &str = "too_large";
+
+/// What was passed on of an answer so far.
+#[derive(Debug, Default)]
+pub(crate) struct Passed {
+    /// Its status; none before it began.
+    pub(crate) status: Option<u16>,
+    /// Its content type.
+    pub(crate) kind: String,
+    /// Its body.
+    pub(crate) body: Vec<u8>,
+}
+
+/// An answer of a model as it is recorded.
+pub(crate) fn answer_of(
+    recorder: &Recorder,
+    status: Option<u16>,
+    kind: &str,
+    body: Vec<u8>,
+) -> Value {
+    let body = match String::from_utf8(body) {
+        Ok(text) => json!(text),
+        Err(error) => recorder.cleaner().output(error.as_bytes()),
+    };
+    json!({ "status": status, "content_type": kind, "body": body })
+}
+
+impl Recorder {
+    /// Learns where it stands what is passed on of an answer.
+    pub(crate) fn passes(&self, seq: u64, passed: Arc<Mutex<Passed>>) {
+        if let Some(open) = self.state.lock().open.get_mut(&seq) {
+            open.passed = Some(passed);
+        }
+    }
+
+    /// The program hung up: the call ends with what it has. Blocks.
+    pub(crate) fn leave(&self, seq: u64) {
+        let passed = {
+            let state = self.state.lock();
+            state.open.get(&seq).and_then(|open| open.passed.clone())
+        };
+        let mut output = match passed {
+            Some(passed) => {
+                let passed = passed.lock();
+                answer_of(self, passed.status, &passed.kind, passed.body.clone())
+            }
+            None => answer_of(self, None, "", Vec::new()),
+        };
+        output["left"] = json!(true);
+        self.end(seq, output, true);
+    }
+
+    /// Closes what is still open when the execution is over. A tool that did not end has no result,
+    /// but what it did to the folder it did. Blocks.
+    pub(super) fn leave_all(&self) {
+        let open: Vec<(u64, Kind)> = {
+            let state = self.state.lock();
+            let open = state.open.iter();
+            open.map(|(seq, open)| (*seq, open.call.kind)).collect()
+        };
+        for (seq, kind) in open {
+            match kind {
+                Kind::Model => self.leave(seq),
+                Kind::Tool => {
+                    let effects = self.look();
+                    if let Some(open) = self.state.lock().open.get_mut(&seq) {
+                        open.call.effects = effects;
+                    }
+                }
+                Kind::Protocol => {}
+            }
+        }
+    }
+}
