@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 
 use super::order::{self, Verdict};
+use super::signs::{self, Sign};
+use super::{language, roles};
 
 /// The rule by which two units contradict each other, if one does.
 pub(super) fn contradiction(a: &str, b: &str) -> Option<&'static str> {
@@ -15,14 +17,26 @@ pub(super) fn contradiction(a: &str, b: &str) -> Option<&'static str> {
         return Some("question");
     }
     let (a, b) = (Unit::of(a), Unit::of(b));
-    if a.words == b.words {
-        return None;
+    // Of the same words a sign may not stand elsewhere.
+    let texts = |unit: &Unit| -> Vec<String> {
+        let signs = unit.signs.iter();
+        signs.map(|sign| sign.text.clone()).collect()
+    };
+    let is_same = a.words == b.words;
+    if texts(&a) != texts(&b) || (is_same && a.signs != b.signs) {
+        return Some("symbols");
+    }
+    if language::differs(&a.words, &b.words) {
+        return Some("language");
     }
     if a.numbers() != b.numbers() {
         return Some("numbers");
     }
     if !a.names_are_in(&b) || !b.names_are_in(&a) {
         return Some("names");
+    }
+    if is_same {
+        return None;
     }
     if a.negations() % 2 != b.negations() % 2 {
         return Some("negation");
@@ -39,8 +53,20 @@ pub(super) fn contradiction(a: &str, b: &str) -> Option<&'static str> {
     match order::verdict(&a, &b) {
         Verdict::Contradicts(rule) => Some(rule),
         Verdict::Agrees => None,
+        Verdict::Unknown if roles::are_exchanged(&a, &b) => Some("roles"),
         Verdict::Unknown => a.is_edit_of(&b).then_some("small_edit"),
     }
+}
+
+/// What counts of how a name is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Case {
+    /// Nothing: an identifier, a path.
+    Any,
+    /// That it begins with a capital.
+    Capital,
+    /// That it is capitals all through: `IT` and `WHO` are no pronouns.
+    Capitals,
 }
 
 /// A unit as words.
@@ -48,7 +74,11 @@ pub(super) struct Unit {
     /// In small letters, with the numbers among them as digits.
     pub(super) words: Vec<String>,
     /// Identifiers, paths, versions, and words with a capital that is not that of a sentence.
-    names: Vec<String>,
+    names: Vec<(String, Case)>,
+    /// Words with a capital, also that of a sentence, in small letters.
+    capitals: Vec<(String, Case)>,
+    /// What is neither a word nor punctuation.
+    signs: Vec<Sign>,
 }
 
 impl Unit {
@@ -56,9 +86,13 @@ impl Unit {
         let mut unit = Self {
             words: Vec::new(),
             names: Vec::new(),
+            capitals: Vec::new(),
+            signs: signs::signs(text),
         };
+        let (is_shouted, is_title) = (is_shouted(text), is_title(text));
         let mut is_first = true;
         for token in text.split_whitespace() {
+            let token: String = token.chars().map(signs::minus).collect();
             let token = token.replace(['’', 'ʼ'], "'");
             let bare = token.trim_matches(|c: char| {
                 !c.is_alphanumeric() && !matches!(c, '_' | '/' | '%' | '-' | '$' | '€' | '~' | '.')
@@ -78,8 +112,25 @@ impl Unit {
                 || (bare.contains(|c: char| c.is_ascii_digit()) && !is_number);
             let is_name = bare.starts_with(char::is_uppercase) && !is_first && bare != "I";
             let lower = bare.to_lowercase();
-            if (is_code || is_name) && !is_plain_contraction(&lower) {
-                unit.names.push(lower.trim_end_matches("'s").to_owned());
+            let plain = lower.trim_end_matches("'s").to_owned();
+            let own = bare.trim_end_matches("'s");
+            let is_capitals = own.chars().filter(|c| c.is_alphabetic()).count() > 1
+                && own.chars().all(|c| !c.is_alphabetic() || c.is_uppercase());
+            let case = match (is_capitals, is_title) {
+                _ if is_shouted => Case::Any,
+                (true, _) => Case::Capitals,
+                (false, false) if !is_code => Case::Capital,
+                _ => Case::Any,
+            };
+            if bare.starts_with(char::is_uppercase) {
+                let parts = plain.split('-').filter(|part| *part != plain);
+                let parts = parts.map(|part| (part.to_owned(), case));
+                unit.capitals.extend(parts);
+                unit.capitals.push((plain.clone(), case));
+            }
+            let is_acronym = case == Case::Capitals;
+            if (is_code || is_name || is_acronym) && !is_plain_contraction(&lower) {
+                unit.names.push((plain, case));
             }
             match is_code || is_number {
                 true => unit.words.push(number(&lower)),
@@ -118,11 +169,24 @@ impl Unit {
 
     /// Whether each name of this unit is a word of another.
     fn names_are_in(&self, other: &Self) -> bool {
-        self.names.iter().all(|name| {
+        self.names.iter().all(|(name, case)| {
             let parts = || name.split('-').all(|part| other.has(part));
             let known = |known: &String| known.trim_end_matches("'s") == name;
-            other.words.iter().any(known) || parts()
+            (other.words.iter().any(known) || parts()) && other.writes(name, *case)
         })
+    }
+
+    /// Whether a word that is a name elsewhere is written like one here.
+    fn writes(&self, name: &str, case: Case) -> bool {
+        let mut written = self
+            .capitals
+            .iter()
+            .filter(|(word, _)| word == name || name.split('-').any(|part| part == word));
+        match case {
+            Case::Any => true,
+            Case::Capital => written.next().is_some(),
+            Case::Capitals => written.any(|(_, case)| *case != Case::Capital),
+        }
     }
 
     fn negations(&self) -> usize {
@@ -225,6 +289,25 @@ fn rest<'a>(
         .filter(|(at, _)| !is_kept(*at))
         .map(|(_, word)| *word)
         .collect()
+}
+
+/// Whether a text is written in capitals all through, and more than a name.
+fn is_shouted(text: &str) -> bool {
+    text.split_whitespace().count() > 2 && !text.contains(char::is_lowercase)
+}
+
+/// Whether a text is written like the title of something, each longer word with a capital.
+fn is_title(text: &str) -> bool {
+    let long = text.split_whitespace().filter(|word| {
+        let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+        word.chars().count() > 4 && word.starts_with(char::is_alphabetic)
+    });
+    let long: Vec<&str> = long.collect();
+    let begins = |word: &&str| {
+        let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+        word.starts_with(char::is_uppercase)
+    };
+    !text.trim_end().ends_with(['.', '!', '?']) && long.len() > 1 && long.iter().all(begins)
 }
 
 fn is_plain_contraction(word: &str) -> bool {
@@ -552,7 +635,10 @@ const AXES: &[Axis] = &[
     Axis(&["full"], &["empty"]),
     Axis(&["buy", "bought"], &["sell", "sold"]),
     Axis(&["win", "won"], &["lose", "lost", "loses"]),
-    Axis(&["hot", "warm"], &["cold", "cool"]),
+    Axis(
+        &["hot", "warm", "heat", "warmth"],
+        &["cold", "cool", "chill", "frost"],
+    ),
     Axis(&["with"], &["without"]),
     Axis(&["client"], &["server"]),
     Axis(&["left"], &["right"]),

@@ -9,12 +9,15 @@ mod artifacts;
 mod drift;
 mod guard;
 pub mod html;
+mod language;
 mod lines;
 mod normal;
 mod order;
 mod report;
+mod roles;
 mod semantic;
 mod shape;
+mod signs;
 #[cfg(test)]
 mod tests;
 mod units;

@@ -29,35 +29,59 @@ pub(super) fn normal(text: &str) -> String {
     out
 }
 
-/// A line without markdown's emphasis. An underscore or star within a word is no emphasis.
+/// A line without markdown's emphasis: runs of stars or underscores of the same length that open
+/// before a word and close behind one. Within a word and in code between backticks they are none.
 fn plain(line: &str) -> String {
     let chars: Vec<char> = line.chars().collect();
-    let mut out = String::with_capacity(line.len());
-    for (at, &c) in chars.iter().enumerate() {
-        if !matches!(c, '*' | '_') {
-            out.push(c);
+    let mut opened: Vec<(usize, usize)> = Vec::new();
+    let mut taken = vec![false; chars.len()];
+    let mut at = 0;
+    while at < chars.len() {
+        let c = chars[at];
+        let length = chars[at..].iter().take_while(|next| **next == c).count();
+        let behind = at + length;
+        if c == '`' {
+            // Up to a run of backticks of the same length, if there is one.
+            at = code_end(&chars, behind, length).unwrap_or(behind);
             continue;
         }
-        let word = |c: Option<&char>| c.is_some_and(|c| c.is_alphanumeric());
-        let mut before = at;
-        while before > 0 && chars[before - 1] == c {
-            before -= 1;
-        }
-        let mut after = at + 1;
-        while chars.get(after) == Some(&c) {
-            after += 1;
+        if !matches!(c, '*' | '_') {
+            at += 1;
+            continue;
         }
         let (before, after) = (
-            before.checked_sub(1).and_then(|at| chars.get(at)),
-            chars.get(after),
+            at.checked_sub(1).and_then(|at| chars.get(at)),
+            chars.get(behind),
         );
+        let word = |c: Option<&char>| c.is_some_and(|c| c.is_alphanumeric());
         let space = |c: Option<&char>| c.is_none_or(|c| c.is_whitespace());
-        // A bullet or a sign of multiplication stands alone; a part of a name has letters around.
-        if (space(before) && space(after)) || (word(before) && word(after)) {
-            out.push(c);
+        let is_open = |open: &(usize, usize)| chars[open.0] == c && open.1 == length;
+        let open = opened.iter().rposition(is_open);
+        if let Some(open) = open.filter(|_| !space(before) && !word(after)) {
+            let (start, length) = opened[open];
+            opened.truncate(open);
+            taken[start..start + length].fill(true);
+            taken[at..behind].fill(true);
+        } else if !space(after) && !word(before) {
+            opened.push((at, length));
         }
+        at = behind;
     }
-    out
+    let left = chars.iter().zip(&taken).filter(|(_, taken)| !**taken);
+    left.map(|(c, _)| *c).collect()
+}
+
+/// The end of the code that a run of backticks opened.
+fn code_end(chars: &[char], from: usize, length: usize) -> Option<usize> {
+    let mut at = from;
+    while at < chars.len() {
+        let run = chars[at..].iter().take_while(|c| **c == '`').count();
+        if run == length {
+            return Some(at + run);
+        }
+        at += run.max(1);
+    }
+    None
 }
 
 /// A text with each stretch of white space as one space.

@@ -9,7 +9,7 @@ use super::Options;
 use super::guard;
 use super::normal::normal;
 use super::report::{Meaning, WorstPair};
-use super::units::{Unit, units};
+use super::units::{Kind, Unit, units};
 
 /// Units of a text that are read for their meaning; of longer ones nothing is said.
 const MAX_UNITS: usize = 4_000;
@@ -199,11 +199,12 @@ fn align(from: &[Unit], to: &[Unit], scorer: Option<Scorer<'_>>, least: f32) -> 
     aligned
 }
 
-/// What makes two units the same without a score: code as it stands but for white space.
+/// What makes two units the same without a score: code by its lines, as where these begin may say
+/// what belongs to what.
 fn plain(unit: &Unit) -> String {
-    match unit.is_prose() {
-        true => unit.text.clone(),
-        false => super::normal::folded(&unit.text),
+    match unit.kind {
+        Kind::Code(_) => super::shape::lines(&unit.text).join("\n"),
+        _ => unit.text.clone(),
     }
 }
 

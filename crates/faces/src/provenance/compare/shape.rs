@@ -187,14 +187,26 @@ pub(super) fn is_code(text: &str) -> bool {
             .any(|sign| line.starts_with(sign))
     };
     let (mut lines, mut sure, mut likely) = (0_usize, 0_usize, 0_usize);
-    for line in text.lines().map(str::trim) {
+    let mut all = text.lines().peekable();
+    while let Some(whole) = all.next() {
+        let line = whole.trim();
+        let below = all.peek().copied().unwrap_or_default();
         if line.is_empty() || (is_comment(line) && !line.starts_with("#include")) {
             continue;
         }
         lines += 1;
         let is_signed = line.contains(['(', '{', '=', ';']);
         let begins = |openings: &[&str]| openings.iter().any(|word| line.starts_with(word));
-        let is_sure = line.ends_with(['{', '}', ';'])
+        // A block of a language without braces: what stands in it is neither a list nor a sentence.
+        let opens = line.ends_with(':')
+            && (begins(&OPENINGS) || begins(&["else:", "elif ", "try:", "with ", "except"]))
+            && indent(below) > indent(whole)
+            && !below.trim().starts_with(['-', '*', '+', '>'])
+            && !below.trim().starts_with(|c: char| c.is_ascii_digit())
+            && below.contains(['(', '=', '['])
+            && !below.trim().ends_with(['.', '!', '?']);
+        let is_sure = opens
+            || line.ends_with(['{', '}', ';'])
             || line.starts_with("#include")
             || (begins(&OPENINGS)
                 && is_signed
@@ -217,19 +229,63 @@ pub(super) fn is_code(text: &str) -> bool {
 
 /// Whether two texts have the same lines, but for how these end.
 pub(super) fn same_lines(a: &str, b: &str) -> bool {
-    let lines = |text: &str| -> Vec<String> {
-        let text = text.trim_end();
-        text.lines()
-            .map(|line| line.trim_end().to_owned())
-            .collect()
-    };
     lines(a) == lines(b)
 }
 
-/// Whether two pieces of code are the same but for names, literals, comments and white space.
+/// The lines of a piece of code but for how they end, and for how far all of them stand to the right.
+pub(super) fn lines(code: &str) -> Vec<&str> {
+    let lines = code.lines().map(str::trim_end);
+    let margin = lines.clone().filter(|line| !line.is_empty()).map(indent);
+    let margin = margin.min().unwrap_or(0);
+    let mut lines: Vec<&str> = lines
+        .map(|line| line.get(margin..).unwrap_or(line))
+        .collect();
+    while lines.last().is_some_and(|line| line.is_empty()) {
+        lines.pop();
+    }
+    lines
+}
+
+/// How far a line stands to the right.
+fn indent(line: &str) -> usize {
+    line.len() - line.trim_start_matches([' ', '\t']).len()
+}
+
+/// Whether two pieces of code are the same but for names, literals, comments and white space; where
+/// no braces say what belongs to what, the beginnings of lines do.
 pub(super) fn same_code(a: &str, b: &str) -> bool {
+    let is_held = |code: &str| code.contains('{');
+    let is_nested_alike = (is_held(a) && is_held(b)) || depths(a) == depths(b);
     let (a, b) = (tokens(a), tokens(b));
-    !a.is_empty() && a == b
+    !a.is_empty() && a == b && is_nested_alike
+}
+
+/// How deep each line of code stands in others. What goes on in brackets stands where it likes.
+fn depths(code: &str) -> Vec<usize> {
+    let (mut open, mut depths) = (vec![0_usize], Vec::new());
+    let mut brackets = 0_usize;
+    for line in lines(code) {
+        let bare = line.trim_start();
+        if bare.is_empty() || bare.starts_with('#') || bare.starts_with("//") {
+            continue;
+        }
+        if brackets == 0 {
+            let to_the_right = indent(line);
+            open.retain(|known| *known <= to_the_right);
+            if open.last() != Some(&to_the_right) {
+                open.push(to_the_right);
+            }
+            depths.push(open.len());
+        }
+        for token in tokens(bare) {
+            match token {
+                Token::Sign('(' | '[' | '{') => brackets += 1,
+                Token::Sign(')' | ']' | '}') => brackets = brackets.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+    depths
 }
 
 /// Words that shape a program in one of the usual languages.

@@ -93,6 +93,20 @@ fn writing_the_same_otherwise_is_equivalent_without_any_scorer() {
     assert_eq!(found.match_status, Some(MatchStatus::SemanticMatch));
     assert_eq!(normal("a_b * c"), "a_b * c");
     assert_eq!(normal("* _item_\n__all__"), "* item\nall");
+    // Emphasis has two ends, around words.
+    assert_eq!(
+        normal("**so** _it_ ***is*** (*now*) 2*3*4"),
+        "so it is (now) 2*3*4"
+    );
+    for same in [
+        "call f(*args, **kwargs)",
+        "give **kwargs here",
+        "use `**kwargs` or `*a*`",
+        "a * b",
+        "x_1 and _y",
+    ] {
+        assert_eq!(normal(same), same);
+    }
     // Inside code nothing is emphasis.
     assert_eq!(normal("```\n_x_ = **y\n```"), "```\n_x_ = **y\n```");
 }
@@ -240,6 +254,33 @@ fn a_bare_program_has_the_shape_of_its_code() {
             "{prose}"
         );
     }
+}
+
+#[test]
+fn where_lines_of_code_begin_counts() {
+    let found = |a: &str, b: &str| {
+        let found = plain(&snapshot(a), &snapshot(b));
+        (found.pass, found.response)
+    };
+    let fenced = |code: &str| format!("It is:\n\n```python\n{code}```\n");
+    let within = "for x in xs:\n    a()\n    b()\n";
+    let outside = "for x in xs:\n    a()\nb()\n";
+    assert_eq!(
+        found(&fenced(within), &fenced(outside)),
+        (false, Level::Different)
+    );
+    assert_eq!(found(within, outside).1, Level::Different);
+    // How far is the writer's own affair, and so is where the whole stands.
+    let wide = within.replace("    ", "\t");
+    assert_eq!(found(&fenced(within), &fenced(&wide)).1, Level::SameShape);
+    let shifted = "  for x in xs:\n      a()\n      b()\n";
+    assert_eq!(
+        found(&fenced(within), &fenced(shifted)).1,
+        Level::Equivalent
+    );
+    let braces = "for (x) {\n  a();\n}\n";
+    let other = fenced(&braces.replace("\n  a();\n", " a(); "));
+    assert_eq!(found(&fenced(braces), &other).1, Level::SameShape);
 }
 
 #[test]
@@ -485,6 +526,15 @@ fn contradictions_are_told_from_paraphrases() {
             "numbers",
         ),
         ("Send it to Alice today.", "Send it to Bob today.", "names"),
+        ("We ship to the US only.", "We ship to us only.", "names"),
+        ("IT approved the move.", "It approved the move.", "names"),
+        ("The March was long.", "The march was long.", "names"),
+        ("Is it about the WHO?", "Is it about the who?", "names"),
+        (
+            "Heat turns ice into water.",
+            "Cold turns water into ice.",
+            "opposites",
+        ),
         ("Call parse_line first.", "Call parse_file first.", "names"),
         ("Upgrade to v1.2.3 now.", "Upgrade to v1.2.4 now.", "names"),
         ("The door is locked.", "The door isn't locked.", "negation"),
@@ -577,6 +627,8 @@ fn contradictions_are_told_from_paraphrases() {
     }
     for (a, b) in [
         ("The build passed.", "The build succeeded."),
+        ("Next Steps For Teams", "Next steps for teams"),
+        ("THE DOOR IS SHUT", "The door is shut"),
         ("It retries three times.", "There are 3 retries."),
         (
             "The service restarts by itself when it crashes.",

@@ -56,6 +56,7 @@ pub(super) fn units(normal: &str) -> Vec<Unit> {
             }
             continue;
         }
+        let bare = unquoted(bare);
         if let Some(language) = bare.strip_prefix("```") {
             sentences(&mut paragraph, &mut units);
             code = Some((language.trim().to_owned(), String::new()));
@@ -96,6 +97,13 @@ pub(super) fn units(normal: &str) -> Vec<Unit> {
     }
     sentences(&mut paragraph, &mut units);
     units
+}
+
+/// A line without the sign of a quotation. Before a number it says how that compares.
+fn unquoted(line: &str) -> &str {
+    let inner = line.strip_prefix("> ").map(str::trim_start);
+    let inner = inner.filter(|inner| !inner.starts_with(|c: char| c.is_ascii_digit()));
+    inner.unwrap_or(line)
 }
 
 fn heading(line: &str) -> Option<(usize, &str)> {
