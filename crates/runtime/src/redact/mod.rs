@@ -1,7 +1,7 @@
 //! Takes secrets out of what goes into a log.
 //!
 //! Three kinds are found: values that were resolved in this run, in any of the forms they take on
-//! their way through programs (base64, percent-encoded, escaped in JSON), texts that have the shape
+//! their way through programs (base64, UTF-16, each character escaped or not), texts that have the shape
 //! of a well-known credential, and values behind the name of a secret. The first become
 //! `[REDACTED:<reference>]`, the second `[REDACTED]`; of an address, a header or a setting what is
 //! secret alone goes (`[REDACTED:url]`, `[REDACTED:header]`, `[REDACTED:field]`). What is known is
@@ -17,6 +17,7 @@ mod literals;
 mod named;
 mod names;
 mod shapes;
+mod spellings;
 mod stream;
 
 use std::borrow::Cow;
@@ -36,6 +37,7 @@ pub use names::{is_secret_member, is_secret_name, is_secret_option};
 pub use stream::RedactedStream;
 pub(crate) use stream::Tail;
 
+use spellings::Spelled;
 use stream::into_text;
 
 /// Characters a secret has at least: a shorter one would be found everywhere.
@@ -296,19 +298,19 @@ impl Inner {
 impl Finder {
     /// Finds every form of these secrets.
     fn of(secrets: &[Secret]) -> Self {
-        let mut forms: Vec<(&str, String)> = secrets
+        let mut patterns: Vec<(&str, Spelled)> = secrets
             .iter()
             .flat_map(|secret| {
-                let forms = shapes::forms(&secret.value).into_iter();
-                forms.map(|form| (&*secret.reference, form))
+                let patterns = shapes::patterns(&secret.value).into_iter();
+                patterns.map(|pattern| (&*secret.reference, pattern))
             })
             .collect();
         // Where one form begins another, the longer is meant.
-        forms.sort_by_key(|(_, form)| std::cmp::Reverse(form.len()));
-        let longest = forms.first().map_or(0, |(_, form)| form.len());
-        let forms = forms.iter();
-        let patterns = forms
-            .map(|(reference, form)| (escape(form), Place::of(format!("[REDACTED:{reference}]"))));
+        patterns.sort_by_key(|(_, form)| std::cmp::Reverse(form.longest));
+        let longest = patterns.first().map_or(0, |(_, form)| form.longest);
+        let patterns = patterns
+            .into_iter()
+            .map(|(reference, form)| (form.pattern, Place::of(format!("[REDACTED:{reference}]"))));
         Self::new(patterns, longest, Ahead::One)
     }
 
@@ -422,18 +424,6 @@ fn is_taken_out(text: &[u8]) -> bool {
 }
 
 const EXPECT: &str = "patterns that are made here compile";
-
-/// A pattern that matches these bytes and nothing else.
-fn escape(text: &str) -> String {
-    let mut pattern = String::with_capacity(text.len() + 8);
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' => pattern.push(char::from(byte)),
-            byte => pattern.push_str(&format!("\\x{byte:02x}")),
-        }
-    }
-    pattern
-}
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
+use super::spellings::{self, Spelled};
+
 /// What a credential looks like.
 pub(super) struct Shape {
     /// What stands in its place.
@@ -75,17 +77,67 @@ const MIN_LINE_BYTES: usize = 16;
 /// A base64 form with fewer characters of its own would match by chance.
 const MIN_BASE64_CHARS: usize = 8;
 
-/// Every form in which a secret is found again, the secret itself first.
-pub(super) fn forms(secret: &str) -> Vec<String> {
-    let mut forms = vec![secret.to_owned()];
-    let lines = secret.lines().filter(|line| line.len() >= MIN_LINE_BYTES);
-    forms.extend(lines.map(str::to_owned));
-    for text in forms.clone() {
-        forms.extend([json_escaped(&text), percent_encoded(&text, Hex::Upper)]);
-        forms.extend([percent_encoded(&text, Hex::Lower), form_encoded(&text)]);
+/// Bytes of a text whose every spelling is looked for; of a longer one there are the usual ones.
+const MAX_SPELLED_BYTES: usize = 512;
+
+/// Patterns for every form in which a secret is found again.
+pub(super) fn patterns(secret: &str) -> Vec<Spelled> {
+    let (spelled, rest): (Vec<String>, Vec<String>) = texts(secret)
+        .into_iter()
+        .partition(|text| text.len() <= MAX_SPELLED_BYTES);
+    let mut patterns: Vec<Spelled> = spelled
+        .iter()
+        .map(|text| spellings::spelled(text))
+        .collect();
+    let literal = |bytes: &[u8]| Spelled {
+        pattern: bytes.iter().map(|byte| format!(r"\x{byte:02x}")).collect(),
+        longest: bytes.len(),
+    };
+    let escaped = rest.iter().flat_map(|text| escapes(text));
+    let forms = rest.iter().cloned().chain(escaped).chain(base64s(secret));
+    patterns.extend(forms.map(|form| literal(form.as_bytes())));
+    for ends in [u16::to_le_bytes, u16::to_be_bytes] {
+        let wide: Vec<u8> = secret.encode_utf16().flat_map(ends).collect();
+        patterns.push(literal(&wide));
     }
-    // Base64 groups three bytes: what a secret looks like depends on where in a group it begins,
-    // as it does behind the user name of basic authentication.
+    patterns
+}
+
+/// A secret, and those of its lines that are found without the rest.
+fn texts(secret: &str) -> Vec<String> {
+    let mut texts = vec![secret.to_owned()];
+    let lines = secret.lines().filter(|line| line.len() >= MIN_LINE_BYTES);
+    texts.extend(lines.map(str::to_owned).filter(|line| line != secret));
+    texts
+}
+
+/// The usual ways to write a text.
+fn escapes(text: &str) -> [String; 4] {
+    [
+        json_escaped(text),
+        percent_encoded(text, Hex::Upper),
+        percent_encoded(text, Hex::Lower),
+        form_encoded(text),
+    ]
+}
+
+/// The usual forms of a secret, the longest first.
+pub(super) fn forms(secret: &str) -> Vec<String> {
+    let mut forms = texts(secret);
+    for text in forms.clone() {
+        forms.extend(escapes(&text));
+    }
+    forms.extend(base64s(secret));
+    forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+    forms.dedup();
+    forms
+}
+
+/// What is the same in every base64 that has a secret. It groups three bytes: what a secret looks
+/// like depends on where in a group it begins, as it does behind the user name of basic
+/// authentication.
+fn base64s(secret: &str) -> Vec<String> {
+    let mut forms = Vec::new();
     for offset in 0..3 {
         for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
             let mut bytes = vec![0; offset];
@@ -99,8 +151,6 @@ pub(super) fn forms(secret: &str) -> Vec<String> {
             }
         }
     }
-    forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-    forms.dedup();
     forms
 }
 

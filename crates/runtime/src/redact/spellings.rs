@@ -1,0 +1,229 @@
+//! A secret as any program may write it: each of its characters as it stands, or escaped by whoever
+//! put it into JSON, a page, an address, a shell's line or a listing of a value, also one into another.
+
+use std::fmt::Write as _;
+
+/// A pattern for every spelling of a text, and how many bytes one has at most.
+pub(super) struct Spelled {
+    pub(super) pattern: String,
+    pub(super) longest: usize,
+}
+
+/// Backslashes that stand before a character at most: those of a string in a string in a string.
+const BACKSLASHES: usize = 8;
+
+/// Every spelling of a text.
+pub(super) fn spelled(text: &str) -> Spelled {
+    let mut spelled = Spelled {
+        pattern: String::with_capacity(text.len() * 2),
+        longest: 0,
+    };
+    for c in text.chars() {
+        if c.is_ascii_alphanumeric() {
+            spelled.pattern.push(c);
+            spelled.longest += 1;
+            continue;
+        }
+        let mut ways = Ways::default();
+        ways.escaped(c);
+        ways.quoted(c);
+        ways.entity(c);
+        ways.percent(c);
+        ways.itself(c);
+        spelled.pattern.push_str("(?:");
+        spelled.pattern.push_str(&ways.patterns.join("|"));
+        spelled.pattern.push(')');
+        spelled.longest += ways.longest;
+    }
+    spelled
+}
+
+/// The ways to write one character; of two that begin alike the longer comes first.
+#[derive(Default)]
+struct Ways {
+    patterns: Vec<String>,
+    longest: usize,
+}
+
+impl Ways {
+    fn add(&mut self, pattern: String, longest: usize) {
+        self.patterns.push(pattern);
+        self.longest = self.longest.max(longest);
+    }
+
+    /// By its number behind backslashes: `\u00eb`, `\xeb`, `\u{eb}`, `\U0001f600`, and each of its
+    /// bytes as `\303`.
+    fn escaped(&mut self, c: char) {
+        let slashes = format!(r"\\{{1,{BACKSLASHES}}}");
+        let code = u32::from(c);
+        let mut units = [0; 2];
+        let units = c.encode_utf16(&mut units).iter();
+        let units = units.map(|unit| format!("{slashes}u{}", hex(&format!("{unit:04x}"))));
+        let units: Vec<String> = units.collect();
+        let length = units.len() * (BACKSLASHES + 5);
+        self.add(units.concat(), length);
+        let code = hex(&format!("{code:x}"));
+        self.add(
+            format!(r"{slashes}[uU](?:\{{0{{0,6}}{code}\}}|0{{0,7}}{code})"),
+            BACKSLASHES + 1 + 8 + 8,
+        );
+        if u32::from(c) < 256 {
+            let code = hex(&format!("{:02x}", u32::from(c)));
+            self.add(format!("{slashes}x{code}"), BACKSLASHES + 3);
+        }
+        let mut bytes = [0; 4];
+        let bytes = c.encode_utf8(&mut bytes).as_bytes();
+        for radix in ["x", ""] {
+            let each = bytes.iter().map(|byte| match radix {
+                "x" => format!("{slashes}x{}", hex(&format!("{byte:02x}"))),
+                _ => format!("{slashes}{byte:03o}"),
+            });
+            self.add(each.collect(), bytes.len() * (BACKSLASHES + 3));
+        }
+        let letter = match c {
+            '\n' => 'n',
+            '\r' => 'r',
+            '\t' => 't',
+            '\u{8}' => 'b',
+            '\u{c}' => 'f',
+            '\u{b}' => 'v',
+            '\u{1b}' => 'e',
+            _ => return,
+        };
+        self.add(format!("{slashes}{letter}"), BACKSLASHES + 1);
+    }
+
+    /// As a shell, a query or YAML has a quote between quotes of its own kind.
+    fn quoted(&mut self, c: char) {
+        match c {
+            '\'' => self.add(r#"'(?:\\{1,4}'|"'")'|''"#.to_owned(), 6),
+            '"' => self.add(r#"""|"'"'""#.to_owned(), 5),
+            // In a form.
+            ' ' => self.add(r"\+".to_owned(), 1),
+            _ => {}
+        }
+    }
+
+    /// As a page has it, and a page in a page.
+    fn entity(&mut self, c: char) {
+        let code = u32::from(c);
+        let name = match c {
+            '&' => "amp|",
+            '<' => "lt|",
+            '>' => "gt|",
+            '"' => "quot|",
+            '\'' => "apos|",
+            '\u{a0}' => "nbsp|",
+            _ => "",
+        };
+        let code_hex = hex(&format!("{code:x}"));
+        // The sign before it may be escaped itself, as a JSON of some makers has it.
+        let and = r"(?:&|\\{1,8}u0026)(?:amp;){0,2}";
+        self.add(
+            format!("{and}(?:{name}#0{{0,6}}{code}|#[xX]0{{0,6}}{code_hex});"),
+            13 + 8 + 16,
+        );
+    }
+
+    /// By its bytes, as an address has them, and an address in an address.
+    fn percent(&mut self, c: char) {
+        let mut bytes = [0; 4];
+        let bytes = c.encode_utf8(&mut bytes).as_bytes();
+        let each = bytes
+            .iter()
+            .map(|byte| format!("%(?:25){{0,2}}{}", hex(&format!("{byte:02x}"))));
+        self.add(each.collect(), bytes.len() * 7);
+    }
+
+    /// As it stands, and behind backslashes where something else would be meant without them.
+    fn itself(&mut self, c: char) {
+        let mut pattern = String::new();
+        if c == '\\' {
+            let most = BACKSLASHES * 2;
+            return self.add(format!(r"\\{{1,{most}}}"), most);
+        }
+        let mut bytes = [0; 4];
+        for byte in c.encode_utf8(&mut bytes).bytes() {
+            // Nothing is too small for a string.
+            let _ = write!(pattern, r"\x{byte:02x}");
+        }
+        match c.is_ascii() {
+            true => self.add(format!(r"\\{{0,{BACKSLASHES}}}{pattern}"), BACKSLASHES + 1),
+            false => self.add(pattern, c.len_utf8()),
+        }
+    }
+}
+
+/// Hexadecimal digits in letters of either size.
+fn hex(digits: &str) -> String {
+    let each = digits.chars().map(|digit| match digit.is_ascii_digit() {
+        true => String::from(digit),
+        false => format!("[{digit}{}]", digit.to_ascii_uppercase()),
+    });
+    each.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Redactor;
+
+    #[track_caller]
+    fn check(secret: &str, written: &str) {
+        let redactor = Redactor::default().knowing("env:K", secret).unwrap();
+        let text = format!("a note: {written}; end");
+        let expected = "a note: [REDACTED:env:K]; end";
+        assert_eq!(redactor.text(&text), expected, "{written}");
+        for cut in 0..=text.len() {
+            let mut stream = redactor.stream();
+            let mut streamed = stream.push_bytes(&text.as_bytes()[..cut]);
+            streamed.extend(stream.push_bytes(&text.as_bytes()[cut..]));
+            streamed.extend(stream.finish_bytes());
+            let streamed = String::from_utf8(streamed).unwrap();
+            assert_eq!(streamed, expected, "{written} cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_found_however_it_is_escaped() {
+        for (secret, written) in [
+            ("wJalr/K7/bPxR", r"wJalr\/K7\/bPxR"),
+            ("wJalr/K7/bPxR", r"wJalr\\\/K7\\\/bPxR"),
+            ("wJalr/K7/bPxR", "wJalr%2fK7%2FbPxR"),
+            ("wJalr/K7/bPxR", "wJalr%252fK7%252fbPxR"),
+            ("a&b<c>d'e", r"a\u0026b\u003cc\u003Ed'e"),
+            ("a&b<c>d'e", r"a\\u0026b\\u003cc\\u003ed'e"),
+            ("a&b<c>d'e", "a&amp;b&lt;c&gt;d&#39;e"),
+            ("a&b<c>d'e", "a&amp;b&lt;c&gt;d&#x27;e"),
+            ("a&b<c>d'e", r"a\u0026amp;b\u0026lt;c\u0026gt;d\u0026#39;e"),
+            ("a&b<c>d'e", r"a\&b\<c\>d\'e"),
+            ("a&b<c>d'e", r"a&b<c>d'\''e"),
+            ("a&b<c>d'e", r#"a&b<c>d'"'"'e"#),
+            ("Zoë-7 x\"y\\z", r#"Zo\u00eb-7 x\"y\\z"#),
+            ("Zoë-7 x\"y\\z", r#"Zo\xeb-7 x"y\\z"#),
+            ("Zoë-7 x\"y\\z", r#"Zo\303\253-7 x"y\z"#),
+            ("Zoë-7 x\"y\\z", r#"Zo\\u00eb-7 x\\\"y\\\\z"#),
+            ("Zoë-7 x\"y\\z", "Zo%c3%ab-7+x%22y%5cz"),
+            ("Zoë-7 x\"y\\z", "Zo&#235;-7 x&quot;y\\z"),
+            ("key😀key", r"key\ud83d\ude00key"),
+            ("key😀key", r"key\U0001f600key"),
+            ("one\ntwo\tthree", r"one\ntwo\tthree"),
+        ] {
+            check(secret, secret);
+            check(secret, written);
+        }
+    }
+
+    #[test]
+    fn a_secret_is_found_in_two_bytes_a_character() {
+        let redactor = Redactor::default().knowing("env:K", "Zoë-hunter").unwrap();
+        for ends in [u16::to_le_bytes, u16::to_be_bytes] {
+            let text = "say Zoë-hunter now".encode_utf16();
+            let bytes: Vec<u8> = text.flat_map(ends).collect();
+            let mut stream = redactor.stream();
+            let mut clean = stream.push_bytes(&bytes);
+            clean.extend(stream.finish_bytes());
+            let text = String::from_utf8_lossy(&clean).replace('\0', "");
+            assert_eq!(text, "say [REDACTED:env:K] now");
+        }
+    }
+}
