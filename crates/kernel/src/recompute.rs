@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::definition::{NodeKind, PlanNode};
 use crate::ids::{AttemptId, AttemptKey};
 use crate::run::state::NodeStatus;
-use crate::run::{Outcome, Run};
+use crate::run::{Completion, Outcome, Run};
 use crate::sealed::has_sealed;
 
 /// Stands in a log where something was taken out.
@@ -51,7 +51,9 @@ pub(crate) fn outcome(run: &Run, attempt: &AttemptId, nodes: &dyn Recompute) -> 
     let is_it = matches!(state.status, NodeStatus::InFlight { attempt: n, .. } if n == attempt.attempt)
         && state.visit == attempt.visit;
     let inputs = state.inputs.as_ref().filter(|_| is_it)?;
+    // What is declared sensitive is sealed anew each time, and never told in the clear.
     if node.kind != NodeKind::Work
+        || node.declares_sensitive()
         || inputs
             .values()
             .any(|value| has_sealed(value) || is_cut(value))
@@ -61,12 +63,17 @@ pub(crate) fn outcome(run: &Run, attempt: &AttemptId, nodes: &dyn Recompute) -> 
     let key = attempt.key(run.header.root());
     let outcome = nodes.outcome(&Given { node, inputs, key })?;
     // What is kept in a sensitive variable is sealed anew each time.
-    let seals = |name: &String| {
-        let mut variables = run.plan.variables.iter();
-        variables.any(|variable| variable.sensitive && variable.name == *name)
+    let seals = |name: &String| run.plan.declares_variable_sensitive(name);
+    let writes = |completion: &Completion| {
+        let mut writes = completion.channel_writes.iter();
+        writes.any(|write| run.plan.declares_channel_sensitive(&write.channel))
     };
     match &outcome {
-        Outcome::Completed(completion) if completion.variables.keys().any(seals) => None,
+        Outcome::Completed(completion)
+            if completion.variables.keys().any(seals) || writes(completion) =>
+        {
+            None
+        }
         Outcome::Completed(_) | Outcome::Failed { .. } => Some(outcome),
         Outcome::Waits { .. } | Outcome::Stopped => None,
     }

@@ -9,13 +9,14 @@ use kernel::ids::{StreamId, TenantId};
 use kernel::run::event::ChildStatus;
 use kernel::run::{Command, NodeError, Rejection, RunMessage};
 use serde::Deserialize;
-use serde_json::Map;
-use store::{HoldChange, Outgoing, StoreError};
+use serde_json::{Map, Value};
+use store::{HoldChange, Outgoing, ReadFrom, StoreError};
 
 use crate::access::{checkpoints, trail};
 use crate::authority;
 use crate::door::DoorError;
 use crate::engine::Engine;
+use crate::seal::Seal;
 
 /// What a message says, by whom it is for.
 #[derive(Deserialize)]
@@ -138,6 +139,30 @@ async fn deliver_some(engine: &Engine) -> Result<usize, StoreError> {
     failed.map(|()| delivered.len())
 }
 
+/// Seals what a run keeps of its child's variables in sensitive ones of its own, before its log
+/// has it.
+async fn seal_for_parent(
+    engine: &Engine,
+    parent: &StreamId,
+    variables: &mut Map<String, Value>,
+) -> Result<(), StoreError> {
+    let door = &engine.inner.door;
+    let header = match door.store().load(parent, ReadFrom::Seq(u64::MAX), 0).await {
+        Ok(loaded) => loaded.header,
+        // The command will find that too.
+        Err(StoreError::Missing) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let plan = door.plan_of(&header).await?;
+    if !plan.sensitivity.any {
+        return Ok(());
+    }
+    let keyring = engine.inner.ports.keyring.clone();
+    let seal = Seal::new(keyring, header.tenant().clone());
+    let sealed = seal.of_child(&plan, variables);
+    sealed.map_err(|error| StoreError::Unavailable(error.to_string()))
+}
+
 /// Delivers one message. An error means that it must be tried again; a message its target
 /// refuses for good is delivered all the same.
 async fn deliver_one(
@@ -145,7 +170,15 @@ async fn deliver_one(
     message: &Outgoing,
     run: RunMessage,
 ) -> Result<(), StoreError> {
-    let RunMessage { header, envelope } = run;
+    let RunMessage {
+        header,
+        mut envelope,
+    } = run;
+    if let Command::ChildSettled { variables, .. } = &mut envelope.command
+        && !variables.is_empty()
+    {
+        seal_for_parent(engine, &message.target, variables).await?;
+    }
     let result = match (header, &envelope.command) {
         (Some(header), Command::Create(_)) => {
             engine.adopt(&header.stream);

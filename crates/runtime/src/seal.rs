@@ -1,15 +1,19 @@
 //! Sensitive values: sealed before they reach the log, opened when a node is given them.
 //!
-//! A variable that its workflow declares `sensitive` is sealed with the instance's key, for its
-//! tenant. Expressions and conditions see the sealed object, never the value.
+//! What its workflow declares sensitive is sealed with the instance's key, for its tenant, where
+//! it comes in: with the inputs of a run, with what an attempt came to, with the end of a child.
+//! Expressions and conditions see the sealed object, never the value. What the kernel itself puts
+//! into a sensitive place it took from the definition or from a place that is not declared, and so
+//! stands in the log already; faces mask it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kernel::definition::Plan;
-use kernel::ids::TenantId;
-use kernel::run::NodeError;
+use kernel::definition::{Channel, Plan, PlanNode, Reducer};
+use kernel::ids::{NodeId, TenantId};
+use kernel::run::{Command, Envelope, NodeError, Outcome};
 use kernel::sealed::Sealed;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -39,6 +43,27 @@ impl From<SealError> for NodeError {
     }
 }
 
+/// Stands where something was left out of a text.
+const LEFT_OUT: &str = "[REDACTED]";
+
+/// A command as it may be decided: of a node that declares something sensitive no text is kept
+/// that it streams, as nobody can tell what of it is.
+pub(crate) fn unsaid<'e>(plan: &Plan, envelope: &'e Envelope) -> Cow<'e, Envelope> {
+    let Command::Output { attempt, chunk, .. } = &envelope.command else {
+        return Cow::Borrowed(envelope);
+    };
+    let node = plan.node_ix(attempt.node.as_str());
+    let declares = node.is_some_and(|ix| plan.node(ix).declares_sensitive());
+    if !declares || chunk.is_empty() {
+        return Cow::Borrowed(envelope);
+    }
+    let mut envelope = envelope.clone();
+    if let Command::Output { chunk, .. } = &mut envelope.command {
+        *chunk = LEFT_OUT.to_owned();
+    }
+    Cow::Owned(envelope)
+}
+
 /// Seals and opens for one tenant.
 #[derive(Clone)]
 pub(crate) struct Seal {
@@ -58,12 +83,90 @@ impl Seal {
         values: &mut Map<String, Value>,
     ) -> Result<(), SealError> {
         for variable in plan.variables.iter().filter(|declared| declared.sensitive) {
-            if let Some(value) = values.get_mut(&variable.name)
-                && !value.is_null()
-                && Sealed::of(value).is_none()
-            {
-                *value = self.seal(value)?;
+            if let Some(value) = values.get_mut(&variable.name) {
+                self.cover(value)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Seals what an attempt of a node came to where its workflow declares it sensitive: ports,
+    /// variables and channels. A failure keeps its code and the first line of what it says, since
+    /// the rest may quote what the node would have given.
+    pub(crate) fn outcome(
+        &self,
+        plan: &Plan,
+        node: &NodeId,
+        outcome: &mut Outcome,
+    ) -> Result<(), SealError> {
+        let node = plan.node_ix(node.as_str()).map(|ix| plan.node(ix));
+        match outcome {
+            Outcome::Completed(completion) => {
+                self.variables(plan, &mut completion.variables)?;
+                for (port, value) in &mut completion.outputs {
+                    if node.is_some_and(|node| node.declares_port_sensitive(port)) {
+                        self.cover(value)?;
+                    }
+                }
+                for write in &mut completion.channel_writes {
+                    if plan.declares_channel_sensitive(&write.channel) {
+                        self.written(plan.channels.get(&write.channel), &mut write.value)?;
+                    }
+                }
+            }
+            Outcome::Failed { error, .. } if node.is_some_and(PlanNode::declares_sensitive) => {
+                if let Some((first, _)) = error.message.split_once('\n') {
+                    error.message = format!("{first} {LEFT_OUT}");
+                }
+                if let Some(details) = &mut error.details {
+                    self.cover(details)?;
+                }
+            }
+            Outcome::Failed { .. } | Outcome::Waits { .. } | Outcome::Stopped => {}
+        }
+        Ok(())
+    }
+
+    /// Seals those variables of a child that a workflow keeps in sensitive ones of its own.
+    pub(crate) fn of_child(
+        &self,
+        plan: &Plan,
+        variables: &mut Map<String, Value>,
+    ) -> Result<(), SealError> {
+        let sensitive = |name: &str| plan.declares_of_child_sensitive(name);
+        (variables.iter_mut().filter(|(name, _)| sensitive(name)))
+            .try_for_each(|(_, value)| self.cover(value))
+    }
+
+    /// Seals what is written to a channel, but for what its reducer goes by: names, ids and, of a
+    /// counter, the number. What has to fit a schema stays as it is, or nothing could check it.
+    fn written(&self, channel: Option<&Channel>, value: &mut Value) -> Result<(), SealError> {
+        if channel.is_some_and(|channel| channel.schema.is_some()) {
+            return Ok(());
+        }
+        let reducer = channel.map_or(&Reducer::Replace, |channel| &channel.reducer);
+        let kept: &[&str] = match reducer {
+            Reducer::Counter => return Ok(()),
+            Reducer::Merge => &[],
+            Reducer::Votes => &["userId", "action"],
+            Reducer::Message => &["messageId", "role"],
+            Reducer::Replace | Reducer::Append | Reducer::Feedback | Reducer::Vendor(_) => {
+                return self.cover(value);
+            }
+        };
+        match value {
+            Value::Object(fields) => fields
+                .iter_mut()
+                .filter(|(name, _)| !kept.contains(&name.as_str()))
+                .try_for_each(|(_, field)| self.cover(field)),
+            other => self.cover(other),
+        }
+    }
+
+    /// Puts the sealed value in the place of a clear one.
+    fn cover(&self, value: &mut Value) -> Result<(), SealError> {
+        if !value.is_null() && Sealed::of(value).is_none() {
+            *value = self.seal(value)?;
         }
         Ok(())
     }

@@ -12,12 +12,14 @@ use kernel::ids::NodeId;
 use kernel::run::report::{ToolCalled, ToolReturned, ToolStatus};
 use kernel::run::{Event, Run, RunEvent, Usage};
 use kernel::time::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::calls::{Call, CallKind, EffectClass};
 use super::document::{
     Artifact, Config, Metrics, Mode, Model, NO_MODEL, Operation, Snapshot, ToolCall,
 };
+use crate::veil::{Veil, conceal};
+
 use super::hash::{canonical_json, hash_json, hash_text, written};
 
 /// What is to be written of a run.
@@ -57,13 +59,19 @@ struct Ended {
 }
 
 impl RunCapture {
-    /// Takes in the next event. What goes out of the log is redacted once more before it is
-    /// hashed: the rules may know more than they did when it was written.
-    pub fn take(&mut self, event: &Event, redact: &mut dyn FnMut(&mut Value)) {
+    /// Takes in the next event, without what its workflow hides. What goes out of the log is
+    /// redacted once more before it is hashed: the rules may know more than they did when it was
+    /// written.
+    pub fn take(&mut self, veil: Veil<'_>, event: &Event, redact: &mut dyn FnMut(&mut Value)) {
+        let event = &*veil.event(event);
+        let redact = &mut |value: &mut Value| {
+            conceal(value);
+            redact(value);
+        };
         self.last = Some(event.at);
         match &event.body {
             RunEvent::RunStarted { inputs, .. } => {
-                self.started = Some((event.at, Value::Object(inputs.clone())));
+                self.started = Some((event.at, shown(inputs)));
             }
             RunEvent::RunCompleted {
                 outputs,
@@ -71,7 +79,7 @@ impl RunCapture {
             } => {
                 self.ended = Some(Ended {
                     status: "succeeded",
-                    response: Value::Object(outputs.clone()),
+                    response: shown(outputs),
                     duration_ms: *duration_ms,
                 });
             }
@@ -305,4 +313,11 @@ pub(super) fn id_of(stream: &str, next_seq: u64, at: Timestamp) -> String {
         &hex[20..],
     );
     format!("{a}-{b}-{c}-{d}-{e}")
+}
+
+/// Values without ciphertext, which would be another each time.
+fn shown(values: &Map<String, Value>) -> Value {
+    let mut shown = Value::Object(values.clone());
+    conceal(&mut shown);
+    shown
 }

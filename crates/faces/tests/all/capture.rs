@@ -1,5 +1,6 @@
 //! Runs as execution snapshots.
 
+use faces::Veil;
 use faces::provenance::capture::{Captured, RunCapture};
 use faces::provenance::hash::{hash_json, hash_text};
 use faces::provenance::read;
@@ -15,7 +16,7 @@ use crate::world::{World, definition, node};
 fn captured(world: &World, log: &[Event], redact: &mut dyn FnMut(&mut Value)) -> Captured {
     let mut capture = RunCapture::default();
     for event in log {
-        capture.take(event, redact);
+        capture.take(Veil::of(&world.run.plan), event, redact);
     }
     capture.build(&world.run).unwrap()
 }
@@ -161,4 +162,17 @@ fn of_several_models_the_one_that_answered_last_is_named() {
     );
     assert!(captured.bodies.iter().all(|body| !body.contains("Ada")));
     assert_eq!(captured.bodies.len(), 3);
+}
+
+#[test]
+fn what_a_workflow_hides_is_in_no_snapshot_of_its_runs() {
+    let mut scenarios = scenarios::all().into_iter();
+    let (_, world) = scenarios.find(|(name, _)| *name == "secretive").unwrap();
+    let captured = captured(&world, &world.log, &mut |_| {});
+    let text = format!("{:?} {:?}", captured.snapshot, captured.bodies);
+    assert!(!text.contains("canary"), "{text}");
+    assert!(
+        text.contains("[REDACTED]") && text.contains("Ada"),
+        "{text}"
+    );
 }

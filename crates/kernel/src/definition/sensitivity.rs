@@ -4,7 +4,7 @@
 //! the `complianceClass` of the whole workflow. A value is hidden where it was declared and where
 //! a node of the kernel shows it again under another name.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{ControlKind, NodeKind, Plan, PlanNode, PortValue};
 use crate::control::sub_workflow::SubWorkflow;
@@ -135,16 +135,27 @@ impl Plan {
 
     /// Whether a variable of a child is hidden: this workflow keeps it in one of its own that is.
     pub fn hides_of_child(&self, name: &str) -> bool {
+        self.hides_all() || self.declares_of_child_sensitive(name)
+    }
+
+    /// Whether this workflow keeps a variable of a child in one of its own that is declared
+    /// sensitive.
+    pub fn declares_of_child_sensitive(&self, name: &str) -> bool {
         let keeps = |config: &Value| {
-            let mappings = SubWorkflow::of(config);
-            mappings
-                .parents_of(name)
-                .any(|parent| self.hides_variable(parent))
+            let mapped = SubWorkflow::of(config);
+            let mut parents = mapped.parents_of(name);
+            parents.any(|parent| self.declares_variable_sensitive(parent))
         };
-        let children = self.nodes.iter().filter(|node| {
-            let kind = node.kind;
-            kind == NodeKind::Control(ControlKind::SubWorkflow)
-        });
-        self.hides_variable(name) || children.map(|node| &node.config).any(keeps)
+        let keeps = |node: &PlanNode| match node.kind {
+            NodeKind::Control(ControlKind::SubWorkflow) => keeps(&node.config),
+            NodeKind::Control(ControlKind::Dispatch) => {
+                let own = node.config.get("perWorkerOutputMappings");
+                let own = own.and_then(Value::as_object).into_iter().flatten();
+                let mut own = own.map(|(_, mapping)| json!({ "outputMapping": mapping }));
+                keeps(&node.config) || own.any(|config| keeps(&config))
+            }
+            _ => false,
+        };
+        self.declares_variable_sensitive(name) || self.nodes.iter().any(keeps)
     }
 }

@@ -23,6 +23,7 @@ use store::{Conflict, Guard, Hold, HoldChange, Loaded, ReadFrom, Store, StoreErr
 use crate::definitions::Definitions;
 use crate::hints::Hints;
 use crate::plans::Plans;
+use crate::seal;
 use crate::telemetry::Asked;
 
 pub use coordinator::{CoordinatorError, CoordinatorName, CoordinatorOrder, Told};
@@ -312,6 +313,8 @@ impl Door {
     }
 
     fn decide(&self, run: Run, envelope: &Envelope) -> Result<Decided, Turned> {
+        let plan = run.plan.clone();
+        let envelope = &*seal::unsaid(&plan, envelope);
         run::decide(run, envelope, self.store.now()).map_err(|refused| Turned {
             error: refused.rejection.into(),
             run: Some(Box::new(refused.run)),

@@ -240,19 +240,17 @@ impl Driver {
             // would be started again, say the same, and be refused again, for ever.
             outcome = unheard();
         }
-        self.seal_variables(&mut outcome);
+        self.seal_outcome(&attempt, &mut outcome);
         self.kept_out.outcome(&mut outcome);
         self.decide(Command::Finish { attempt, outcome }).await?;
         self.settle(&id);
         Ok(())
     }
 
-    pub(super) fn seal_variables(&self, outcome: &mut Outcome) {
-        let Outcome::Completed(completion) = outcome else {
-            return;
-        };
+    /// Before anything is taken out: what is sealed is kept whole.
+    fn seal_outcome(&self, attempt: &AttemptId, outcome: &mut Outcome) {
         let plan = self.run().plan.clone();
-        if let Err(error) = self.seal().variables(&plan, &mut completion.variables) {
+        if let Err(error) = self.seal().outcome(&plan, &attempt.node, outcome) {
             *outcome = Outcome::failed(error.into());
         }
     }

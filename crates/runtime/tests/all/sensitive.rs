@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kernel::run::{Completion, Create, End, Outcome, Rejection, Start};
+use kernel::run::command::ChannelWrite;
+use kernel::run::event::OutputChannel;
+use kernel::run::{Completion, Create, End, NodeError, Outcome, Rejection, Start};
 use kernel::sealed::Sealed;
-use kernel::stream::{Owner, Policy};
+use kernel::stream::{ForkMode, Owner, Policy};
 use parking_lot::Mutex;
+use runtime::door::ForkOrder;
 use runtime::nodes::{NodeContext, Ports, Registry, Repeat, Started, WorkNode};
 use runtime::outbound::Outbound;
 use runtime::{DoorError, Engine, EngineOptions, NewRun};
@@ -53,6 +56,61 @@ impl WorkNode for Copy {
     }
 }
 
+/// Gives, streams, writes and fails with what must stay within.
+struct Tell;
+
+#[async_trait]
+impl WorkNode for Tell {
+    fn type_id(&self) -> &'static str {
+        "test.tell"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Tells a secret in every way there is."
+    }
+
+    fn repeat(&self, _: &Value) -> Repeat {
+        Repeat::Repeatable
+    }
+
+    fn config_schema(&self) -> Value {
+        json!({ "type": "object" })
+    }
+
+    async fn run(&self, started: Started, cx: NodeContext) -> Outcome {
+        let chunk = cx
+            .output
+            .chunk(OutputChannel::Stdout, TOKEN.into(), true, None);
+        if chunk.await.is_err() {
+            return Outcome::Stopped;
+        }
+        if started.config()["fails"] == true {
+            let error = NodeError::new("told", format!("it failed; it said:\n{TOKEN}"));
+            return Outcome::failed(error.with_details(json!({ "said": TOKEN })).fatal());
+        }
+        let write = |channel: &str, value: Value| ChannelWrite {
+            channel: channel.into(),
+            value,
+        };
+        Outcome::Completed(Completion {
+            outputs: Map::from_iter([
+                ("told".into(), TOKEN.into()),
+                ("length".into(), TOKEN.len().into()),
+            ]),
+            channel_writes: vec![
+                write("last", TOKEN.into()),
+                write("all", TOKEN.into()),
+                write("merged", json!({ "one": TOKEN })),
+                write(
+                    "votes",
+                    json!({ "userId": "ada", "action": "accept", "why": TOKEN }),
+                ),
+            ],
+            ..Completion::default()
+        })
+    }
+}
+
 struct Bed {
     lab: Lab,
     store: Arc<dyn Store>,
@@ -73,7 +131,7 @@ fn bed() -> Bed {
         workdir: lab.work(),
     };
     let copy: Arc<dyn WorkNode> = Arc::new(Copy(Arc::clone(&given)));
-    let registry = Arc::new(Registry::of([copy]));
+    let registry = Arc::new(Registry::of([copy, Arc::new(Tell)]));
     let engine = Engine::new(store.clone(), registry, ports, EngineOptions::default());
     Bed {
         lab,
@@ -88,18 +146,31 @@ async fn create(
     inputs: Value,
     start: Start,
 ) -> Result<kernel::ids::StreamId, DoorError> {
+    create_of(bed, copies(), inputs, start).await
+}
+
+/// Two nodes, each given a sensitive variable.
+fn copies() -> Value {
     let input = |name: &str| json!({ "it": { "type": "variable", "variableName": name } });
     let node = |id: &str, name: &str| {
         json!({ "id": id, "typeId": "test.copy", "name": id, "position": { "x": 0, "y": 0 },
             "config": {}, "inputs": input(name) })
     };
     let sensitive = |name: &str| json!({ "name": name, "type": "string", "sensitive": true });
-    let document = json!({
+    json!({
         "id": "w", "name": "W", "version": "1.0", "triggers": [], "metadata": {}, "settings": {},
         "nodes": [node("first", "token"), node("second", "kept")],
         "edges": [{ "id": "e", "sourceNodeId": "first", "targetNodeId": "second" }],
         "variables": [sensitive("token"), sensitive("kept")],
-    });
+    })
+}
+
+async fn create_of(
+    bed: &Bed,
+    document: Value,
+    inputs: Value,
+    start: Start,
+) -> Result<kernel::ids::StreamId, DoorError> {
     let door = bed.engine.door();
     let prepared = door
         .plans()
@@ -186,5 +257,90 @@ async fn without_its_key_a_node_fails_with_a_reason_and_nothing_runs() {
     };
     assert_eq!(error.code, "seal_key_unknown");
     assert!(bed.given.lock().is_empty());
+    bed.engine.drain(Duration::from_secs(5)).await;
+}
+
+/// A node that tells a secret at a port, in its output and in channels, all declared, and one that
+/// is given it.
+fn tells(config: Value) -> Value {
+    let mut document = copies();
+    let node = |id: &str, type_id: &str, config: Value, inputs: Value| {
+        json!({ "id": id, "typeId": type_id, "name": id, "position": { "x": 0, "y": 0 },
+            "config": config, "inputs": inputs })
+    };
+    let mut tells = node("first", "test.tell", config, json!({}));
+    tells["outputSensitivity"] = json!({ "told": true });
+    let given = json!({ "it": { "type": "connection", "nodeId": "first", "outputKey": "told" } });
+    document["nodes"] = json!([tells, node("second", "test.copy", json!({}), given)]);
+    let channel = |reducer: &str| json!({ "reducer": reducer, "sensitive": true });
+    document["channels"] = json!({
+        "last": channel("replace"), "all": channel("append"), "merged": channel("merge"),
+        "votes": channel("votes"),
+    });
+    document
+}
+
+async fn rows(bed: &Bed, id: &kernel::ids::StreamId) -> Vec<String> {
+    let log = bed.store.load(id, ReadFrom::Seq(0), usize::MAX).await;
+    let records = log.expect("a log").records.into_iter();
+    let text = |record: kernel::batch::Record| String::from_utf8(record.content).expect("text");
+    records.map(text).collect()
+}
+
+#[tokio::test]
+async fn what_a_node_gives_at_declared_places_is_sealed_in_the_log_and_clear_to_the_next() {
+    let bed = bed();
+    bed.engine.start();
+    let id = create_of(&bed, tells(json!({})), json!({}), Start::Now);
+    let id = id.await.expect("created");
+    let run = bed.engine.settled(&id).await.expect("settled");
+    assert_eq!(run.status(), "completed", "{:?}", run.end());
+    assert_eq!(*bed.given.lock(), [json!(TOKEN)]);
+    for row in rows(&bed, &id).await {
+        assert!(!row.contains(TOKEN), "{row}");
+    }
+    let facts = run.facts().expect("facts");
+    let channels = &facts.channels;
+    for sealed in [
+        &channels["last"],
+        &channels["all"][0],
+        &channels["merged"]["one"],
+    ] {
+        assert!(Sealed::of(sealed).is_some(), "{sealed}");
+    }
+    // What a reducer goes by stays readable.
+    assert_eq!(channels["votes"][0]["userId"], "ada");
+    assert!(Sealed::of(&channels["votes"][0]["why"]).is_some());
+    let kernel::run::NodeStatus::Completed { outputs, .. } = &facts.nodes[0].status else {
+        panic!("{:?}", facts.nodes[0].status);
+    };
+    assert_eq!(outputs["length"], TOKEN.len());
+    // A replay takes it as it was recorded.
+    let order = ForkOrder::new(ForkMode::Replay, None);
+    let replay = bed.engine.fork(&id, order).await.expect("a replay");
+    assert_eq!(replay.answer.diverged_at, None);
+    for row in rows(&bed, &replay.run.header.stream).await {
+        assert!(!row.contains(TOKEN), "{row}");
+    }
+    bed.engine.drain(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_failure_of_a_node_with_a_declared_port_quotes_nothing() {
+    let bed = bed();
+    bed.engine.start();
+    let id = create_of(&bed, tells(json!({ "fails": true })), json!({}), Start::Now);
+    let id = id.await.expect("created");
+    let run = bed.engine.settled(&id).await.expect("settled");
+    let Some(End::Failed { error, .. }) = run.end() else {
+        panic!("{:?}", run.end());
+    };
+    assert_eq!(
+        (error.code.as_str(), error.message.as_str()),
+        ("told", "it failed; it said: [REDACTED]")
+    );
+    for row in rows(&bed, &id).await {
+        assert!(!row.contains(TOKEN), "{row}");
+    }
     bed.engine.drain(Duration::from_secs(5)).await;
 }

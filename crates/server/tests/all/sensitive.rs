@@ -3,6 +3,7 @@
 use runtime::webhooks::Reach;
 use serde_json::{Value, json};
 use server::Limits;
+use store::ReadFrom;
 
 use crate::host::{Host, chain, node};
 use crate::receiver::Receiver;
@@ -85,6 +86,39 @@ async fn no_face_tells_what_is_declared_sensitive() {
             !CANARIES.iter().any(|hidden| told.contains(hidden)),
             "{told}"
         );
+    }
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_child_gives_back_into_a_sensitive_variable_is_sealed_and_masked() {
+    let host = Host::new().await;
+    let mut below = chain("below", &[node("a", "core.noop", json!({}))]);
+    below["variables"] =
+        json!([{ "name": "out", "type": "string", "defaultValue": "canary-child" }]);
+    let config = json!({ "workflowId": "below", "outputMapping": { "back": "out" } });
+    let mut above = chain("above", &[node("start", "core.subWorkflow", config)]);
+    above["variables"] = json!([{ "name": "back", "type": "string", "sensitive": true }]);
+    host.put(&[below, above]).await;
+    let run = host.completed(&json!({ "workflowId": "above" })).await;
+    let shown = host.snapshot(&run).await;
+    assert_eq!(shown["status"], "completed");
+    assert_eq!(shown["variables"]["back"], "[REDACTED]");
+    for path in ["", "/events/poll", "/debug-bundle"] {
+        let answer = host.get(&format!("/v1/runs/{run}{path}")).await;
+        let text = String::from_utf8(answer.body).expect("text");
+        assert!(
+            !text.contains("canary-child") && !text.contains("$sealed"),
+            "{path}: {text}"
+        );
+    }
+    let store = host.engine.door().store();
+    let log = store
+        .load(&run.as_str().into(), ReadFrom::Seq(0), usize::MAX)
+        .await;
+    for record in log.expect("a log").records {
+        let row = String::from_utf8(record.content).expect("text");
+        assert!(!row.contains("canary-child"), "{row}");
     }
     host.stop().await;
 }

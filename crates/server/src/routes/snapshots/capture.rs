@@ -1,5 +1,6 @@
 //! Runs become snapshots.
 
+use faces::Veil;
 use faces::provenance::capture::{Captured, RunCapture};
 use faces::provenance::document_capture::of_document;
 use hyper::{Method, StatusCode};
@@ -99,7 +100,8 @@ async fn of_run(
             if event.seq >= run.head.next_seq {
                 break 'log;
             }
-            capture.take(event, &mut |value| redaction.value(value));
+            let veil = Veil::of(&run.plan);
+            capture.take(veil, event, &mut |value| redaction.value(value));
         }
         if page.events.is_empty() {
             break;
