@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use kernel::definition::NodeIx;
 use kernel::ids::AttemptId;
 use kernel::run::event::OutputChannel;
 use kernel::run::state::{LiveAttempt, Phase};
@@ -100,7 +101,7 @@ enum Next {
     /// Take attempts over whose holder was lost.
     TakeOver,
     /// Look the definition of a child up.
-    LookUp(AttemptId, Option<String>),
+    LookUp(NodeIx, AttemptId, Option<String>),
     /// Wait until something happens, at most until the first timer.
     Wait(Option<Duration>),
     /// Nothing before somebody from outside or a timer says so: give the run back.
@@ -228,8 +229,8 @@ impl Driver {
                 self.end_left().await;
                 self.decide(Command::TakeOver { unrepeatable }).await
             }
-            Next::LookUp(attempt, workflow) => {
-                let found = self.look_up(workflow).await?;
+            Next::LookUp(node, attempt, workflow) => {
+                let found = self.look_up(node, workflow).await?;
                 self.decide(Command::Dispatch { attempt, found }).await
             }
             Next::Wait(at_most) => {
@@ -280,7 +281,7 @@ impl Driver {
         }
         if let (false, Some(live)) = (stopping, run.undispatched().next()) {
             let workflow = run.wanted_child(live.node);
-            return Next::LookUp(live.id, workflow);
+            return Next::LookUp(live.node, live.id, workflow);
         }
         let now = self.engine.door().store().now();
         if let Some((name, due)) = run.next_timer() {

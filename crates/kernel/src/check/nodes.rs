@@ -67,6 +67,8 @@ pub(super) struct Workers {
     /// A worker has begun and has no run yet.
     pub(super) begun: bool,
     pub(super) runs: BTreeSet<String>,
+    /// Those that nobody waits for any more.
+    pub(super) abandoned: BTreeSet<u32>,
     pub(super) joined: Option<JoinOutcome>,
 }
 

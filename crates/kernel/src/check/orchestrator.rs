@@ -169,6 +169,7 @@ impl Log<'_> {
                     at_a_time: *max_concurrency,
                     begun: false,
                     runs: BTreeSet::new(),
+                    abandoned: BTreeSet::new(),
                     joined: None,
                 });
             }
@@ -180,6 +181,14 @@ impl Log<'_> {
                 RunEvent::Joined { join_outcome, .. },
             ) => {
                 legal &= workers.joined.is_none();
+                let is_running = |run: &&String| {
+                    let child = self.run.children.get(*run);
+                    child.is_some_and(|child| !child.settled)
+                };
+                let running = workers.runs.iter().filter(is_running).count();
+                let open = running + usize::from(workers.begun);
+                // Of each that is not needed any more it was said that it was cancelled.
+                legal &= self.run.engine < 5 || workers.abandoned.len() == open;
                 workers.joined = Some(*join_outcome);
             }
             _ => legal = false,
@@ -202,6 +211,7 @@ impl Log<'_> {
             .and_then(|child| children.get(child))
             .filter(|child| child.node == ix)
             .map(|child| child.settled);
+        let says_abandoned = self.run.engine >= 5;
         let node = &mut self.nodes[ix.index()];
         let Place::Attempt {
             waits_for: WaitsFor::Workers(workers),
@@ -223,6 +233,12 @@ impl Log<'_> {
             ChainPhase::DispatchSucceeded => node.worker == Some(worker) && settled == Some(false),
             ChainPhase::DispatchFailed => {
                 node.worker == Some(worker) && std::mem::take(&mut workers.begun)
+            }
+            ChainPhase::ChildCancelled if says_abandoned && settled != Some(true) => {
+                let is_one = child.is_none_or(|child| workers.runs.contains(child));
+                let has_begun = child.is_some() || workers.begun;
+                let fresh = workers.abandoned.insert(worker);
+                is_one && has_begun && fresh && workers.joined.is_none()
             }
             ChainPhase::ChildCompleted | ChainPhase::ChildFailed | ChainPhase::ChildCancelled => {
                 workers.joined.is_none() && settled == Some(true)
@@ -288,7 +304,19 @@ impl Log<'_> {
             ) if current == child => self.run.children.get(child).map(|child| child.settled),
             _ => None,
         };
+        let is_looked_up = child.is_none()
+            && matches!(
+                self.place(ix),
+                Place::Attempt {
+                    waits_for: WaitsFor::Work,
+                    ..
+                }
+            );
         let fits = match phase {
+            // Nobody waits for it any more.
+            ChainPhase::ChildCancelled if self.run.engine >= 5 && settled != Some(true) => {
+                is_looked_up || settled == Some(false)
+            }
             ChainPhase::DispatchBegan => true,
             ChainPhase::DispatchSucceeded => settled == Some(false),
             ChainPhase::DispatchFailed => child.is_none(),

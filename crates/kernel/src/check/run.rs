@@ -416,6 +416,10 @@ fn begins(cause: &CausedBy, event: &RunEvent) -> bool {
         CausedBy::Cancel { .. } => matches!(
             event,
             RunEvent::NodeCancelled { .. }
+                | RunEvent::ChainStepped {
+                    phase: ChainPhase::ChildCancelled,
+                    ..
+                }
                 | RunEvent::RunStopping { .. }
                 | RunEvent::RunCancelled { .. }
         ),

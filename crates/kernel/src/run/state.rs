@@ -6,12 +6,15 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::control::dispatch::Dispatch;
 use crate::control::sub_workflow::SubWorkflow;
 use crate::definition::{ControlKind, NodeIx, NodeKind, Plan};
 use crate::digest::Digest;
 use crate::ids::{AttemptId, InterruptId, MessageId, NodeId, Seq, StreamId, WorkflowId};
 use crate::run::budget::Budget;
-use crate::run::event::{ApprovalAction, Artifact, Ending, NodeError, SkipReason, Usage};
+use crate::run::event::{
+    ApprovalAction, Artifact, ChildStatus, Ending, NodeError, SkipReason, Usage,
+};
 use crate::run::fan::Fan;
 use crate::stream::{ForkMode, StreamHeader};
 use crate::time::Timestamp;
@@ -437,7 +440,7 @@ pub struct Child {
     /// Its workflow.
     pub workflow: WorkflowId,
     /// How it ended; `None` while it runs.
-    pub status: Option<crate::run::event::ChildStatus>,
+    pub status: Option<ChildStatus>,
     /// Of a worker: its place in the decision.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub worker: u32,
@@ -639,6 +642,29 @@ impl Run {
         })
     }
 
+    /// Children whose end came, or comes, after that of this run: its log takes nothing more and
+    /// cannot tell of it.
+    pub fn untold_children(&self) -> Vec<StreamId> {
+        let facts = self.facts().filter(|_| self.is_settled());
+        let children = facts.into_iter().flat_map(|facts| &facts.children);
+        let untold = children.filter(|(_, child)| child.status.is_none());
+        untold.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Says of such a child how it stands by its own log. Only for whoever shows the run: the
+    /// state is no longer the fold of its log alone.
+    pub fn tell_of_child(&mut self, child: &StreamId, status: &str) {
+        let RunState::Settled { facts, .. } = &mut self.state else {
+            return;
+        };
+        if let Some(known) = facts.children.get_mut(child) {
+            match ChildStatus::of(status) {
+                Some(end) => known.status = Some(end),
+                None => known.reported = Some((Some(status.to_owned()), 0)),
+            }
+        }
+    }
+
     /// The workflow that a node wants to run as a child now, if it names one.
     pub fn wanted_child(&self, ix: NodeIx) -> Option<String> {
         let node = self.plan.node(ix);
@@ -651,6 +677,19 @@ impl Run {
             }
             _ => SubWorkflow::of(&node.config).workflow_id,
         }
+    }
+
+    /// The inputs that such a child would be given now.
+    pub fn child_inputs(&self, ix: NodeIx) -> Map<String, Value> {
+        let config = &self.plan.node(ix).config;
+        let child = match self.wanted_child(ix) {
+            Some(worker) if self.plan.node(ix).kind == NodeKind::Control(ControlKind::Dispatch) => {
+                Dispatch(config).worker(&worker)
+            }
+            _ => SubWorkflow::of(config),
+        };
+        let variables = self.facts().map(|facts| &facts.variables);
+        variables.map_or_else(Map::new, |variables| child.child_inputs(variables))
     }
 
     /// Attempts of work nodes whose start is durable and whose outcome is not: whoever holds

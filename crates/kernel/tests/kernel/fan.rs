@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kernel::ids::StreamId;
-use kernel::run::event::{ChildStatus, RunEvent};
+use kernel::run::event::{ChainPhase, ChildStatus, RunEvent};
 use kernel::run::{Command, Create, Found, NodeError, Start};
 use kernel::stream::Policy;
 use serde_json::{Map, Value, json};
@@ -16,7 +16,9 @@ use crate::world::{World, object};
 fn fanned(workers: &[&str], config: Value) -> World {
     let plan = json!([{ "kind": "next-worker", "nextWorkerIds": workers }]);
     let mut config = config;
-    config["fanOutPolicy"] = json!("parallel");
+    if config.get("fanOutPolicy").is_none() {
+        config["fanOutPolicy"] = json!("parallel");
+    }
     let text = format!(
         "boss: core.orchestrator.supervisor {{\"config\":{{\"decisions\":{plan}}}}}
          go: core.dispatch {{\"config\":{config}}}
@@ -351,6 +353,116 @@ fn a_branch_begins_all_of_them_again() {
     assert_eq!(branch.status_of("go"), "retrying");
 }
 
+/// The last steps of workers that nobody waits for any more, and their runs.
+fn abandoned(run: &World) -> Vec<(u32, Option<StreamId>)> {
+    let steps = run.events.iter().filter_map(|event| match &event.body {
+        RunEvent::ChainStepped {
+            phase: ChainPhase::ChildCancelled,
+            worker,
+            child_run_id,
+            follows: Some(_),
+            ..
+        } => Some((*worker, child_run_id.clone())),
+        _ => None,
+    });
+    steps.collect()
+}
+
+#[test]
+fn of_each_worker_that_is_not_needed_any_more_the_log_says_so_beside_the_join() {
+    let policy = json!({ "maxConcurrency": 3, "joinPolicy": { "mode": "first" } });
+    let mut run = fanned(&["one", "two", "three", "four"], policy);
+    let (one, two) = (dispatches(&mut run), dispatches(&mut run));
+    // The third is looked up, the fourth has not begun.
+    let events = ends(&mut run, &two, ChildStatus::Completed, "").then(
+        "child.settled completed; core.workflowChain.event go child.completed two;
+         core.workflowChain.event go child.cancelled one;
+         core.workflowChain.event go child.cancelled three;
+         core.dispatch.join go satisfied 1/0/2; node.completed go; node.started after",
+    );
+    assert_eq!(abandoned(&run), [(0, Some(one.clone())), (2, None)]);
+    let outputs = events.iter().find_map(|event| match &event.body {
+        RunEvent::NodeCompleted { outputs, .. } => Some(outputs["children"].clone()),
+        _ => None,
+    });
+    let expected = json!([
+        { "workflowId": "one", "childRunId": one, "childStatus": "cancelled" },
+        { "workflowId": "w", "childRunId": two, "childStatus": "completed" },
+        { "workflowId": "three", "childStatus": "cancelled" },
+    ]);
+    assert_eq!(outputs, Some(expected));
+}
+
+#[test]
+fn whoever_ends_otherwise_says_so_of_its_workers_too() {
+    let parallel = || fanned(&["one", "two"], json!({}));
+    let sequential = || fanned(&["one", "two"], json!({ "fanOutPolicy": "sequential" }));
+    let mut run = parallel();
+    let (one, two) = (dispatches(&mut run), dispatches(&mut run));
+    run.cancel().decided();
+    assert_eq!(abandoned(&run), [(0, Some(one)), (1, Some(two))]);
+    // One after another: at a worker, and while one is looked up.
+    let mut run = sequential();
+    let one = dispatches(&mut run);
+    run.cancel().decided();
+    assert_eq!(abandoned(&run), [(0, Some(one))]);
+    let mut run = sequential();
+    run.cancel().decided();
+    assert_eq!(abandoned(&run), [(0, None)]);
+    // A child that goes on without its parent was not cancelled.
+    let mut run = fanned(&["one", "two"], json!({ "propagateCancellation": false }));
+    dispatches(&mut run);
+    dispatches(&mut run);
+    run.cancel().decided();
+    assert_eq!((run.run.status(), abandoned(&run)), ("cancelled", vec![]));
+}
+
+#[test]
+fn earlier_versions_said_nothing_of_them() {
+    let plan = json!([{ "kind": "next-worker", "nextWorkerIds": ["one", "two"] }]);
+    let text = format!(
+        "boss: core.orchestrator.supervisor {{\"config\":{{\"decisions\":{plan}}}}}
+         go: core.dispatch {{\"config\":{{\"fanOutPolicy\":\"parallel\",\"joinPolicy\":{{\"mode\":\"first\"}}}}}}
+         boss -> go"
+    );
+    let mut run = World::of(flow::plan(&text), Policy::default());
+    let mut create = Create::new(Map::new(), "test", Start::Now);
+    create.engine_version = 4;
+    run.when(Command::Create(create)).decided();
+    let (_one, two) = (dispatches(&mut run), dispatches(&mut run));
+    ends(&mut run, &two, ChildStatus::Completed, "").then(
+        "child.settled completed; core.workflowChain.event go child.completed two;
+         core.dispatch.join go satisfied 1/0/1; node.completed go; run.completed",
+    );
+}
+
+#[test]
+fn whoever_shows_a_run_that_has_ended_may_say_how_its_children_do() {
+    let mut run = fanned(
+        &["one", "two"],
+        json!({ "joinPolicy": { "mode": "first" } }),
+    );
+    let (one, two) = (dispatches(&mut run), dispatches(&mut run));
+    run.cancel().decided();
+    ends(&mut run, &two, ChildStatus::Cancelled, "").decided();
+    assert_eq!(run.run.untold_children(), [], "it will tell of it itself");
+    let policy = json!({ "propagateCancellation": false });
+    let mut run = fanned(&["one", "two"], policy);
+    let other = dispatches(&mut run);
+    run.cancel().decided();
+    assert_eq!(run.run.untold_children(), [other.clone()]);
+    let status = |run: &World| {
+        let child = &run.run.facts().expect("facts").children[&other];
+        (child.status, child.waits().map(str::to_owned))
+    };
+    run.run.tell_of_child(&other, "waiting-input");
+    assert_eq!(status(&run), (None, Some("waiting-input".to_owned())));
+    run.run.tell_of_child(&other, "completed");
+    assert_eq!(status(&run), (Some(ChildStatus::Completed), None));
+    run.run.tell_of_child(&one, "completed");
+    assert_eq!(run.run.untold_children(), []);
+}
+
 /// Three at a time of four: one fails, one is not there, the rest completes; then the first of two.
 pub(crate) const SCENE: &str = r#"boss: core.orchestrator.supervisor {"config":{"decisions":[{"kind":"next-worker","nextWorkerIds":["one","two","gone","four"]}]}}
     go: core.dispatch {"config":{"fanOutPolicy":"parallel","maxConcurrency":3,"outputMapping":{"got":"result"}}}
@@ -366,6 +478,11 @@ pub(crate) fn scene(run: &mut World) {
 /// By those of the fourth: in the order in which they end.
 pub(crate) fn scene_in_order(run: &mut World) {
     play(run, 4);
+}
+
+/// By those of the fifth: of who is not needed any more it is said.
+pub(crate) fn scene_of_abandoned(run: &mut World) {
+    play(run, 5);
 }
 
 fn play(run: &mut World, engine_version: u32) {

@@ -636,8 +636,9 @@ fn a_parent_waits_for_what_its_child_waits_for() {
 fn a_cancelled_run_waits_for_its_children_to_stop() {
     let mut run = supervised(LOOP);
     let (child, _) = dispatch(&mut run);
-    run.cancel()
-        .then("node.cancelled go; run.stopping cancelled");
+    run.cancel().then(
+        "core.workflowChain.event go child.cancelled one; node.cancelled go; run.stopping cancelled",
+    );
     assert_eq!(run.run.status(), "cancelling");
     let (target, _) = run.sent().pop().expect("the child is told");
     assert_eq!(target, child);

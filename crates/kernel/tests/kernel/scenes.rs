@@ -85,6 +85,12 @@ pub(crate) fn all() -> Vec<Scene> {
             Policy::default(),
             crate::fan::scene_in_order,
         ),
+        scene(
+            "fan-abandoned",
+            crate::fan::SCENE,
+            Policy::default(),
+            crate::fan::scene_of_abandoned,
+        ),
         scene("questions", QUESTIONS, Policy::default(), questions),
         scene("pauses", "a -> b -> c\nd", Policy::default(), pauses),
         scene(

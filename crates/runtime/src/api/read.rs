@@ -23,12 +23,13 @@ impl Api {
         Ok(Version(loaded.next_seq, loaded.index.settled))
     }
 
-    /// A run as it stands.
+    /// A run as it stands, with how those of its children do that its log cannot tell of.
     ///
     /// # Errors
     /// As [`Api::version`].
     pub async fn run(&self, who: &Principal, run: &StreamId) -> Result<Run, ApiError> {
-        self.run_for(who, Action::ReadRun, run).await
+        self.head(who, Action::ReadRun, run).await?;
+        Ok(self.door().load_to_show(run).await?)
     }
 
     /// A run as it stands, for a caller who may do something with it.

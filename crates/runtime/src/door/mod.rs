@@ -157,6 +157,28 @@ impl Door {
         self.fold(loaded).await
     }
 
+    /// Reads a run for somebody to look at: with how those of its children stand that its own log
+    /// cannot tell of any more.
+    ///
+    /// # Errors
+    /// As [`Door::load`].
+    pub async fn load_to_show(&self, stream: &StreamId) -> Result<Run, StoreError> {
+        let mut run = self.load(stream).await?;
+        for child in run.untold_children() {
+            let end = ReadFrom::Seq(u64::MAX);
+            match self.store.load(&child, end, 0).await {
+                Ok(loaded) => run.tell_of_child(&child, &loaded.index.status),
+                // What creates it is still on its way. One that was erased has told nobody.
+                Err(StoreError::Missing) if self.store.tombstone(&child).await?.is_none() => {
+                    run.tell_of_child(&child, "pending");
+                }
+                Err(StoreError::Missing) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(run)
+    }
+
     /// Reads a log from its checkpoint on, or from its start where the checkpoint is damaged.
     async fn newest(&self, stream: &StreamId) -> Result<Loaded, StoreError> {
         let newest = ReadFrom::Checkpoint;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use kernel::run::{Envelope, Rejection};
+use kernel::run::{Command, Envelope, Rejection};
 use store::{Guard, HoldChange, StoreError};
 
 use super::{CHECKPOINT_EVERY, Driver, Stop};
@@ -49,6 +49,12 @@ impl Driver {
                 Err(Turned { error, unsure, .. }) => match error {
                     DoorError::Store(StoreError::Fenced | StoreError::Missing) => {
                         return Err(Stop::Lost);
+                    }
+                    // What won may have changed what the child would be given: look again.
+                    DoorError::Store(StoreError::Conflict(_))
+                        if matches!(envelope.command, Command::Dispatch { .. }) =>
+                    {
+                        return Ok(Err(Rejection::StaleAttempt));
                     }
                     DoorError::Store(StoreError::Conflict(_)) => {}
                     error => {

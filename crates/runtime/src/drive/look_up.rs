@@ -1,38 +1,36 @@
-//! Which definition a node wants to run as a child.
+//! Which definition a node wants to run as a child, and whether a run of it can be created.
 
 use std::time::Duration;
 
-use kernel::run::NodeError;
+use kernel::definition::{NodeIx, Plan};
+use kernel::problem::{ProblemCode, Problems, pointer};
+use kernel::run::{Found, NodeError, Rejection};
+use kernel::sealed::Sealed;
+use kernel::stream::DefinitionRef;
+use serde_json::{Map, Value, json};
+use store::StoreError;
 
 use super::{Driver, Stop};
+
+/// Problems of a child's inputs that the message of its node's error has.
+const NAMED: usize = 3;
 
 impl Driver {
     pub(super) async fn look_up(
         &self,
+        ix: NodeIx,
         workflow: Option<String>,
-    ) -> Result<kernel::run::Found, Stop> {
-        let not = |code: &str, message: String| {
-            kernel::run::Found::Not(NodeError::new(code, message).fatal())
-        };
+    ) -> Result<Found, Stop> {
         let Some(workflow) = workflow else {
             return Ok(not(
                 "invalid_config",
                 "config.workflowId names no workflow".into(),
             ));
         };
-        let tenant = self.run().header.tenant().clone();
         let mut wait = Duration::from_millis(10);
         loop {
-            match self.engine.door().usable_workflow(&tenant, &workflow).await {
-                Ok(named) => {
-                    return Ok(match named {
-                        Some(definition) => kernel::run::Found::Definition(definition),
-                        None => not(
-                            "workflow_not_found",
-                            format!("there is no workflow {workflow}; put it into the store first"),
-                        ),
-                    });
-                }
+            match self.try_look_up(ix, &workflow).await {
+                Ok(found) => return Ok(found),
                 Err(error) => {
                     tracing::warn!(%error, "the registry cannot be read");
                     self.pause(&mut wait).await?;
@@ -40,4 +38,82 @@ impl Driver {
             }
         }
     }
+
+    async fn try_look_up(&self, ix: NodeIx, workflow: &str) -> Result<Found, StoreError> {
+        let run = self.run();
+        let (door, tenant) = (self.engine.door(), run.header.tenant());
+        let named: Option<DefinitionRef> = door.usable_workflow(tenant, workflow).await?;
+        let Some(definition) = named else {
+            return Ok(not(
+                "workflow_not_found",
+                format!("there is no workflow {workflow}; put it into the store first"),
+            ));
+        };
+        let plan = door
+            .plans()
+            .load(&**door.store(), tenant, &definition)
+            .await?;
+        Ok(match check(&plan, &run.child_inputs(ix)) {
+            Ok(()) => Found::Definition(definition),
+            Err(rejection) => Found::Not(refused(workflow, &rejection)),
+        })
+    }
+}
+
+fn not(code: &str, message: String) -> Found {
+    Found::Not(NodeError::new(code, message).fatal())
+}
+
+/// Whether a run of the plan can be created with these inputs. One that cannot must not be told
+/// of as a child: nobody would find it.
+fn check(plan: &Plan, inputs: &Map<String, Value>) -> Result<(), Rejection> {
+    let mut problems = Problems::new();
+    let keeps = |name: &str| {
+        let mut variables = plan.variables.iter();
+        variables.any(|variable| variable.sensitive && variable.name == name)
+    };
+    for (name, value) in inputs {
+        if Sealed::of(value).is_some() && !keeps(name) {
+            let what = "is given the value of a sensitive variable; declare it sensitive in the \
+                        child too";
+            problems.add(pointer("", name), ProblemCode::InvalidValue, what);
+        }
+    }
+    problems.or(()).map_err(Rejection::InvalidInputs)?;
+    plan.begin_with(inputs, kernel::ENGINE_VERSION).map(drop)
+}
+
+/// Why no run of a workflow can be created, as the error of the node that wanted one.
+fn refused(workflow: &str, rejection: &Rejection) -> NodeError {
+    const CODE: &str = "invalid_child_inputs";
+    let Rejection::InvalidInputs(problems) = rejection else {
+        let what = format!("no run of {workflow} can be created: {rejection}");
+        return NodeError::new(CODE, what).fatal();
+    };
+    let listed = problems.listed.iter();
+    let named: Vec<String> = listed
+        .clone()
+        .take(NAMED)
+        .map(|problem| format!("{} {}", problem.path, problem.message))
+        .collect();
+    let more = problems.listed.len() + problems.more - named.len();
+    let more = match more {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    let message = format!(
+        "no run of {workflow} can be created with what the inputMapping gives it: {}{more}",
+        named.join("; ")
+    );
+    let problems: Vec<Value> = listed
+        .map(|problem| {
+            json!({
+                "path": problem.path,
+                "code": problem.code.as_str(),
+                "message": problem.message,
+            })
+        })
+        .collect();
+    let details = json!({ "workflowId": workflow, "problems": problems });
+    NodeError::new(CODE, message).fatal().with_details(details)
 }

@@ -7,6 +7,7 @@ use faces::openwop::v1;
 use faces::workbench::run_view;
 use hyper::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH, LINK};
 use hyper::{HeaderMap, Method, StatusCode};
+use kernel::digest::Digest;
 use kernel::ids::StreamId;
 use kernel::stream::StreamKind;
 use runtime::access::{Action, Principal};
@@ -112,17 +113,20 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
         let version = cx.app.api().version(&who, &run).await?;
         let tag = etag(&cx, &who, &run, version.0, version.1);
         if is_known(&cx.headers, &tag) {
-            return Ok(Reply::Whole {
-                status: StatusCode::NOT_MODIFIED,
-                headers: HeaderMap::new(),
-                body: Bytes::new(),
-            }
-            .with(ETAG, tag));
+            return Ok(unchanged(tag));
         }
     }
     let read = cx.app.api().run(&who, &run).await?;
-    let tag = etag(&cx, &who, &run, read.head.next_seq, read.is_settled());
     let mut snapshot = v1::snapshot(&read);
+    let mut tag = etag(&cx, &who, &run, read.head.next_seq, read.is_settled());
+    if let (true, Some(children)) = (read.is_settled(), snapshot.get("childRuns")) {
+        // They may go on when the log of their parent has ended.
+        let children = Digest::of(children.to_string().as_bytes());
+        tag = format!("{}-{children}\"", tag.trim_end_matches('"'));
+        if is_known(&cx.headers, &tag) {
+            return Ok(unchanged(tag));
+        }
+    }
     for token in interrupts::tokens(cx.app.api(), &who, &read) {
         let is_it = |open: &Value| open["interruptId"] == token.interrupt.as_str();
         let all = snapshot["interrupts"].as_array_mut().into_iter().flatten();
@@ -140,6 +144,15 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
         Some(link) => reply.with(LINK, link),
         None => reply,
     })
+}
+
+fn unchanged(tag: String) -> Reply {
+    Reply::Whole {
+        status: StatusCode::NOT_MODIFIED,
+        headers: HeaderMap::new(),
+        body: Bytes::new(),
+    }
+    .with(ETAG, tag)
 }
 
 /// The tag of a snapshot. The newest event's sequence says everything it depends on, but for the

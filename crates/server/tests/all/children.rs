@@ -321,9 +321,84 @@ async fn a_child_that_cannot_be_created_fails_its_node() {
     host.put(&[strict, chain("careless", &[call])]).await;
     let run = host.completed(&json!({ "workflowId": "careless" })).await;
     let snapshot = host.snapshot(&run).await;
-    assert_eq!(snapshot["error"]["code"], "child_failed", "{snapshot}");
-    let details = &snapshot["error"]["details"]["error"];
-    assert_eq!(details["code"], "validation_error", "{snapshot}");
+    let error = &snapshot["error"];
+    assert_eq!(error["code"], "invalid_child_inputs", "{snapshot}");
+    let message = error["message"].as_str().unwrap();
+    assert!(
+        message.contains("strict") && message.contains("/who is required"),
+        "{message}"
+    );
+    assert_eq!(error["details"]["problems"][0]["path"], "/who");
+    // Nobody is told of a run that is not there.
+    assert_eq!(snapshot.get("childRuns"), None);
+    let seen = host.types(&run).await;
+    assert!(!seen.contains(&"node.dispatched".to_owned()), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_worker_that_cannot_be_created_is_a_failed_step_of_its_dispatch() {
+    let host = Host::new().await;
+    let mut counts = chain("counts", &[node("n", "core.noop", json!({}))]);
+    counts["variables"] = json!([{ "name": "n", "type": "number" }]);
+    let plan = json!({ "mockDispatchPlan": [next(&["counts"])] });
+    let mut team = supervised("team", plan, json!({ "inputMapping": { "n": "text" } }));
+    team["variables"] = json!([{ "name": "text", "type": "string", "defaultValue": "many" }]);
+    host.put(&[counts, team]).await;
+    let run = host.completed(&json!({ "workflowId": "team" })).await;
+    let snapshot = host.snapshot(&run).await;
+    assert_eq!(snapshot.get("childRuns"), None, "{snapshot}");
+    let phases = host.phases(&run, "counts").await;
+    assert_eq!(phases, ["dispatch.began", "dispatch.failed"]);
+    let error = &snapshot["nodeStates"]["go"]["error"];
+    assert_eq!(error["code"], "invalid_child_inputs", "{snapshot}");
+    let message = error["message"].as_str().unwrap();
+    assert!(
+        message.contains("/n must be of type number, not a string"),
+        "{message}"
+    );
+    assert!(!message.contains("many"), "it does not repeat the value");
+}
+
+#[tokio::test]
+async fn a_sensitive_value_goes_only_where_the_child_says_that_it_is_sensitive() {
+    let host = Host::new().await;
+    let takes = |id: &str, variables: Value| {
+        let mut child = chain(id, &[node("n", "core.noop", json!({}))]);
+        child["variables"] = variables;
+        child
+    };
+    let kept = json!([{ "name": "s", "type": "string", "sensitive": true }]);
+    let text = json!([{ "name": "s", "type": "string" }]);
+    // What is sealed is an object.
+    let object = json!([{ "name": "s", "type": "object" }]);
+    let children = [
+        ("kept", kept),
+        ("text", text),
+        ("object", object),
+        ("open", json!([])),
+    ];
+    for (child, variables) in children {
+        let config = json!({ "workflowId": child, "inputMapping": { "s": "secret" } });
+        let mut parent = chain("parent", &[node("call", "core.subWorkflow", config)]);
+        parent["id"] = json!(format!("calls-{child}"));
+        parent["variables"] = json!([{ "name": "secret", "type": "string", "sensitive": true }]);
+        host.put(&[takes(child, variables), parent]).await;
+        let body = json!({ "workflowId": format!("calls-{child}"), "inputs": { "secret": "x7" } });
+        let run = host.completed(&body).await;
+        let snapshot = host.snapshot(&run).await;
+        if child == "kept" {
+            assert_eq!(snapshot["status"], "completed", "{snapshot}");
+            continue;
+        }
+        let error = &snapshot["error"];
+        assert_eq!(error["code"], "invalid_child_inputs", "{child}: {snapshot}");
+        let message = error["message"].as_str().unwrap();
+        assert!(
+            message.contains("declare it sensitive in the child too"),
+            "{message}"
+        );
+        assert_eq!(snapshot.get("childRuns"), None, "{child}");
+    }
 }
 
 #[tokio::test]

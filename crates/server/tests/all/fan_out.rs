@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::children::{next, supervised};
+use crate::client::{Answer, Request};
 use crate::host::{Host, chain, node};
 
 /// A worker that asks before it gives its name back.
@@ -119,7 +120,86 @@ async fn the_first_is_enough_and_the_others_are_cancelled() {
             .answer(&child, "gate", json!({ "action": "accept" }))
             .await;
         assert_eq!(late.refusal(410), "interrupt_gone");
+        let phases = host.phases(&run, worker).await;
+        let expected = ["dispatch.began", "dispatch.succeeded", "child.cancelled"];
+        assert_eq!(phases, expected, "of {worker}");
     }
+    // The parent's log may have ended before theirs: it shows how they stand all the same.
+    let stands = |shown: &Value| -> Vec<Value> {
+        let children = shown["childRuns"].as_array().unwrap().iter();
+        children.map(|child| child["status"].clone()).collect()
+    };
+    let expected = ["cancelled", "completed", "cancelled"];
+    assert_eq!(stands(&host.snapshot(&run).await), expected);
+    let bundle = host.get(&format!("/v1/runs/{run}/debug-bundle")).await;
+    assert_eq!(stands(&bundle.json()["run"]), expected);
+}
+
+/// A parent that asks beside its child, once both wait; and the child.
+async fn outlived(config: Value) -> (Host, String, String) {
+    let host = Host::new().await;
+    let mut call = config;
+    call["workflowId"] = json!("north");
+    let mut parent = chain("parent", &[node("call", "core.subWorkflow", call)]);
+    let other = node("other", "core.approvalGate", json!({}));
+    parent["nodes"].as_array_mut().unwrap().push(other);
+    host.put(&[asks("north"), parent]).await;
+    let run = host.create(&json!({ "workflowId": "parent" })).await;
+    let waits = |shown: &Value| shown["childRuns"][0]["status"] == "waiting-approval";
+    let child = of(&host.shows(&run, waits).await, "north");
+    (host, run, child)
+}
+
+/// Reads something again whose tag is known.
+async fn known(host: &Host, path: &str, tag: &str) -> Answer {
+    let request = Request::new("GET", path).key(&host.key);
+    request
+        .header("if-none-match", tag)
+        .send(host.address)
+        .await
+}
+
+async fn child_of(host: &Host, run: &str) -> Value {
+    host.snapshot(run).await["childRuns"][0]["status"].clone()
+}
+
+#[tokio::test]
+async fn an_ended_parent_shows_how_its_child_stands() {
+    // Nobody waits for it.
+    let nobody = json!({ "waitForCompletion": false });
+    let (host, run, child) = outlived(nobody).await;
+    let accepted = json!({ "action": "accept" });
+    assert_eq!(host.answer(&run, "other", accepted).await.status, 200);
+    assert_eq!(host.ended(&run).await["status"], "completed");
+    let path = format!("/v1/runs/{run}");
+    let first = host.get(&path).await;
+    let tag = first.header("etag").unwrap().to_owned();
+    assert_eq!(child_of(&host, &run).await, "waiting-approval");
+    let again = known(&host, &path, &tag).await;
+    assert_eq!(again.status, 304);
+    accept(&host, &child).await;
+    assert_eq!(child_of(&host, &run).await, "completed");
+    let again = known(&host, &path, &tag).await;
+    assert_eq!(again.status, 200, "the same log, another snapshot");
+
+    // It goes on without its parent.
+    let (host, run, child) = outlived(json!({ "propagateCancellation": false })).await;
+    let cancelled = host
+        .post(&format!("/v1/runs/{run}/cancel"), &json!({}))
+        .await;
+    assert_eq!(cancelled.status, 200);
+    assert_eq!(host.ended(&run).await["status"], "cancelled");
+    assert_eq!(child_of(&host, &run).await, "waiting-approval");
+    accept(&host, &child).await;
+    assert_eq!(child_of(&host, &run).await, "completed");
+
+    // Its parent fails by another branch.
+    let (host, run, child) = outlived(json!({})).await;
+    let reject = json!({ "action": "reject" });
+    assert_eq!(host.answer(&run, "other", reject).await.status, 200);
+    assert_eq!(host.ended(&run).await["status"], "failed");
+    assert_eq!(host.ended(&child).await["status"], "cancelled");
+    assert_eq!(child_of(&host, &run).await, "cancelled");
 }
 
 #[tokio::test]

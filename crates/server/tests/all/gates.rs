@@ -74,6 +74,16 @@ impl Host {
         types.map(str::to_owned).collect()
     }
 
+    /// The steps of a run with one of its workers.
+    pub(crate) async fn phases(&self, run: &str, worker: &str) -> Vec<Value> {
+        let events = self.events(run).await;
+        let steps = events
+            .iter()
+            .filter(|event| event["type"] == "core.workflowChain.event");
+        let own = steps.filter(|event| event["payload"]["workerId"] == worker);
+        own.map(|event| event["payload"]["phase"].clone()).collect()
+    }
+
     /// The payload of the only event of a type.
     pub(crate) async fn payload(&self, run: &str, of: &str) -> Value {
         let events = self.events(run).await;

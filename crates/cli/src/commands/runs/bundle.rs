@@ -45,7 +45,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let door = session.read()?;
     let id = lookup::find(&door, &args.run).await?;
-    let run = door.load(&id).await?;
+    let run = door.load_to_show(&id).await?;
     let notes = door.notes(&id).await?;
     let mut bundle = Bundle::of(&run, args.max_events.unwrap_or(usize::MAX));
     let end = usize::try_from(run.head.next_seq).unwrap_or(usize::MAX);

@@ -29,7 +29,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let door = session.read()?;
     let id = lookup::find(&door, &args.run).await?;
-    let run = door.load(&id).await?;
+    let run = door.load_to_show(&id).await?;
     let mut data = Data::new();
     match session.form {
         Form::Json => data.json(&faces_json::snapshot(&run))?,

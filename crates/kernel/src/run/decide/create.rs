@@ -14,19 +14,8 @@ use crate::run::size::json_size;
 
 impl Decision {
     pub(super) fn create(&mut self, create: &Create) -> Result<(), Rejection> {
-        let variables = self
-            .run
-            .plan
-            .bind_inputs(&create.inputs)
-            .map_err(Rejection::InvalidInputs)?;
-        if create.engine_version >= 5 {
-            check_names(&self.run.plan, &create.inputs)?;
-        }
-        if json_size(&create.inputs) > limits::MAX_VALUE_BYTES {
-            return Err(Rejection::TooLarge {
-                what: "the object of inputs",
-            });
-        }
+        let plan = &self.run.plan;
+        let variables = plan.begin_with(&create.inputs, create.engine_version)?;
         check_bounds(
             &create.tags,
             Some(&create.metadata),
@@ -47,6 +36,30 @@ impl Decision {
             self.conclude();
         }
         Ok(())
+    }
+}
+
+impl Plan {
+    /// The variables that a run begins with which is given these inputs by the rules of an engine
+    /// version.
+    ///
+    /// # Errors
+    /// Why no run can be created with them.
+    pub fn begin_with(
+        &self,
+        inputs: &Map<String, Value>,
+        engine_version: u32,
+    ) -> Result<Map<String, Value>, Rejection> {
+        let variables = self.bind_inputs(inputs).map_err(Rejection::InvalidInputs)?;
+        if engine_version >= 5 {
+            check_names(self, inputs)?;
+        }
+        if json_size(inputs) > limits::MAX_VALUE_BYTES {
+            return Err(Rejection::TooLarge {
+                what: "the object of inputs",
+            });
+        }
+        Ok(variables)
     }
 }
 

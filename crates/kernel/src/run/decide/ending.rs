@@ -89,6 +89,7 @@ impl Decision {
 
     pub(super) fn cancel_node(&mut self, ix: NodeIx, reason: &str) {
         self.withdraw_from_workers(ix);
+        self.tell_of_abandoned(ix);
         let node_id = self.node_id(ix);
         let visit = self.facts().nodes[ix.index()].visit;
         self.emit(RunEvent::NodeCancelled {

@@ -9,6 +9,7 @@ use super::Decision;
 use super::orchestrate::Step;
 use crate::control::dispatch::Dispatch;
 use crate::control::join::JoinPolicy;
+use crate::control::sub_workflow::SubWorkflow;
 use crate::definition::NodeIx;
 use crate::ids::StreamId;
 use crate::limits::MAX_FAN_OUT;
@@ -82,6 +83,7 @@ impl Decision {
         for child in fan.running.keys() {
             self.cancel_child(child, "parent-cancelled");
         }
+        let dropped = self.tell_of_abandoned(ix);
         let mut merged = Vec::new();
         if outcome != JoinOutcome::Failed {
             for ended in self.in_order(fan) {
@@ -95,7 +97,10 @@ impl Decision {
             let ended = fan.ended.iter().filter(|ended| ended.status == status);
             u32::try_from(ended.count()).unwrap_or(u32::MAX)
         };
-        let still = u32::try_from(fan.running.len()).unwrap_or(u32::MAX);
+        let still = match self.since(5) {
+            true => u32::try_from(dropped.len()).unwrap_or(u32::MAX),
+            false => u32::try_from(fan.running.len()).unwrap_or(u32::MAX),
+        };
         self.emit(RunEvent::Joined {
             node_id: self.node_id(ix),
             visit: self.visit(ix),
@@ -105,7 +110,7 @@ impl Decision {
             cancelled_count: count(ChildStatus::Cancelled).saturating_add(still),
             merge_order: merged,
         });
-        let children = fan.children();
+        let children = fan.children(&dropped);
         if outcome == JoinOutcome::Failed {
             let error = NodeError::new("join_unsatisfied", "too few workers have completed");
             return self.fail_attempt(ix, error.with_details(json!({ "children": children })));
@@ -115,6 +120,50 @@ impl Decision {
             ("children".to_owned(), children),
         ]);
         self.complete(ix, outputs, None);
+    }
+
+    /// Says of each worker of a node that has begun, and that nobody will wait for any more, that
+    /// it was cancelled, and gives them. Earlier versions kept silent. A run that somebody else
+    /// stopped waiting for may still come to another end; its own log says which.
+    pub(super) fn tell_of_abandoned(&mut self, ix: NodeIx) -> Vec<Abandoned> {
+        let config = &self.run.plan.node(ix).config;
+        if !self.since(5) || !SubWorkflow::of(config).propagates_cancellation {
+            return Vec::new();
+        }
+        let mut abandoned = Vec::new();
+        let mut add = |worker: u32, run: Option<StreamId>| {
+            if let Some(workflow) = self.worker_at(ix, worker) {
+                abandoned.push(Abandoned {
+                    worker,
+                    workflow,
+                    run,
+                });
+            }
+        };
+        let node = &self.facts().nodes[ix.index()];
+        match &node.status {
+            NodeStatus::FannedOut { fan, .. } => {
+                for (run, worker) in &fan.running {
+                    add(*worker, Some(run.clone()));
+                }
+                fan.pending.into_iter().for_each(|worker| add(worker, None));
+            }
+            NodeStatus::Dispatched { child, .. } => add(node.worker, Some(child.clone())),
+            // It is looked up; a node that has asked somebody has begun none.
+            NodeStatus::InFlight { .. } if node.last_step(node.worker).is_some() => {
+                add(node.worker, None);
+            }
+            _ => {}
+        }
+        abandoned.sort_by_key(|one| one.worker);
+        for one in &abandoned {
+            let step = Step {
+                child: one.run.clone(),
+                ..Step::default()
+            };
+            self.step_of(ix, one.worker, ChainPhase::ChildCancelled, step);
+        }
+        abandoned
     }
 
     /// Workers that have ended, in the order in which what they give is kept: as they ended; by the
@@ -150,10 +199,18 @@ impl Decision {
     }
 }
 
+/// A worker that has begun and that nobody waits for any more.
+pub(super) struct Abandoned {
+    worker: u32,
+    workflow: String,
+    /// Its run; none where it was still looked up.
+    run: Option<StreamId>,
+}
+
 impl Fan {
     /// What a joined node says of its workers, in the order of the decision. Those that were not
-    /// needed any more count as cancelled.
-    fn children(&self) -> Value {
+    /// needed any more count as cancelled, also those that were only looked up.
+    fn children(&self, abandoned: &[Abandoned]) -> Value {
         let mut all = std::collections::BTreeMap::new();
         for ended in &self.ended {
             let mut child = json!({
@@ -171,6 +228,12 @@ impl Fan {
         for (run, worker) in &self.running {
             let child = json!({ "childRunId": run, "childStatus": ChildStatus::Cancelled });
             all.insert(*worker, child);
+        }
+        for one in abandoned {
+            let child = all
+                .entry(one.worker)
+                .or_insert_with(|| json!({ "childStatus": ChildStatus::Cancelled }));
+            child["workflowId"] = json!(one.workflow);
         }
         Value::Array(all.into_values().collect())
     }

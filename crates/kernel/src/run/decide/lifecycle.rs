@@ -63,6 +63,7 @@ impl Decision {
             self.cancel_child(&child, "parent-failed");
         }
         self.withdraw_from_workers(ix);
+        self.tell_of_abandoned(ix);
         self.write_off(ix);
         self.fail_attempt(ix, error);
     }

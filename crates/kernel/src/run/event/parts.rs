@@ -153,6 +153,12 @@ pub enum ChildStatus {
 }
 
 impl ChildStatus {
+    /// The end that a run's status tells of.
+    pub fn of(status: &str) -> Option<Self> {
+        let all = [Self::Completed, Self::Failed, Self::Cancelled];
+        all.into_iter().find(|end| end.as_str() == status)
+    }
+
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
