@@ -55,13 +55,22 @@ async fn once(route: Arc<Route>, mut cx: Cx, key: String) -> Result<Reply, Probl
     let body = cx
         .bytes(limits.body_bytes.max(limits.definition_bytes))
         .await?;
+    let app = cx.app.clone();
+    let (who, operation) = match &cx.who {
+        Some(who) => (who.clone(), operation(&route, &cx.params)),
+        // The token says who they are. It may be another one when the request comes again.
+        None => {
+            let bearer = app.api().bearer(cx.param("token")).await?;
+            let operation = format!("{} {}", route.method, bearer.question);
+            (Arc::new(bearer.who), operation)
+        }
+    };
     let keyed = KeyedBy {
         key,
-        operation: operation(&route, &cx.params),
+        operation,
         request: digest(&cx.uri, &body),
     };
     cx.body = Body::from(body);
-    let (app, who) = (cx.app.clone(), cx.who()?);
     let begun = match app.api().begin(&who, &keyed).await? {
         Keyed::Again(KeptAnswer { status, body }) => {
             let status = StatusCode::from_u16(status).map_err(|_| Problem::internal())?;

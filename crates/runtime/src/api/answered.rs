@@ -1,15 +1,58 @@
-//! Answers that were given, and whose own answer was lost.
+//! Answers that were given, and whose own answer was lost; and who gives them.
 
-use kernel::ids::{InterruptId, StreamId};
+use std::collections::BTreeSet;
+
+use kernel::ids::{InterruptId, NodeId, StreamId};
 use kernel::run::{Event, Run, RunEvent};
 use serde_json::Value;
 use store::{ReadFrom, StoreError};
 
+use super::error::Thing;
+use super::interrupt_token::Intent;
 use super::{Api, ApiError};
-use crate::access::{Action, Principal};
+use crate::access::{Action, Principal, Scopes};
 use crate::redact::Redactor;
 
+/// Whoever answers with a token.
+#[derive(Debug)]
+pub struct Bearer {
+    /// As whom they are known.
+    pub who: Principal,
+    /// What they answer, and in whose name.
+    pub question: String,
+}
+
 impl Api {
+    /// Whoever answers with a token, as idempotency keys tell them apart: by the tenant and the
+    /// workspace of the run. They may do nothing else.
+    ///
+    /// # Errors
+    /// `NotFound` for a token that is none; `TokenExpired`, `InspectOnly`.
+    pub async fn bearer(&self, token: &str) -> Result<Bearer, ApiError> {
+        let claim = self.claim(token)?;
+        if claim.intent != Intent::Resolve {
+            return Err(ApiError::InspectOnly);
+        }
+        let end = ReadFrom::Seq(u64::MAX);
+        let header = match self.door().store().load(&claim.run_id, end, 0).await {
+            Err(StoreError::Missing) => return Err(ApiError::NotFound(Thing::Interrupt)),
+            loaded => loaded?.header,
+        };
+        Ok(Bearer {
+            // Of two that are asked the same each has keys of their own.
+            question: format!("{}/{}/{}", claim.run_id, claim.interrupt_id, claim.subject),
+            who: Principal {
+                tenant: header.owner.tenant,
+                workspace: header.owner.workspace,
+                id: claim.subject,
+                issuer: None,
+                scopes: Scopes::Only(BTreeSet::new()),
+                groups: claim.groups,
+                roles: claim.roles,
+            },
+        })
+    }
+
     /// How a run stands whose node was answered just this last, for a caller who may answer
     /// questions of the run. `None` where it was answered otherwise, or not at all. Reads the log.
     ///
@@ -30,6 +73,30 @@ impl Api {
         Redactor::default().value(&mut value);
         let given = self.given(run, &interrupt).await?;
         Ok((given == Some(value)).then(|| state.status()))
+    }
+
+    /// How the run of a question stands that was answered with this, for whoever has a token for
+    /// it. `None` where it was answered otherwise, or not at all. Reads the log.
+    ///
+    /// # Errors
+    /// `NotFound` for a token that is none; `TokenExpired`, `InspectOnly`.
+    pub async fn answered_before_by(
+        &self,
+        token: &str,
+        value: &Value,
+    ) -> Result<Option<(Run, NodeId)>, ApiError> {
+        let claim = self.claim(token)?;
+        if claim.intent != Intent::Resolve {
+            return Err(ApiError::InspectOnly);
+        }
+        let run = match self.door().load(&claim.run_id).await {
+            Err(StoreError::Missing) => return Err(ApiError::NotFound(Thing::Interrupt)),
+            run => run?,
+        };
+        let mut value = value.clone();
+        Redactor::default().value(&mut value);
+        let given = self.given(&claim.run_id, &claim.interrupt_id).await?;
+        Ok((given == Some(value)).then(|| (run, NodeId::new(&claim.node_id))))
     }
 
     /// What a question was answered with.

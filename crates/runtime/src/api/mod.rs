@@ -34,6 +34,7 @@ mod webhooks;
 mod workflows;
 
 pub use crate::upkeep::Expired;
+pub use answered::Bearer;
 pub use artifacts::ArtifactBytes;
 pub use audit::Verified;
 pub use bundle::BundledRun;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use runtime::access::{Scope, Scopes};
 use serde_json::{Value, json};
 
-use crate::client::Request;
+use crate::client::{Answer, Request};
 use crate::gates::signoff;
 use crate::host::Host;
 
@@ -224,5 +224,53 @@ async fn nobody_makes_a_token_for_somebody_else_without_the_right_to() {
     assert_eq!(
         host.payload(&run, "approval.granted").await["principal"],
         "somebody"
+    );
+}
+
+async fn with_key(host: &Host, token: &str, key: &str, value: &Value) -> Answer {
+    let request = Request::new("POST", &format!("/v1/interrupts/{token}"));
+    let request = request.header("idempotency-key", key);
+    let request = request.json(&json!({ "resumeValue": value }));
+    request.send(host.address).await
+}
+
+#[tokio::test]
+async fn an_answer_by_token_with_a_key_is_answered_again() {
+    let (host, run) = asked(&json!({ "requiredApprovals": 2 })).await;
+    let ada = made(&host, &run, json!({ "subject": "ada" })).await;
+    let bob = made(&host, &run, json!({ "subject": "bob" })).await;
+    // What does not fit leaves the key free.
+    let wrong = with_key(&host, &ada, "k-1", &json!({ "action": "explode" })).await;
+    assert_eq!(wrong.refusal(400), "validation_error");
+    let first = with_key(&host, &ada, "k-1", &accept()).await;
+    assert_eq!(first.status, 200, "{}", first.json());
+    let replay = "openwop-idempotent-replay";
+    assert_eq!(first.header(replay), Some("false"));
+    // The same question, another token of the same subject.
+    let other = made(&host, &run, json!({ "subject": "ada" })).await;
+    for token in [&ada, &other] {
+        let again = with_key(&host, token, "k-1", &accept()).await;
+        assert_eq!((again.status, again.header(replay)), (200, Some("true")));
+        assert_eq!(again.json(), first.json());
+    }
+    let reject = json!({ "action": "reject" });
+    let other = with_key(&host, &ada, "k-1", &reject).await;
+    assert_eq!(other.refusal(409), "idempotency_key_mismatch");
+    // Another voter with the same key is another request, and both votes count.
+    assert_eq!(host.snapshot(&run).await["status"], "waiting-approval");
+    let second = with_key(&host, &bob, "k-1", &accept()).await;
+    assert_eq!((second.status, second.header(replay)), (200, Some("false")));
+    assert_eq!(host.ended(&run).await["status"], "completed");
+    // Also when nothing is asked any more; with another key it is late.
+    let again = with_key(&host, &bob, "k-1", &accept()).await;
+    assert_eq!((again.status, again.header(replay)), (200, Some("true")));
+    let late = with_key(&host, &bob, "k-2", &accept()).await;
+    assert_eq!(late.refusal(409), "interrupt_already_resolved");
+    // A token that is none opens no key.
+    assert_eq!(
+        with_key(&host, "nonsense", "k-1", &accept())
+            .await
+            .refusal(404),
+        "interrupt_not_found"
     );
 }
