@@ -254,8 +254,8 @@ fn families(limits: &Limits) -> Map<String, Value> {
         "multiAgent": {
             "executionModel": {
                 "supported": true,
-                "version": 2,
-                "confidenceEscalationFloor": 0.5,
+                // The second version would also be what becomes of an agent's memory.
+                "version": 1,
                 "confidenceEscalationInterruptKind": "clarification",
             },
         },

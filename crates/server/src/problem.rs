@@ -462,6 +462,12 @@ impl From<Rejection> for Problem {
     fn from(rejection: Rejection) -> Self {
         let status = match &rejection {
             Rejection::InvalidInputs(problems) => return of_inputs(problems),
+            Rejection::Unmet { unmet } => {
+                let message = rejection.to_string();
+                return Self::new(StatusCode::BAD_REQUEST, unmet.code, message)
+                    .with("requiredCapability", unmet.capability)
+                    .with("path", unmet.place.clone());
+            }
             Rejection::Unborn => StatusCode::NOT_FOUND,
             Rejection::TooLarge { .. } => {
                 return Self::invalid(rejection.to_string());

@@ -4,9 +4,11 @@
 //! signal whose name is the key answers it, also one that came before anybody asked. Output:
 //! `value`. An `external-event` takes only what agrees with `data.correlation`.
 //!
-//! Since engine version 5 an `approval`, and a `clarification` with `questions`, is asked, judged
-//! and told as by the gate of its kind, with `data` for the gate's config. It has no ports: what is
-//! not accepted fails it, and `refine` asks again.
+//! Since engine version 5 the kind is one that the protocol has and that a workflow may ask in:
+//! `approval`, `clarification`, `external-event` (`data`: `eventType`, `correlation`) or `custom`
+//! (`data`: `customKind`, `payload`; without `data` the key is the `customKind`). An `approval` or a
+//! `clarification` is asked, judged and told as by the gate of its kind, with `data` for the gate's
+//! config. It has no ports: what is not accepted fails it, and `refine` asks again.
 
 use serde_json::{Map, Value};
 
@@ -17,41 +19,138 @@ use crate::limits::MAX_WAIT_MS;
 pub(crate) const APPROVAL: &str = "approval";
 /// The kind of questions that are answered by their ids.
 pub(crate) const CLARIFICATION: &str = "clarification";
+/// The kind of what somebody outside reports.
+const EXTERNAL_EVENT: &str = "external-event";
+/// The kind of everything else.
+const CUSTOM: &str = "custom";
+/// The kinds that a workflow may ask in.
+const KINDS: [&str; 4] = [APPROVAL, CLARIFICATION, EXTERNAL_EVENT, CUSTOM];
 
 pub(crate) fn begin(cx: &Context<'_>) -> Began {
     let kind = cx.node.config.get("kind").and_then(Value::as_str);
     let data = setting(cx, "data").cloned();
     ask(
         cx,
-        kind.unwrap_or("custom"),
+        kind.unwrap_or(CUSTOM),
         data.unwrap_or_else(|| Value::Object(Map::new())),
     )
 }
 
-/// Begins as [`begin`] does, or as the gate of the kind.
+/// Begins by the rules of the kind.
 pub(crate) fn begin_by_kind(cx: &Context<'_>) -> Began {
-    let kind = cx.node.config.get("kind").and_then(Value::as_str);
-    let mut data = setting(cx, "data")
-        .and_then(Value::as_object)
-        .cloned()
-        .unwrap_or_default();
-    let has_questions = data.contains_key("questions");
-    // That of the question stands beside its data.
-    data.remove("key");
-    data.extend(
-        cx.inputs
-            .get_key_value("key")
-            .map(|(key, of)| (key.clone(), of.clone())),
-    );
-    let as_gate = Context {
-        inputs: &data,
-        ..*cx
+    let kind = match kind(&cx.node.config) {
+        Ok(kind) => kind,
+        Err(what) => return misconfigured(cx, format_args!("config.kind {what}")),
+    };
+    let given = setting(cx, "data").filter(|data| !data.is_null());
+    let data = match (kind, given) {
+        // Of an approval everything has a default.
+        (APPROVAL, None) => Map::new(),
+        (CUSTOM, None) => Map::from_iter([("customKind".to_owned(), Value::from(key(cx)))]),
+        (_, given) => match check_data(kind, given.unwrap_or(&Value::Null)) {
+            Ok(data) => data.clone(),
+            Err(what) => return misconfigured(cx, format_args!("data {what}")),
+        },
+    };
+    let as_gate = |mut data: Map<String, Value>| {
+        // That of the question stands beside its data.
+        data.remove("key");
+        data.extend(
+            cx.inputs
+                .get_key_value("key")
+                .map(|(key, of)| (key.clone(), of.clone())),
+        );
+        data
     };
     match kind {
-        Some(APPROVAL) => approval::begin(&as_gate),
-        Some(CLARIFICATION) if has_questions => clarification::begin(&as_gate),
-        _ => begin(cx),
+        APPROVAL => approval::begin(&Context {
+            inputs: &as_gate(data),
+            ..*cx
+        }),
+        CLARIFICATION => clarification::begin(&Context {
+            inputs: &as_gate(data),
+            ..*cx
+        }),
+        _ => ask(cx, kind, Value::Object(data)),
     }
+}
+
+/// The kind that a config names.
+fn kind(config: &Value) -> Result<&'static str, &'static str> {
+    let named = match config.get("kind") {
+        None | Some(Value::Null) => Some(CUSTOM),
+        Some(word) => KINDS.into_iter().find(|kind| word.as_str() == Some(kind)),
+    };
+    named.ok_or("must be approval, clarification, external-event or custom")
+}
+
+/// What a question is about, where it has what the protocol wants of its kind.
+fn check_data<'a>(kind: &str, data: &'a Value) -> Result<&'a Map<String, Value>, String> {
+    let fields = data.as_object();
+    let fields = fields.ok_or_else(|| match kind {
+        EXTERNAL_EVENT => "must be an object with `eventType` and `correlation`",
+        CLARIFICATION => "must be an object with `questions`",
+        _ => "must be an object",
+    })?;
+    let only = |known: &[&str]| match fields.keys().all(|name| known.contains(&name.as_str())) {
+        true => Ok(()),
+        false => Err(format!(
+            "has a field that {kind} does not have; it has {}",
+            known.join(" and ")
+        )),
+    };
+    let is_text = |name: &str| {
+        let text = fields.get(name).and_then(Value::as_str);
+        text.is_some_and(|text| !text.is_empty())
+    };
+    match kind {
+        EXTERNAL_EVENT => {
+            only(&["eventType", "correlation"])?;
+            if !is_text("eventType") {
+                return Err("must have `eventType`, a text that says what is awaited".into());
+            }
+            if !fields.get("correlation").is_some_and(Value::is_object) {
+                let what = "must have `correlation`, an object of what the event has to have";
+                return Err(what.into());
+            }
+        }
+        CUSTOM => {
+            only(&["customKind", "payload"])?;
+            if !is_text("customKind") {
+                return Err("must have `customKind`, a text that says what is asked".into());
+            }
+        }
+        CLARIFICATION if !fields.contains_key("questions") => {
+            return Err("must have `questions`".into());
+        }
+        _ => {}
+    }
+    Ok(fields)
+}
+
+/// What is wrong with a config, by its key. What comes by an input port is looked at when it is
+/// there.
+pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
+    let kind = match kind(config) {
+        Ok(kind) => kind,
+        Err(what) => return vec![("kind", what.to_owned())],
+    };
+    let Some(data) = config.get("data").filter(|data| !data.is_null()) else {
+        return Vec::new();
+    };
+    let problems = match (kind, check_data(kind, data)) {
+        (_, Err(what)) => return vec![("data", what)],
+        (APPROVAL, Ok(_)) => approval::check_config(data),
+        (CLARIFICATION, Ok(_)) => clarification::check_config(data),
+        _ => Vec::new(),
+    };
+    let in_data = |(key, what)| ("data", format!("is wrong in `{key}`: {what}"));
+    problems.into_iter().map(in_data).collect()
+}
+
+fn key(cx: &Context<'_>) -> String {
+    let key = setting(cx, "key").and_then(Value::as_str);
+    key.map_or_else(|| cx.node.id.to_string(), str::to_owned)
 }
 
 /// A question of a kind. Key, schema and timeout stand in the config of every node that asks.
@@ -70,9 +169,7 @@ pub(crate) fn ask(cx: &Context<'_>, kind: &str, data: Value) -> Began {
     }
     Began::Asks(Ask {
         kind: kind.to_owned(),
-        key: setting(cx, "key")
-            .and_then(Value::as_str)
-            .map_or_else(|| cx.node.id.to_string(), str::to_owned),
+        key: key(cx),
         data,
         resume_schema,
         timeout_ms: timeout_ms.filter(|ms| *ms > 0),

@@ -36,6 +36,8 @@ pub struct Definition {
     pub configurable_schema: Option<Value>,
     /// Its `metadata.complianceClass`.
     pub compliance_class: Option<String>,
+    /// Where it first says how something is to be compensated.
+    pub compensation: Option<String>,
     /// The digest of the document's canonical JSON.
     pub digest: Digest,
     /// What is odd but does not make the document wrong.

@@ -23,7 +23,7 @@ mod variable;
 
 pub use channel::{Access, Channel, Reducer};
 pub(crate) use compile::mapped_variables;
-pub use compile::{NodeTypes, UnknownTypes};
+pub use compile::{NodeTypes, UnknownTypes, is_model_class};
 pub use condition::Condition;
 pub use config_keys::{ConfigKey, Takes};
 pub use control::ControlKind;
@@ -33,7 +33,7 @@ pub use document::{
 };
 pub use plan::{
     Backoff, EdgeIx, LoopBody, NodeIx, NodeKind, OnFailure, Plan, PlanEdge, PlanNode, PortValue,
-    RetryPolicy, Settings,
+    RetryPolicy, Settings, Unmet,
 };
 pub use sensitivity::Sensitivity;
 pub use variable::{Type, Variable};

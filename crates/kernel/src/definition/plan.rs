@@ -65,6 +65,8 @@ pub struct Plan {
     pub entries: Vec<NodeIx>,
     /// JSON Schema of the `configurable` a run of this workflow accepts.
     pub configurable_schema: Option<Value>,
+    /// What it needs that this engine does not have: no run of it can be created.
+    pub unmet: Option<Unmet>,
     /// What is odd but does not keep the workflow from running.
     pub warnings: Vec<Problem>,
     /// What it says of its values as a whole.
@@ -297,4 +299,16 @@ impl Plan {
     pub fn node_ixs(&self) -> impl Iterator<Item = NodeIx> + use<> {
         (0..self.nodes.len() as u32).map(NodeIx)
     }
+}
+
+/// Something that a definition needs and that this engine does not have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("needs {capability}, which this engine does not have; take it out to run the workflow")]
+pub struct Unmet {
+    /// The code that the protocol has for it.
+    pub code: &'static str,
+    /// The family of the protocol's capabilities.
+    pub capability: &'static str,
+    /// Where in the definition.
+    pub place: String,
 }

@@ -1,5 +1,6 @@
 //! Why a command is refused. A refusal writes nothing.
 
+use crate::definition::Unmet;
 use crate::problem::Problems;
 
 /// Why a command is refused.
@@ -20,6 +21,12 @@ pub enum Rejection {
     /// The inputs do not fit the workflow.
     #[error("the inputs do not fit the workflow")]
     InvalidInputs(Problems),
+    /// The workflow needs what this engine does not have.
+    #[error("{} of the workflow {unmet}", unmet.place)]
+    Unmet {
+        /// What.
+        unmet: Unmet,
+    },
     /// Something given is larger than allowed.
     #[error("{what} is larger than allowed")]
     TooLarge {
@@ -125,6 +132,7 @@ impl Rejection {
             Self::Existing => "run_exists",
             Self::Settled { .. } => "run_terminal",
             Self::InvalidInputs(_) => "validation_error",
+            Self::Unmet { unmet } => unmet.code,
             Self::TooLarge { .. } => "too_large",
             Self::StaleAttempt => "stale_attempt",
             Self::Idle => "nothing_to_do",

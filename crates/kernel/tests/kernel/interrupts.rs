@@ -1,13 +1,15 @@
 //! Questions, answers and signals.
 
 use kernel::run::event::RunEvent;
-use kernel::run::{Command, Driving, Envelope, Event};
-use serde_json::json;
+use kernel::run::{Command, Create, Driving, End, Envelope, Event, Start};
+use kernel::stream::Policy;
+use serde_json::{Map, Value, json};
 
-use crate::world::started;
+use crate::flow;
+use crate::world::{World, started};
 
 const ASK: &str = "ask: core.interrupt {\"config\":{\"kind\":\"custom\",\"key\":\"go\",\
-                   \"data\":{\"q\":1},\"timeoutMs\":100}}\nask -> b";
+                   \"data\":{\"customKind\":\"q\"},\"timeoutMs\":100}}\nask -> b";
 const ANSWERED: &str =
     "interrupt.resolved ask = true; node.resumed ask; node.completed ask; node.started b";
 
@@ -146,11 +148,116 @@ fn only_signals_that_wait_fill_the_inbox() {
 #[test]
 fn the_oldest_question_names_the_status() {
     let run = started(
-        "x: core.interrupt {\"config\":{\"kind\":\"external-event\"}}\n\
+        "x: core.interrupt {\"config\":{\"kind\":\"external-event\",\
+         \"data\":{\"eventType\":\"e\",\"correlation\":{}}}}\n\
          y: core.interrupt {\"config\":{\"kind\":\"approval\"}}",
     );
     assert_eq!(run.run.status(), "waiting-external");
     assert_eq!(run.run.current_node().map(|id| id.as_str()), Some("x"));
+}
+
+/// What a question is about, or the code that its node has failed with.
+fn asked(run: &World) -> Value {
+    let facts = run.run.facts().expect("facts");
+    match (facts.interrupts.first(), run.run.end()) {
+        (Some(open), _) => open.data.clone(),
+        (None, Some(End::Failed { error, .. })) => json!(error.code),
+        (None, end) => panic!("nothing is asked: {end:?}"),
+    }
+}
+
+#[test]
+fn a_question_has_what_the_protocol_wants_of_its_kind() {
+    let of = |data: &str| {
+        let text = format!(
+            "workflow: {{\"variables\":[{{\"name\":\"d\",\"type\":\"object\",\"defaultValue\":{data}}}]}}\n\
+             q: core.interrupt {{\"config\":{{KIND}},\"inputs\":{{\"data\":{{\"type\":\"variable\",\"variableName\":\"d\"}}}}}}"
+        );
+        move |kind: &str| {
+            asked(&started(
+                &text.replace("KIND", &format!("\"kind\":\"{kind}\"")),
+            ))
+        }
+    };
+    // What comes by a port is looked at when it is there.
+    let event = json!({ "eventType": "paid", "correlation": { "n": 1 } });
+    assert_eq!(of(&event.to_string())("external-event"), event);
+    let custom = json!({ "customKind": "vote", "payload": [1] });
+    assert_eq!(of(&custom.to_string())("custom"), custom);
+    for (kind, data) in [
+        ("external-event", json!({})),
+        ("external-event", json!({ "eventType": "paid" })),
+        (
+            "external-event",
+            json!({ "eventType": "", "correlation": {} }),
+        ),
+        (
+            "external-event",
+            json!({ "eventType": "paid", "correlation": 1 }),
+        ),
+        (
+            "external-event",
+            json!({ "eventType": "paid", "correlation": {}, "more": 1 }),
+        ),
+        ("custom", json!({})),
+        ("custom", json!({ "customKind": "vote", "more": 1 })),
+        ("clarification", json!({})),
+        ("clarification", json!({ "questions": [] })),
+        ("approval", json!({ "actions": ["dance"] })),
+    ] {
+        assert_eq!(
+            of(&data.to_string())(kind),
+            "invalid_config",
+            "{kind} {data}"
+        );
+    }
+    // Without any, a general question is of its own kind; the others have to say.
+    let bare = |config: &str| {
+        asked(&started(&format!(
+            "q: core.interrupt {{\"config\":{config}}}"
+        )))
+    };
+    assert_eq!(bare("{}"), json!({ "customKind": "q" }));
+    assert_eq!(bare("{\"key\":\"go\"}"), json!({ "customKind": "go" }));
+    assert_eq!(bare("{\"kind\":\"external-event\"}"), "invalid_config");
+    assert_eq!(bare("{\"kind\":\"clarification\"}"), "invalid_config");
+    assert_eq!(
+        bare("{\"kind\":\"approval\"}")["actions"],
+        json!(["accept", "reject"])
+    );
+}
+
+#[test]
+fn a_question_that_makes_no_sense_is_refused_when_it_is_registered() {
+    for config in [
+        json!({ "kind": "zap" }),
+        json!({ "kind": 7 }),
+        json!({ "kind": "low-confidence" }),
+        json!({ "kind": "conversation.start", "data": { "conversationId": "c" } }),
+        json!({ "kind": "external-event", "data": {} }),
+        json!({ "kind": "custom", "data": {} }),
+        json!({ "data": 1 }),
+        json!({ "kind": "clarification", "data": { "questions": [{ "id": "n" }] } }),
+        json!({ "kind": "approval", "data": { "actions": ["dance"] } }),
+    ] {
+        let text = format!("q: core.interrupt {{\"config\":{config}}}");
+        let problems = flow::problems(&flow::document(&text)).to_string();
+        assert!(
+            problems.contains("/nodes/0/config/"),
+            "{config}: {problems}"
+        );
+        // One that was registered before is read; a run of it fails there.
+        let mut run = World::of(flow::stored(&text), Policy::default());
+        let create = Create::new(Map::new(), "test", Start::Now);
+        run.when(Command::Create(create)).decided();
+        assert_eq!(asked(&run), "invalid_config", "{config}");
+        // By the rules of its own version it goes on.
+        let mut run = World::of(flow::stored(&text), Policy::default());
+        let mut create = Create::new(Map::new(), "test", Start::Now);
+        create.engine_version = 4;
+        run.when(Command::Create(create)).decided();
+        assert_ne!(asked(&run), "invalid_config", "{config}");
+    }
 }
 
 const EVENT: &str = r#"wait: core.interrupt {"config":{"kind":"external-event","data":{"eventType":"paid",

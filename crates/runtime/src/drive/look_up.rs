@@ -88,7 +88,11 @@ fn refused(workflow: &str, rejection: &Rejection) -> NodeError {
     const CODE: &str = "invalid_child_inputs";
     let Rejection::InvalidInputs(problems) = rejection else {
         let what = format!("no run of {workflow} can be created: {rejection}");
-        return NodeError::new(CODE, what).fatal();
+        let code = match rejection {
+            Rejection::Unmet { unmet } => unmet.code,
+            _ => CODE,
+        };
+        return NodeError::new(code, what).fatal();
     };
     let listed = problems.listed.iter();
     let named: Vec<String> = listed

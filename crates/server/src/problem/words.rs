@@ -114,6 +114,9 @@ fn is_known(part: &str) -> bool {
         "rating",
         "correction",
         "eventId",
+        "modelClass",
+        "channel",
+        "compensation",
         "note",
     ];
     WORDS.contains(&part) || part.parse::<u32>().is_ok()

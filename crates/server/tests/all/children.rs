@@ -448,6 +448,11 @@ async fn a_decision_that_is_not_sure_enough_waits_for_a_person() {
     let discovery = host.get("/.well-known/openwop").await.json();
     let model = &discovery["multiAgent"]["executionModel"];
     assert_eq!(model["confidenceEscalationInterruptKind"], "clarification");
+    // The second would promise what becomes of an agent's memory, and there is none.
+    assert_eq!(
+        (&model["version"], model.get("confidenceEscalationFloor")),
+        (&json!(1), None)
+    );
     let seen = host.types(&run).await;
     let events = host.events(&run).await;
     let of = |kind: &str| events.iter().find(|event| event["type"] == kind);

@@ -103,7 +103,6 @@ const WITHOUT: [(&str, &[&str]); 2] = [
     (
         "packs of agents",
         &[
-            "conformance-agent-channel-dispatch",
             "conformance-agent-pack-export",
             "conformance-agent-pack-handoff-schema-validation",
             "conformance-agent-pack-install",
@@ -113,7 +112,8 @@ const WITHOUT: [(&str, &[&str]); 2] = [
 ];
 
 /// Those that are refused, and the family that is not provided.
-const REFUSED: [(&str, &[&str]); 6] = [
+const REFUSED: [(&str, &[&str]); 7] = [
+    ("agents.deployment", &["conformance-agent-channel-dispatch"]),
     ("a2a", &["conformance-a2a-task-roundtrip"]),
     (
         "conformance.mockAgent",

@@ -95,13 +95,13 @@ async fn child(host: &Host, snapshot: &Value, workflow: &str) -> Value {
     host.snapshot(found["runId"].as_str().unwrap()).await
 }
 
-/// The code by which a definition is refused that has a node type which is not there.
+/// The code by which a definition is refused that needs what is not there.
 pub(crate) fn missing(document: &Value) -> &'static str {
     let nodes = document["nodes"].as_array().expect("nodes");
-    match nodes
-        .iter()
-        .any(|node| node["typeId"] == "core.conversationGate")
-    {
+    let is_other = |node: &Value| {
+        node["typeId"] == "core.conversationGate" || node["agent"].get("channel").is_some()
+    };
+    match nodes.iter().any(is_other) {
         true => "validation_error",
         false => "capability_required",
     }

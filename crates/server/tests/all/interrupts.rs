@@ -275,6 +275,46 @@ async fn a_general_question_of_a_gates_kind_is_answered_as_by_the_gate() {
 }
 
 #[tokio::test]
+async fn what_is_asked_is_as_the_protocol_has_it() {
+    let host = Host::new().await;
+    let event = json!({ "eventType": "paid", "correlation": { "order": "o-7" } });
+    for (n, config) in [
+        json!({}),
+        json!({ "data": { "customKind": "vote", "payload": { "of": 3 } } }),
+        json!({ "kind": "external-event", "data": event }),
+        json!({ "kind": "approval" }),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = format!("asks-{n}");
+        let answer = host
+            .post("/v1/workflows", &one(&id, "core.interrupt", &config))
+            .await;
+        assert_eq!(answer.status, 201, "{}", answer.json());
+        let run = host.waiting(&json!({ "workflowId": id })).await;
+        let shown = host.look_by(&host.token(&run).await).await.json();
+        let asked = host.payload(&run, "interrupt.requested").await;
+        crate::schemas::check_question(&shown);
+        crate::schemas::check_question(&asked);
+        let cancelled = host
+            .post(&format!("/v1/runs/{run}/cancel"), &json!({}))
+            .await;
+        assert_eq!(cancelled.status, 200);
+        host.ended(&run).await;
+        crate::schemas::check_log(&host, &run).await;
+    }
+    for config in [
+        json!({ "kind": "zap" }),
+        json!({ "kind": "external-event", "data": { "eventType": "paid" } }),
+    ] {
+        let odd = one("odd", "core.interrupt", &config);
+        let answer = host.post("/v1/workflows", &odd).await;
+        assert_eq!(answer.refusal(400), "validation_error", "{config}");
+    }
+}
+
+#[tokio::test]
 async fn an_event_from_outside_has_to_be_the_one_that_is_waited_for() {
     let host = Host::new().await;
     let config = json!({

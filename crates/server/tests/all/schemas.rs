@@ -171,3 +171,16 @@ pub(crate) async fn check_log(host: &Host, run: &str) {
         check_event(&registry, &frame.data);
     }
 }
+
+/// Holds what is asked to the protocol's schema of a question, without what an event adds to it.
+pub(crate) fn check_question(asked: &Value) {
+    const FIELDS: [&str; 5] = ["kind", "key", "data", "resumeSchema", "timeoutMs"];
+    let Some(folder) = folder() else { return };
+    let fields = asked.as_object().unwrap().iter();
+    let of_it = fields.filter(|(name, _)| FIELDS.contains(&name.as_str()));
+    let question: serde_json::Map<String, Value> = of_it
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    let schema = "suspend-request.schema.json";
+    check(&registry(&folder), schema, &Value::Object(question));
+}

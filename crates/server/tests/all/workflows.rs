@@ -4,7 +4,7 @@ use runtime::access::Scopes;
 use serde_json::{Value, json};
 
 use crate::client::Request;
-use crate::host::{Host, chain};
+use crate::host::{Host, chain, node};
 
 #[tokio::test]
 async fn shared_workflows_may_be_run_by_every_tenant_and_own_ones_are_stronger() {
@@ -86,4 +86,100 @@ async fn registering_tells_what_is_wrong_without_repeating_it() {
     );
     let gone = host.get("/v1/workflows/nowhere").await;
     assert_eq!(gone.refusal(404), "workflow_not_found");
+}
+
+#[tokio::test]
+async fn what_a_workflow_needs_and_this_server_has_not_refuses_its_runs() {
+    let host = Host::new().await;
+    let plain = |id: &str| chain(id, &[node("n", "core.noop", json!({}))]);
+    let compensated = json!({ "strategy": "reverse" });
+    let mut whole = plain("whole");
+    whole["settings"] = json!({ "compensation": compensated });
+    let mut of_node = plain("of-node");
+    of_node["nodes"][0]["compensation"] = compensated.clone();
+    let mut of_settings = plain("of-settings");
+    of_settings["nodes"][0]["settings"] = json!({ "compensation": compensated });
+    let mut channel = plain("channel");
+    channel["nodes"][0]["agent"] = json!({ "agentId": "acme.agent", "channel": "stable" });
+    for (definition, code, place) in [
+        (whole, "capability_required", "/settings/compensation"),
+        (of_node, "capability_required", "/nodes/0/compensation"),
+        (
+            of_settings,
+            "capability_required",
+            "/nodes/0/settings/compensation",
+        ),
+        (channel, "validation_error", "/nodes/0/agent/channel"),
+    ] {
+        let answer = host.post("/v1/workflows", &definition).await;
+        assert_eq!(answer.status, 201, "{}", answer.json());
+        assert_eq!(answer.json()["warnings"][0]["path"], place);
+        let create = host
+            .post("/v1/runs", &json!({ "workflowId": definition["id"] }))
+            .await;
+        assert_eq!(create.refusal(400), code);
+        assert_eq!(create.json()["details"]["path"], place);
+        // Nor as a child.
+        let call = json!({ "workflowId": definition["id"] });
+        host.put(&[chain("calls", &[node("call", "core.subWorkflow", call)])])
+            .await;
+        let run = host.completed(&json!({ "workflowId": "calls" })).await;
+        let snapshot = host.snapshot(&run).await;
+        assert_eq!(snapshot["error"]["code"], code, "{snapshot}");
+        assert_eq!(snapshot.get("childRuns"), None);
+    }
+    let mut unset = plain("unset");
+    unset["settings"] = json!({ "compensation": null });
+    host.put(&[unset]).await;
+    let run = host.completed(&json!({ "workflowId": "unset" })).await;
+    assert_eq!(host.snapshot(&run).await["status"], "completed");
+}
+
+#[tokio::test]
+async fn an_agent_that_a_snapshot_could_not_show_is_not_registered() {
+    let host = Host::new().await;
+    let with = |agent: Value| {
+        let mut pinned = node("n", "core.noop", json!({}));
+        pinned["agent"] = agent;
+        chain("pins", &[pinned])
+    };
+    for (agent, place) in [
+        (json!({}), "/nodes/0/agent/agentId"),
+        (json!({ "agentId": "ab" }), "/nodes/0/agent/agentId"),
+        (
+            json!({ "agentId": "a".repeat(257) }),
+            "/nodes/0/agent/agentId",
+        ),
+        (json!({ "agentId": 7 }), "/nodes/0/agent/agentId"),
+        (
+            json!({ "agentId": "abc", "modelClass": "big" }),
+            "/nodes/0/agent/modelClass",
+        ),
+        (
+            json!({ "agentId": "abc", "name": 7 }),
+            "/nodes/0/agent/name",
+        ),
+        (
+            json!({ "agentId": "abc", "version": "1", "channel": "c" }),
+            "/nodes/0/agent",
+        ),
+    ] {
+        let answer = host.post("/v1/workflows", &with(agent.clone())).await;
+        assert_eq!(answer.refusal(400), "validation_error", "{agent}");
+        let text = answer.json().to_string();
+        assert!(text.contains(&format!("\"{place}\"")), "{agent}: {text}");
+    }
+    let agent = json!({
+        "agentId": "acme.agent", "name": "Ada", "version": "1.2.0", "modelClass": "vision",
+        "memoryRef": "m", "sourceManifestId": "acme.agents", "tools": ["x"],
+    });
+    host.put(&[with(agent)]).await;
+    let run = host.completed(&json!({ "workflowId": "pins" })).await;
+    let shown = json!({
+        "agentId": "acme.agent", "name": "Ada", "version": "1.2.0", "modelClass": "vision",
+        "sourceManifestId": "acme.agents",
+    });
+    // There is no memory here that it could refer to.
+    assert_eq!(host.snapshot(&run).await["agent"], shown);
+    crate::schemas::check_log(&host, &run).await;
 }

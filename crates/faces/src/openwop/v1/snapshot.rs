@@ -3,7 +3,7 @@
 //! A snapshot says nothing that the log does not, and nothing of "now": two reads of an unchanged
 //! run give the same bytes.
 
-use kernel::definition::{NodeIx, Plan, PlanNode};
+use kernel::definition::{NodeIx, Plan, PlanNode, is_model_class};
 use kernel::ids::{NodeId, StreamId};
 use kernel::run::state::{Child, NodeRun, OpenInterrupt, UsageTotal, timer};
 use kernel::run::{End, Facts, NodeStatus, Run, RunState};
@@ -242,25 +242,33 @@ fn open_interrupt(plan: &Plan, open: &OpenInterrupt) -> Value {
         .build()
 }
 
-/// An agent as the protocol's closed `AgentRef`: what else a definition says of it is its own.
+/// An agent as the protocol's closed `AgentRef`: what else a definition says of it is its own. A
+/// memory that this engine does not have is not shown, nor is what an earlier version registered
+/// and the protocol would not take.
 fn agent(declared: &Value) -> Option<Value> {
-    const FIELDS: [&str; 7] = [
-        "agentId",
-        "name",
-        "modelClass",
-        "memoryRef",
-        "version",
-        "channel",
-        "sourceManifestId",
+    const TEXTS: [(&str, usize, usize); 5] = [
+        ("agentId", 3, 256),
+        ("name", 0, 256),
+        ("version", 0, 64),
+        ("channel", 1, 64),
+        ("sourceManifestId", 0, 256),
     ];
-    declared.get("agentId")?.as_str()?;
-    let fields = declared.as_object()?.iter();
-    let shown = fields.filter(|(name, value)| FIELDS.contains(&name.as_str()) && value.is_string());
-    Some(Value::Object(
-        shown
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect(),
-    ))
+    let text = |name: &str, (least, most): (usize, usize)| {
+        let text = declared.get(name)?.as_str()?;
+        let length = text.chars().count();
+        (least..=most).contains(&length).then_some(text)
+    };
+    text("agentId", (3, 256))?;
+    let texts = TEXTS
+        .into_iter()
+        .fold(Fields::new(), |doc, (name, least, most)| {
+            // An exact version and a channel exclude each other.
+            let is_other = name == "channel" && declared.get("version").is_some();
+            doc.maybe(name, text(name, (least, most)).filter(|_| !is_other))
+        });
+    let class = declared.get("modelClass").and_then(Value::as_str);
+    let class = class.filter(|class| is_model_class(class));
+    Some(texts.maybe("modelClass", class).build())
 }
 
 fn metrics(usage: &UsageTotal) -> Value {

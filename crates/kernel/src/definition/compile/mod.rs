@@ -1,5 +1,6 @@
 //! From a definition to a plan: references resolved, expressions compiled, the graph checked.
 
+mod agents;
 mod channels;
 mod control;
 mod resolve;
@@ -20,6 +21,7 @@ use crate::expr::{ExprError, Expression, compile_pattern};
 use crate::ids::NodeId;
 use crate::json::{self, Limits};
 use crate::problem::{Path, Problem, ProblemCode, Problems};
+pub use agents::is_model_class;
 pub(crate) use channels::mapped_variables;
 pub(super) use resolve::CHANNEL_KEYS;
 use resolve::{expression_keys, written_variables};
@@ -130,6 +132,7 @@ fn compile(
         definition,
         types,
         unknown,
+        age,
         problems,
         warnings: Problems::new(),
         by_id: BTreeMap::new(),
@@ -150,7 +153,9 @@ fn compile(
     compiler.check_defaults();
     if age == Age::New {
         compiler.check_channels();
+        compiler.check_agents();
     }
+    compiler.warn_of_unmet();
     let nodes = compiler.nodes();
     let (edges, places) = compiler.edges();
     compiler.triggers();
@@ -180,6 +185,7 @@ fn compile(
         },
         entries: Vec::new(),
         configurable_schema: definition.configurable_schema.clone(),
+        unmet: agents::unmet(definition),
         warnings: Vec::new(),
         sensitivity: Sensitivity::default(),
         by_id,
@@ -228,6 +234,7 @@ struct Compiler<'d> {
     definition: &'d Definition,
     types: &'d dyn NodeTypes,
     unknown: UnknownTypes,
+    age: Age,
     problems: Problems,
     warnings: Problems,
     by_id: BTreeMap<NodeId, NodeIx>,
@@ -317,9 +324,10 @@ impl<'d> Compiler<'d> {
             let path = config.pointer() + &problem.path;
             self.problems.push(Problem { path, ..problem });
         }
+        let is_new = self.age == Age::New;
         if let NodeKind::Control(kind) = kind {
             self.control_config(path, node, kind);
-            for (key, message) in crate::control::check_config(kind, &node.config) {
+            for (key, message) in crate::control::check_config(kind, &node.config, is_new) {
                 self.problem(&Path::Key(&config, key), ProblemCode::InvalidValue, message);
             }
         }

@@ -115,6 +115,7 @@ fn definition(findings: &Findings, document: &Value) -> Option<Definition> {
             .object("configurableSchema")
             .and_then(|_| fields.get("configurableSchema").cloned()),
         compliance_class,
+        compensation: compensation(document),
         digest: Digest::of(&json::canonical(document)),
         warnings: Vec::new(),
     })
@@ -388,4 +389,24 @@ fn settings(fields: &Fields<'_>) -> DocumentSettings {
             .integer("maxLoopbackIterations", 1..=u64::from(MAX_LOOP_ITERATIONS))
             .and_then(small),
     }
+}
+
+/// The place of the first thing that is to be compensated.
+fn compensation(document: &Value) -> Option<String> {
+    let nodes = document.get("nodes").and_then(Value::as_array);
+    let nodes = nodes.into_iter().flatten().enumerate();
+    let of_nodes = nodes.flat_map(|(index, node)| {
+        let node = (format!("/nodes/{index}"), Some(node));
+        let settings = (
+            format!("{}/settings", node.0),
+            node.1.and_then(|node| node.get("settings")),
+        );
+        [node, settings]
+    });
+    let of_all = std::iter::once(("/settings".to_owned(), document.get("settings")));
+    let mut places = of_all.chain(of_nodes);
+    places.find_map(|(place, of)| {
+        let said = of?.get("compensation").filter(|said| !said.is_null());
+        said.map(|_| format!("{place}/compensation"))
+    })
 }

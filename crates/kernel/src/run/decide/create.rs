@@ -50,6 +50,9 @@ impl Plan {
         inputs: &Map<String, Value>,
         engine_version: u32,
     ) -> Result<Map<String, Value>, Rejection> {
+        if let Some(unmet) = self.unmet.clone().filter(|_| engine_version >= 5) {
+            return Err(Rejection::Unmet { unmet });
+        }
         let variables = self.bind_inputs(inputs).map_err(Rejection::InvalidInputs)?;
         if engine_version >= 5 {
             check_names(self, inputs)?;
