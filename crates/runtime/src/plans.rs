@@ -8,7 +8,7 @@ use kernel::digest::Digest;
 use kernel::ids::TenantId;
 use kernel::json::{self, Limits};
 use kernel::limits::{MAX_DEFINITION_BYTES, MAX_JSON_DEPTH};
-use kernel::problem::Problems;
+use kernel::problem::{ProblemCode, Problems};
 use kernel::stream::DefinitionRef;
 use parking_lot::Mutex;
 use store::{Store, StoreError};
@@ -51,6 +51,19 @@ pub struct Prepared {
     pub plan: Arc<Plan>,
 }
 
+/// Refuses a `configurableSchema` that is none: every run would be refused by it.
+fn check_schema(plan: &Plan) -> Result<(), Problems> {
+    let Some(schema) = &plan.configurable_schema else {
+        return Ok(());
+    };
+    let mut problems = Problems::new();
+    if jsonschema::draft202012::new(schema).is_err() {
+        let what = "is not a JSON Schema";
+        problems.add("/configurableSchema", ProblemCode::InvalidValue, what);
+    }
+    problems.or(())
+}
+
 impl Plans {
     /// Plans over these node types.
     pub fn new(registry: Arc<Registry>) -> Self {
@@ -77,6 +90,7 @@ impl Plans {
         let value = json::parse(document, limits)?;
         let mut plan = Plan::from_json(&value, &*self.registry, UnknownTypes::Refuse)?;
         plan.warnings.extend(literal_secrets(&value));
+        check_schema(&plan)?;
         Ok((Arc::new(plan), json::canonical(&value)))
     }
 
@@ -89,6 +103,7 @@ impl Plans {
         let value = json::parse(document, Limits::DEFINITION)?;
         let mut plan = Plan::from_json(&value, &*self.registry, UnknownTypes::Warn)?;
         plan.warnings.extend(literal_secrets(&value));
+        check_schema(&plan)?;
         Ok((plan, json::canonical(&value)))
     }
 

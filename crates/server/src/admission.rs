@@ -1,8 +1,10 @@
 //! Who is taken in: requests by rate (429), new runs by what is in flight (503).
 
+use std::collections::HashMap;
 use std::hash::Hash;
 use std::num::NonZeroU32;
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
@@ -33,6 +35,41 @@ pub(crate) struct Rates {
 struct Buckets<K: Hash + Eq + Clone> {
     limiter: DefaultKeyedRateLimiter<K>,
     rate: NonZeroU32,
+    seen: Mutex<HashMap<K, Seen>>,
+}
+
+/// Requests of somebody by the second.
+#[derive(Clone, Copy)]
+struct Seen {
+    since: Instant,
+    now: u32,
+    before: u32,
+}
+
+impl Seen {
+    fn none(at: Instant) -> Self {
+        Self {
+            since: at,
+            now: 0,
+            before: 0,
+        }
+    }
+
+    /// Counts a request.
+    fn count(&mut self, at: Instant) {
+        let seconds = at.saturating_duration_since(self.since).as_secs();
+        if seconds > 0 {
+            self.before = if seconds == 1 { self.now } else { 0 };
+            self.now = 0;
+            self.since += Duration::from_secs(seconds);
+        }
+        self.now = self.now.saturating_add(1);
+    }
+
+    /// Requests a second: in this one so far, or in the one before if they were more.
+    fn rate(&self) -> u32 {
+        self.now.max(self.before)
+    }
 }
 
 impl Rates {
@@ -60,10 +97,24 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         Self {
             limiter: RateLimiter::keyed(Quota::per_second(rate)),
             rate,
+            seen: Mutex::default(),
         }
     }
 
+    /// How many requests a second come, this one among them.
+    fn observe(&self, key: &K) -> u32 {
+        let at = Instant::now();
+        let mut all = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() > MANY {
+            all.retain(|_, seen| at.saturating_duration_since(seen.since) < Duration::from_secs(2));
+        }
+        let seen = all.entry(key.clone()).or_insert_with(|| Seen::none(at));
+        seen.count(at);
+        seen.rate()
+    }
+
     fn check(&self, key: &K, scope: &'static str) -> Result<(), Problem> {
+        let observed = self.observe(key);
         if self.limiter.len() > MANY {
             self.limiter.retain_recent();
         }
@@ -81,7 +132,8 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         .retry_after(ms.div_ceil(1_000))
         .with("retryAfterMs", ms)
         .with("scope", scope)
-        .with("limit", self.rate.get()))
+        .with("limit", self.rate.get())
+        .with("observedRate", observed))
     }
 }
 
@@ -139,4 +191,25 @@ pub(crate) fn production(limits: &Limits, gate: &Gate, can_expire: bool) -> Opti
         "retention": retention,
         "debugBundle": { "supported": true, "truncationMetadata": true },
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_counted_by_the_second() {
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let mut seen = Seen::none(start);
+        let rates: Vec<u32> = [0, 100, 900, 1_000, 1_999, 2_100, 5_000]
+            .into_iter()
+            .map(|ms| {
+                seen.count(at(ms));
+                seen.rate()
+            })
+            .collect();
+        // In the second that has begun they may still be fewer than in the one before.
+        assert_eq!(rates, [1, 2, 3, 3, 3, 2, 1]);
+    }
 }

@@ -133,15 +133,7 @@ fn read_signal(mut signal: Map<String, Value>, problems: &mut Problems) -> Optio
         said
     };
     let read = match kind.as_deref() {
-        Some("rating") => {
-            let rating = signal.remove("rating").and_then(|rating| rating.as_u64());
-            let rating = rating.and_then(|rating| u8::try_from(rating).ok());
-            if rating.is_none() {
-                let what = "must be a whole number from 1 to 5";
-                problems.add("/signal/rating", ProblemCode::InvalidValue, what);
-            }
-            rating.map(|rating| Signal::Rating { rating })
-        }
+        Some("rating") => rating(&mut signal, problems).map(|rating| Signal::Rating { rating }),
         Some("correction") => required("correction", &mut signal, problems)
             .map(|correction| Signal::Correction { correction }),
         Some("label") => {
@@ -154,8 +146,29 @@ fn read_signal(mut signal: Map<String, Value>, problems: &mut Problems) -> Optio
             None
         }
     };
+    // A signal may carry what belongs to another kind. It says nothing there, and is not kept.
+    for (name, path) in [
+        ("correction", "/signal/correction"),
+        ("label", "/signal/label"),
+    ] {
+        text(&mut signal, name, path, problems);
+    }
+    if signal.contains_key("rating") {
+        rating(&mut signal, problems);
+    }
     closed(&signal, "/signal", problems);
     read
+}
+
+fn rating(signal: &mut Map<String, Value>, problems: &mut Problems) -> Option<u8> {
+    let rating = signal.remove("rating").and_then(|rating| rating.as_u64());
+    let rating = rating.and_then(|rating| u8::try_from(rating).ok());
+    let rating = rating.filter(|rating| (1..=5).contains(rating));
+    if rating.is_none() {
+        let what = "must be a whole number from 1 to 5";
+        problems.add("/signal/rating", ProblemCode::InvalidValue, what);
+    }
+    rating
 }
 
 fn object(

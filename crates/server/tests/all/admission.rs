@@ -64,6 +64,7 @@ async fn who_asks_too_often_is_told_when_to_come_back() {
             );
             assert_eq!(details["scope"], scope);
             assert_eq!(details["limit"], 1);
+            assert!(details["observedRate"].as_u64().unwrap() > 0, "{details}");
         }
         // Another tenant has its own, and what anybody may ask for is not counted.
         let theirs = host.key_of("umbrella", None, Scopes::Everything).await;

@@ -70,6 +70,40 @@ async fn what_is_said_of_a_run_that_ended_is_kept_beside_its_log() {
 }
 
 #[tokio::test]
+async fn what_belongs_to_another_kind_of_signal_is_looked_at_and_not_kept() {
+    let host = Host::new().await;
+    let run = host.completed(&json!({ "workflowId": "three" })).await;
+    let path = format!("/v1/runs/{run}/annotations");
+    for (signal, kept) in [
+        (
+            json!({ "kind": "flag", "rating": 1 }),
+            json!({ "kind": "flag" }),
+        ),
+        (
+            json!({ "kind": "rating", "rating": 4, "label": "slow", "correction": "so" }),
+            json!({ "kind": "rating", "rating": 4 }),
+        ),
+    ] {
+        let answer = host.post(&path, &json!({ "signal": signal })).await;
+        assert_eq!(answer.status, 201, "{}", answer.json());
+        assert_eq!(answer.json()["signal"], kept);
+    }
+    for (signal, place) in [
+        (json!({ "kind": "flag", "rating": 9 }), "/signal/rating"),
+        (json!({ "kind": "flag", "label": 9 }), "/signal/label"),
+        (
+            json!({ "kind": "label", "label": "x", "correction": 9 }),
+            "/signal/correction",
+        ),
+    ] {
+        let answer = host.post(&path, &json!({ "signal": signal })).await;
+        assert_eq!(answer.refusal(400), "validation_error");
+        let text = answer.json().to_string();
+        assert!(text.contains(place), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn what_does_not_fit_is_refused() {
     let host = Host::new().await;
     let run = host.completed(&json!({ "workflowId": "three" })).await;

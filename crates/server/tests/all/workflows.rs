@@ -183,3 +183,20 @@ async fn an_agent_that_a_snapshot_could_not_show_is_not_registered() {
     assert_eq!(host.snapshot(&run).await["agent"], shown);
     crate::schemas::check_log(&host, &run).await;
 }
+
+#[tokio::test]
+async fn a_schema_of_settings_that_is_none_is_refused() {
+    let host = Host::new().await;
+    let mut odd = chain("odd", &[node("n", "core.noop", json!({}))]);
+    for schema in [
+        json!({ "type": "zap" }),
+        json!({ "properties": { "n": { "minimum": "low" } } }),
+        json!({ "required": 7 }),
+    ] {
+        odd["configurableSchema"] = schema.clone();
+        let answer = host.post("/v1/workflows", &odd).await;
+        assert_eq!(answer.refusal(400), "validation_error", "{schema}");
+        let text = answer.json().to_string();
+        assert!(text.contains("/configurableSchema"), "{text}");
+    }
+}

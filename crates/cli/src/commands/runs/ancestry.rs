@@ -97,7 +97,10 @@ pub(crate) fn print(session: &Session, steps: &[Value]) -> Result<Exit, Failure>
         ))?;
         let fork = &step["forkedFrom"];
         let how = match (fork.is_object(), step.get("parentNodeId")) {
-            (true, _) => format!("{} from event {} of", word(&fork["mode"]), fork["fromSeq"]),
+            (true, _) => match fork.get("fromSeq") {
+                Some(from) => format!("{} from event {from} of", word(&fork["mode"])),
+                None => format!("{} of", word(&fork["mode"])),
+            },
             (false, Some(node)) => format!("started by node {} of", word(node)),
             (false, None) => continue,
         };

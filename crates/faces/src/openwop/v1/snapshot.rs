@@ -7,7 +7,7 @@ use kernel::definition::{NodeIx, Plan, PlanNode, is_model_class};
 use kernel::ids::{NodeId, StreamId};
 use kernel::run::state::{Child, NodeRun, OpenInterrupt, UsageTotal, timer};
 use kernel::run::{End, Facts, NodeStatus, Run, RunState};
-use kernel::stream::Origin;
+use kernel::stream::{ForkMode, Origin};
 use kernel::time::Timestamp;
 use serde_json::Value;
 
@@ -88,11 +88,16 @@ fn unveiled(run: &Run) -> Value {
         .build()
 }
 
-/// Where a fork comes from. Beyond the protocol, which tells it once, to whoever forks.
+/// Where a fork comes from. Beyond the protocol, which tells it once, to whoever forks. A replay
+/// copies up to where a batch begins and decides the rest again, from wherever it was asked to.
 fn origin(origin: &Origin) -> Value {
+    let place = match origin.mode {
+        ForkMode::Branch => "fromSeq",
+        ForkMode::Replay => "copiedBelow",
+    };
     Fields::new()
         .text("runId", &origin.source)
-        .with("fromSeq", origin.seq)
+        .with(place, origin.seq)
         .with("mode", origin.mode)
         .build()
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::access::Access;
 use super::shape::Misshapen;
-use crate::models::ask::{Answer, Tokens};
+use crate::models::ask::Answer;
 
 /// What an answer is worth.
 pub(super) enum Judged {
@@ -15,15 +15,19 @@ pub(super) enum Judged {
     Misshapen(Misshapen),
 }
 
-/// What a call used.
-pub(super) fn usage(answer: &Answer, access: &Access, tokens: &Tokens, took: u64) -> Usage {
+/// What a call used. Every call is counted, also where the provider does not say how much it was:
+/// then it has no tokens, and nobody knows what it cost.
+pub(super) fn usage(answer: &Answer, access: &Access, took: u64) -> Usage {
+    let told = answer.tokens;
+    let tokens = told.unwrap_or_default();
     let model = answer.model.as_deref().unwrap_or(&access.model);
     Usage {
         provider: access.provider.name.clone(),
         model: model.to_owned(),
         input_tokens: tokens.input,
         output_tokens: tokens.output,
-        cost_estimate_usd: access.provider.cost([&access.model, model], tokens),
+        cost_estimate_usd: told
+            .and_then(|tokens| access.provider.cost([&access.model, model], &tokens)),
         duration_ms: Some(took),
         cache_read_tokens: tokens.cache_read,
         cache_write_tokens: tokens.cache_write,
@@ -46,12 +50,12 @@ pub(super) fn outputs(
     let model = answer.model.as_deref().unwrap_or(&access.model);
     outputs.insert("model".into(), model.into());
     outputs.insert("provider".into(), access.provider.name.clone().into());
-    if !usage.is_empty() {
-        let sum = |of: fn(&Usage) -> u64| usage.iter().map(of).fold(0, u64::saturating_add);
-        let (input, output) = (
-            sum(|usage| usage.input_tokens),
-            sum(|usage| usage.output_tokens),
-        );
+    let sum = |of: fn(&Usage) -> u64| usage.iter().map(of).fold(0, u64::saturating_add);
+    let (input, output) = (
+        sum(|usage| usage.input_tokens),
+        sum(|usage| usage.output_tokens),
+    );
+    if input > 0 || output > 0 {
         outputs.insert(
             "usage".into(),
             json!({

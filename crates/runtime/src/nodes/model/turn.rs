@@ -254,10 +254,8 @@ impl Turn<'_> {
             () = self.cx.stop.cancelled() => return Err(Silenced::Stopped),
             answered = self.answer_of(access, ask, &key) => answered?,
         };
-        if let Some(tokens) = answer.tokens {
-            let took = called::since(since);
-            self.usage.push(usage(&answer, access, &tokens, took));
-        }
+        let took = called::since(since);
+        self.usage.push(usage(&answer, access, took));
         Ok((answer, last))
     }
 
