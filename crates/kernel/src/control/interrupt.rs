@@ -87,7 +87,7 @@ fn kind(config: &Value) -> Result<&'static str, &'static str> {
 /// What a question is about, where it has what the protocol wants of its kind.
 fn check_data<'a>(kind: &str, data: &'a Value) -> Result<&'a Map<String, Value>, String> {
     let fields = data.as_object();
-    let fields = fields.ok_or_else(|| match kind {
+    let fields = fields.ok_or(match kind {
         EXTERNAL_EVENT => "must be an object with `eventType` and `correlation`",
         CLARIFICATION => "must be an object with `questions`",
         _ => "must be an object",
