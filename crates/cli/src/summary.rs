@@ -1,5 +1,6 @@
 //! How runs ended, and what to do next.
 
+use faces::Veil;
 use kernel::coordinator::awaited_queue;
 use kernel::definition::{NodeIx, Plan};
 use kernel::ids::StreamId;
@@ -214,8 +215,9 @@ pub(crate) fn print_outputs(data: &mut Data, run: &Run) -> Result<(), Failure> {
     let Some(End::Completed { outputs }) = run.end() else {
         return Ok(());
     };
+    let outputs = Veil::of(&run.plan).run_outputs(outputs);
     let is_process = |name: &str| is_process(&run.plan, name);
-    print_outputs_of(data, short(&run.header.stream), outputs, is_process)
+    print_outputs_of(data, short(&run.header.stream), &outputs, is_process)
 }
 
 /// Whether a node of a workflow is a process.

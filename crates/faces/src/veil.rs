@@ -70,13 +70,14 @@ impl<'a> Veil<'a> {
         self.masked(values, |plan, port| plan.hides_port(node, port))
     }
 
-    /// The outputs of a run, which are those of its last nodes, by node.
-    pub(crate) fn run_outputs(self, outputs: &Map<String, Value>) -> Value {
+    /// The outputs of a run as they may be shown: those of its last nodes, by node.
+    pub fn run_outputs(self, outputs: &Map<String, Value>) -> Map<String, Value> {
         let mut shown = outputs.clone();
         if let Some(plan) = self.0 {
             hide_run_outputs(plan, &mut shown);
         }
-        Value::Object(shown)
+        shown.values_mut().for_each(conceal);
+        shown
     }
 
     fn masked(self, values: &Value, hides: impl Fn(&Plan, &str) -> bool) -> Value {

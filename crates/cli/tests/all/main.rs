@@ -30,6 +30,7 @@ mod replays;
 mod running;
 mod saves;
 mod secrets;
+mod sensitive;
 mod serving;
 mod snapshots;
 mod steering;
