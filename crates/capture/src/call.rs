@@ -110,6 +110,44 @@ pub struct Change {
     pub not_kept: bool,
 }
 
+/// A folder that came or went. It is no artifact, and is needed to do again what was done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FolderChange {
+    /// Relative, with `/`.
+    pub path: String,
+    /// Created or deleted.
+    pub operation: Operation,
+    /// Its permission bits; before, where it was deleted.
+    pub mode: u32,
+}
+
+/// A file whose permission bits alone changed, which is no artifact either.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModeChange {
+    /// Relative, with `/`.
+    pub path: String,
+    /// Its permission bits before.
+    pub before: u32,
+    /// Its permission bits now.
+    pub mode: u32,
+}
+
+/// What changed in the working folder beside the contents of files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// Folders that came or went, each behind the one it is in.
+    pub folders: Vec<FolderChange>,
+    /// Files whose permission bits alone changed.
+    pub modes: Vec<ModeChange>,
+}
+
+impl Beside {
+    /// Whether nothing did.
+    pub fn is_empty(&self) -> bool {
+        self.folders.is_empty() && self.modes.is_empty()
+    }
+}
+
 /// Where a call stands among the beginnings and ends of all calls, which are counted together: times
 /// are too coarse to say which calls ran beside each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +190,8 @@ pub struct Call {
     pub observed: bool,
     /// What it changed in the working folder.
     pub effects: Vec<Change>,
+    /// What it changed there beside the contents of files.
+    pub beside: Beside,
 }
 
 /// Where calls and contents are kept. Everything given to it is clean.
@@ -242,6 +282,12 @@ impl Call {
         if !self.effects.is_empty() {
             say("effects", json!(self.effects));
         }
+        if !self.beside.folders.is_empty() {
+            say("folders", json!(self.beside.folders));
+        }
+        if !self.beside.modes.is_empty() {
+            say("modes", json!(self.beside.modes));
+        }
         let class = self.effect_class;
         file::Call {
             seq: self.seq - 1,
@@ -304,8 +350,18 @@ impl Call {
             parent: call.parent.map(|parent| parent + 1),
             observed: call.other.get("observed") == Some(&json!(true)),
             effects: effects.unwrap_or_default(),
+            beside: Beside {
+                folders: list(call.other.get("folders")),
+                modes: list(call.other.get("modes")),
+            },
         })
     }
+}
+
+/// A list as it stands in a file; empty where it is none.
+pub fn list<T: serde::de::DeserializeOwned>(value: Option<&Value>) -> Vec<T> {
+    let read = value.and_then(|value| serde_json::from_value(value.clone()).ok());
+    read.unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -341,6 +397,18 @@ mod tests {
                 link: false,
                 not_kept: false,
             }],
+            beside: Beside {
+                folders: vec![FolderChange {
+                    path: "b".into(),
+                    operation: Operation::Created,
+                    mode: 0o755,
+                }],
+                modes: vec![ModeChange {
+                    path: "c".into(),
+                    before: 0o644,
+                    mode: 0o755,
+                }],
+            },
         };
         let line = serde_json::to_string(&call.to_file()).unwrap();
         assert!(line.contains("\"hash\":\"sha256:"), "{line}");

@@ -68,6 +68,11 @@ pub const SYSTEM_PROMPT_SOURCE: &str = "system_prompt_source";
 /// The member of `extensions` that says what a replay needs to begin where the execution began.
 pub const WORKSPACE: &str = "workspace";
 
+/// The member of `extensions` that lists folders that came or went.
+pub const FOLDERS: &str = "folders";
+/// The member of `extensions` that lists files whose permission bits alone changed.
+pub const MODES: &str = "modes";
+
 /// An argument as it is written down: the working folder by its placeholder, the home folder as `~`.
 pub fn written_argument(argument: &str, home: Option<&str>, cleaner: &Cleaner) -> String {
     let text = cleaner.text(argument);
@@ -181,6 +186,12 @@ pub fn draft(
     }
     if !outcome.changes.is_empty() {
         say(WORKSPACE, json!(outcome.changes));
+    }
+    if !outcome.beside.folders.is_empty() {
+        say(FOLDERS, json!(outcome.beside.folders));
+    }
+    if !outcome.beside.modes.is_empty() {
+        say(MODES, json!(outcome.beside.modes));
     }
     if !outcome.unreadable.is_empty() {
         say("unreadable", json!(outcome.unreadable));

@@ -7,6 +7,7 @@
 //! `faces::provenance` ([`document`]); where it lies is decided by a [`Keep`](call::Keep).
 
 pub mod attempts;
+pub mod beside;
 pub mod call;
 pub mod clean;
 mod dialect;

@@ -23,7 +23,7 @@ use serde_json::Value;
 use store::{StoreClock, SystemClock};
 use tokio::sync::watch;
 
-use crate::call::{Call, Change, EffectClass, Keep, Kind, Order};
+use crate::call::{Beside, Call, Change, EffectClass, Keep, Kind, Order};
 use crate::clean::Cleaner;
 use crate::dialect::{Route, ToolUse};
 use crate::ignored::Ignored;
@@ -333,6 +333,7 @@ impl Recorder {
             parent: within,
             observed: false,
             effects: Vec::new(),
+            beside: Beside::default(),
         };
         loop {
             if let Some(divergence) = self.diverged.borrow().clone() {
@@ -433,13 +434,13 @@ impl Recorder {
         // Who ends first looks first: of two the later one has the last word on a file.
         let busy = (call.kind == Kind::Tool).then(|| self.busy.lock());
         if let Some(mut busy) = busy {
-            call.effects = self.look();
+            (call.effects, call.beside) = self.look();
             *busy -= 1;
             self.count_end(call);
         } else {
             self.count_end(call);
         }
-        if !call.effects.is_empty()
+        if (!call.effects.is_empty() || !call.beside.is_empty())
             && matches!(
                 call.effect_class,
                 None | Some(EffectClass::Read | EffectClass::Unknown)
@@ -544,15 +545,15 @@ impl Recorder {
     }
 
     /// What changed in the folder since it was looked at last.
-    fn look(&self) -> Vec<Change> {
+    fn look(&self) -> (Vec<Change>, Beside) {
         let Some(folder) = &self.folder else {
-            return Vec::new();
+            return Default::default();
         };
         match folder.step() {
             Ok(changes) => changes,
             Err(error) => {
                 self.state.lock().failure.get_or_insert(error.to_string());
-                Vec::new()
+                Default::default()
             }
         }
     }

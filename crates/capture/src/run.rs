@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 
-use crate::call::{Change, Keep};
+use crate::call::{Beside, Change, Keep};
 use crate::clean::Cleaner;
 use crate::environment::{self, GitState};
 use crate::ignored::Ignored;
@@ -122,6 +122,8 @@ pub struct Outcome {
     pub output_cut: bool,
     /// What became of its folder.
     pub changes: Vec<Change>,
+    /// What became of it beside the contents of files.
+    pub beside: Beside,
     /// What of it could not be read.
     pub unreadable: Vec<String>,
     /// When it began.
@@ -195,9 +197,9 @@ pub async fn run(plan: Plan, stop: CancellationToken, echo: Echo) -> Result<Outc
     let mut ended = attend(child, plan.stdin, &recorder, stop, echo).await;
     proxy.stop().await;
     let at = SystemClock.now();
-    let (changes, unreadable) = blocking(move || {
-        let changes = folder.net()?;
-        Ok::<_, ScanError>((changes, folder.unreadable()))
+    let (changes, beside, unreadable) = blocking(move || {
+        let (changes, beside) = folder.net()?;
+        Ok::<_, ScanError>((changes, beside, folder.unreadable()))
     })
     .await?;
     let recorded = recorder.finish();
@@ -218,6 +220,7 @@ pub async fn run(plan: Plan, stop: CancellationToken, echo: Echo) -> Result<Outc
         stderr: cleaner.output(&ended.stderr),
         output_cut: ended.is_cut,
         changes,
+        beside,
         unreadable,
         started,
         ended: at,

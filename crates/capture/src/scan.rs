@@ -16,7 +16,7 @@ use ignore::WalkBuilder;
 use kernel::digest::{Digest, Hasher};
 use parking_lot::Mutex;
 
-use crate::call::{Change, Keep, Operation};
+use crate::call::{Beside, Change, FolderChange, Keep, ModeChange, Operation};
 use crate::clean::Cleaner;
 
 /// Files of a working folder at most.
@@ -157,6 +157,8 @@ impl Stamp {
 #[derive(Clone, Debug, Default)]
 struct Manifest {
     files: BTreeMap<String, Entry>,
+    /// Folders with their permission bits.
+    folders: BTreeMap<String, u32>,
     unreadable: Vec<String>,
     begun_ns: i128,
     held: u64,
@@ -203,10 +205,11 @@ impl Folder {
     ///
     /// # Errors
     /// When it cannot be read, or a content cannot be kept.
-    pub fn step(&self) -> Result<Vec<Change>, ScanError> {
+    pub fn step(&self) -> Result<(Vec<Change>, Beside), ScanError> {
         let mut last = self.last.lock();
         let now = scan(&self.root, &self.filter, &self.cleaner, &last)?;
-        let changes = self.difference(&last, &now)?;
+        let beside = beside(&last, &now, &self.cleaner);
+        let changes = (self.difference(&last, &now)?, beside);
         *last = now;
         Ok(changes)
     }
@@ -215,10 +218,13 @@ impl Folder {
     ///
     /// # Errors
     /// As [`step`](Self::step).
-    pub fn net(&self) -> Result<Vec<Change>, ScanError> {
+    pub fn net(&self) -> Result<(Vec<Change>, Beside), ScanError> {
         let mut last = self.last.lock();
         let now = scan(&self.root, &self.filter, &self.cleaner, &last)?;
-        let changes = self.difference(&self.first, &now)?;
+        let changes = (
+            self.difference(&self.first, &now)?,
+            beside(&self.first, &now, &self.cleaner),
+        );
         *last = now;
         Ok(changes)
     }
@@ -243,7 +249,7 @@ impl Folder {
             let before = old.map(|old| self.keep_content(path, old).map(|kept| (old.clean, kept)));
             let before = before.transpose()?;
             changes.push(Change {
-                path: path.clone(),
+                path: self.cleaner.text(path),
                 operation,
                 hash: new.clean,
                 before: before.map(|(hash, _)| hash),
@@ -257,7 +263,7 @@ impl Folder {
             if !to.files.contains_key(path) {
                 let kept = self.keep_content(path, old)?;
                 changes.push(Change {
-                    path: path.clone(),
+                    path: self.cleaner.text(path),
                     operation: Operation::Deleted,
                     hash: old.clean,
                     before: None,
@@ -284,6 +290,36 @@ impl Folder {
     }
 }
 
+/// What is no difference of contents.
+fn beside(from: &Manifest, to: &Manifest, cleaner: &Cleaner) -> Beside {
+    let change = |(path, mode): (&String, &u32), operation| FolderChange {
+        path: cleaner.text(path),
+        operation,
+        mode: *mode,
+    };
+    let created = to.folders.iter();
+    let created = created.filter(|(path, _)| !from.folders.contains_key(*path));
+    let deleted = from.folders.iter();
+    let deleted = deleted.filter(|(path, _)| !to.folders.contains_key(*path));
+    let created = created.map(|folder| change(folder, Operation::Created));
+    let deleted = deleted.map(|folder| change(folder, Operation::Deleted));
+    let mut folders: Vec<FolderChange> = created.chain(deleted).collect();
+    folders.sort_by(|a, b| a.path.cmp(&b.path));
+    let modes = to.files.iter().filter_map(|(path, new)| {
+        let old = from.files.get(path)?;
+        let is_mode_only = old.raw == new.raw && old.link == new.link && old.mode != new.mode;
+        (is_mode_only && !new.link).then(|| ModeChange {
+            path: cleaner.text(path),
+            before: old.mode,
+            mode: new.mode,
+        })
+    });
+    Beside {
+        folders,
+        modes: modes.collect(),
+    }
+}
+
 fn now_ns() -> i128 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| since.as_nanos().cast_signed())
@@ -300,6 +336,7 @@ fn scan(
         ..Manifest::default()
     };
     let mut bytes = 0;
+    let mut folders = BTreeMap::new();
     let mut add = |path: &Path| -> Result<(), ScanError> {
         let Ok(relative) = path.strip_prefix(root) else {
             return Ok(());
@@ -329,8 +366,17 @@ fn scan(
     for found in walk(root, true) {
         let found = found.map_err(|error| walked(root, error))?;
         let relative = found.path().strip_prefix(root).unwrap_or(found.path());
-        if found.file_type().is_some_and(|kind| !kind.is_dir()) && is_wanted(relative) {
-            add(found.path())?;
+        let is_folder = found.file_type().is_some_and(|kind| kind.is_dir());
+        if !is_wanted(relative) || relative.as_os_str().is_empty() {
+            continue;
+        }
+        match is_folder {
+            true => {
+                let mode = found.metadata().map_or(0o755, |meta| meta.mode() & 0o777);
+                folders.insert(shown(relative), mode);
+            }
+            false if found.file_type().is_some() => add(found.path())?,
+            false => {}
         }
     }
     for path in tracked_and_ignored(root) {
@@ -349,6 +395,7 @@ fn scan(
             }
         }
     }
+    manifest.folders = folders;
     manifest.unreadable.sort();
     Ok(manifest)
 }

@@ -55,7 +55,7 @@ pub enum ScratchError {
     },
 }
 
-fn failed(path: &Path) -> impl Fn(io::Error) -> ScratchError + '_ {
+pub(crate) fn failed(path: &Path) -> impl Fn(io::Error) -> ScratchError + '_ {
     |error| ScratchError::Io {
         path: path.to_owned(),
         error,
@@ -238,7 +238,7 @@ impl<'a> Names<'a> {
 }
 
 /// The place of a recorded path: inside the folder, and not through a link that leads out of it.
-fn inside(root: &Path, path: &str) -> Result<PathBuf, ScratchError> {
+pub(crate) fn inside(root: &Path, path: &str) -> Result<PathBuf, ScratchError> {
     let outside = || ScratchError::Outside {
         path: path.to_owned(),
     };

@@ -305,7 +305,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::call::Order;
+    use crate::call::{Beside, Order};
 
     fn call(seq: u64, input: &str, from: i64, to: i64) -> Call {
         Call {
@@ -323,6 +323,7 @@ mod tests {
             parent: None,
             observed: false,
             effects: Vec::new(),
+            beside: Beside::default(),
         }
     }
 

@@ -73,9 +73,10 @@ impl Recorder {
             match kind {
                 Kind::Model => self.leave(seq),
                 Kind::Tool => {
-                    let effects = self.look();
+                    let (effects, beside) = self.look();
                     if let Some(open) = self.state.lock().open.get_mut(&seq) {
                         open.call.effects = effects;
+                        open.call.beside = beside;
                     }
                 }
                 Kind::Protocol => {}

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::traffic::Place;
 use super::{Recorder, State, Use, now};
-use crate::call::{Call, Kind};
+use crate::call::{Beside, Call, Kind};
 use crate::clean::Cleaner;
 use crate::dialect::{Answer, Asked, Route, ToolUse};
 
@@ -82,6 +82,7 @@ impl Recorder {
             parent: Some(tool.by),
             observed: true,
             effects: Vec::new(),
+            beside: Beside::default(),
         }
     }
 

@@ -9,8 +9,8 @@ use super::observed::{claim, settle_as};
 use super::traffic::{Note, Place};
 use super::{Begun, Recorder, State, TOO_LARGE, now};
 use crate::call::{Call, Change, Keep, Kind};
-use crate::scratch;
 use crate::tape::{Divergence, Reason};
+use crate::{beside, scratch};
 
 impl Recorder {
     pub(super) fn serve(
@@ -41,7 +41,7 @@ impl Recorder {
             let what = "the recorded result is not kept, so it cannot be served".to_owned();
             return self.diverge(state, unavailable(what));
         };
-        let has_effects = |call: &&Call| !call.effects.is_empty();
+        let has_effects = |call: &&Call| !call.effects.is_empty() || !call.beside.is_empty();
         let mut changing: Vec<&Call> = within
             .iter()
             .chain([&recorded])
@@ -51,7 +51,10 @@ impl Recorder {
         if let Some(folder) = &self.folder {
             for call in &changing {
                 let effects = latest(&mut state.applied, call);
-                let applied = scratch::apply(folder.root(), &effects, &self.cleaner, source);
+                let root = folder.root();
+                let applied = beside::before(root, &call.beside)
+                    .and_then(|()| scratch::apply(root, &effects, &self.cleaner, source))
+                    .and_then(|()| beside::after(root, &call.beside));
                 if let Err(error) = applied {
                     return self.diverge(state, unavailable(error.to_string()));
                 }
@@ -82,6 +85,7 @@ impl Recorder {
         call.is_error = recorded.is_error;
         call.effect_class = recorded.effect_class;
         call.effects.clone_from(&recorded.effects);
+        call.beside.clone_from(&recorded.beside);
         if let Some(note) = note {
             let route = note.route();
             let enforcement = &state.enforcement;

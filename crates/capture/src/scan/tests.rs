@@ -47,11 +47,11 @@ impl Lab {
     }
 
     fn step(&self) -> Vec<String> {
-        told(&self.folder.as_ref().unwrap().step().unwrap())
+        told(&self.folder.as_ref().unwrap().step().unwrap().0)
     }
 
     fn net(&self) -> Vec<Change> {
-        self.folder.as_ref().unwrap().net().unwrap()
+        self.folder.as_ref().unwrap().net().unwrap().0
     }
 }
 
@@ -197,4 +197,30 @@ fn a_copy_goes_back_to_the_beginning_and_forward_again() {
         refused,
         Err(scratch::ScratchError::ContentUnavailable { .. })
     ));
+}
+
+#[test]
+fn folders_and_modes_are_noted_beside_the_contents() {
+    use std::os::unix::fs::PermissionsExt;
+    let mut lab = Lab::new(&[("script", "x"), ("both", "x")]);
+    std::fs::create_dir(lab.path("gone")).unwrap();
+    lab.watch(&[]);
+    std::fs::remove_dir(lab.path("gone")).unwrap();
+    std::fs::create_dir_all(lab.path("came/inner")).unwrap();
+    lab.write("both", "other");
+    for name in ["script", "both"] {
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(lab.path(name), mode).unwrap();
+    }
+    let (changes, beside) = lab.folder.as_ref().unwrap().net().unwrap();
+    assert_eq!(told(&changes), ["modified both"]);
+    let folders = beside.folders.iter();
+    let folders = folders.map(|folder| format!("{} {}", folder.operation.as_str(), folder.path));
+    assert_eq!(
+        folders.collect::<Vec<_>>(),
+        ["created came", "created came/inner", "deleted gone"]
+    );
+    let modes = beside.modes.iter();
+    let modes = modes.map(|change| (change.path.as_str(), change.before, change.mode));
+    assert_eq!(modes.collect::<Vec<_>>(), [("script", 0o644, 0o755)]);
 }

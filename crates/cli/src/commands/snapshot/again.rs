@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use capture::call::{Call, Change, Keep};
+use capture::call::{Beside, Call, Change, Keep, list};
 use capture::clean::{Cleaner, ROOT};
 use capture::document::{
-    About, IGNORED, KNOBS, PROCESS, SYSTEM_PROMPT_SOURCE, WORKSPACE, draft, meant_argument,
+    About, FOLDERS, IGNORED, KNOBS, MODES, PROCESS, SYSTEM_PROMPT_SOURCE, WORKSPACE, draft,
+    meant_argument,
 };
 use capture::folder_keep::{Contents, InMemory, Recording};
 use capture::ignored::Ignored;
@@ -255,6 +256,10 @@ impl Again {
             .and_then(|more| more.other.get(WORKSPACE))
             .and_then(|changes| serde_json::from_value(changes.clone()).ok())
             .unwrap_or_default();
+        let beside = Beside {
+            folders: list(more.and_then(|more| more.other.get(FOLDERS))),
+            modes: list(more.and_then(|more| more.other.get(MODES))),
+        };
         let source: Arc<dyn Keep> = Arc::new(Recording(self.folder.clone()));
 
         // A copy is called as the folder is: programs print that.
@@ -280,6 +285,7 @@ impl Again {
                 if !in_place {
                     scratch::copy(&from, &to)?;
                     scratch::undo(&to, &changes, &cleaner, &*source)?;
+                    capture::beside::undo(&from, &to, &changes, &beside)?;
                 }
                 Ok::<_, scratch::ScratchError>(())
             })

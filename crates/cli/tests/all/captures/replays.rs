@@ -574,3 +574,41 @@ urllib.request.urlopen(urllib.request.Request(os.environ[sys.argv[1]] + sys.argv
     assert!(!ended.stderr.contains("strict was asked for"), "{ended:?}");
     assert!(!show().stdout.contains("strict was asked for"));
 }
+
+#[test]
+fn folders_and_modes_are_part_of_a_replay_and_no_artifacts() {
+    let bench = Bench::new(|_, _| says("x"));
+    std::fs::create_dir(bench.root().join("empty")).unwrap();
+    std::fs::create_dir(bench.root().join("old")).unwrap();
+    bench.write("run.sh", "echo ran\n");
+    bench.lab.write(
+        "agent.sh",
+        "set -e\nmkdir out\nrmdir old\necho x > empty/made\necho x > out/noise.log\n\
+        test ! -x run.sh\n\"$PROGRAM\" snapshot tool make -- sh -c 'mkdir -p by/tool; rmdir empty2; chmod +x run.sh'\n\
+        rmdir by/tool by\nmkdir by\ntest ! -e empty2\n./run.sh\n",
+    );
+    std::fs::create_dir(bench.root().join("empty2")).unwrap();
+    let args = [
+        "snapshot",
+        "capture",
+        "--root",
+        "shop",
+        "--",
+        "sh",
+        "../agent.sh",
+    ];
+    let ended = bench.call(&args).with(0).prints("ran");
+    let snapshot = read(ended.stdout.lines().last().unwrap().as_ref());
+    assert_eq!(super::artifacts(&snapshot), ["created empty/made"]);
+    let listed = |name: &str| {
+        let list = snapshot["extensions"][name].as_array().unwrap().clone();
+        let path = |one: &Value| one["path"].as_str().unwrap().to_owned();
+        list.iter().map(path).collect::<Vec<_>>()
+    };
+    assert_eq!(listed("folders"), ["by", "empty2", "old", "out"]);
+    assert_eq!(listed("modes"), ["run.sh"]);
+    for kind in ["verify", "rerun"] {
+        let report = bench.replay(kind, 0);
+        assert_eq!(report["match_status"], "exact_match", "{kind}: {report}");
+    }
+}

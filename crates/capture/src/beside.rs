@@ -1,0 +1,118 @@
+//! Folders that came and went and files whose permission bits changed: made again where a recorded
+//! tool did it, and taken back where a replay begins.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::call::{Beside, Change, FolderChange, ModeChange, Operation};
+use crate::scan::meant;
+use crate::scratch::{ScratchError, failed, inside};
+
+/// How begins what stands in the place of a secret. What has one in its name is left as it is.
+const TAKEN_OUT: &str = "[REDACTED";
+
+/// Makes the folders that a tool made, before its files. Blocks.
+///
+/// # Errors
+/// When a path leads out of the folder, or something cannot be written.
+pub fn before(root: &Path, changes: &Beside) -> Result<(), ScratchError> {
+    let created = |change: &&FolderChange| change.operation == Operation::Created;
+    for change in folders(changes).filter(created) {
+        make(&inside(root, &change.path)?, change.mode)?;
+    }
+    Ok(())
+}
+
+/// Removes the folders that it removed and sets the bits that it set, after its files. Blocks.
+///
+/// # Errors
+/// As [`before`].
+pub fn after(root: &Path, changes: &Beside) -> Result<(), ScratchError> {
+    for change in folders(changes).rev() {
+        if change.operation == Operation::Deleted {
+            // What is in it was not watched, and stays.
+            let _ = std::fs::remove_dir(inside(root, &change.path)?);
+        }
+    }
+    for change in modes(changes) {
+        set_mode(&inside(root, &change.path)?, change.mode)?;
+    }
+    Ok(())
+}
+
+/// Takes changes back in a copy of a folder, after the contents of its files were taken back: what
+/// came goes with everything in it, as nothing of it was there before. Blocks.
+///
+/// # Errors
+/// As [`before`].
+pub fn undo(
+    original: &Path,
+    copy: &Path,
+    files: &[Change],
+    changes: &Beside,
+) -> Result<(), ScratchError> {
+    let created = folders(changes).rev();
+    let created: Vec<&FolderChange> = created
+        .filter(|change| change.operation == Operation::Created)
+        .collect();
+    for change in &created {
+        let path = inside(copy, &change.path)?;
+        match std::fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(failed(&path)(error));
+            }
+            _ => {}
+        }
+    }
+    // A folder that is empty without what was created in it was there all the same.
+    let created: BTreeSet<PathBuf> = created.iter().map(|change| meant(&change.path)).collect();
+    for change in files {
+        let path = meant(&change.path);
+        let Some(parent) = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+        else {
+            continue;
+        };
+        let came = parent.ancestors().any(|folder| created.contains(folder));
+        if !came && original.join(parent).is_dir() {
+            let path = copy.join(parent);
+            std::fs::create_dir_all(&path).map_err(failed(&path))?;
+        }
+    }
+    for change in folders(changes) {
+        if change.operation == Operation::Deleted {
+            make(&inside(copy, &change.path)?, change.mode)?;
+        }
+    }
+    for change in modes(changes) {
+        set_mode(&inside(copy, &change.path)?, change.before)?;
+    }
+    Ok(())
+}
+
+fn folders(changes: &Beside) -> impl DoubleEndedIterator<Item = &FolderChange> {
+    let is_known = |change: &&FolderChange| !change.path.contains(TAKEN_OUT);
+    changes.folders.iter().filter(is_known)
+}
+
+fn modes(changes: &Beside) -> impl Iterator<Item = &ModeChange> {
+    let is_known = |change: &&ModeChange| !change.path.contains(TAKEN_OUT);
+    changes.modes.iter().filter(is_known)
+}
+
+/// Into every folder its owner may write, as in the copy of a replay.
+fn make(path: &Path, mode: u32) -> Result<(), ScratchError> {
+    std::fs::create_dir_all(path).map_err(failed(path))?;
+    set_mode(path, mode | 0o700)
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<(), ScratchError> {
+    let mode = std::fs::Permissions::from_mode(mode & 0o777);
+    match std::fs::set_permissions(path, mode) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(path)(error)),
+        _ => Ok(()),
+    }
+}
