@@ -71,27 +71,25 @@ pub fn first_divergence(
     None
 }
 
+/// A call of the recording and the one of the replay beside it; one of them may be missing.
+type Pair<'a> = (Option<&'a Call>, Option<&'a Call>);
+
 /// Which calls stand beside each other. One after the other, as they began; but calls that ran at the
 /// same time are the same in any order: each stands beside the first one of its name and input that
 /// is left, and those that have none beside one of the same name.
-fn pairs<'a>(
-    recorded: &[Call],
-    a: &'a [Call],
-    b: &'a [Call],
-) -> Vec<(Option<&'a Call>, Option<&'a Call>)> {
+fn pairs<'a>(recorded: &[Call], a: &'a [Call], b: &'a [Call]) -> Vec<Pair<'a>> {
     if !is_parallel(recorded) {
         let places = 0..a.len().max(b.len());
         return places.map(|place| (a.get(place), b.get(place))).collect();
     }
     let mut left: Vec<&Call> = b.iter().collect();
     let mut partners: Vec<Option<&Call>> = vec![None; a.len()];
-    let same_input = |one: &Call, other: &Call| one.input == other.input;
-    let same_name = |_: &Call, _: &Call| true;
-    let ways: [&dyn Fn(&Call, &Call) -> bool; 2] = [&same_input, &same_name];
-    for is_alike in ways {
+    for by_input in [true, false] {
         for (old, partner) in a.iter().zip(&mut partners) {
-            let is_it =
-                |new: &&Call| (old.kind, &old.name) == (new.kind, &new.name) && is_alike(old, new);
+            let is_it = |new: &&Call| {
+                (old.kind, &old.name) == (new.kind, &new.name)
+                    && (!by_input || old.input == new.input)
+            };
             if partner.is_none()
                 && let Some(place) = left.iter().position(is_it)
             {

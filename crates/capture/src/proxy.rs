@@ -419,7 +419,7 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
         Err(error) => {
             let message = error.to_string();
             let body = json!({ "error": { "type": "upstream_unreachable", "message": message } });
-            waiting.is_over();
+            waiting.end();
             finish(
                 recorder,
                 seq,
@@ -439,7 +439,7 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
         .and_then(|kind| kind.to_str().ok())
         .unwrap_or_default()
         .to_owned();
-    let passed = waiting.is_over();
+    let passed = waiting.end();
     {
         let mut passed = passed.lock();
         passed.status = Some(status.as_u16());
@@ -564,7 +564,7 @@ impl Waiting {
     }
 
     /// The answer is there; gives what is passed on of it.
-    fn is_over(mut self) -> Arc<Mutex<Passed>> {
+    fn end(mut self) -> Arc<Mutex<Passed>> {
         self.is_over = true;
         self.passed.clone()
     }

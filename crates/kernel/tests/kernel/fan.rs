@@ -450,7 +450,7 @@ fn whoever_shows_a_run_that_has_ended_may_say_how_its_children_do() {
     let mut run = fanned(&["one", "two"], policy);
     let other = dispatches(&mut run);
     run.cancel().decided();
-    assert_eq!(run.run.untold_children(), [other.clone()]);
+    assert_eq!(run.run.untold_children(), std::slice::from_ref(&other));
     let status = |run: &World| {
         let child = &run.run.facts().expect("facts").children[&other];
         (child.status, child.waits().map(str::to_owned))

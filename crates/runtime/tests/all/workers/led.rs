@@ -6,14 +6,14 @@ use super::*;
 
 /// By whom, and why, it was said that nothing is handed out.
 fn blocked(log: &[CoordinatorEvent]) -> Vec<(&str, &str)> {
-    let blocked = |event| match event {
-        &CoordinatorEvent::BlockedOnSystem {
-            ref owner,
-            ref reason,
-        } => Some((owner.as_str(), reason.as_str())),
-        _ => None,
-    };
-    log.iter().filter_map(blocked).collect()
+    log.iter()
+        .filter_map(|event| match event {
+            CoordinatorEvent::BlockedOnSystem { owner, reason } => {
+                Some((owner.as_str(), reason.as_str()))
+            }
+            _ => None,
+        })
+        .collect()
 }
 
 fn lease(leased_until: String) -> Lease {
