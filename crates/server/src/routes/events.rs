@@ -46,7 +46,11 @@ pub(super) fn routes() -> Vec<Route> {
                 parameters: &[
                     ("query", "lastSequence", "the highest sequence already seen"),
                     ("query", "since", "another name of lastSequence"),
-                    ("query", "timeout", "seconds to hold, 1 to 60"),
+                    (
+                        "query",
+                        "timeout",
+                        "seconds to hold, 1 to 60; 0 answers at once",
+                    ),
                 ],
                 request: None,
                 responses: &[(200, "EventPage")],
@@ -85,7 +89,7 @@ async fn poll(cx: Cx) -> Result<Reply, Problem> {
         Some(seq) => Ok(Some(seq)),
         None => query.seq("since"),
     });
-    let hold = query.number("timeout", 1..=60);
+    let hold = query.number("timeout", 0..=60);
     if view::is_document(&run) {
         let hold = Duration::from_secs(hold?.unwrap_or(HOLD));
         return view::poll(cx, run, after?, hold).await;

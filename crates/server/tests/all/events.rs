@@ -250,12 +250,14 @@ async fn a_poll_answers_what_is_behind_the_cursor() {
         assert_eq!(end["events"], json!([]), "{past}");
         assert_eq!(end["isComplete"], true, "{past}");
     }
+    // Whoever looks often asks for no hold at all, also of a run that goes on.
+    let at_once = host.get(&format!("{path}?timeout=0")).await;
+    assert_eq!(at_once.status, 200, "{at_once:?}");
     for bad in [
         "lastSequence=-1",
         "lastSequence=x",
         "lastSequence=1.5",
         "lastSequence=",
-        "timeout=0",
         "timeout=61",
         "timeout=-1",
         "timeout=x",
