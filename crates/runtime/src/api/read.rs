@@ -29,7 +29,11 @@ impl Api {
     /// As [`Api::version`].
     pub async fn run(&self, who: &Principal, run: &StreamId) -> Result<Run, ApiError> {
         self.head(who, Action::ReadRun, run).await?;
-        Ok(self.door().load_to_show(run).await?)
+        match self.door().load_to_show(run).await {
+            // It was erased in between.
+            Err(StoreError::Missing) => Err(self.missing(who, Action::ReadRun, run).await),
+            read => Ok(read?),
+        }
     }
 
     /// A run as it stands, for a caller who may do something with it.
