@@ -132,6 +132,29 @@ pub struct ModeChange {
     pub mode: u32,
 }
 
+/// What a server of tools said around its answer to a call without being asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notified {
+    /// On which side of the answer.
+    pub side: Side,
+    /// Where it lies, as a list of what was told.
+    #[serde(with = "written")]
+    pub hash: Digest,
+    /// Whether there was more, which was too much to be kept.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
+}
+
+/// A side of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// While the call was open.
+    Before,
+    /// When nothing was open, and this was answered last.
+    After,
+}
+
 /// What changed in the working folder beside the contents of files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Beside {
@@ -192,6 +215,8 @@ pub struct Call {
     pub effects: Vec<Change>,
     /// What it changed there beside the contents of files.
     pub beside: Beside,
+    /// What its server told around the answer.
+    pub notified: Vec<Notified>,
 }
 
 /// Where calls and contents are kept. Everything given to it is clean.
@@ -288,6 +313,9 @@ impl Call {
         if !self.beside.modes.is_empty() {
             say("modes", json!(self.beside.modes));
         }
+        if !self.notified.is_empty() {
+            say(file::NOTIFICATIONS, json!(self.notified));
+        }
         let class = self.effect_class;
         file::Call {
             seq: self.seq - 1,
@@ -354,6 +382,7 @@ impl Call {
                 folders: list(call.other.get("folders")),
                 modes: list(call.other.get("modes")),
             },
+            notified: list(call.other.get(file::NOTIFICATIONS)),
         })
     }
 }
@@ -409,10 +438,17 @@ mod tests {
                     mode: 0o755,
                 }],
             },
+            notified: vec![Notified {
+                side: Side::After,
+                hash: Digest::of(b"told"),
+                cut: true,
+            }],
         };
         let line = serde_json::to_string(&call.to_file()).unwrap();
         assert!(line.contains("\"hash\":\"sha256:"), "{line}");
-        let read = serde_json::from_str(&line).unwrap();
+        let read: file::Call = serde_json::from_str(&line).unwrap();
+        let told = hash::written(&Digest::of(b"told"));
+        assert!(read.contents().any(|hash| hash == told), "{line}");
         assert_eq!(Call::of_file(&read), Some(call));
     }
 }

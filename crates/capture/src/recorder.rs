@@ -6,6 +6,7 @@
 
 mod diverged;
 mod left;
+mod notified;
 mod observed;
 mod serve;
 mod traffic;
@@ -36,6 +37,7 @@ use observed::{claim, clean_answer};
 use traffic::Place;
 
 pub(crate) use left::{Passed, TOO_LARGE, answer_of};
+pub use notified::Told;
 pub(crate) use traffic::Note;
 pub use traffic::Traffic;
 
@@ -145,6 +147,8 @@ pub enum Begun {
         output: Value,
         /// Whether that is an error.
         is_error: bool,
+        /// What its server told around it.
+        told: Told,
     },
     /// The replay has left its recording here, and goes no further.
     Diverged(Box<Divergence>),
@@ -334,6 +338,7 @@ impl Recorder {
             observed: false,
             effects: Vec::new(),
             beside: Beside::default(),
+            notified: Vec::new(),
         };
         loop {
             if let Some(divergence) = self.diverged.borrow().clone() {

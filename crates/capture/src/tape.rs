@@ -324,6 +324,7 @@ mod tests {
             observed: false,
             effects: Vec::new(),
             beside: Beside::default(),
+            notified: Vec::new(),
         }
     }
 

@@ -5,15 +5,19 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::call::{EffectClass, Kind};
+use crate::call::{EffectClass, Kind, Side};
 use crate::proxy::CAPTURE_URL;
 use crate::recorder::{Beginning, Begun, Recorder};
 
 /// Says that a call begins: `{ kind, name, input, effect? }`. The answer is `{ "run": seq }`,
-/// `{ "recorded": output, "is_error": … }` or `{ "diverged": message }`.
+/// `{ "recorded": output, "is_error": …, "before": […], "after": […] }` with what was told around it,
+/// or `{ "diverged": message }`.
 pub const BEGIN: &str = "begin";
 /// Says how it ended: `{ seq, output, is_error, effect? }`.
 pub const END: &str = "end";
+
+/// Says what a server of tools told unasked around a call: `{ seq, side, told: […], cut? }`.
+pub const NOTIFIED: &str = "notified";
 
 /// Asks whether tools are answered from a recording: `{ "serves": … }`.
 pub const ASK: &str = "ask";
@@ -44,9 +48,14 @@ pub(crate) fn answer(
             };
             Some(match recorder.begin(beginning) {
                 Begun::Live(seq) => json!({ "run": seq }),
-                Begun::Recorded { output, is_error } => {
-                    json!({ "recorded": output, "is_error": is_error })
-                }
+                Begun::Recorded {
+                    output,
+                    is_error,
+                    told,
+                } => json!({
+                    "recorded": output, "is_error": is_error,
+                    "before": told.before, "after": told.after,
+                }),
                 Begun::Diverged(divergence) => json!({ "diverged": divergence.message }),
             })
         }
@@ -58,6 +67,13 @@ pub(crate) fn answer(
             }
             let is_error = body["is_error"].as_bool().unwrap_or(false);
             recorder.end(seq, body["output"].take(), is_error);
+            Some(json!({}))
+        }
+        NOTIFIED => {
+            let seq = body["seq"].as_u64()?;
+            let side = serde_json::from_value::<Side>(body["side"].take()).ok()?;
+            let told = serde_json::from_value::<Vec<Value>>(body["told"].take()).ok()?;
+            recorder.notified(seq, side, told, body["cut"] == true);
             Some(json!({}))
         }
         _ => None,
@@ -99,7 +115,7 @@ impl Client {
         }
     }
 
-    /// Asks one thing: [`BEGIN`] or [`END`].
+    /// Asks one thing: [`BEGIN`], [`END`] or another of these.
     ///
     /// # Errors
     /// When the proxy is gone or does not understand.

@@ -109,10 +109,8 @@ impl Folder {
 
 /// Every hash that a snapshot and its calls name.
 fn named<'a>(document: &'a Document, calls: &'a [Call]) -> impl Iterator<Item = &'a str> {
-    let called = calls
-        .iter()
-        .flat_map(|call| [Some(call.key_hash.as_str()), call.result_hash.as_deref()]);
-    document.snapshot.hashes().chain(called.flatten())
+    let called = calls.iter().flat_map(|call| call.contents());
+    document.snapshot.hashes().chain(called)
 }
 
 impl Bundle {
@@ -139,13 +137,8 @@ impl Bundle {
         }
         let extensions = document.snapshot.extensions.as_ref();
         if extensions.and_then(|more| more.content) != Some(Content::HashesOnly) {
-            let called = self
-                .calls
-                .iter()
-                .flat_map(|call| [Some(call.key_hash.as_str()), call.result_hash.as_deref()]);
-            let missing = called
-                .flatten()
-                .filter(|hash| !self.contents.contains_key(*hash));
+            let called = self.calls.iter().flat_map(|call| call.contents());
+            let missing = called.filter(|hash| !self.contents.contains_key(*hash));
             wrong.extend(missing.map(|hash| {
                 let message = "a content that a call names is missing";
                 Finding::error(hash, "content_missing", message)

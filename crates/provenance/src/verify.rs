@@ -103,8 +103,7 @@ impl Folder {
         let mut needed: BTreeSet<&str> = BTreeSet::new();
         if content == Content::Full {
             for call in &calls {
-                needed.insert(&call.key_hash);
-                needed.extend(call.result_hash.as_deref());
+                needed.extend(call.contents());
             }
         }
         let named = kept

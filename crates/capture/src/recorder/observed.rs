@@ -83,6 +83,7 @@ impl Recorder {
             observed: true,
             effects: Vec::new(),
             beside: Beside::default(),
+            notified: Vec::new(),
         }
     }
 

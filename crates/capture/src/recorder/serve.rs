@@ -41,6 +41,10 @@ impl Recorder {
             let what = "the recorded result is not kept, so it cannot be served".to_owned();
             return self.diverge(state, unavailable(what));
         };
+        let told = match self.told(&recorded, source) {
+            Ok(told) => told,
+            Err(what) => return self.diverge(state, unavailable(what)),
+        };
         let has_effects = |call: &&Call| !call.effects.is_empty() || !call.beside.is_empty();
         let mut changing: Vec<&Call> = within
             .iter()
@@ -86,6 +90,7 @@ impl Recorder {
         call.effect_class = recorded.effect_class;
         call.effects.clone_from(&recorded.effects);
         call.beside.clone_from(&recorded.beside);
+        call.notified.clone_from(&recorded.notified);
         if let Some(note) = note {
             let route = note.route();
             let enforcement = &state.enforcement;
@@ -111,6 +116,7 @@ impl Recorder {
         Begun::Recorded {
             output,
             is_error: recorded.is_error,
+            told,
         }
     }
 
@@ -155,7 +161,8 @@ impl Recorder {
         let contents = recorded.effects.iter();
         let contents = contents.flat_map(|change| [Some(change.hash), change.before]);
         let called = [Some(recorded.input), recorded.output];
-        for digest in contents.chain(called).flatten() {
+        let told = recorded.notified.iter().map(|told| Some(told.hash));
+        for digest in contents.chain(called).chain(told).flatten() {
             if let Some(bytes) = source.get(digest)? {
                 self.keep.put(&bytes)?;
             }

@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 
 use super::document::{MatchStatus, ReplayStatus};
 
+/// The member of a call that has what its server of tools told unasked, with a `hash` each.
+pub const NOTIFICATIONS: &str = "notifications";
+
 /// One recorded call. Its bodies lie in the blobs of the folder, by these hashes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Call {
@@ -46,6 +49,15 @@ impl Call {
     /// their order among each other.
     pub fn key(&self) -> (CallKind, Option<&str>, &str) {
         (self.kind, self.name.as_deref(), &self.key_hash)
+    }
+
+    /// The hashes of everything that it takes to answer it again: input, result, notifications.
+    pub fn contents(&self) -> impl Iterator<Item = &str> {
+        let called = [Some(self.key_hash.as_str()), self.result_hash.as_deref()];
+        let told = self.other.get(NOTIFICATIONS).and_then(Value::as_array);
+        let told = told.into_iter().flatten();
+        let told = told.filter_map(|told| told["hash"].as_str());
+        called.into_iter().flatten().chain(told)
     }
 }
 

@@ -32,10 +32,8 @@ impl Writer {
             return Ok(Imported::Known(path));
         }
         let calls = from.calls(&kept.path)?;
-        let called = calls
-            .iter()
-            .flat_map(|call| [Some(call.key_hash.as_str()), call.result_hash.as_deref()]);
-        for hash in snapshot.hashes().chain(called.flatten()) {
+        let called = calls.iter().flat_map(|call| call.contents());
+        for hash in snapshot.hashes().chain(called) {
             if from.has_blob(hash) {
                 self.put_blob(&from.blob(hash)?)?;
             }

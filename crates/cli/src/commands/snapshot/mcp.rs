@@ -1,16 +1,20 @@
 //! `runwright snapshot mcp`: between a captured command and a server of tools on standard streams.
 
+mod notifications;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, Write};
 use std::process::Stdio;
 
 use capture::proxy::CAPTURE_URL;
 use capture::tool::{ASK, BEGIN, Client, END};
+use faces::provenance::hash::canonical_json;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWrite, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 
+use self::notifications::{Notifications, ToldAgain, kept};
 use super::command::said;
 use crate::exit::{Exit, Failure};
 
@@ -43,11 +47,23 @@ struct Between {
     open: BTreeMap<String, Pending>,
     /// Tools that only read, as the server says.
     readers: BTreeSet<String>,
+    /// Notifications of the server so far.
+    count: u64,
+    /// The call that the server answered last, and what it told since while none was open.
+    last: Option<(u64, Notifications)>,
+    /// What it told before it was asked anything.
+    early: Notifications,
+    /// What the client was told from the recording.
+    told: ToldAgain,
 }
 
 struct Pending {
     seq: u64,
     lists_tools: bool,
+    /// By what notifications name it that say how far it is.
+    progress: Value,
+    /// What the server told while it was open.
+    notifications: Notifications,
 }
 
 /// Passes messages on until either side has none left.
@@ -70,6 +86,10 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         hello: None,
         open: BTreeMap::new(),
         readers: BTreeSet::new(),
+        count: 0,
+        last: None,
+        early: Notifications::default(),
+        told: ToldAgain::default(),
     };
     let mut client = client_lines();
     loop {
@@ -184,6 +204,7 @@ impl Between {
             if method == "initialize" {
                 self.hello = Some(line.to_owned());
             }
+            let progress = &message["params"]["_meta"]["progressToken"];
             if let Some(recorded) = answer["recorded"].as_object() {
                 if method == "tools/list" {
                     self.learn(&answer["recorded"]["result"]);
@@ -192,12 +213,16 @@ impl Between {
                 for (name, value) in recorded {
                     reply[name] = value.clone();
                 }
-                return to_client(&reply.to_string());
+                self.told.tell(&answer["before"], progress)?;
+                to_client(&canonical_json(&reply))?;
+                return self.told.tell(&answer["after"], progress);
             }
             if let Some(seq) = answer["run"].as_u64() {
                 let pending = Pending {
                     seq,
                     lists_tools: method == "tools/list",
+                    progress: progress.clone(),
+                    notifications: std::mem::take(&mut self.early),
                 };
                 self.open.insert(message["id"].to_string(), pending);
                 self.need_server().await?;
@@ -245,6 +270,10 @@ impl Between {
     async fn heard_server(&mut self, line: &str) -> Result<(), Failure> {
         let message: Value = serde_json::from_str(line).unwrap_or_default();
         let is_answer = message["method"].is_null();
+        if !is_answer && message["id"].is_null() && self.capture.is_some() {
+            self.notified(&message).await?;
+            return to_client(&canonical_json(&message));
+        }
         let pending = match is_answer {
             true => self.open.remove(&message["id"].to_string()),
             false => None,
@@ -252,7 +281,10 @@ impl Between {
         if pending.as_ref().is_some_and(|pending| pending.lists_tools) {
             self.learn(&message["result"]);
         }
-        if let (Some(pending), Some(capture)) = (pending, &self.capture) {
+        if let (Some(mut pending), Some(capture)) = (pending, &self.capture) {
+            let notifications = &mut pending.notifications;
+            notifications.record(capture, pending.seq, "before").await?;
+            self.last = Some((pending.seq, Notifications::default()));
             let is_error = !message["error"].is_null() || message["result"]["isError"] == true;
             let output: serde_json::Map<String, Value> = output_of(&message)
                 .map(|(name, value)| (name.to_owned(), value.clone()))
@@ -264,8 +296,38 @@ impl Between {
             for (name, value) in output_of(&message) {
                 reply[name] = value.clone();
             }
-            return to_client(&reply.to_string());
+            return to_client(&canonical_json(&reply));
         }
         to_client(line)
+    }
+
+    /// The server tells something unasked: it is kept with the call whose progress it is, else with
+    /// every open one, as any of them may be the first to be answered again, else behind the last.
+    async fn notified(&mut self, message: &Value) -> Result<(), Failure> {
+        self.count += 1;
+        let token = &message["params"]["progressToken"];
+        let is_its = |pending: &&mut Pending| !token.is_null() && pending.progress == *token;
+        if let Some(pending) = self.open.values_mut().find(is_its) {
+            let kept = kept(self.count, message, true);
+            pending.notifications.push(kept);
+            return Ok(());
+        }
+        let kept = kept(self.count, message, false);
+        if !self.open.is_empty() {
+            for pending in self.open.values_mut() {
+                pending.notifications.push(kept.clone());
+            }
+            return Ok(());
+        }
+        match (&mut self.last, &self.capture) {
+            (Some((seq, notifications)), Some(capture)) => {
+                notifications.push(kept);
+                notifications.record(capture, *seq, "after").await
+            }
+            _ => {
+                self.early.push(kept);
+                Ok(())
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@ mod faces;
 mod families;
 mod kills;
 mod models;
+mod notified;
 mod parallel;
 mod peer;
 mod replays;

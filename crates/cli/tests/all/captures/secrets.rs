@@ -17,7 +17,7 @@ const PLANTED: [(&str, &str); 6] = [
 ];
 
 /// Every file below a folder, with its bytes.
-fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+pub(super) fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     let mut todo = vec![folder.to_owned()];
     while let Some(folder) = todo.pop() {

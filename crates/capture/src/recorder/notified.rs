@@ -1,0 +1,66 @@
+//! What a server of tools tells without being asked: kept with the call that was open or was
+//! answered last, and told again around the recorded answer.
+
+use faces::provenance::hash::canonical_json;
+use serde_json::Value;
+
+use super::Recorder;
+use crate::call::{Call, Keep, Notified, Side};
+
+/// What is told around an answer, in its order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Told {
+    /// Ahead of it.
+    pub before: Vec<Value>,
+    /// Behind it, before anything else is asked.
+    pub after: Vec<Value>,
+}
+
+impl Recorder {
+    /// A server told something around a call that has begun, or was answered last. Cleans and keeps
+    /// it; `is_cut` where there was more than is kept. Blocks.
+    pub(crate) fn notified(&self, seq: u64, side: Side, mut told: Vec<Value>, is_cut: bool) {
+        told.iter_mut().for_each(|told| self.cleaner.value(told));
+        let bytes = canonical_json(&Value::Array(told)).into_bytes();
+        let hash = match self.keep.put(&bytes) {
+            Ok(hash) => hash,
+            Err(error) => return self.fail(&error),
+        };
+        let notified = Notified {
+            side,
+            hash,
+            cut: is_cut,
+        };
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let open = state.open.get_mut(&seq).map(|open| &mut open.call);
+        let call = open.or_else(|| state.calls.iter_mut().rev().find(|call| call.seq == seq));
+        if let Some(call) = call {
+            call.notified.push(notified);
+        }
+    }
+
+    /// What was told around a recorded answer; why that cannot be told again where it cannot.
+    pub(super) fn told(&self, recorded: &Call, source: &dyn Keep) -> Result<Told, String> {
+        let mut told = Told::default();
+        for notified in &recorded.notified {
+            if notified.cut {
+                let why = "more notifications came with the recorded result than are kept";
+                return Err(why.to_owned());
+            }
+            let bytes = source.get(notified.hash).ok().flatten();
+            let kept = bytes.and_then(|bytes| serde_json::from_slice::<Vec<Value>>(&bytes).ok());
+            let Some(mut kept) = kept else {
+                let why = "the notifications that came with the recorded result are not kept";
+                return Err(why.to_owned());
+            };
+            kept.iter_mut()
+                .for_each(|value| self.cleaner.restore_value(value));
+            match notified.side {
+                Side::Before => told.before.append(&mut kept),
+                Side::After => told.after.append(&mut kept),
+            }
+        }
+        Ok(told)
+    }
+}

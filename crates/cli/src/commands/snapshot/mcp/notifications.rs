@@ -1,0 +1,91 @@
+//! What a server of tools tells its client without being asked: on its way into a recording, with
+//! the calls it came around, and out of one.
+
+use std::collections::BTreeSet;
+
+use capture::tool::{Client, NOTIFIED};
+use faces::provenance::hash::canonical_json;
+use kernel::digest::Digest;
+use serde_json::{Value, json};
+
+use super::{Failure, said, to_client};
+
+/// Bytes of notifications that are recorded with one call.
+const MAX_BYTES: usize = 16 << 20;
+
+/// Notifications around one call, until they are recorded.
+#[derive(Debug, Default)]
+pub(super) struct Notifications {
+    waiting: Vec<Value>,
+    bytes: usize,
+    is_cut: bool,
+    has_said_cut: bool,
+}
+
+impl Notifications {
+    pub(super) fn push(&mut self, told: Value) {
+        self.bytes += canonical_json(&told).len();
+        self.is_cut |= self.bytes > MAX_BYTES;
+        // What comes behind a gap would stand at another place.
+        if !self.is_cut {
+            self.waiting.push(told);
+        }
+    }
+
+    /// Records what is not recorded yet: `before` the answer to a call, or `after` it.
+    pub(super) async fn record(
+        &mut self,
+        capture: &Client,
+        seq: u64,
+        side: &str,
+    ) -> Result<(), Failure> {
+        let says_cut = self.is_cut && !self.has_said_cut;
+        if self.waiting.is_empty() && !says_cut {
+            return Ok(());
+        }
+        self.has_said_cut |= says_cut;
+        let told = std::mem::take(&mut self.waiting);
+        let order = json!({ "seq": seq, "side": side, "told": told, "cut": says_cut });
+        capture.ask(NOTIFIED, &order).await.map_err(said)?;
+        Ok(())
+    }
+}
+
+/// A notification as it is kept. That of a call's progress loses the call's token, which is
+/// another one each time.
+pub(super) fn kept(nth: u64, message: &Value, is_progress: bool) -> Value {
+    let mut kept = json!({ "nth": nth, "message": message });
+    if is_progress {
+        kept["progress"] = json!(true);
+        if let Some(params) = kept["message"]["params"].as_object_mut() {
+            params.remove("progressToken");
+        }
+    }
+    kept
+}
+
+/// What was told again so far.
+#[derive(Debug, Default)]
+pub(super) struct ToldAgain(BTreeSet<Digest>);
+
+impl ToldAgain {
+    /// Tells recorded notifications to the client of a call that has this token for its progress.
+    pub(super) fn tell(&mut self, kept: &Value, progress: &Value) -> Result<(), Failure> {
+        for kept in kept.as_array().into_iter().flatten() {
+            // One that came while several calls were open is kept with each of them.
+            if !self.0.insert(Digest::of(kept.to_string().as_bytes())) {
+                continue;
+            }
+            let mut message = kept["message"].clone();
+            if kept["progress"] == true {
+                // Who did not ask how far a call is is not told.
+                if progress.is_null() {
+                    continue;
+                }
+                message["params"]["progressToken"] = progress.clone();
+            }
+            to_client(&canonical_json(&message))?;
+        }
+        Ok(())
+    }
+}
