@@ -2,57 +2,66 @@
 //!
 //! The process that made one holds a lock on it for as long as it lives. What a killed one left is
 //! cleared by the next that needs such a folder: the system lets go of a lock with its holder,
-//! whatever ended it.
+//! whatever ended it. The lock is on the folder itself, so no file has to be in it, and cleaners of
+//! the system that heed locks leave it alone.
 
-use std::fs::{File, OpenOptions, Permissions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use tempfile::TempDir;
 
 /// For its owner alone.
 const MODE: u32 = 0o700;
+/// Hexadecimal digits behind the beginning of a name. What somebody called so by hand has others,
+/// and is not cleared.
+const DIGITS: usize = 16;
 
 /// A folder that goes with its value, for its owner alone.
+#[derive(Debug)]
 pub(crate) struct Scratch {
-    folder: TempDir,
+    path: PathBuf,
     /// That somebody works in it. Let go of after the folder is gone.
     _lock: File,
 }
 
 impl Scratch {
-    /// A new folder whose name begins like this; what others of that beginning left, whose owners
-    /// are no more, is cleared. Blocks.
+    /// A new folder in `base` whose name begins with `prefix`. Others of that beginning whose owners
+    /// are no more are cleared, unless `is_used` says that one is in use all the same, or cannot say.
+    /// Blocks.
     ///
     /// # Errors
     /// When it cannot be made.
-    pub(crate) fn new(prefix: &str) -> io::Result<Self> {
-        let base = std::env::temp_dir();
-        clear(&base, prefix);
-        Self::within(&base, prefix)
-    }
-
-    fn within(base: &Path, prefix: &str) -> io::Result<Self> {
+    pub(crate) fn new(
+        base: &Path,
+        prefix: &str,
+        is_used: impl Fn(&Path) -> io::Result<bool>,
+    ) -> io::Result<Self> {
+        clear(base, prefix, is_used);
         loop {
-            let folder = tempfile::Builder::new()
-                .prefix(prefix)
-                .permissions(Permissions::from_mode(MODE))
-                .tempdir_in(base)?;
-            if let Some(lock) = locked(folder.path())? {
-                return Ok(Self {
-                    folder,
-                    _lock: lock,
-                });
+            let id = uuid::Uuid::new_v4().simple().to_string();
+            let path = base.join(format!("{prefix}{}", &id[..DIGITS]));
+            DirBuilder::new().mode(MODE).create(&path)?;
+            let lock = locked(&path);
+            if let Ok(Some(lock)) = lock {
+                return Ok(Self { path, _lock: lock });
             }
-            // Somebody who clears came between its making and its lock.
+            // Somebody who clears came between its making and its lock, or it cannot be locked.
+            let _ = std::fs::remove_dir(&path);
+            lock?;
         }
     }
 
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
-        self.folder.path()
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        remove(&self.path);
     }
 }
 
@@ -79,29 +88,41 @@ fn locked(path: &Path) -> io::Result<Option<File>> {
     Ok(is_same.then_some(folder))
 }
 
-/// Removes the folders of a beginning that are ours and whose owners are no more. What cannot be
-/// removed stays: it is in nobody's way.
-fn clear(base: &Path, prefix: &str) {
+/// Removes the folders that were made here with this beginning, are ours, and whose owners are no
+/// more.
+fn clear(base: &Path, prefix: &str, is_used: impl Fn(&Path) -> io::Result<bool>) {
     let me = rustix::process::geteuid().as_raw();
     for found in std::fs::read_dir(base).into_iter().flatten().flatten() {
-        let is_named = found
-            .file_name()
-            .to_str()
-            .is_some_and(|name| name.starts_with(prefix));
         let is_ours = || {
             let meta = found.metadata();
             meta.is_ok_and(|meta| meta.is_dir() && meta.uid() == me)
         };
-        if !is_named || !is_ours() {
+        let name = found.file_name();
+        if !name.to_str().is_some_and(|name| is_name(name, prefix)) || !is_ours() {
             continue;
         }
         let path = found.path();
         if let Ok(Some(_lock)) = locked(&path)
-            && std::fs::remove_dir_all(&path).is_err()
+            && let Ok(false) = is_used(&path)
         {
-            open_up(&path);
-            let _ = std::fs::remove_dir_all(&path);
+            remove(&path);
         }
+    }
+}
+
+/// Whether a folder of this beginning is called so here.
+fn is_name(name: &str, prefix: &str) -> bool {
+    let is_digit = |c: char| matches!(c, '0'..='9' | 'a'..='f');
+    name.strip_prefix(prefix)
+        .is_some_and(|digits| digits.len() == DIGITS && digits.chars().all(is_digit))
+}
+
+/// Removes a folder with all that is in it. What cannot be removed stays: it is in nobody's way, and
+/// the next that clears tries again.
+fn remove(path: &Path) {
+    if std::fs::remove_dir_all(path).is_err() {
+        open_up(path);
+        let _ = std::fs::remove_dir_all(path);
     }
 }
 
@@ -119,32 +140,67 @@ fn open_up(folder: &Path) {
 mod tests {
     use super::*;
 
+    /// The names of a killed process's folders.
+    fn left(prefix: &str, number: u8) -> String {
+        format!("{prefix}{number:016x}")
+    }
+
     #[test]
     fn what_nobody_holds_any_more_is_cleared_and_nothing_else() {
         let base = tempfile::tempdir().unwrap();
         let at = |name: &str| base.path().join(name);
-        for left in ["mine-left/inner/more", "other-left"] {
-            std::fs::create_dir_all(at(left)).unwrap();
+        let (mine, other) = (left("mine-", 1), left("other-", 1));
+        for name in [&mine, &other] {
+            std::fs::create_dir_all(at(name).join("inner/more")).unwrap();
         }
-        std::fs::write(at("mine-left/inner/more/file"), "x").unwrap();
-        std::fs::set_permissions(at("mine-left/inner"), Permissions::from_mode(0o500)).unwrap();
-        std::fs::write(at("mine-file"), "x").unwrap();
-        std::os::unix::fs::symlink(at("other-left"), at("mine-link")).unwrap();
-        let held = Scratch::within(base.path(), "mine-").unwrap();
+        std::fs::write(at(&mine).join("inner/more/file"), "x").unwrap();
+        let shut = Permissions::from_mode(0o500);
+        std::fs::set_permissions(at(&mine).join("inner"), shut).unwrap();
+        let (file, link) = (left("mine-", 2), left("mine-", 3));
+        std::fs::write(at(&file), "x").unwrap();
+        std::os::unix::fs::symlink(at(&other), at(&link)).unwrap();
+        let by_hand = ["mine-", "mine-notes", "mine-00000000000000000"];
+        for name in by_hand {
+            std::fs::create_dir(at(name)).unwrap();
+        }
+        let held = Scratch::new(base.path(), "mine-", |_| Ok(false)).unwrap();
+        assert!(!at(&mine).exists(), "a new one clears");
         std::fs::write(held.path().join("kept"), "x").unwrap();
 
-        clear(base.path(), "mine-");
-        assert!(!at("mine-left").exists());
-        for stays in ["other-left", "mine-file", "mine-link"] {
+        let (used, unsure) = (left("mine-", 4), left("mine-", 5));
+        for name in [&mine, &used, &unsure] {
+            std::fs::create_dir(at(name)).unwrap();
+        }
+        clear(base.path(), "mine-", |path| {
+            assert_ne!(path, held.path(), "who holds one is not asked for it");
+            match path == at(&unsure) {
+                true => Err(io::Error::other("unsure")),
+                false => Ok(path == at(&used)),
+            }
+        });
+        assert!(!at(&mine).exists());
+        let stay = [&other, &file, &link, &used, &unsure];
+        for stays in stay.into_iter().map(String::as_str).chain(by_hand) {
             assert!(at(stays).exists(), "{stays}");
         }
+        assert!(at(&other).join("inner/more").exists(), "through no link");
         assert!(held.path().join("kept").exists());
         let mode = std::fs::metadata(held.path()).unwrap().mode();
         assert_eq!(mode & 0o777, MODE);
+        let name = held.path().file_name().unwrap().to_str().unwrap();
+        assert!(is_name(name, "mine-"), "{name}");
+    }
 
-        let path = held.path().to_owned();
+    #[test]
+    fn a_folder_goes_with_its_value_even_if_it_was_shut() {
+        let base = tempfile::tempdir().unwrap();
+        let held = Scratch::new(base.path(), "mine-", |_| Ok(false)).unwrap();
+        let inner = held.path().join("inner");
+        std::fs::create_dir(&inner).unwrap();
+        std::fs::write(inner.join("file"), "x").unwrap();
+        std::fs::set_permissions(&inner, Permissions::from_mode(0o500)).unwrap();
         drop(held);
-        assert!(!path.exists());
+        assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 0);
     }
 
     #[test]

@@ -263,7 +263,10 @@ impl Again {
         let source: Arc<dyn Keep> = Arc::new(Recording(self.folder.clone()));
 
         // A copy is called as the folder is: programs print that.
-        let copied = tokio::task::spawn_blocking(|| Scratch::new(COPIES));
+        let copied = tokio::task::spawn_blocking(|| {
+            // The command of a replay ends with it and holds no lock of its own to ask for.
+            Scratch::new(&std::env::temp_dir(), COPIES, |_| Ok(false))
+        });
         let copied = copied.await.map_err(said)?.map_err(said)?;
         let name = self.root.file_name().unwrap_or_default();
         let root = match self.typed.in_place {

@@ -23,7 +23,6 @@ use crate::data::Data;
 use crate::exit::{Exit, Failure, io_text};
 use crate::session::{Form, Session};
 use crate::{compose, talk};
-use scratch::Scratch;
 use source::{Refused, Source};
 use task::Ended;
 
@@ -96,7 +95,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     is_there(&args.command[0], &session.place.project)?;
     let source = Source::open(session, &args.ports)?;
     let supervisor = compose::supervisor(session)?;
-    let folder = Scratch::new_in(&std::env::temp_dir(), &supervisor)
+    let folder = scratch::new_in(&std::env::temp_dir(), &supervisor)
         .map_err(|error| Failure::new(io_text(&error)))?;
     let supervisor = Supervisor {
         dir: folder.path().to_owned(),
