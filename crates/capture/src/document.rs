@@ -15,6 +15,7 @@ use crate::folder_keep::Contents;
 use crate::ignored::Ignored;
 use crate::knobs::{self, Knobs};
 use crate::run::Outcome;
+use crate::scan::is_escaped;
 
 /// What is told of an execution beside what it did.
 #[derive(Clone, Debug, Default)]
@@ -72,6 +73,9 @@ pub const WORKSPACE: &str = "workspace";
 pub const FOLDERS: &str = "folders";
 /// The member of `extensions` that lists files whose permission bits alone changed.
 pub const MODES: &str = "modes";
+/// The member of `extensions` that lists paths which are written down otherwise than they are
+/// called, as their names are not UTF-8 or have a `%`.
+pub const ESCAPED_PATHS: &str = "escaped_paths";
 
 /// An argument as it is written down: the working folder by its placeholder, the home folder as `~`.
 pub fn written_argument(argument: &str, home: Option<&str>, cleaner: &Cleaner) -> String {
@@ -196,6 +200,10 @@ pub fn draft(
     if !outcome.unreadable.is_empty() {
         say("unreadable", json!(outcome.unreadable));
     }
+    let escaped = escaped_paths(outcome);
+    if !escaped.is_empty() {
+        say(ESCAPED_PATHS, json!(escaped));
+    }
     if traffic.models.len() > 1 {
         say("models", json!(traffic.models));
     }
@@ -212,6 +220,22 @@ pub fn draft(
         say("divergence", json!(divergence));
     }
     snapshot
+}
+
+/// Paths of the snapshot and its calls whose `%` is no character of theirs.
+fn escaped_paths(outcome: &Outcome) -> BTreeSet<&str> {
+    let calls = outcome.recorded.calls.iter();
+    let by_calls = calls.map(|call| (&call.effects, &call.beside));
+    let all = by_calls.chain([(&outcome.changes, &outcome.beside)]);
+    let paths = all.flat_map(|(changes, beside)| {
+        let files = changes.iter().map(|change| &change.path);
+        let folders = beside.folders.iter().map(|folder| &folder.path);
+        let modes = beside.modes.iter().map(|file| &file.path);
+        files.chain(folders).chain(modes)
+    });
+    let paths = paths.chain(&outcome.unreadable);
+    let paths = paths.map(String::as_str);
+    paths.filter(|path| is_escaped(path)).collect()
 }
 
 /// The last text of a model; what was written to standard output where no model was asked.

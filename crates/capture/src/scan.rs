@@ -583,6 +583,11 @@ pub fn shown(path: &Path) -> String {
     }
 }
 
+/// Whether a path is written down otherwise than it is called.
+pub fn is_escaped(text: &str) -> bool {
+    text.contains(char::from(ESCAPED))
+}
+
 /// The path that a text stands for.
 pub fn meant(text: &str) -> PathBuf {
     let bytes = text.as_bytes();

@@ -513,3 +513,35 @@ fn a_capture_that_is_killed_leaves_nothing_that_counts() {
     bench.script(&busy());
     assert_eq!(bench.replay("verify", 0)["match_status"], "exact_match");
 }
+
+#[test]
+fn a_path_that_is_written_otherwise_than_it_is_called_is_listed() {
+    use std::os::unix::ffi::OsStrExt;
+    let bench = Bench::new(|_, _| says("x"));
+    let shut = std::ffi::OsStr::from_bytes(b"shut\xff");
+    File::create(bench.root().join(shut)).unwrap();
+    bench.lab.write(
+        "agent.sh",
+        "set -e\nprintf 1 > \"$(printf 'n\\377.bin')\"\nprintf 2 > n%FF.bin\nprintf 3 > plain.bin\n\
+        mkdir \"$(printf 'folder\\377')\"\nchmod 700 \"$(printf 'shut\\377')\"\n\
+        \"$PROGRAM\" snapshot tool make -- sh -c 'printf 4 > 50%; printf 5 > passing'\nrm 50% passing\n",
+    );
+    let capture = |argv: &[&str]| {
+        let args = ["snapshot", "capture", "--root", "shop", "--"];
+        let args: Vec<&str> = args.iter().chain(argv).copied().collect();
+        let ended = bench.call(&args).with(0);
+        read(ended.stdout.lines().last().unwrap().as_ref())
+    };
+    let snapshot = capture(&["sh", "../agent.sh"]);
+    let created = ["n%25FF.bin", "n%FF.bin", "plain.bin"].map(|path| format!("created {path}"));
+    assert_eq!(artifacts(&snapshot), created);
+    assert_eq!(
+        snapshot["extensions"]["escaped_paths"],
+        json!(["50%25", "folder%FF", "n%25FF.bin", "n%FF.bin", "shut%FF"])
+    );
+    let report = bench.replay("verify", 0);
+    assert_eq!(report["match_status"], "exact_match", "{report}");
+    let snapshot = capture(&["touch", "other.bin"]);
+    assert_eq!(artifacts(&snapshot), ["created other.bin"]);
+    assert_eq!(snapshot["extensions"]["escaped_paths"], Value::Null);
+}
