@@ -192,6 +192,17 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_of_another_user_is_not_cleared() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join(left("mine-", 1));
+        std::fs::create_dir(&path).unwrap();
+        // Only a privileged user can give one away: for others it is still their own.
+        let is_given = std::os::unix::fs::chown(&path, Some(65_534), None).is_ok();
+        clear(base.path(), "mine-", |_| Ok(false));
+        assert_eq!(path.exists(), is_given);
+    }
+
+    #[test]
     fn a_folder_goes_with_its_value_even_if_it_was_shut() {
         let base = tempfile::tempdir().unwrap();
         let held = Scratch::new(base.path(), "mine-", |_| Ok(false)).unwrap();
