@@ -152,6 +152,7 @@ pub async fn expire(engine: &Engine, run: &StreamId, by: &Actor) -> Result<Expir
     for run in family.iter().rev() {
         let store = engine.inner.door.store();
         trail::record_purge(&**store, &run.header, by.clone()).await?;
+        engine.inner.door.hints().audit(false);
         if !erase_one(engine, &run.header.stream, OVER).await? {
             return Ok(Expired::Active);
         }

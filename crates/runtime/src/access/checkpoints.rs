@@ -22,6 +22,9 @@ pub const INTERVAL: Duration = Duration::from_secs(300);
 pub(crate) const SOON: u64 = 256;
 /// How long an entry waits for others before a checkpoint is made.
 const LINGER: Duration = Duration::from_secs(2);
+/// How often trails are looked at for what was written without a hint: by other processes, and of
+/// keys that were used or refused, which is once an hour or a minute each.
+const LOOK: Duration = Duration::from_secs(10);
 /// Entries read at a time.
 const PAGE: usize = 1_000;
 /// How often a lost race is tried again.
@@ -46,7 +49,7 @@ pub fn keep(engine: &Engine) {
                 biased;
                 () = drain.cancelled() => true,
                 is_many = hints.wait_audit() => is_many,
-                () = tokio::time::sleep(INTERVAL / 2) => true,
+                () = tokio::time::sleep(LOOK) => true,
             };
             let linger = async { while !hints.wait_audit().await {} };
             if !is_many {

@@ -131,6 +131,7 @@ impl Api {
                 let (store, made) = (self.door().store(), (&run, &header.owner));
                 let (action, id) = (AuditAction::RunForked, request.request_id.as_deref());
                 let told = trail::record_done(&**store, who, action, made, message, id).await;
+                self.door().hints().audit(false);
                 if let Err(error) = told {
                     // The fork is made: whoever asked is told so all the same.
                     tracing::warn!(%error, %run, "a fork is not on the trail");

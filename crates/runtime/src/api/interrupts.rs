@@ -238,6 +238,7 @@ impl Api {
         if let Err(error) = told.await {
             tracing::warn!(%error, "a denial was not kept on the audit trail");
         }
+        self.door().hints().audit(false);
     }
 
     /// Makes a token for a question.
