@@ -201,13 +201,21 @@ static PROSE: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
+/// What ordinary files have behind such names: versions and measured numbers, permissions, members
+/// of objects, names of variables and of types, and sentences shown to people.
+static ORDINARY: LazyLock<Regex> = LazyLock::new(|| {
+    matcher(
+        r"[\^~>=<v ]{0,4}[0-9]+(?:\.[0-9]+)+(?:[.\-+][A-Za-z0-9.\-+]{1,16})?(?:ms|s|%)?|[\^~][0-9]+|read|write|none|include|omit|same-origin|[a-z_]{1,24}(?:\.[a-z_]{1,24})+[)\]]*|(?:api_key|access_key|secret_key|client_secret|(?:access|refresh|id|auth|api)_token)[)\]]*|(?:[A-Z][a-z]+)+(?:Token|Credentials)|Credentials|Ident|Identifier|ID!|String!|[A-Z][a-z]+(?: [a-z]+){2,}[.?!]?",
+    )
+});
+
 /// Words of a sentence, in the place of a credential.
 static SENTENCE: LazyLock<Regex> =
     LazyLock::new(|| matcher(r"(?:(?-i:[A-Za-z]?[a-z]+)[.,:;!?)]*[ \t]*)+"));
 
-/// Whether a value is a place to be filled in.
+/// Whether a value is a place to be filled in, or what no secret looks like.
 pub(super) fn is_to_be_filled_in(value: &[u8]) -> bool {
-    TO_BE_FILLED_IN.is_match(value)
+    TO_BE_FILLED_IN.is_match(value) || ORDINARY.is_match(value)
 }
 
 /// Whether a value of a setting is none: not the rest of an address, such as `secret://NAME`. What
@@ -404,6 +412,14 @@ mod tests {
             "the Authorization: header is required; no cookie: it expired",
             "PWD=/srv/shop OLDPWD=~/x pwd=***",
             "secret://user/canary",
+            r#"{"jsonwebtoken": "^9.0.2", "csrf-token": "1.0.0-rc.1", "@octokit/auth-token": "^4"}"#,
+            "jsonwebtoken = \"9.3\"\n",
+            "permissions:\n  id-token: write\n",
+            "client = OpenAI(api_key=api_key)\nf(client_secret=client_secret)\n",
+            "token = user.token\npassword = form.password\n",
+            "cancellation_token: CancellationToken\ncredentials: Credentials\n",
+            "time_to_first_token=0.35s cost_per_token=0.00001\n",
+            r#"{"forgot_password": "Forgot your password?", "invalid_token": "Your token is invalid"}"#,
             "tests::password_is_checked ... ok\nsecrets.rs:12: token::next -> \"a\"",
         ] {
             check(text, text);

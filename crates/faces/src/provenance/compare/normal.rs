@@ -38,15 +38,15 @@ fn plain(line: &str) -> String {
     let mut at = 0;
     while at < chars.len() {
         let c = chars[at];
+        if !matches!(c, '*' | '_' | '`') {
+            at += 1;
+            continue;
+        }
         let length = chars[at..].iter().take_while(|next| **next == c).count();
         let behind = at + length;
         if c == '`' {
             // Up to a run of backticks of the same length, if there is one.
             at = code_end(&chars, behind, length).unwrap_or(behind);
-            continue;
-        }
-        if !matches!(c, '*' | '_') {
-            at += 1;
             continue;
         }
         let (before, after) = (
