@@ -15,7 +15,7 @@ use kernel::coordinator::is_queue_name;
 use kernel::limits::MAX_TAKEN_AT_ONCE;
 use runtime::supervisor::{Supervisor, find_program};
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::PortArgs;
@@ -95,6 +95,8 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     is_there(&args.command[0], &session.place.project)?;
     let source = Source::open(session, &args.ports)?;
     let supervisor = compose::supervisor(session)?;
+    // Before there is a folder, which a signal that nobody hears would leave behind.
+    let signals = Signals::heard()?;
     let folder = scratch::new_in(&std::env::temp_dir(), &supervisor)
         .map_err(|error| Failure::new(io_text(&error)))?;
     let supervisor = Supervisor {
@@ -112,9 +114,33 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         stop: CancellationToken::new(),
         unable: OnceLock::new(),
     };
-    let result = worker.work(usize::from(args.concurrency)).await;
+    let result = worker.work(usize::from(args.concurrency), signals).await;
     worker.source.close().await;
     result
+}
+
+/// What asks it to stop.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// From here on, none of them ends the process by itself.
+    fn heard() -> Result<Self, Failure> {
+        let listen = |kind| signal(kind).map_err(|error| Failure::new(io_text(&error)));
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 /// Nothing is taken for a program that cannot be started: each task would fail by it.
@@ -137,10 +163,7 @@ fn new_name() -> String {
 }
 
 impl Worker<'_> {
-    async fn work(&self, concurrency: usize) -> Result<Exit, Failure> {
-        let signals = |kind| signal(kind).map_err(|error| Failure::new(io_text(&error)));
-        let mut terminate = signals(SignalKind::terminate())?;
-        let mut interrupt = signals(SignalKind::interrupt())?;
+    async fn work(&self, concurrency: usize, mut signals: Signals) -> Result<Exit, Failure> {
         let mut tasks = FuturesUnordered::new();
         let (mut is_draining, mut pause) = (false, PAUSES[0]);
         talk::say(format!("{} takes tasks of {}", self.id, self.queue));
@@ -166,7 +189,7 @@ impl Worker<'_> {
             };
             tokio::select! {
                 biased;
-                _ = async { tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} } } => {
+                () = signals.next() => {
                     match is_draining {
                         false => is_draining = true,
                         true => self.stop.cancel(),
