@@ -8,10 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::call::{Beside, Change, FolderChange, ModeChange, Operation};
 use crate::scan::meant;
-use crate::scratch::{ScratchError, failed, inside};
-
-/// How begins what stands in the place of a secret. What has one in its name is left as it is.
-const TAKEN_OUT: &str = "[REDACTED";
+use crate::scratch::{ScratchError, TAKEN_OUT, failed, inside};
 
 /// Makes the folders that a tool made, before its files. Blocks.
 ///
@@ -93,6 +90,7 @@ pub fn undo(
     Ok(())
 }
 
+/// What has a secret in its name is left as it is.
 fn folders(changes: &Beside) -> impl DoubleEndedIterator<Item = &FolderChange> {
     let is_known = |change: &&FolderChange| !change.path.contains(TAKEN_OUT);
     changes.folders.iter().filter(is_known)

@@ -186,7 +186,7 @@ struct Names<'a> {
 }
 
 /// How begins what stands in the place of a secret.
-const TAKEN_OUT: &str = "[REDACTED";
+pub(crate) const TAKEN_OUT: &str = "[REDACTED";
 
 impl<'a> Names<'a> {
     /// Looks for them where a change has such a name.

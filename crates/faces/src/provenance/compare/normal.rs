@@ -2,6 +2,10 @@
 
 use icu_normalizer::ComposingNormalizer;
 
+/// Runs that may have opened emphasis and are looked back at. Nobody nests deeper, and a line of
+/// runs that nothing closes would be looked through once for each of them.
+const NESTED: usize = 64;
+
 /// The text in its normal form.
 pub(super) fn normal(text: &str) -> String {
     let composed = ComposingNormalizer::new_nfc().normalize(text).into_owned();
@@ -56,7 +60,8 @@ fn plain(line: &str) -> String {
         let word = |c: Option<&char>| c.is_some_and(|c| c.is_alphanumeric());
         let space = |c: Option<&char>| c.is_none_or(|c| c.is_whitespace());
         let is_open = |open: &(usize, usize)| chars[open.0] == c && open.1 == length;
-        let open = opened.iter().rposition(is_open);
+        let back = opened.iter().rev().take(NESTED).position(is_open);
+        let open = back.map(|back| opened.len() - 1 - back);
         if let Some(open) = open.filter(|_| !space(before) && !word(after)) {
             let (start, length) = opened[open];
             opened.truncate(open);
