@@ -18,7 +18,8 @@ use crate::support::{self, Lab};
 pub(crate) fn engine_on(store: Arc<dyn Store>, holder: &str, lab: &Lab) -> Engine {
     let options = EngineOptions {
         holder: holder.into(),
-        hold_ttl: Duration::from_secs(2),
+        // Longer than a busy machine may keep an engine from renewing it.
+        hold_ttl: support::DEADLINE,
         poll: Duration::from_millis(20),
         ..EngineOptions::default()
     };
