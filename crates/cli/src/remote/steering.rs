@@ -1,6 +1,6 @@
 //! Answering, pausing and letting go on, against a server.
 
-use kernel::coordinator::awaited_queue;
+use faces::openwop::v1::queue_of_question;
 use serde_json::{Value, json};
 
 use super::runs::find;
@@ -83,12 +83,16 @@ pub(super) async fn resolve(args: resolve::Args, remote: &Remote) -> Result<Exit
             let data = |open: &Value| open["payload"]["data"].clone();
             let (with_workers, open): (Vec<_>, Vec<_>) = open
                 .into_iter()
-                .partition(|open| awaited_queue(&data(open)).is_some());
+                .partition(|open| queue_of_question(&data(open)).is_some());
             let name = |open: &Value| open["nodeId"].as_str().unwrap_or_default().to_owned();
             let names: Vec<String> = open.iter().map(name).collect();
             match (names.as_slice(), with_workers.first()) {
                 ([one], _) => one.clone(),
-                ([], Some(task)) => return Err(resolve::not_asked(&name(task), &data(task))),
+                ([], Some(task)) => {
+                    let data = data(task);
+                    let queue = queue_of_question(&data).unwrap_or_default();
+                    return Err(resolve::not_asked(&name(task), queue));
+                }
                 ([], None) => return Err(Failure::new(format!("run {id} asks nothing"))),
                 (several, _) => return Err(resolve::which(id, several)),
             }

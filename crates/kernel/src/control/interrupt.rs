@@ -8,7 +8,8 @@
 //! `approval`, `clarification`, `external-event` (`data`: `eventType`, `correlation`) or `custom`
 //! (`data`: `customKind`, `payload`; without `data` the key is the `customKind`). An `approval` or a
 //! `clarification` is asked, judged and told as by the gate of its kind, with `data` for the gate's
-//! config. It has no ports: what is not accepted fails it, and `refine` asks again.
+//! config. It has no ports: what is not accepted fails it, and `refine` asks again. An input port wins
+//! over the config, `kind` too.
 
 use serde_json::{Map, Value};
 
@@ -38,9 +39,9 @@ pub(crate) fn begin(cx: &Context<'_>) -> Began {
 
 /// Begins by the rules of the kind.
 pub(crate) fn begin_by_kind(cx: &Context<'_>) -> Began {
-    let kind = match kind(&cx.node.config) {
+    let kind = match kind(setting(cx, "kind")) {
         Ok(kind) => kind,
-        Err(what) => return misconfigured(cx, format_args!("config.kind {what}")),
+        Err(what) => return misconfigured(cx, format_args!("kind {what}")),
     };
     let given = setting(cx, "data").filter(|data| !data.is_null());
     let data = match (kind, given) {
@@ -75,9 +76,9 @@ pub(crate) fn begin_by_kind(cx: &Context<'_>) -> Began {
     }
 }
 
-/// The kind that a config names.
-fn kind(config: &Value) -> Result<&'static str, &'static str> {
-    let named = match config.get("kind") {
+/// The kind that an input port or a config names.
+fn kind(named: Option<&Value>) -> Result<&'static str, &'static str> {
+    let named = match named {
         None | Some(Value::Null) => Some(CUSTOM),
         Some(word) => KINDS.into_iter().find(|kind| word.as_str() == Some(kind)),
     };
@@ -131,7 +132,7 @@ fn check_data<'a>(kind: &str, data: &'a Value) -> Result<&'a Map<String, Value>,
 /// What is wrong with a config, by its key. What comes by an input port is looked at when it is
 /// there.
 pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
-    let kind = match kind(config) {
+    let kind = match kind(config.get("kind")) {
         Ok(kind) => kind,
         Err(what) => return vec![("kind", what.to_owned())],
     };

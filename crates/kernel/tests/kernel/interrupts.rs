@@ -228,6 +228,36 @@ fn a_question_has_what_the_protocol_wants_of_its_kind() {
 }
 
 #[test]
+fn a_kind_that_comes_by_a_port_wins_over_the_config() {
+    let given = |kind: &str, config: &str| {
+        let mut run = started(&format!(
+            "workflow: {{\"variables\":[{{\"name\":\"k\",\"type\":\"string\",\"defaultValue\":\"{kind}\"}}]}}\n\
+             q: core.interrupt {{\"config\":{config},\
+             \"inputs\":{{\"kind\":{{\"type\":\"variable\",\"variableName\":\"k\"}}}}}}"
+        ));
+        let asked = asked(&run);
+        if let Some(open) = run.run.facts().and_then(|facts| facts.interrupts.first()) {
+            assert_eq!(open.kind, kind);
+            run.when(Command::Cancel {
+                reason: None,
+                by: None,
+                parent: None,
+            })
+            .decided();
+        }
+        asked
+    };
+    let event = r#"{"kind":"custom","data":{"eventType":"paid","correlation":{}}}"#;
+    assert_eq!(given("external-event", event)["eventType"], "paid");
+    assert_eq!(given("custom", event), "invalid_config");
+    assert_eq!(
+        given("approval", "{}")["actions"],
+        json!(["accept", "reject"])
+    );
+    assert_eq!(given("zap", r#"{"kind":"approval"}"#), "invalid_config");
+}
+
+#[test]
 fn a_question_that_makes_no_sense_is_refused_when_it_is_registered() {
     for config in [
         json!({ "kind": "zap" }),

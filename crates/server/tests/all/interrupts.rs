@@ -652,3 +652,47 @@ async fn an_equal_answer_with_a_key_is_answered_again() {
     assert_eq!(first.body, again.body);
     assert_eq!(again.header("openwop-idempotent-replay"), Some("true"));
 }
+
+#[tokio::test]
+async fn what_a_failed_node_and_a_task_ask_has_the_shape_of_its_kind() {
+    let host = Host::new().await;
+    let long = "n".repeat(256);
+    let mut fails = node(
+        &long,
+        "runwright.transform",
+        json!({ "outputs": { "x": "inputs.missing" } }),
+    );
+    fails["settings"] = json!({ "onFailure": "ask" });
+    let task = json!({ "queue": "q", "repeat": "once" });
+    host.put(&[
+        chain("careful", &[fails]),
+        one("hands-out", "runwright.worker", &task),
+    ])
+    .await;
+    let run = host.waiting(&json!({ "workflowId": "careful" })).await;
+    let snapshot = host.snapshot(&run).await;
+    let asked = &snapshot["interrupt"]["payload"];
+    assert_eq!(asked["data"]["customKind"], "node-failed", "{snapshot}");
+    let about = &asked["data"]["payload"];
+    assert_eq!(about["actions"], json!(["retry", "skip", "abort"]));
+    assert!(about["error"]["code"].is_string(), "{about}");
+    crate::schemas::check_question(asked);
+    crate::schemas::check_log(&host, &run).await;
+    let token = snapshot["interrupt"]["interruptToken"].as_str().unwrap();
+    let shown = host.get(&format!("/v1/interrupts/{token}")).await.json();
+    assert_eq!(shown["data"], asked["data"]);
+    crate::schemas::check_question(&shown);
+    let event = host.payload(&run, "interrupt.requested").await;
+    assert_eq!(event["data"], asked["data"]);
+    let skip = host.answer(&run, &long, json!({ "action": "skip" })).await;
+    assert_eq!(skip.status, 200, "{}", skip.json());
+    assert_eq!(host.ended(&run).await["status"], "completed");
+
+    let run = host.waiting(&json!({ "workflowId": "hands-out" })).await;
+    let snapshot = host.snapshot(&run).await;
+    let data = &snapshot["interrupt"]["payload"]["data"];
+    assert_eq!(data["eventType"], "runwright.worker.result", "{snapshot}");
+    assert_eq!(data["correlation"]["queue"], "q");
+    crate::schemas::check_question(&snapshot["interrupt"]["payload"]);
+    crate::schemas::check_log(&host, &run).await;
+}

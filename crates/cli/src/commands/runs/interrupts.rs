@@ -1,7 +1,6 @@
 //! `runwright runs interrupts`.
 
 use faces::openwop::v1;
-use kernel::coordinator::awaited_queue;
 use kernel::stream::StreamKind;
 use kernel::time::Timestamp;
 use serde_json::Value;
@@ -79,7 +78,7 @@ pub(crate) fn print(session: &Session, open: &[Value]) -> Result<Exit, Failure> 
         let word = |name: &str| question[name].as_str().unwrap_or_default();
         let time = |name: &str| Timestamp::parse(word(name));
         let data = &question["payload"]["data"];
-        let kind = match awaited_queue(data) {
+        let kind = match v1::queue_of_question(data) {
             Some(_) => "worker",
             None => word("kind"),
         };
@@ -100,8 +99,11 @@ pub(crate) fn print(session: &Session, open: &[Value]) -> Result<Exit, Failure> 
 
 /// What is asked, in a line.
 fn asked(data: &Value) -> String {
-    if let Some(queue) = awaited_queue(data) {
+    if let Some(queue) = v1::queue_of_question(data) {
         return format!("waits for a worker of the queue {queue}");
+    }
+    if let Some(error) = data["payload"]["error"]["message"].as_str() {
+        return format!("failed: {error}; retry, skip or abort?");
     }
     if let Some(title) = data["title"].as_str() {
         let actions = data["actions"].as_array().into_iter().flatten();

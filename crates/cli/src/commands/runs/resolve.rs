@@ -195,7 +195,10 @@ fn asked(run: &Run, node: Option<&str>) -> Result<(InterruptId, String), Failure
     let mut tasks = with_workers.iter().filter(|open| fits(open.node));
     match (meant.as_slice(), tasks.next(), open.as_slice()) {
         ([one], _, _) => Ok((one.id.clone(), name(one.node))),
-        ([], Some(task), _) => Err(not_asked(&name(task.node), &task.data)),
+        ([], Some(task), _) => Err(not_asked(
+            &name(task.node),
+            awaited_queue(&task.data).unwrap_or_default(),
+        )),
         ([], None, []) => Err(Failure::new(format!(
             "run {id} asks nothing; it is {}",
             run.status()
@@ -208,9 +211,8 @@ fn asked(run: &Run, node: Option<&str>) -> Result<(InterruptId, String), Failure
 }
 
 /// A worker is waited for, and nobody is asked anything.
-pub(crate) fn not_asked(node: &str, data: &Value) -> Failure {
-    let (node, queue) = (text::one_line(node, 60), awaited_queue(data));
-    let queue = queue.unwrap_or_default();
+pub(crate) fn not_asked(node: &str, queue: &str) -> Failure {
+    let node = text::one_line(node, 60);
     Failure::new(format!(
         "{node} waits for a worker of the queue {queue}, not for an answer"
     ))

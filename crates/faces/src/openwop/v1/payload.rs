@@ -5,6 +5,7 @@
 //! `approval.granted`, `approval.rejected`, `provider.usage`, `run.dead_lettered`, `interrupt.requested` and the `meta` of
 //! `output.chunk`. The others also say which visit and attempt of the node they are about.
 
+use kernel::coordinator::awaited_queue;
 use kernel::run::event::{DivergenceKind, Ending};
 use kernel::run::{Event, NodeError, RunEvent};
 use kernel::stream::{Owner, StreamHeader};
@@ -455,9 +456,62 @@ pub(super) fn interrupt(
     Fields::new()
         .with("kind", kind)
         .with("key", key)
-        .with("data", data)
+        .with("data", asked(kind, key, data))
         .maybe("resumeSchema", resume_schema)
         .maybe("timeoutMs", timeout_ms)
+}
+
+/// What a question is about, in the shape that the protocol closes for its kind. A work node that
+/// waits says what it has to say in its own shape: it becomes the `payload` of a `custom`, and of
+/// an `external-event` the `correlation`, as it is what the event can be found by.
+fn asked(kind: &str, key: &str, data: &Value) -> Value {
+    let has = |name: &str| data.get(name).is_some();
+    match kind {
+        "custom" if !has("customKind") => {
+            let mut payload = data.clone();
+            let reason = payload
+                .as_object_mut()
+                .and_then(|fields| fields.remove("reason"));
+            let kind = reason.as_ref().and_then(Value::as_str).unwrap_or(key);
+            json!({ "customKind": kind, "payload": payload })
+        }
+        "external-event" if !has("eventType") && !has("correlation") => {
+            let kind = awaited_queue(data).map_or(key, |_| WORKER_EVENT);
+            let correlation = match data {
+                Value::Object(_) => data.clone(),
+                _ => json!({}),
+            };
+            json!({ "eventType": kind, "correlation": correlation })
+        }
+        _ => data.clone(),
+    }
+}
+
+/// What [`interrupt`] made of what a work node said, as that node said it.
+pub(super) fn as_said(data: Value) -> Value {
+    if let Some(reason) = data.get("customKind").cloned()
+        && let Some(Value::Object(payload)) = data.get("payload")
+        && payload.contains_key("actions")
+        && payload.contains_key("error")
+    {
+        let mut said = payload.clone();
+        said.insert("reason".into(), reason);
+        return Value::Object(said);
+    }
+    match queue_of_question(&data) {
+        Some(_) => data["correlation"].clone(),
+        None => data,
+    }
+}
+
+/// What a node waits for that has a task for the workers of a queue.
+const WORKER_EVENT: &str = "runwright.worker.result";
+
+/// The queue whose worker a question that was rendered waits for, by its data: nobody is asked
+/// anything then.
+pub fn queue_of_question(data: &Value) -> Option<&str> {
+    let is_worker = data.get("eventType").and_then(Value::as_str) == Some(WORKER_EVENT);
+    awaited_queue(data.get("correlation").filter(|_| is_worker)?)
 }
 
 /// An error of a node or run, with whether trying again may help.

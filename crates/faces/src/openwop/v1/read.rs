@@ -9,6 +9,8 @@ use kernel::stream::DefinitionRef;
 use kernel::time::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::payload::as_said;
+
 /// The event that [`event`](super::event) rendered. `None` for a type that this version does not
 /// know, and for one of which the wire leaves out too much to tell it as the log would.
 ///
@@ -54,6 +56,9 @@ fn body(doc: &Value, at: Timestamp) -> Option<RunEvent> {
         }
         "interrupt.requested" => {
             data.insert("interruptId".into(), doc["interruptId"].clone());
+            if let Some(asked) = data.remove("data") {
+                data.insert("data".into(), as_said(asked));
+            }
             if let Some(ms) = data.get("timeoutMs").and_then(Value::as_u64) {
                 data.insert("timeoutAt".into(), json!(at.plus_ms(ms)));
             }

@@ -327,7 +327,14 @@ impl<'d> Compiler<'d> {
         let is_new = self.age == Age::New;
         if let NodeKind::Control(kind) = kind {
             self.control_config(path, node, kind);
-            for (key, message) in crate::control::check_config(kind, &node.config, is_new) {
+            // Of which kind its data has to be, a port says when the node starts.
+            let asks_by_port = kind == ControlKind::Interrupt
+                && node.inputs.iter().any(|(port, _)| port == "kind");
+            let problems = crate::control::check_config(kind, &node.config, is_new);
+            for (key, message) in problems {
+                if asks_by_port && key == "data" {
+                    continue;
+                }
                 self.problem(&Path::Key(&config, key), ProblemCode::InvalidValue, message);
             }
         }

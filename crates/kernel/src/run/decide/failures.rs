@@ -80,10 +80,21 @@ impl Decision {
             "required": ["action"],
             "properties": { "action": { "enum": ["retry", "skip", "abort"] } },
         });
-        let key = format!("{}/failed", self.node_id(ix));
+        let key = self.key_of_failure(ix);
         let id = self.request(ix, "custom", key, data, Some(resume_schema));
         self.end_observation_once();
         self.suspend(&id);
+    }
+
+    /// A signal of this name chooses. A node's id may be as long as a key alone.
+    fn key_of_failure(&self, ix: NodeIx) -> String {
+        const END: &str = "/failed";
+        let node = self.node_id(ix);
+        let fits = node.as_str().len() + END.len() <= limits::MAX_NAME_BYTES;
+        match fits || !self.since(5) {
+            true => format!("{node}{END}"),
+            false => node.to_string(),
+        }
     }
 
     /// An attempt has left its work to somebody outside.
