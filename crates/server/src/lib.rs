@@ -26,6 +26,7 @@ mod pass;
 mod pipeline;
 pub mod problem;
 mod reply;
+mod rest;
 pub mod route;
 pub mod routes;
 mod sse;

@@ -19,6 +19,7 @@ use tower::ServiceExt;
 
 use crate::app::{App, app};
 use crate::metrics::Counted;
+use crate::rest::Unread;
 use crate::wire::Wire;
 
 /// A server that listens and has not begun to answer.
@@ -93,7 +94,13 @@ impl Listening {
 async fn connection(stream: TcpStream, router: Router, state: App) {
     let _ = stream.set_nodelay(true);
     let limits = state.limits();
-    let service = router.map_request(|request: Request<Incoming>| request.map(Body::new));
+    let unread = Unread::default();
+    let of_connection = unread.clone();
+    let service = router.map_request(move |request: Request<Incoming>| {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(of_connection.clone());
+        request
+    });
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
@@ -101,7 +108,7 @@ async fn connection(stream: TcpStream, router: Router, state: App) {
         .max_headers(limits.headers)
         .max_buf_size(limits.head_bytes.max(8_192));
     let connection = builder.serve_connection(
-        TokioIo::new(Wire::new(stream, limits.stall_time)),
+        TokioIo::new(Wire::new(stream, limits.stall_time, unread)),
         TowerToHyperService::new(service),
     );
     let mut connection = std::pin::pin!(connection);

@@ -13,7 +13,7 @@ use axum::body::Body;
 use axum::extract::{RawPathParams, Request};
 use axum::response::Response;
 use futures_util::FutureExt;
-use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue, VARY};
+use hyper::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue, VARY};
 use hyper::{HeaderMap, Method, StatusCode};
 use runtime::access::{Action, Denied, Principal, Resource, What, authorise, trail};
 
@@ -24,6 +24,7 @@ use crate::idempotency;
 use crate::params::Query;
 use crate::problem::Problem;
 use crate::reply::{Reply, refusal};
+use crate::rest::{Rest, Unread};
 use crate::route::{Access, Cx, Route, Table};
 use crate::routes::workbench;
 use crate::trace::{REQUEST_ID, TRACEPARENT, Trace};
@@ -36,9 +37,11 @@ pub(crate) async fn answer(
     app: App,
     table: Option<Arc<Table>>,
     params: Option<RawPathParams>,
-    request: Request,
+    mut request: Request,
 ) -> Response {
     let began = Instant::now();
+    let rest = Rest::of(&mut request);
+    let unread = request.extensions().get::<Unread>().cloned();
     let trace = Trace::of(request.headers());
     let method = request.method().clone();
     let encoding = Encoding::of(request.headers());
@@ -93,6 +96,11 @@ pub(crate) async fn answer(
     );
     let path = route.as_ref().map_or("none", |route| route.path);
     let status = response.status();
+    if !rest.is_gone().await {
+        let headers = response.headers_mut();
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        unread.iter().for_each(Unread::mark);
+    }
     let took = began.elapsed();
     app.metrics().answered(path, &method, status, took);
     log(&trace, &method, path, status, tenant.as_deref(), code, took);

@@ -15,7 +15,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use crate::problem::Problem;
+use crate::rest::Unread;
 use crate::trace::REQUEST_ID;
+
+/// Bytes of a peer that is still sending that are thrown away before its connection ends.
+const MOST_LEFT: usize = 8 << 20;
+/// How long it is let send them.
+const LEFT_TIME: Duration = Duration::from_secs(2);
 
 /// A connection's bytes.
 pub(crate) struct Wire<T> {
@@ -24,15 +30,20 @@ pub(crate) struct Wire<T> {
     ours: Vec<u8>,
     stall_time: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
+    unread: Unread,
+    /// How long the peer may go on sending, and how much.
+    last: Option<(Pin<Box<Sleep>>, usize)>,
 }
 
 impl<T: AsyncWrite + Unpin> Wire<T> {
-    pub(crate) fn new(inner: T, stall_time: Duration) -> Self {
+    pub(crate) fn new(inner: T, stall_time: Duration, unread: Unread) -> Self {
         Self {
             inner,
             ours: Vec::new(),
             stall_time,
             stalled: None,
+            unread,
+            last: None,
         }
     }
 
@@ -110,7 +121,27 @@ impl<T: AsyncRead + Unpin> AsyncRead for Wire<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Wire<T> {
+impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
+    /// Throws away what the peer sends until it ends, or has had its time.
+    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let fresh = || (Box::pin(sleep(LEFT_TIME)), MOST_LEFT);
+        let (over, left) = self.last.get_or_insert_with(fresh);
+        let mut bytes = [0; 8 << 10];
+        loop {
+            if *left == 0 || over.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            let mut into = ReadBuf::new(&mut bytes);
+            let read = ready!(Pin::new(&mut self.inner).poll_read(cx, &mut into));
+            match (read, into.filled().len()) {
+                (Err(_), _) | (_, 0) => return Poll::Ready(()),
+                (Ok(()), n) => *left = left.saturating_sub(n),
+            }
+        }
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -150,8 +181,14 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Wire<T> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.write_ours(cx))?;
-        Pin::new(&mut self.inner).poll_shutdown(cx)
+        if self.last.is_none() {
+            ready!(self.write_ours(cx))?;
+            ready!(Pin::new(&mut self.inner).poll_shutdown(cx))?;
+        }
+        if self.unread.is_marked() {
+            ready!(self.poll_left(cx));
+        }
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -252,3 +252,68 @@ async fn what_is_too_much_or_too_slow_is_told_so() {
     assert_eq!(answer.refusal(503), "service_unavailable");
     assert_eq!(answer.header("retry-after"), Some("1"));
 }
+
+#[tokio::test]
+async fn a_connection_outlives_a_refusal_or_is_said_to_close() {
+    let limits = Limits {
+        body_bytes: 10_000,
+        definition_bytes: 10_000,
+        ..Limits::default()
+    };
+    let host = Host::with(limits).await;
+    let discovery = Request::new("GET", "/.well-known/openwop").bytes();
+    let post = |path: &str| Request::new("POST", path);
+    let body = |request: Request, bytes: usize| {
+        let body = format!("{{\"a\":\"{}\"}}", "b".repeat(bytes));
+        request.body("application/json", body.into_bytes()).bytes()
+    };
+    let with_key = |path: &str| post(path).key(&host.key);
+    let long = "k".repeat(300);
+    let mut conn = Conn::to(host.address).await;
+    for (request, status) in [
+        (body(post("/v1/runs"), 5_000), 401),
+        (body(post("/v1/runs").key("rwk_wrong"), 60_000), 401),
+        (
+            body(with_key("/v1/runs").header("idempotency-key", &long), 10),
+            400,
+        ),
+        (body(with_key("/v1/nowhere"), 10), 404),
+        (body(with_key("/.well-known/openwop"), 10), 405),
+        (body(with_key("/v1/runs"), 50_000), 413),
+        (
+            with_key("/v1/runs")
+                .body("text/plain", b"words".to_vec())
+                .bytes(),
+            415,
+        ),
+        (
+            body(Request::new("GET", "/v1/runs/run-0").key(&host.key), 1_000),
+            404,
+        ),
+    ] {
+        conn.send(&request).await;
+        let answer = conn.answer().await.expect("an answer");
+        answer.refusal(status);
+        assert_eq!(answer.header("connection"), None, "{status}");
+        conn.send(&discovery).await;
+        let next = conn.answer().await.expect("the connection goes on");
+        assert_eq!(next.status, 200, "after {status}");
+    }
+    // What is too long to be read for nothing: the answer arrives, and says that it is the last.
+    for request in [
+        body(post("/v1/runs"), 3_000_000),
+        body(with_key("/v1/runs"), 3_000_000),
+        post("/v1/runs")
+            .header("expect", "100-continue")
+            .header("content-length", "10")
+            .bytes(),
+    ] {
+        let mut conn = Conn::to(host.address).await;
+        conn.send(&request).await;
+        let answer = conn.answer().await.expect("an answer");
+        assert!([401, 413].contains(&answer.status), "{}", answer.status);
+        assert_eq!(answer.header("connection"), Some("close"));
+        conn.finish().await;
+        assert!(conn.answer().await.is_none(), "it is closed");
+    }
+}
