@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, IsTerminal};
 
+use faces::Veil;
 use kernel::definition::NodeIx;
 use kernel::ids::{InterruptId, StreamId};
 use kernel::run::state::OpenInterrupt;
@@ -90,8 +91,9 @@ impl Prompt {
             if self.left_alone.contains(&open.id) {
                 continue;
             }
-            match wanted(open) {
-                Some(wanted) => return self.ask(run, open, wanted),
+            let shown = Veil::of(&run.plan).question(open);
+            match wanted(&shown) {
+                Some(wanted) => return self.ask(run, &shown, wanted),
                 None => drop(self.left_alone.insert(open.id.clone())),
             }
         }

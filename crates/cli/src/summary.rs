@@ -3,7 +3,7 @@
 use faces::Veil;
 use kernel::coordinator::awaited_queue;
 use kernel::definition::{NodeIx, Plan};
-use kernel::ids::StreamId;
+use kernel::ids::{NodeId, StreamId};
 use kernel::run::state::{End, Facts, NodeStatus, Phase};
 use kernel::run::{NodeError, Run};
 use serde_json::{Map, Value};
@@ -43,7 +43,7 @@ pub(crate) fn say(run: &Run) {
         Some(end) => say_end(&Told {
             id: &run.header.stream,
             workflow: run.plan.workflow.as_str(),
-            end,
+            end: &shown_end(run, end),
             took_ms: run.head.at.ms_since(run.header.created_at),
             counts,
             dead_letter: dead_lettered(run),
@@ -52,6 +52,17 @@ pub(crate) fn say(run: &Run) {
             let workflow = text::one_line(run.plan.workflow.as_str(), 60);
             say_open(run, &workflow, short(&run.header.stream), &counts);
         }
+    }
+}
+
+/// The end of a run without what its workflow hides of an error.
+pub(crate) fn shown_end(run: &Run, end: &End) -> End {
+    match end {
+        End::Failed { error, node } => End::Failed {
+            error: Veil::of(&run.plan).error(node.as_ref(), error).into_owned(),
+            node: node.clone(),
+        },
+        other => other.clone(),
     }
 }
 
@@ -312,7 +323,16 @@ pub(crate) fn exit<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Exit {
 }
 
 /// How a node stands, in a few words.
-pub(crate) fn standing(awaited: &AllAwaited, status: &NodeStatus) -> String {
+pub(crate) fn standing(
+    awaited: &AllAwaited,
+    run: &Run,
+    node: &NodeId,
+    status: &NodeStatus,
+) -> String {
+    let line = |error: &NodeError| {
+        let shown = Veil::of(&run.plan).error(Some(node), error);
+        text::one_line(&shown.message, 100)
+    };
     match status {
         NodeStatus::InFlight { restarts: 0, .. } => String::new(),
         NodeStatus::InFlight { restarts, .. } => format!("restarted {}", times(*restarts)),
@@ -325,8 +345,8 @@ pub(crate) fn standing(awaited: &AllAwaited, status: &NodeStatus) -> String {
             Some(awaited) => format!("waits for {}", awaited.in_short()),
             None => "waits for an answer".into(),
         },
-        NodeStatus::Backoff { last_error, .. } => text::one_line(&last_error.message, 100),
-        NodeStatus::Failed { error, .. } => text::one_line(&error.message, 100),
+        NodeStatus::Backoff { last_error, .. } => line(last_error),
+        NodeStatus::Failed { error, .. } => line(error),
         NodeStatus::Completed {
             port: Some(port), ..
         } => format!("port {}", text::one_line(port, 40)),

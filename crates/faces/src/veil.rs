@@ -4,12 +4,15 @@
 //! the second wall, and the only one where a value came to its place otherwise: every face shows
 //! events and states through it.
 
+mod event;
+mod question;
+
 use std::borrow::Cow;
 
-use kernel::definition::{Plan, PlanNode};
+use kernel::definition::{NodeIx, Plan, PlanNode};
 use kernel::ids::NodeId;
-use kernel::run::event::Ending;
-use kernel::run::{Event, NodeError, RunEvent};
+use kernel::run::state::OpenInterrupt;
+use kernel::run::{Event, NodeError};
 use kernel::sealed::SEALED;
 use serde_json::{Map, Value};
 
@@ -34,21 +37,28 @@ impl<'a> Veil<'a> {
     /// An event as it may be shown.
     pub fn event<'e>(self, event: &'e Event) -> Cow<'e, Event> {
         match self.0 {
-            Some(plan) if is_told(&event.body) => {
+            Some(plan) => {
                 let mut shown = event.clone();
-                hide(plan, &mut shown.body);
+                event::hide(plan, &mut shown.body);
                 Cow::Owned(shown)
             }
-            _ => Cow::Borrowed(event),
+            None => Cow::Borrowed(event),
         }
     }
 
+    /// A question as it may be shown, to whoever is to answer it too.
+    pub fn question(self, open: &OpenInterrupt) -> OpenInterrupt {
+        let mut shown = open.clone();
+        if let Some(plan) = self.0 {
+            let node = plan.nodes.get(NodeIx(open.node).index());
+            question::hide(plan, node, &mut shown.data);
+        }
+        conceal(&mut shown.data);
+        shown
+    }
+
     /// An error of a node as it may be shown.
-    pub(crate) fn error<'e>(
-        self,
-        node: Option<&NodeId>,
-        error: &'e NodeError,
-    ) -> Cow<'e, NodeError> {
+    pub fn error<'e>(self, node: Option<&NodeId>, error: &'e NodeError) -> Cow<'e, NodeError> {
         match (self.0, node) {
             (Some(plan), Some(node)) if plan.hides_talk(node) => Cow::Owned(shortened(error)),
             _ => Cow::Borrowed(error),
@@ -105,144 +115,6 @@ pub(crate) fn conceal(value: &mut Value) {
         }
         Value::Array(items) => items.iter_mut().for_each(conceal),
         _ => {}
-    }
-}
-
-/// Whether an event may tell a value that a workflow declares.
-fn is_told(body: &RunEvent) -> bool {
-    use RunEvent as E;
-    !matches!(
-        body,
-        E::RunPaused { .. }
-            | E::RunResumed { .. }
-            | E::RunResuming { .. }
-            | E::NodeSkipped { .. }
-            | E::NodeCancelled { .. }
-            | E::ProviderUsage { .. }
-            | E::BudgetReserved { .. }
-            | E::BudgetSettled { .. }
-            | E::ArtifactCreated { .. }
-    )
-}
-
-fn hide(plan: &Plan, body: &mut RunEvent) {
-    use RunEvent as E;
-    match body {
-        E::RunStarted {
-            inputs, variables, ..
-        } => {
-            mask(inputs, |name| plan.hides_variable(name));
-            mask(variables, |name| plan.hides_variable(name));
-        }
-        E::RunCompleted { outputs, .. } => hide_run_outputs(plan, outputs),
-        E::RunFailed {
-            error,
-            failed_node_id: Some(node),
-            ..
-        } if plan.hides_talk(node) => *error = shortened(error),
-        E::RunStopping {
-            ending:
-                Ending::Failed {
-                    error,
-                    node_id: Some(node),
-                },
-        } if plan.hides_talk(node) => *error = shortened(error),
-        E::NodeStarted {
-            node_id,
-            inputs: Some(inputs),
-            ..
-        } => {
-            let node = node_of(plan, node_id);
-            mask(inputs, |port| {
-                node.map_or(plan.hides_all(), |node| plan.hides_input(node, port))
-            });
-        }
-        E::NodeCompleted {
-            node_id, outputs, ..
-        } => {
-            let node = node_of(plan, node_id);
-            mask(outputs, |port| {
-                node.map_or(plan.hides_all(), |node| plan.hides_port(node, port))
-            });
-        }
-        E::NodeFailed { node_id, error, .. } if plan.hides_talk(node_id) => {
-            *error = shortened(error);
-        }
-        E::NodeRetried {
-            node_id,
-            last_error,
-            ..
-        } if plan.hides_talk(node_id) => *last_error = shortened(last_error),
-        E::ChildSettled {
-            variables,
-            outputs,
-            error,
-            ..
-        } => {
-            mask(variables, |name| plan.hides_of_child(name));
-            if plan.hides_all() {
-                mask(outputs, |_| true);
-                *error = error.as_ref().map(shortened);
-            }
-        }
-        E::ChannelWritten { channel, value, .. } if plan.hides_channel(channel) => cover(value),
-        E::VariableChanged { name, next, .. } if plan.hides_variable(name) => cover(next),
-        E::OutputChunk {
-            node_id,
-            chunk,
-            meta,
-            ..
-        } if plan.hides_talk(node_id) => {
-            if !chunk.is_empty() {
-                *chunk = MASK.to_owned();
-            }
-            if let Some(Value::Object(meta)) = meta {
-                // What says how much and by whom stays.
-                meta.retain(|name, _| matches!(name.as_str(), "finishReason" | "model" | "usage"));
-            }
-        }
-        E::ToolCalled(call) if plan.hides_talk(&call.node_id) => {
-            if let Some(inputs) = &mut call.inputs {
-                cover(inputs);
-            }
-        }
-        E::ToolReturned(call) if plan.hides_talk(&call.node_id) => {
-            if let Some(outcome) = &mut call.outcome {
-                cover(outcome);
-            }
-            call.error = call.error.as_ref().map(shortened);
-        }
-        E::InterruptResolved {
-            node_id,
-            resume_value,
-            ..
-        } if plan.hides_talk(node_id) => hide_answer(resume_value),
-        E::ApprovalReceived {
-            node_id,
-            edited_artifact_data: Some(edited),
-            ..
-        } if plan.hides_talk(node_id) => cover(edited),
-        E::ApprovalAsked { node_id, vote, .. } if plan.hides_talk(node_id) => {
-            if let Some(answer) = &mut vote.resume_value {
-                hide_answer(answer);
-            }
-        }
-        E::ClarificationResolved {
-            node_id, answers, ..
-        } if plan.hides_talk(node_id) => mask(answers, |_| true),
-        E::SignalReceived { payload, .. } if plan.hides_all() => cover(payload),
-        _ => {}
-    }
-}
-
-/// What was answered; how it was decided stays.
-fn hide_answer(answer: &mut Value) {
-    match answer {
-        Value::Object(fields) => {
-            let stays = |name: &str| matches!(name, "action" | "decision");
-            mask(fields, |name| !stays(name));
-        }
-        other => cover(other),
     }
 }
 

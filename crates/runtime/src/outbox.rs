@@ -8,8 +8,9 @@ use kernel::coordinator::TaskMessage;
 use kernel::ids::{StreamId, TenantId};
 use kernel::run::event::ChildStatus;
 use kernel::run::{Command, NodeError, Rejection, RunMessage};
+use kernel::stream::StreamHeader;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Map;
 use store::{HoldChange, Outgoing, ReadFrom, StoreError};
 
 use crate::access::{checkpoints, trail};
@@ -122,7 +123,8 @@ async fn deliver_some(engine: &Engine) -> Result<usize, StoreError> {
     }
     // What is done often, such as creating runs, costs a trail one append for many.
     for (tenant, entries) in entries {
-        let uncovered = trail::record_all(&**store, &tenant, entries).await?;
+        let keyring = &*engine.inner.ports.keyring;
+        let uncovered = trail::record_all(&**store, &tenant, entries, Some(keyring)).await?;
         engine.door().hints().audit(uncovered >= checkpoints::SOON);
     }
     // So it does a queue.
@@ -139,28 +141,60 @@ async fn deliver_some(engine: &Engine) -> Result<usize, StoreError> {
     failed.map(|()| delivered.len())
 }
 
-/// Seals what a run keeps of its child's variables in sensitive ones of its own, before its log
-/// has it.
+/// Seals what a child gives back before its parent's log has it: what the parent keeps in sensitive
+/// variables, and what the child itself hides, as no reader of the parent knows what that is. A
+/// parent that hides everything needs no more.
 async fn seal_for_parent(
     engine: &Engine,
     parent: &StreamId,
-    variables: &mut Map<String, Value>,
+    settled: &mut Command,
 ) -> Result<(), StoreError> {
-    let door = &engine.inner.door;
-    let header = match door.store().load(parent, ReadFrom::Seq(u64::MAX), 0).await {
-        Ok(loaded) => loaded.header,
-        // The command will find that too.
-        Err(StoreError::Missing) => return Ok(()),
-        Err(error) => return Err(error),
+    let Command::ChildSettled {
+        child,
+        variables,
+        outputs,
+        error,
+        ..
+    } = settled
+    else {
+        return Ok(());
     };
+    let header = match header_of(engine, parent).await? {
+        Some(header) => header,
+        // The command will find that too.
+        None => return Ok(()),
+    };
+    let door = &engine.inner.door;
     let plan = door.plan_of(&header).await?;
-    if !plan.sensitivity.any {
+    let of_child = match header_of(engine, child).await? {
+        Some(header) if !plan.hides_all() => Some(door.plan_of(&header).await?),
+        _ => None,
+    };
+    let of_child = of_child.filter(|child| child.sensitivity.any);
+    if !plan.sensitivity.any && of_child.is_none() {
         return Ok(());
     }
     let keyring = engine.inner.ports.keyring.clone();
     let seal = Seal::new(keyring, header.tenant().clone());
-    let sealed = seal.of_child(&plan, variables);
+    let sealed = seal.of_child(&plan, variables).and_then(|()| {
+        let Some(child) = of_child else { return Ok(()) };
+        seal.hidden_by(&child, variables, outputs)?;
+        match error {
+            Some(error) if child.hides_all() => seal.failure(error),
+            _ => Ok(()),
+        }
+    });
     sealed.map_err(|error| StoreError::Unavailable(error.to_string()))
+}
+
+/// The header of a run, where there is one.
+async fn header_of(engine: &Engine, run: &StreamId) -> Result<Option<StreamHeader>, StoreError> {
+    let store = engine.inner.door.store();
+    match store.load(run, ReadFrom::Seq(u64::MAX), 0).await {
+        Ok(loaded) => Ok(Some(loaded.header)),
+        Err(StoreError::Missing) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Delivers one message. An error means that it must be tried again; a message its target
@@ -174,11 +208,7 @@ async fn deliver_one(
         header,
         mut envelope,
     } = run;
-    if let Command::ChildSettled { variables, .. } = &mut envelope.command
-        && !variables.is_empty()
-    {
-        seal_for_parent(engine, &message.target, variables).await?;
-    }
+    seal_for_parent(engine, &message.target, &mut envelope.command).await?;
     let result = match (header, &envelope.command) {
         (Some(header), Command::Create(_)) => {
             engine.adopt(&header.stream);

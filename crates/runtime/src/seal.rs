@@ -115,12 +115,7 @@ impl Seal {
                 }
             }
             Outcome::Failed { error, .. } if node.is_some_and(PlanNode::declares_sensitive) => {
-                if let Some((first, _)) = error.message.split_once('\n') {
-                    error.message = format!("{first} {LEFT_OUT}");
-                }
-                if let Some(details) = &mut error.details {
-                    self.cover(details)?;
-                }
+                self.failure(error)?;
             }
             Outcome::Failed { .. } | Outcome::Waits { .. } | Outcome::Stopped => {}
         }
@@ -136,6 +131,40 @@ impl Seal {
         let sensitive = |name: &str| plan.declares_of_child_sensitive(name);
         (variables.iter_mut().filter(|(name, _)| sensitive(name)))
             .try_for_each(|(_, value)| self.cover(value))
+    }
+
+    /// Seals what a child hides of its own: of those variables and of the outputs of its last nodes.
+    pub(crate) fn hidden_by(
+        &self,
+        child: &Plan,
+        variables: &mut Map<String, Value>,
+        outputs: &mut Map<String, Value>,
+    ) -> Result<(), SealError> {
+        let mut hidden = variables.iter_mut();
+        hidden.try_for_each(|(name, value)| match child.hides_variable(name) {
+            true => self.cover(value),
+            false => Ok(()),
+        })?;
+        for (name, of_node) in outputs {
+            let node = child.node_ix(name).map(|ix| child.node(ix));
+            for (port, value) in of_node.as_object_mut().into_iter().flatten() {
+                if node.map_or(child.hides_all(), |node| child.hides_port(node, port)) {
+                    self.cover(value)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves the code of an error and the first line of what it says; its details are sealed.
+    pub(crate) fn failure(&self, error: &mut NodeError) -> Result<(), SealError> {
+        if let Some((first, _)) = error.message.split_once('\n') {
+            error.message = format!("{first} {LEFT_OUT}");
+        }
+        error
+            .details
+            .iter_mut()
+            .try_for_each(|details| self.cover(details))
     }
 
     /// Seals what is written to a channel, but for what its reducer goes by: names, ids and, of a

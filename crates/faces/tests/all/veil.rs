@@ -24,6 +24,11 @@ fn declared() -> Plan {
     });
     let mut gate = node("gate", "core.clarificationGate", json!({}));
     gate["outputSensitivity"] = json!({ "answers": true });
+    let of_work = json!({ "type": "connection", "nodeId": "work", "outputKey": "stdout" });
+    let mut ask = node("ask", "core.approvalGate", json!({}));
+    ask["inputs"] = json!({ "artifactData": of_work, "title": of_work });
+    let mut boss = node("boss", "core.orchestrator.supervisor", json!({}));
+    boss["inputs"] = json!({ "decision": of_work });
     plan(&definition(
         "safe",
         json!([
@@ -31,6 +36,8 @@ fn declared() -> Plan {
             node("open", "work.open", json!({})),
             reader,
             gate,
+            ask,
+            boss,
             node(
                 "set",
                 "core.setVariable",
@@ -144,6 +151,106 @@ fn telling(hidden: &Value, clear: &Value) -> Vec<Event> {
             json!({
                 "interruptId": "i", "nodeId": "gate", "answers": { "q": hidden },
             }),
+        ),
+    ]
+    .into_iter()
+    .chain(asking(hidden, &failure))
+    .collect()
+}
+
+/// Questions, answers and decisions that hold a value.
+fn asking(hidden: &Value, failure: &Value) -> Vec<Event> {
+    let of = |kind: &str, node: &str, more: Value| {
+        let mut data = json!({ "interruptId": "i", "nodeId": node });
+        let more = more.as_object().expect("an object").clone();
+        data.as_object_mut().expect("an object").extend(more);
+        event(kind, data)
+    };
+    let decision = json!({ "kind": "ask-user", "prompt": hidden });
+    let attempt = json!({ "node": "work", "visit": 0, "attempt": 0 });
+    vec![
+        of(
+            "interrupt.requested",
+            "ask",
+            json!({
+                "kind": "approval", "key": "ask", "data": {
+                    "artifactId": "a", "artifactType": "t", "title": hidden,
+                    "artifactData": hidden, "actions": ["accept"],
+                },
+            }),
+        ),
+        of(
+            "interrupt.requested",
+            "work",
+            json!({
+                "kind": "custom", "key": "work/failed",
+                "data": { "reason": "node-failed", "actions": ["retry"], "error": failure },
+            }),
+        ),
+        of(
+            "approval.requested",
+            "ask",
+            json!({
+                "artifactId": "a", "artifactType": "t", "title": hidden, "actions": ["accept"],
+                "requiredApprovals": 1,
+            }),
+        ),
+        of(
+            "approval.received",
+            "ask",
+            json!({
+                "action": "refine", "comment": hidden, "feedback": hidden,
+                "refineFeedback": { "scope": "whole", "text": hidden },
+                "editedArtifactData": hidden,
+            }),
+        ),
+        of(
+            "approval.rejected",
+            "ask",
+            json!({ "principal": "ada", "reason": hidden, "resumeValue": { "comment": hidden } }),
+        ),
+        of(
+            "approval.overridden",
+            "ask",
+            json!({ "principal": "ada", "reason": hidden }),
+        ),
+        of(
+            "runwright.approval.asked",
+            "ask",
+            json!({ "resumeValue": { "action": "ask", "comment": hidden } }),
+        ),
+        of(
+            "agent.decided",
+            "boss",
+            json!({ "agentId": "host:boss", "decision": decision }),
+        ),
+        of(
+            "runOrchestrator.decided",
+            "boss",
+            json!({ "agentId": "host:boss", "decision": decision, "iteration": 1 }),
+        ),
+        of(
+            "core.workflowChain.confidence-escalated",
+            "boss",
+            json!({ "confidence": 0.1, "floor": 0.5, "originalDecision": decision }),
+        ),
+        of(
+            "agent.handoff",
+            "boss",
+            json!({ "fromAgentId": "host:boss", "toAgentId": "host:w", "reason": hidden }),
+        ),
+        event(
+            "log.appended",
+            json!({ "level": "info", "message": hidden, "attempt": attempt }),
+        ),
+        event(
+            "runwright.signal.received",
+            json!({ "name": "ask", "id": "1", "payload": { "comment": hidden } }),
+        ),
+        of(
+            "core.workflowChain.event",
+            "work",
+            json!({ "phase": "child.failed", "workerId": "w", "error": failure }),
         ),
     ]
 }

@@ -76,6 +76,12 @@ impl SubWorkflow {
         }
     }
 
+    /// The variable of the parent that the child is given under a name.
+    pub fn parent_of(&self, child: &str) -> Option<&str> {
+        let given = self.input_mapping.iter().find(|(to, _)| to == child);
+        given.map(|(_, from)| from.as_str())
+    }
+
     /// The variables of the parent that keep a variable of the child.
     pub fn parents_of(&self, child: &str) -> impl Iterator<Item = &str> {
         let kept = self.output_mapping.iter();

@@ -7,11 +7,15 @@
 use serde_json::{Value, json};
 
 use super::{ControlKind, NodeKind, Plan, PlanNode, PortValue};
+use crate::control::dispatch::Dispatch;
 use crate::control::sub_workflow::SubWorkflow;
 use crate::ids::NodeId;
 
 /// The class that asks for nothing.
 const PUBLIC: &str = "public";
+
+/// How far a value is followed from node to node; what came further counts as hidden.
+const MAX_STEPS: usize = 32;
 
 /// What a plan says of its values as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,7 +85,11 @@ impl Plan {
     /// Whether an output port of a node is hidden: declared, or what a node of the kernel puts
     /// there again of a variable or channel that is.
     pub fn hides_port(&self, node: &PlanNode, port: &str) -> bool {
-        if self.hides_all() || node.declares_port_sensitive(port) {
+        self.port_within(node, port, MAX_STEPS)
+    }
+
+    fn port_within(&self, node: &PlanNode, port: &str, steps: usize) -> bool {
+        if self.hides_all() || node.declares_port_sensitive(port) || steps == 0 {
             return true;
         }
         match node.kind {
@@ -96,20 +104,58 @@ impl Plan {
                     None => self.variables.iter().any(|variable| variable.sensitive),
                 }
             }
+            // They give on what they ask about, and what was answered to it.
+            NodeKind::Control(
+                ControlKind::Interrupt
+                | ControlKind::ApprovalGate
+                | ControlKind::ClarificationGate
+                | ControlKind::GovernanceGate,
+            ) => {
+                let is_how = matches!(port, "action" | "decision" | "decidedBy");
+                !is_how && self.asks_about_hidden(node, steps - 1)
+            }
+            NodeKind::Control(ControlKind::Supervisor) => {
+                port == "decision" && self.input_within(node, "decision", steps - 1)
+            }
+            NodeKind::Control(ControlKind::Dispatch) => {
+                port == "answers" && self.asks_about_hidden(node, steps - 1)
+            }
             _ => false,
+        }
+    }
+
+    /// Whether a node of the kernel asks somebody about what is hidden elsewhere. What a dispatch
+    /// asks, a supervisor has decided.
+    fn asks_about_hidden(&self, node: &PlanNode, steps: usize) -> bool {
+        let is_given = |node: &PlanNode| {
+            let mut ports = node.inputs.iter();
+            ports.any(|(port, _)| self.input_within(node, port, steps))
+        };
+        match node.kind {
+            NodeKind::Control(ControlKind::Dispatch) => {
+                let is_boss =
+                    |node: &&PlanNode| node.kind == NodeKind::Control(ControlKind::Supervisor);
+                self.nodes.iter().filter(is_boss).any(is_given)
+            }
+            NodeKind::Control(_) => is_given(node),
+            NodeKind::Work => false,
         }
     }
 
     /// Whether an input port of a node is hidden: it is given what is hidden elsewhere.
     pub fn hides_input(&self, node: &PlanNode, port: &str) -> bool {
-        if self.hides_all() {
+        self.input_within(node, port, MAX_STEPS)
+    }
+
+    fn input_within(&self, node: &PlanNode, port: &str, steps: usize) -> bool {
+        if self.hides_all() || steps == 0 {
             return true;
         }
         let given = node.inputs.iter().find(|(name, _)| name == port);
         match given.map(|(_, given)| given) {
             Some(PortValue::Variable { name, .. }) => self.hides_variable(name),
             Some(PortValue::Connection { node, output, .. }) => {
-                self.hides_port(self.node(*node), output)
+                self.port_within(self.node(*node), output, steps - 1)
             }
             Some(PortValue::Expression(expression)) => {
                 let read = expression.references();
@@ -131,6 +177,36 @@ impl Plan {
     pub fn hides_talk(&self, node: &NodeId) -> bool {
         let node = self.node_ix(node.as_str()).map(|ix| self.node(ix));
         self.hides_all() || node.is_some_and(PlanNode::declares_sensitive)
+    }
+
+    /// Whether what is answered to a node is hidden: what it says is, or it asks about something
+    /// that is.
+    pub fn hides_answers(&self, id: &NodeId) -> bool {
+        let node = self.node_ix(id.as_str()).map(|ix| self.node(ix));
+        self.hides_talk(id) || node.is_some_and(|node| self.asks_about_hidden(node, MAX_STEPS))
+    }
+
+    /// Whether what a supervisor decides is hidden beyond who goes next.
+    pub fn hides_decision(&self, id: &NodeId) -> bool {
+        self.hides_answers(id)
+    }
+
+    /// Whether what comes by a signal is hidden: it may be the answer to a node of which it is.
+    pub fn hides_signals(&self) -> bool {
+        self.hides_all() || self.nodes.iter().any(|node| self.hides_answers(&node.id))
+    }
+
+    /// Whether what a child is given by a name is hidden: it is the value of a variable that is.
+    pub fn hides_of_parent(&self, node: &NodeId, worker: &str, name: &str) -> bool {
+        let Some(node) = self.node_ix(node.as_str()).map(|ix| self.node(ix)) else {
+            return self.hides_all();
+        };
+        let config = match node.kind {
+            NodeKind::Control(ControlKind::Dispatch) => Dispatch(&node.config).worker(worker),
+            _ => SubWorkflow::of(&node.config),
+        };
+        let parent = config.parent_of(name);
+        self.hides_all() || parent.is_some_and(|parent| self.hides_variable(parent))
     }
 
     /// Whether a variable of a child is hidden: this workflow keeps it in one of its own that is.

@@ -214,3 +214,16 @@ fn nothing_waits_in_a_run_that_is_being_stopped() {
     run.cancel().then("run.stopping cancelled");
     waits(&mut run).then("node.cancelled a; run.cancelled");
 }
+
+/// The protocol lets a key be as long as a node's id may be.
+#[test]
+fn the_key_of_a_failure_is_no_longer_than_a_key_may_be() {
+    let key = |length: usize| {
+        let id = "n".repeat(length);
+        let mut run = started(&format!("{id}: {{\"settings\":{{\"onFailure\":\"ask\"}}}}"));
+        run.fails(&id, "boom").decided();
+        run.run.facts().expect("facts").interrupts[0].key.clone()
+    };
+    assert_eq!(key(249), format!("{}/failed", "n".repeat(249)));
+    assert_eq!(key(250), "n".repeat(250));
+}

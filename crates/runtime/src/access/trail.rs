@@ -14,7 +14,9 @@ use kernel::stream::{Owner, StreamHeader};
 use store::{Conflict, Guard, HoldChange, ReadFrom, Store, StoreError};
 
 use super::authorise::{Action, Denied, Resource};
+use super::checkpoints::{INTERVAL_ENTRIES, checkpoint};
 use super::principal::Principal;
+use crate::keyring::Keyring;
 
 /// How often a lost race is tried again.
 const TRIES: u32 = 100;
@@ -50,14 +52,27 @@ pub async fn record(store: &dyn Store, tenant: &TenantId, entry: Entry) -> Resul
 /// Keeps entries on a tenant's trail, as few appends as may be. Those that are there already are
 /// not kept again. Answers how many entries of the trail no checkpoint covers.
 ///
+/// With a key a checkpoint is made first where there would be more than are advertised. Where the
+/// key cannot be read the entries are kept all the same.
+///
 /// # Errors
 /// The store's.
 pub async fn record_all(
     store: &dyn Store,
     tenant: &TenantId,
     entries: Vec<Entry>,
+    signs: Option<&dyn Keyring>,
 ) -> Result<u64, StoreError> {
     let mut uncovered = 0;
+    if let Some(keyring) = signs {
+        // The entry of the last checkpoint itself counts to the next.
+        let more = entries.len() as u64 + 1;
+        if end(store, tenant).await?.uncovered() + more > INTERVAL_ENTRIES
+            && let Err(error) = checkpoint(store, keyring, tenant).await
+        {
+            tracing::warn!(%error, "no checkpoint was made before entries that need one");
+        }
+    }
     if entries.len() > 1 {
         let trail = end(store, tenant).await?;
         uncovered = trail.uncovered() + entries.len() as u64;
@@ -108,7 +123,7 @@ pub async fn deliver(store: &dyn Store) -> Result<(), StoreError> {
         }
     }
     for (tenant, (entries, places)) in waiting {
-        record_all(store, &tenant, entries).await?;
+        record_all(store, &tenant, entries, None).await?;
         store.delivered(&places).await?;
     }
     Ok(())

@@ -74,7 +74,8 @@ impl Api {
     /// An artifact by its id.
     ///
     /// # Errors
-    /// As [`Api::version`]; `NotFound` where the run has no such artifact.
+    /// As [`Api::version`]; `NotFound` where the run has no such artifact, `Hidden` where its
+    /// workflow declares what the node says sensitive.
     pub async fn artifact(
         &self,
         who: &Principal,
@@ -93,7 +94,10 @@ impl Api {
         };
         let mut artifacts = of(&run).iter();
         let found = artifacts.find(|(_, artifact)| artifact.artifact_id == id);
-        let (_, artifact) = found.ok_or_else(none)?;
+        let (node, artifact) = found.ok_or_else(none)?;
+        if run.plan.hides_talk(node) {
+            return Err(ApiError::Hidden);
+        }
         let (store, tenant) = (self.door().store().clone(), run.header.tenant().clone());
         Ok(ArtifactBytes {
             artifact: artifact.clone(),

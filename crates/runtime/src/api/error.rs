@@ -64,6 +64,9 @@ pub enum ApiError {
     /// Not there, or behind a wall: both look the same.
     #[error("there is no such {}", .0.word())]
     NotFound(Thing),
+    /// It is there, and its workflow hides it from every reader.
+    #[error("the workflow declares this sensitive; it is shown to nobody")]
+    Hidden,
     /// It was there and has been erased.
     #[error("the run was erased")]
     Erased {

@@ -53,7 +53,9 @@ impl Driver {
             .plans()
             .load(&**door.store(), tenant, &definition)
             .await?;
-        Ok(match check(&plan, &run.child_inputs(ix)) {
+        let node = &run.plan.node(ix).id;
+        let hides = |name: &str| run.plan.hides_of_parent(node, workflow, name);
+        Ok(match check(&plan, &run.child_inputs(ix), hides) {
             Ok(()) => Found::Definition(definition),
             Err(rejection) => Found::Not(refused(workflow, &rejection)),
         })
@@ -65,15 +67,21 @@ fn not(code: &str, message: String) -> Found {
 }
 
 /// Whether a run of the plan can be created with these inputs. One that cannot must not be told
-/// of as a child: nobody would find it.
-fn check(plan: &Plan, inputs: &Map<String, Value>) -> Result<(), Rejection> {
+/// of as a child: nobody would find it. What the parent `hides` its child must hide, too.
+fn check(
+    plan: &Plan,
+    inputs: &Map<String, Value>,
+    hides: impl Fn(&str) -> bool,
+) -> Result<(), Rejection> {
     let mut problems = Problems::new();
     let keeps = |name: &str| {
         let mut variables = plan.variables.iter();
         variables.any(|variable| variable.sensitive && variable.name == name)
     };
     for (name, value) in inputs {
-        if Sealed::of(value).is_some() && !keeps(name) {
+        let is_sealed = Sealed::of(value).is_some();
+        let is_shown = !value.is_null() && hides(name) && !plan.hides_variable(name);
+        if is_sealed && !keeps(name) || is_shown {
             let what = "is given the value of a sensitive variable; declare it sensitive in the \
                         child too";
             problems.add(pointer("", name), ProblemCode::InvalidValue, what);

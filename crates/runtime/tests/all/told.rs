@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use kernel::ids::TenantId;
+use kernel::audit::{Actor, AuditAction, AuditEvent, Entry, Outcome, Subject};
+use kernel::ids::{MessageId, TenantId};
 use kernel::run::{Create, Start};
 use kernel::stream::{Owner, Policy};
+use runtime::access::checkpoints::{self, INTERVAL_ENTRIES, Keys};
 use runtime::access::trail;
 use runtime::engine::NewRun;
 use serde_json::{Map, json};
@@ -53,4 +55,44 @@ async fn a_creation_that_the_trail_tells_of_is_one_append_and_the_trail_one_for_
     // What was told again is kept once.
     trail::deliver(&*store).await.unwrap();
     assert_eq!(appends(), RUNS + 1);
+}
+
+#[tokio::test]
+async fn a_burst_of_entries_never_leaves_more_unsigned_than_is_advertised() {
+    let lab = Lab::new();
+    let (store, keyring, tenant) = (memory(), lab.keyring(), TenantId::new("acme"));
+    for burst in 0..12 {
+        let entry = |n: u32| Entry {
+            message: MessageId::new(format!("m.{burst}.{n}")),
+            decided_at: store.now(),
+            action: AuditAction::RunCancelled,
+            by: Actor::new("somebody"),
+            on: Subject::new("run", format!("run-{burst}-{n}")),
+            outcome: Outcome::Done,
+        };
+        let entries = (0..256).map(entry).collect();
+        let told = trail::record_all(&*store, &tenant, entries, Some(&keyring)).await;
+        assert!(told.expect("told") < INTERVAL_ENTRIES);
+    }
+    checkpoints::checkpoint(&*store, &keyring, &tenant)
+        .await
+        .expect("signed");
+    let mut before = None;
+    let mut most = 0;
+    for event in trail::read(&*store, &tenant, 0, 10_000)
+        .await
+        .expect("a trail")
+    {
+        if let AuditEvent::Checkpointed(checkpoint) = event.body {
+            let at = checkpoint.at_sequence;
+            most = most.max(before.map_or(at + 1, |before| at - before));
+            before = Some(at);
+        }
+    }
+    assert!((1..=INTERVAL_ENTRIES).contains(&most), "{most} between two");
+    let keys = Keys::Own(&keyring);
+    let verified = checkpoints::verify(&*store, &keys, &tenant, 0, 1_000_000).await;
+    let (report, entries) = verified.expect("verified");
+    assert!(report.is_valid(), "{:?}", report.anomalies);
+    assert!(entries >= 12 * 256);
 }

@@ -216,7 +216,10 @@ async fn resolve(mut cx: Cx) -> Result<Reply, Problem> {
 
 async fn inspect_by_token(cx: Cx) -> Result<Reply, Problem> {
     let question = cx.app.api().look(cx.param("token")).await?;
-    Ok(Reply::ok(&v1::question(question.open())))
+    Ok(Reply::ok(&v1::question(
+        &question.run().plan,
+        question.open(),
+    )))
 }
 
 async fn resolve_by_token(mut cx: Cx) -> Result<Reply, Problem> {

@@ -123,3 +123,22 @@ async fn a_replay_of_what_was_fetched_fetches_nothing_and_has_its_own_artifact()
     let body = host.get(artifact["url"].as_str().unwrap()).await.body;
     assert_eq!(body, text.as_bytes());
 }
+
+#[tokio::test]
+async fn what_a_node_with_a_declared_port_produced_is_shown_to_nobody() {
+    let peer = Peer::saying(&"canary".repeat(100)).await;
+    let host = Host::asking(&[peer.address.to_string()]).await;
+    let mut fetch = json!({
+        "id": "fetch", "typeId": "runwright.http", "name": "fetch",
+        "position": { "x": 0, "y": 0 }, "inputs": {},
+        "config": { "url": format!("http://{}/", peer.address), "captureBytes": 16 },
+    });
+    fetch["outputSensitivity"] = json!({ "body": true });
+    host.put(&[chain("fetches", &[fetch])]).await;
+    let run = host.completed(&json!({ "workflowId": "fetches" })).await;
+    let artifact = only_artifact(&host, &run).await;
+    assert_eq!(artifact["size"], 600);
+    let refused = host.get(artifact["url"].as_str().unwrap()).await;
+    assert!(!String::from_utf8_lossy(&refused.body).contains("canary"));
+    assert_eq!(refused.refusal(403), "forbidden");
+}

@@ -236,3 +236,35 @@ async fn a_want_of_any_scope_is_on_the_trail_once_a_minute() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_fork_is_signed_like_the_rest_although_no_batch_tells_of_it() {
+    let host = Host::new().await;
+    let run = host.completed(&json!({ "workflowId": "three" })).await;
+    let fork = host
+        .post(
+            &format!("/v1/runs/{run}:fork"),
+            &json!({ "mode": "replay" }),
+        )
+        .await;
+    assert_eq!(fork.status, 201, "{}", fork.json());
+    let store = host.engine.door().store();
+    let events = trail::read(&**store, &"acme".into(), 0, 10_000)
+        .await
+        .unwrap();
+    let of_fork = events.iter().find_map(|event| match &event.body {
+        AuditEvent::Recorded(entry) if entry.action == AuditAction::RunForked => Some(event.seq),
+        _ => None,
+    });
+    let of_fork = of_fork.expect("told before it was answered");
+    loop {
+        let report = verify(&host, "?fromSeq=0&toSeq=1000000").await;
+        assert_eq!(report["chainValid"], true, "{report}");
+        let last = report["checkpoints"].as_array().unwrap().last();
+        if last.is_some_and(|at| at["atSequence"].as_u64() >= Some(of_fork)) {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    host.stop().await;
+}

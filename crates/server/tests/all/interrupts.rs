@@ -656,7 +656,7 @@ async fn an_equal_answer_with_a_key_is_answered_again() {
 #[tokio::test]
 async fn what_a_failed_node_and_a_task_ask_has_the_shape_of_its_kind() {
     let host = Host::new().await;
-    let long = "n".repeat(256);
+    let long = "n".repeat(128);
     let mut fails = node(
         &long,
         "runwright.transform",
@@ -677,7 +677,6 @@ async fn what_a_failed_node_and_a_task_ask_has_the_shape_of_its_kind() {
     assert_eq!(about["actions"], json!(["retry", "skip", "abort"]));
     assert!(about["error"]["code"].is_string(), "{about}");
     crate::schemas::check_question(asked);
-    crate::schemas::check_log(&host, &run).await;
     let token = snapshot["interrupt"]["interruptToken"].as_str().unwrap();
     let shown = host.get(&format!("/v1/interrupts/{token}")).await.json();
     assert_eq!(shown["data"], asked["data"]);
@@ -687,6 +686,7 @@ async fn what_a_failed_node_and_a_task_ask_has_the_shape_of_its_kind() {
     let skip = host.answer(&run, &long, json!({ "action": "skip" })).await;
     assert_eq!(skip.status, 200, "{}", skip.json());
     assert_eq!(host.ended(&run).await["status"], "completed");
+    crate::schemas::check_log(&host, &run).await;
 
     let run = host.waiting(&json!({ "workflowId": "hands-out" })).await;
     let snapshot = host.snapshot(&run).await;
@@ -694,5 +694,8 @@ async fn what_a_failed_node_and_a_task_ask_has_the_shape_of_its_kind() {
     assert_eq!(data["eventType"], "runwright.worker.result", "{snapshot}");
     assert_eq!(data["correlation"]["queue"], "q");
     crate::schemas::check_question(&snapshot["interrupt"]["payload"]);
+    let cancel = format!("/v1/runs/{run}/cancel");
+    assert_eq!(host.post(&cancel, &json!({})).await.status, 200);
+    host.engine.settled(&run.as_str().into()).await.unwrap();
     crate::schemas::check_log(&host, &run).await;
 }

@@ -122,3 +122,195 @@ async fn what_a_child_gives_back_into_a_sensitive_variable_is_sealed_and_masked(
     }
     host.stop().await;
 }
+
+/// What a child hides and cannot seal, as its own nodes write it; what its parent asks people about
+/// is made of it.
+fn family(id: &str, child: Value) -> [Value; 2] {
+    let below = child["id"].as_str().expect("an id").to_owned();
+    let config = json!({ "workflowId": below, "outputMapping": { "back": "kept" } });
+    let call = node("call", "core.subWorkflow", config);
+    let variable = json!({ "type": "variable", "variableName": "back" });
+    let mut gate = node(
+        "gate",
+        "core.approvalGate",
+        json!({ "title": "Shall it go?" }),
+    );
+    gate["inputs"] = json!({ "artifactData": variable, "description": variable });
+    let mut all = node("all", "core.identity", json!({}));
+    let outputs = json!({ "type": "connection", "nodeId": "call", "outputKey": "outputs" });
+    all["inputs"] = json!({ "outputs": outputs });
+    let mut above = chain(id, &[call, gate, all]);
+    above["variables"] = json!([{ "name": "back", "type": "string" }]);
+    [child, above]
+}
+
+#[tokio::test]
+async fn what_a_child_hides_its_parent_hides_wherever_it_shows_it() {
+    let host = Host::reaching(Limits::default(), Reach::Private).await;
+    let receiver = Receiver::new().await;
+    let order = json!({ "url": receiver.url(), "events": ["*"] });
+    assert_eq!(host.post("/v1/webhooks", &order).await.status, 201);
+    let set = json!({ "name": "kept", "value": "canary-below" });
+    let mut declared = chain("declared", &[node("sets", "core.setVariable", set.clone())]);
+    declared["variables"] = json!([{ "name": "kept", "type": "string", "sensitive": true }]);
+    let mut classed = chain("classed", &[node("sets", "core.setVariable", set)]);
+    classed["variables"] = json!([{ "name": "kept", "type": "string" }]);
+    classed["metadata"] = json!({ "complianceClass": "pii" });
+    for (id, child) in [("of-declared", declared), ("of-classed", classed)] {
+        host.put(&family(id, child)).await;
+        let run = host.waiting(&json!({ "workflowId": id })).await;
+        let token = host.token(&run).await;
+        let shown = host.look_by(&token).await.json();
+        assert_eq!(shown["data"]["title"], "Shall it go?", "{shown}");
+        assert_eq!(shown["data"]["artifactData"], "[REDACTED]", "{shown}");
+        let paths = |run: &str| {
+            let of_run = [
+                "",
+                "/interrupts",
+                "/events/poll",
+                "/debug-bundle",
+                "/events?streamMode=values",
+                "/events?streamMode=updates",
+                "/events?streamMode=debug",
+            ];
+            of_run.map(|path| format!("/v1/runs/{run}{path}"))
+        };
+        let mut seen = vec![shown.to_string()];
+        for path in &paths(&run)[..4] {
+            seen.push(host.get(path).await.json().to_string());
+        }
+        seen.push(host.get("/v1/interrupts").await.json().to_string());
+        let answer = host
+            .answer(&run, "gate", json!({ "action": "accept" }))
+            .await;
+        assert_eq!(answer.status, 200, "{}", answer.json());
+        assert_eq!(host.ended(&run).await["status"], "completed");
+        for path in paths(&run) {
+            let answer = host.get(&path).await;
+            seen.push(String::from_utf8(answer.body).expect("text"));
+        }
+        for text in &seen {
+            assert!(!text.contains("canary-below"), "{id}: {text}");
+            assert!(!text.contains("$sealed"), "{id}: {text}");
+        }
+        let events = host.events(&run).await.len();
+        let log = host.engine.door().store();
+        let log = log
+            .load(&run.as_str().into(), ReadFrom::Seq(0), usize::MAX)
+            .await;
+        for record in log.expect("a log").records {
+            let row = String::from_utf8(record.content).expect("text");
+            assert!(!row.contains("canary-below"), "{id}: {row}");
+        }
+        let mut told = 0;
+        while told < events {
+            let body = String::from_utf8(receiver.next().await.body).expect("text");
+            assert!(!body.contains("canary-below"), "{id}: {body}");
+            told += usize::from(body.contains(&run));
+        }
+    }
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_said_about_something_hidden_is_hidden_with_it() {
+    let host = Host::new().await;
+    let variable = json!({ "type": "variable", "variableName": "pin" });
+    let mut gate = node(
+        "gate",
+        "core.approvalGate",
+        json!({ "requiredApprovals": 2, "actions": ["accept", "ask", "edit-accept"] }),
+    );
+    gate["inputs"] = json!({ "artifactData": variable, "title": variable });
+    let mut asks = node(
+        "asks",
+        "core.interrupt",
+        json!({ "kind": "external-event" }),
+    );
+    let data = json!({ "type": "variable", "variableName": "about" });
+    asks["inputs"] = json!({ "data": data });
+    let mut told = chain("told", &[gate, asks]);
+    let sensitive =
+        |name: &str, kind: &str| json!({ "name": name, "type": kind, "sensitive": true });
+    told["variables"] = json!([sensitive("pin", "string"), sensitive("about", "object")]);
+    // A default is not sealed.
+    told["variables"][0]["defaultValue"] = json!("canary-asked");
+    told["variables"][1]["defaultValue"] =
+        json!({ "eventType": "canary-type", "correlation": { "of": "canary-of" } });
+    host.put(&[told]).await;
+    let run = host.waiting(&json!({ "workflowId": "told" })).await;
+    let asked = host.snapshot(&run).await["interrupt"]["payload"].clone();
+    crate::schemas::check_question(&asked);
+    for (voter, answer) in [
+        (
+            "ada",
+            json!({ "action": "ask", "comment": "canary-question" }),
+        ),
+        (
+            "ada",
+            json!({ "action": "accept", "comment": "canary-comment" }),
+        ),
+        (
+            "bob",
+            json!({ "action": "edit-accept", "editedArtifactData": "canary-edit",
+                "comment": "canary-last" }),
+        ),
+    ] {
+        let mut answer = answer;
+        answer["voter"] = json!(voter);
+        let answered = host.answer(&run, "gate", answer).await;
+        assert_eq!(answered.status, 200, "{}", answered.json());
+    }
+    let waiting = host
+        .until(&run, |status| status == "waiting-external")
+        .await;
+    crate::schemas::check_question(&waiting["interrupt"]["payload"]);
+    let event = json!({ "of": "canary-of", "more": "canary-event" });
+    assert_eq!(host.answer(&run, "asks", event).await.status, 200);
+    assert_eq!(host.ended(&run).await["status"], "completed");
+    for path in [
+        "",
+        "/events/poll",
+        "/debug-bundle",
+        "/events?streamMode=values",
+    ] {
+        let answer = host.get(&format!("/v1/runs/{run}{path}")).await;
+        let text = String::from_utf8(answer.body).expect("text");
+        assert!(!text.contains("canary"), "{path}: {text}");
+    }
+    let received = host.payload(&run, "approval.received").await;
+    assert_eq!(
+        (&received["action"], &received["comment"]),
+        (&json!("edit-accept"), &json!("[REDACTED]"),)
+    );
+    crate::schemas::check_log(&host, &run).await;
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn a_parent_of_a_class_calls_only_children_that_hide_what_they_are_given() {
+    let host = Host::new().await;
+    let takes = |id: &str, sensitive: bool| {
+        let mut child = chain(id, &[node("n", "core.noop", json!({}))]);
+        child["variables"] = json!([{ "name": "s", "type": "string", "sensitive": sensitive }]);
+        child
+    };
+    for (child, sensitive) in [("shows", false), ("hides", true)] {
+        let config = json!({ "workflowId": child, "inputMapping": { "s": "own" } });
+        let id = format!("calls-{child}");
+        let mut parent = chain(&id, &[node("call", "core.subWorkflow", config)]);
+        parent["variables"] = json!([{ "name": "own", "type": "string", "defaultValue": "x7" }]);
+        parent["metadata"] = json!({ "complianceClass": "phi" });
+        host.put(&[takes(child, sensitive), parent]).await;
+        let run = host.completed(&json!({ "workflowId": id })).await;
+        let snapshot = host.snapshot(&run).await;
+        match sensitive {
+            true => assert_eq!(snapshot["status"], "completed", "{snapshot}"),
+            false => assert_eq!(
+                snapshot["error"]["code"], "invalid_child_inputs",
+                "{snapshot}"
+            ),
+        }
+    }
+    host.stop().await;
+}

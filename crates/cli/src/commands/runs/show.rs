@@ -61,13 +61,13 @@ fn print(
         data.line("")?;
         artifacts(data, facts)?;
     }
-    match run.end() {
+    match run.end().map(|end| summary::shown_end(run, end)) {
         Some(End::Completed { .. }) => {
             data.line("")?;
             summary::print_outputs(data, run)?;
         }
         Some(End::Failed { error, .. }) => {
-            summary::print_error(data, error)?;
+            summary::print_error(data, &error)?;
         }
         _ => {}
     }
@@ -209,7 +209,10 @@ fn nodes(
                 state.attempts.to_string()
             },
             took.unwrap_or_default(),
-            format!("{visits}{}", summary::standing(awaited, &state.status)),
+            format!(
+                "{visits}{}",
+                summary::standing(awaited, run, &node.id, &state.status)
+            ),
         ]);
     }
     table.lines().try_for_each(|line| data.line(line))

@@ -216,16 +216,15 @@ fn all_open(run: &Run) -> Vec<Value> {
 
 /// A question as whoever is asked sees it: an `InterruptPayload`, when it was asked and until
 /// when it is.
-pub fn question(open: &OpenInterrupt) -> Value {
-    let mut question = payload_of(open)
+pub fn question(plan: &Plan, open: &OpenInterrupt) -> Value {
+    payload_of(plan, open)
         .text("requestedAt", open.requested_at)
         .maybe_text("expiresAt", open.timeout_at.as_ref())
-        .build();
-    conceal(&mut question);
-    question
+        .build()
 }
 
-fn payload_of(open: &OpenInterrupt) -> Fields {
+fn payload_of(plan: &Plan, open: &OpenInterrupt) -> Fields {
+    let open = Veil::of(plan).question(open);
     let timeout_ms = open.timeout_at.map(|due| due.ms_since(open.requested_at));
     interrupt(
         &open.kind,
@@ -241,7 +240,7 @@ fn open_interrupt(plan: &Plan, open: &OpenInterrupt) -> Value {
         .text("interruptId", &open.id)
         .text("nodeId", &plan.node(NodeIx(open.node)).id)
         .with("kind", &open.kind)
-        .with("payload", payload_of(open).build())
+        .with("payload", payload_of(plan, open).build())
         .text("requestedAt", open.requested_at)
         .maybe_text("expiresAt", open.timeout_at.as_ref())
         .build()

@@ -1,0 +1,331 @@
+//! What of an event is hidden. Every kind of event has its arm, so that nobody adds one without
+//! saying what of it a reader may see.
+
+use kernel::definition::Plan;
+use kernel::run::RunEvent;
+use kernel::run::event::{Ending, Vote};
+use serde_json::Value;
+
+use super::{MASK, cover, hide_run_outputs, mask, node_of, question, shortened};
+
+/// Hides what its workflow declares sensitive of an event.
+pub(super) fn hide(plan: &Plan, body: &mut RunEvent) {
+    use RunEvent as E;
+    match body {
+        E::RunStarted {
+            inputs, variables, ..
+        } => {
+            mask(inputs, |name| plan.hides_variable(name));
+            mask(variables, |name| plan.hides_variable(name));
+        }
+        E::RunCompleted { outputs, .. } => hide_run_outputs(plan, outputs),
+        E::RunFailed {
+            error,
+            failed_node_id: node,
+            ..
+        }
+        | E::RunStopping {
+            ending:
+                Ending::Failed {
+                    error,
+                    node_id: node,
+                },
+        } => {
+            if node.as_ref().is_some_and(|node| plan.hides_talk(node)) {
+                *error = shortened(error);
+            }
+        }
+        E::NodeStarted {
+            node_id,
+            inputs: Some(inputs),
+            ..
+        } => {
+            let node = node_of(plan, node_id);
+            mask(inputs, |port| {
+                node.map_or(plan.hides_all(), |node| plan.hides_input(node, port))
+            });
+        }
+        E::NodeCompleted {
+            node_id, outputs, ..
+        } => {
+            let node = node_of(plan, node_id);
+            mask(outputs, |port| {
+                node.map_or(plan.hides_all(), |node| plan.hides_port(node, port))
+            });
+        }
+        E::NodeFailed { node_id, error, .. }
+        | E::NodeRetried {
+            node_id,
+            last_error: error,
+            ..
+        } => {
+            if plan.hides_talk(node_id) {
+                *error = shortened(error);
+            }
+        }
+        E::NodeDispatched {
+            node_id,
+            child_workflow_id,
+            inputs,
+            ..
+        } => mask(inputs, |name| {
+            plan.hides_of_parent(node_id, child_workflow_id.as_str(), name)
+        }),
+        E::ChildSettled {
+            variables,
+            outputs,
+            error,
+            ..
+        } => {
+            mask(variables, |name| plan.hides_of_child(name));
+            if plan.hides_all() {
+                mask(outputs, |_| true);
+                *error = error.as_ref().map(shortened);
+            }
+        }
+        E::AgentDecided {
+            node_id, decision, ..
+        }
+        | E::OrchestratorDecided {
+            node_id, decision, ..
+        }
+        | E::ConfidenceEscalated {
+            node_id,
+            original_decision: decision,
+            ..
+        } => {
+            if plan.hides_decision(node_id) {
+                hide_decision(decision);
+            }
+        }
+        E::AgentHandedOff {
+            node_id,
+            reason: Some(reason),
+            ..
+        } => {
+            if plan.hides_decision(node_id) {
+                MASK.clone_into(reason);
+            }
+        }
+        E::ChainStepped {
+            node_id,
+            error: Some(error),
+            ..
+        } => {
+            if plan.hides_talk(node_id) {
+                *error = shortened(error);
+            }
+        }
+        E::InterruptRequested { node_id, data, .. } => {
+            question::hide(plan, node_of(plan, node_id), data);
+        }
+        E::InterruptResolved {
+            node_id,
+            resume_value,
+            ..
+        } => {
+            if plan.hides_answers(node_id) {
+                hide_answer(resume_value);
+            }
+        }
+        E::ApprovalRequested { node_id, title, .. } => {
+            if question::asks_hidden(plan, node_id, "title") {
+                MASK.clone_into(title);
+            }
+        }
+        E::ApprovalReceived {
+            node_id,
+            comment,
+            feedback,
+            refine_feedback,
+            edited_artifact_data,
+            ..
+        } => {
+            if plan.hides_answers(node_id) {
+                hide_texts([comment, feedback]);
+                if let Some(Value::Object(fields)) = refine_feedback {
+                    mask(fields, |name| name != "scope");
+                }
+                edited_artifact_data.iter_mut().for_each(cover);
+            }
+        }
+        E::ApprovalGranted { node_id, vote, .. } | E::ApprovalAsked { node_id, vote, .. } => {
+            if plan.hides_answers(node_id) {
+                hide_vote(vote);
+            }
+        }
+        E::ApprovalRejected {
+            node_id,
+            reason,
+            vote,
+            ..
+        } => {
+            if plan.hides_answers(node_id) {
+                hide_texts([reason]);
+                hide_vote(vote);
+            }
+        }
+        E::ApprovalOverridden {
+            node_id,
+            reason,
+            vote,
+            ..
+        } => {
+            if plan.hides_answers(node_id) {
+                MASK.clone_into(reason);
+                hide_vote(vote);
+            }
+        }
+        E::ClarificationRequested {
+            node_id, questions, ..
+        } => {
+            if question::asks_hidden(plan, node_id, "questions") {
+                questions.iter_mut().for_each(question::hide_text);
+            }
+        }
+        E::ClarificationResolved {
+            node_id, answers, ..
+        } => {
+            if plan.hides_answers(node_id) {
+                mask(answers, |_| true);
+            }
+        }
+        E::SignalReceived { payload, .. } => {
+            if plan.hides_signals() {
+                hide_answer(payload);
+            }
+        }
+        E::ChannelWritten { channel, value, .. } => {
+            if plan.hides_channel(channel) {
+                cover(value);
+            }
+        }
+        E::VariableChanged { name, next, .. } => {
+            if plan.hides_variable(name) {
+                cover(next);
+            }
+        }
+        E::OutputChunk {
+            node_id,
+            chunk,
+            meta,
+            ..
+        } => {
+            if plan.hides_talk(node_id) {
+                if !chunk.is_empty() {
+                    MASK.clone_into(chunk);
+                }
+                if let Some(Value::Object(meta)) = meta {
+                    // What says how much and by whom stays.
+                    meta.retain(|name, _| {
+                        matches!(name.as_str(), "finishReason" | "model" | "usage")
+                    });
+                }
+            }
+        }
+        E::LogAppended {
+            message,
+            attempt: Some(attempt),
+            ..
+        } => {
+            if plan.hides_talk(&attempt.node) {
+                MASK.clone_into(message);
+            }
+        }
+        E::ToolCalled(call) => {
+            if plan.hides_talk(&call.node_id) {
+                call.inputs.iter_mut().for_each(cover);
+            }
+        }
+        E::ToolReturned(call) => {
+            if plan.hides_talk(&call.node_id) {
+                call.outcome.iter_mut().for_each(cover);
+                call.error = call.error.as_ref().map(shortened);
+            }
+        }
+        E::EnvelopeRetried(of) => {
+            if plan.hides_talk(&of.node_id) {
+                hide_texts([&mut of.previous_error]);
+            }
+        }
+        E::PromptComposed(of) => {
+            // A hash of something short tells it to whoever tries.
+            let node = node_of(plan, &of.node_id);
+            of.variable_hashes
+                .retain(|name, _| !node.is_some_and(|node| plan.hides_input(node, name)));
+        }
+        // Nothing of these is a value of the workflow's: names, numbers, places, times and
+        // reasons of the engine's own, or of whoever steers a run.
+        E::RunCancelled { .. }
+        | E::RunStopping {
+            ending: Ending::Cancelled { .. },
+        }
+        | E::RunDraining { .. }
+        | E::RunPaused { .. }
+        | E::RunResumed { .. }
+        | E::RunResuming { .. }
+        | E::RunForked { .. }
+        | E::RunDeadLettered { .. }
+        | E::NodeStarted { inputs: None, .. }
+        | E::AttemptRestarted { .. }
+        | E::NodeSkipped { .. }
+        | E::NodeCancelled { .. }
+        | E::NodeSuspended { .. }
+        | E::NodeResumed { .. }
+        | E::ChildReported { .. }
+        | E::AgentHandedOff { reason: None, .. }
+        | E::ChainStepped { error: None, .. }
+        | E::FannedOut { .. }
+        | E::Joined { .. }
+        | E::LoopbackLimited { .. }
+        | E::ArtifactCreated { .. }
+        | E::LogAppended { attempt: None, .. }
+        | E::CapBreached { .. }
+        | E::ProviderUsage { .. }
+        | E::EnvelopeRefused(_)
+        | E::EnvelopeTruncated(_)
+        | E::EnvelopesExhausted(_)
+        | E::EnvelopeRecovered(_)
+        | E::EnvelopeCoerced(_)
+        | E::BudgetReserved { .. }
+        | E::BudgetSettled { .. }
+        | E::ReplayDiverged { .. } => {}
+    }
+}
+
+/// What was answered; how it was decided stays.
+fn hide_answer(answer: &mut Value) {
+    match answer {
+        Value::Object(fields) => {
+            let stays = |name: &str| matches!(name, "action" | "decision");
+            mask(fields, |name| !stays(name));
+        }
+        other => cover(other),
+    }
+}
+
+fn hide_vote(vote: &mut Vote) {
+    vote.resume_value.iter_mut().for_each(hide_answer);
+}
+
+fn hide_texts<const N: usize>(texts: [&mut Option<String>; N]) {
+    for text in texts.into_iter().flatten() {
+        MASK.clone_into(text);
+    }
+}
+
+/// A decision without its words: what it comes to stays.
+fn hide_decision(decision: &mut Value) {
+    match decision {
+        Value::Object(fields) => {
+            let stays = |name: &str| {
+                matches!(
+                    name,
+                    "kind" | "nextWorkerIds" | "confidence" | "successCriteria"
+                )
+            };
+            mask(fields, |name| !stays(name));
+        }
+        other => cover(other),
+    }
+}
