@@ -4,11 +4,11 @@
 //! what a request said is repeated in them, except node types and ids that the tenant's own
 //! definitions hold.
 
+mod fork;
 mod words;
 
 use hyper::StatusCode;
 use kernel::ENGINE_VERSIONS;
-use kernel::fork::ForkError;
 use kernel::problem::{ProblemCode, Problems, pointer};
 use kernel::registry;
 use kernel::run::Rejection;
@@ -164,6 +164,16 @@ impl Problem {
             message,
         )
         .retry_after(RETRY_AFTER)
+    }
+
+    /// 500: what is stored cannot be read.
+    pub fn damaged() -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "storage_damaged",
+            "what is stored of this is damaged, and was left as it is; `runwright verify` on the \
+             server's store names what",
+        )
     }
 
     /// 500: a fault of ours.
@@ -514,41 +524,13 @@ impl From<Rejection> for Problem {
     }
 }
 
-impl From<ForkError> for Problem {
-    fn from(refused: ForkError) -> Self {
-        let message = refused.to_string();
-        let code = refused.code();
-        match refused {
-            ForkError::BeyondLog { at, len } => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message)
-                    .with("fromSeq", at)
-                    .with("events", len)
-            }
-            ForkError::Ended { seq } => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message).with("endedAtSeq", seq)
-            }
-            ForkError::OverlayOnReplay => Self::invalid(message),
-            ForkError::Rejected(rejection) => Self::from(rejection),
-            ForkError::Source(damage) => {
-                tracing::error!(%damage, "the source of a fork is damaged");
-                Self::internal()
-            }
-        }
-    }
-}
-
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Missing => Self::no_route(),
             StoreError::Corrupt(what) => {
                 tracing::error!(%what, "the store is damaged");
-                Self::new(
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    "storage_damaged",
-                    "what is stored of this is damaged, and was left as it is; `runwright verify` \
-                     on the server's store names what",
-                )
+                Self::damaged()
             }
             StoreError::Unavailable(what) => {
                 tracing::warn!(%what, "the store is unavailable");

@@ -102,6 +102,7 @@ impl ForkError {
             Self::Ended { .. } => "fork_at_end",
             Self::OverlayOnReplay => "validation_error",
             Self::Rejected(rejection) => rejection.code(),
+            Self::Source(ReplayError::Diverged(_)) => "replay_diverged",
             Self::Source(_) => "source_damaged",
         }
     }

@@ -2,6 +2,7 @@
 
 use kernel::fork::ForkError;
 use kernel::limits::MAX_COPY_EVENTS;
+use kernel::replay::ReplayError;
 use kernel::run::{Command, Create, Overlay, Rejection, RunIndex, Start, decide};
 use kernel::stream::ForkMode;
 use serde_json::{Map, json};
@@ -285,6 +286,20 @@ fn a_long_fork_takes_several_appends_and_is_nobodys_until_the_last() {
     assert_eq!(copying.run.timers().count(), 0);
     copying.cancel().refused("run_not_found");
     copying.advance().refused("run_not_found");
+}
+
+#[test]
+fn a_run_that_no_rule_would_begin_any_more_is_not_replayed_and_says_why() {
+    let mut run = started("a");
+    let needs = r#"workflow: {"settings":{"compensation":{"triggerOn":["failure"]}}}"#;
+    run.run.plan = crate::flow::stored(&format!("a\n{needs}"));
+    let Some(ForkError::Source(ReplayError::Diverged(left))) = run.fork(ForkMode::Replay, 0).err()
+    else {
+        panic!("it was replayed");
+    };
+    assert_eq!((left.seq, left.refused), (0, Some("capability_required")));
+    let error = ForkError::Source(ReplayError::Diverged(left));
+    assert_eq!(error.code(), "replay_diverged");
 }
 
 #[test]
