@@ -420,7 +420,7 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
         | RunEvent::EnvelopesExhausted(_)
         | RunEvent::EnvelopeRecovered(_)
         | RunEvent::EnvelopeCoerced(_)
-        | RunEvent::PromptComposed(_) => report(event),
+        | RunEvent::PromptComposed(_) => report(header, event),
         RunEvent::BudgetReserved { attempt, amounts } => Fields::new()
             .with("attempt", attempt)
             .with("amounts", amounts),

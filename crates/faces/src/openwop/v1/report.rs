@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use kernel::run::report::{EnvelopeFault, PromptParts, ToolStatus};
 use kernel::run::{Event, RunEvent};
+use kernel::stream::StreamHeader;
 
 use super::fields::{Fields, error};
 
@@ -12,8 +13,11 @@ pub(super) fn is_untrusted(event: &RunEvent) -> bool {
     matches!(event, RunEvent::ToolReturned(_))
 }
 
+/// Whom a call is attributed to that nobody with a credential asked for.
+const NOBODY: &str = "core.system";
+
 /// The payload of an event that a report makes; empty for any other.
-pub(super) fn report(event: &Event) -> Fields {
+pub(super) fn report(header: &StreamHeader, event: &Event) -> Fields {
     let fields = Fields::new();
     match &event.body {
         RunEvent::ToolCalled(call) => fields
@@ -25,6 +29,10 @@ pub(super) fn report(event: &Event) -> Fields {
             .with("callId", &call.call_id)
             .maybe("inputs", call.inputs.as_ref())
             .with("argsHash", &call.args_hash)
+            .with(
+                "principal",
+                header.owner.principal.as_deref().unwrap_or(NOBODY),
+            )
             .with("transport", call.transport),
         RunEvent::ToolReturned(call) => fields
             .text("nodeId", &call.node_id)
