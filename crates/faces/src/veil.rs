@@ -60,7 +60,7 @@ impl<'a> Veil<'a> {
     /// An error of a node as it may be shown.
     pub fn error<'e>(self, node: Option<&NodeId>, error: &'e NodeError) -> Cow<'e, NodeError> {
         match (self.0, node) {
-            (Some(plan), Some(node)) if plan.hides_talk(node) => Cow::Owned(shortened(error)),
+            (Some(plan), Some(node)) if plan.hides_answers(node) => Cow::Owned(shortened(error)),
             _ => Cow::Borrowed(error),
         }
     }

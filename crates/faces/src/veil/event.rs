@@ -31,7 +31,7 @@ pub(super) fn hide(plan: &Plan, body: &mut RunEvent) {
                     node_id: node,
                 },
         } => {
-            if node.as_ref().is_some_and(|node| plan.hides_talk(node)) {
+            if node.as_ref().is_some_and(|node| plan.hides_answers(node)) {
                 *error = shortened(error);
             }
         }
@@ -59,7 +59,8 @@ pub(super) fn hide(plan: &Plan, body: &mut RunEvent) {
             last_error: error,
             ..
         } => {
-            if plan.hides_talk(node_id) {
+            // That of a gate has what was answered to it.
+            if plan.hides_answers(node_id) {
                 *error = shortened(error);
             }
         }

@@ -286,6 +286,53 @@ fn nodes_of_the_kernel_hide_what_they_show_again() {
     assert!(plan.hides_channel("found") && !plan.hides_channel("seen"));
 }
 
+/// However many gates give one another what they ask about, each is looked at once.
+#[test]
+fn what_gates_hand_on_is_hidden_behind_any_number_of_them() {
+    const GATES: usize = 400;
+    let of = |pin: bool| {
+        let gates = (0..GATES).map(|n| {
+            let mut gate = node(&format!("g{n}"), "core.approvalGate", json!({}));
+            let before = n.checked_sub(1).map(|before| format!("g{before}"));
+            gate["inputs"] = match before {
+                None => json!({ "artifactData": { "type": "variable", "variableName": "pin" } }),
+                Some(before) => {
+                    let given = |port: &str| {
+                        json!({ "type": "connection", "nodeId": before, "outputKey": port })
+                    };
+                    json!({
+                        "artifactData": given("artifactData"), "title": given("comment"),
+                        "description": given("value"),
+                    })
+                }
+            };
+            gate
+        });
+        let edges = (1..GATES).map(|n| {
+            json!({
+                "id": format!("e{n}"), "sourceNodeId": format!("g{}", n - 1),
+                "targetNodeId": format!("g{n}"),
+            })
+        });
+        plan(&definition(
+            "gates",
+            gates.collect(),
+            edges.collect(),
+            json!({ "variables": [
+                { "name": "pin", "type": "string", "sensitive": pin },
+                { "name": "other", "type": "string", "sensitive": true },
+            ] }),
+        ))
+    };
+    for is_hidden in [true, false] {
+        let plan = of(is_hidden);
+        let last = plan.nodes.last().expect("gates");
+        assert_eq!(plan.hides_port(last, "artifactData"), is_hidden);
+        assert_eq!(plan.hides_answers(&last.id), is_hidden);
+        assert!(!plan.hides_port(last, "decidedBy"));
+    }
+}
+
 #[test]
 fn a_class_of_compliance_hides_every_value_and_public_none() {
     let of_class = |class: &str| {

@@ -4,6 +4,8 @@
 //! the `complianceClass` of the whole workflow. A value is hidden where it was declared and where
 //! a node of the kernel shows it again under another name.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::{ControlKind, NodeKind, Plan, PlanNode, PortValue};
@@ -13,9 +15,6 @@ use crate::ids::NodeId;
 
 /// The class that asks for nothing.
 const PUBLIC: &str = "public";
-
-/// How far a value is followed from node to node; what came further counts as hidden.
-const MAX_STEPS: usize = 32;
 
 /// What a plan says of its values as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,6 +52,22 @@ impl PlanNode {
     }
 }
 
+/// Where a value stands: at an output port, or an input port.
+#[derive(Clone, Copy)]
+enum Place<'p> {
+    Port(&'p PlanNode, &'p str),
+    Input(&'p PlanNode, &'p str),
+}
+
+impl<'p> Place<'p> {
+    fn name(self) -> (bool, &'p str, &'p str) {
+        match self {
+            Self::Port(node, port) => (false, node.id.as_str(), port),
+            Self::Input(node, port) => (true, node.id.as_str(), port),
+        }
+    }
+}
+
 impl Plan {
     /// Whether every value of a run is sensitive, by the class of its workflow.
     pub fn hides_all(&self) -> bool {
@@ -83,13 +98,41 @@ impl Plan {
     }
 
     /// Whether an output port of a node is hidden: declared, or what a node of the kernel puts
-    /// there again of a variable or channel that is.
-    pub fn hides_port(&self, node: &PlanNode, port: &str) -> bool {
-        self.port_within(node, port, MAX_STEPS)
+    /// there again of a variable or channel that is, or of what it is given.
+    pub fn hides_port<'p>(&'p self, node: &'p PlanNode, port: &'p str) -> bool {
+        self.hides(vec![Place::Port(node, port)])
     }
 
-    fn port_within(&self, node: &PlanNode, port: &str, steps: usize) -> bool {
-        if self.hides_all() || node.declares_port_sensitive(port) || steps == 0 {
+    /// Whether an input port of a node is hidden: it is given what is hidden elsewhere.
+    pub fn hides_input<'p>(&'p self, node: &'p PlanNode, port: &'p str) -> bool {
+        self.hides(vec![Place::Input(node, port)])
+    }
+
+    /// Whether any of these places is hidden, or is given what is. Each is looked at once, however
+    /// many ways lead there, and loops lead back.
+    fn hides<'p>(&'p self, mut places: Vec<Place<'p>>) -> bool {
+        if self.hides_all() {
+            return true;
+        }
+        let mut seen = BTreeSet::new();
+        while let Some(place) = places.pop() {
+            if !seen.insert(place.name()) {
+                continue;
+            }
+            let is_hidden = match place {
+                Place::Port(node, port) => self.port(node, port, &mut places),
+                Place::Input(node, port) => self.input(node, port, &mut places),
+            };
+            if is_hidden {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether an output port is hidden by itself; `more` is where it comes from else.
+    fn port<'p>(&'p self, node: &'p PlanNode, port: &'p str, more: &mut Vec<Place<'p>>) -> bool {
+        if node.declares_port_sensitive(port) {
             return true;
         }
         match node.kind {
@@ -111,51 +154,35 @@ impl Plan {
                 | ControlKind::ClarificationGate
                 | ControlKind::GovernanceGate,
             ) => {
-                let is_how = matches!(port, "action" | "decision" | "decidedBy");
-                !is_how && self.asks_about_hidden(node, steps - 1)
+                if !matches!(port, "action" | "decision" | "decidedBy") {
+                    more.extend(self.asked_about(node));
+                }
+                false
             }
             NodeKind::Control(ControlKind::Supervisor) => {
-                port == "decision" && self.input_within(node, "decision", steps - 1)
+                if port == "decision" {
+                    more.push(Place::Input(node, "decision"));
+                }
+                false
             }
             NodeKind::Control(ControlKind::Dispatch) => {
-                port == "answers" && self.asks_about_hidden(node, steps - 1)
+                if port == "answers" {
+                    more.extend(self.asked_about(node));
+                }
+                false
             }
             _ => false,
         }
     }
 
-    /// Whether a node of the kernel asks somebody about what is hidden elsewhere. What a dispatch
-    /// asks, a supervisor has decided.
-    fn asks_about_hidden(&self, node: &PlanNode, steps: usize) -> bool {
-        let is_given = |node: &PlanNode| {
-            let mut ports = node.inputs.iter();
-            ports.any(|(port, _)| self.input_within(node, port, steps))
-        };
-        match node.kind {
-            NodeKind::Control(ControlKind::Dispatch) => {
-                let is_boss =
-                    |node: &&PlanNode| node.kind == NodeKind::Control(ControlKind::Supervisor);
-                self.nodes.iter().filter(is_boss).any(is_given)
-            }
-            NodeKind::Control(_) => is_given(node),
-            NodeKind::Work => false,
-        }
-    }
-
-    /// Whether an input port of a node is hidden: it is given what is hidden elsewhere.
-    pub fn hides_input(&self, node: &PlanNode, port: &str) -> bool {
-        self.input_within(node, port, MAX_STEPS)
-    }
-
-    fn input_within(&self, node: &PlanNode, port: &str, steps: usize) -> bool {
-        if self.hides_all() || steps == 0 {
-            return true;
-        }
+    /// Whether an input port is given what is hidden by itself; `more` is where it comes from else.
+    fn input<'p>(&'p self, node: &'p PlanNode, port: &'p str, more: &mut Vec<Place<'p>>) -> bool {
         let given = node.inputs.iter().find(|(name, _)| name == port);
         match given.map(|(_, given)| given) {
             Some(PortValue::Variable { name, .. }) => self.hides_variable(name),
             Some(PortValue::Connection { node, output, .. }) => {
-                self.port_within(self.node(*node), output, steps - 1)
+                more.push(Place::Port(self.node(*node), output));
+                false
             }
             Some(PortValue::Expression(expression)) => {
                 let read = expression.references();
@@ -172,6 +199,23 @@ impl Plan {
         }
     }
 
+    /// What a node of the kernel asks somebody about. What a dispatch asks, a supervisor has decided.
+    fn asked_about<'p>(&'p self, node: &'p PlanNode) -> Vec<Place<'p>> {
+        let given = |node: &'p PlanNode| {
+            let inputs = node.inputs.iter();
+            inputs.map(move |(port, _)| Place::Input(node, port))
+        };
+        match node.kind {
+            NodeKind::Control(ControlKind::Dispatch) => {
+                let is_boss =
+                    |node: &&PlanNode| node.kind == NodeKind::Control(ControlKind::Supervisor);
+                self.nodes.iter().filter(is_boss).flat_map(given).collect()
+            }
+            NodeKind::Control(_) => given(node).collect(),
+            NodeKind::Work => Vec::new(),
+        }
+    }
+
     /// Whether what a node says while it works, and what is answered to it, is hidden: it makes
     /// something sensitive of it.
     pub fn hides_talk(&self, node: &NodeId) -> bool {
@@ -183,7 +227,8 @@ impl Plan {
     /// that is.
     pub fn hides_answers(&self, id: &NodeId) -> bool {
         let node = self.node_ix(id.as_str()).map(|ix| self.node(ix));
-        self.hides_talk(id) || node.is_some_and(|node| self.asks_about_hidden(node, MAX_STEPS))
+        let about = node.map(|node| self.asked_about(node)).unwrap_or_default();
+        self.hides_talk(id) || self.hides(about)
     }
 
     /// Whether what a supervisor decides is hidden beyond who goes next.

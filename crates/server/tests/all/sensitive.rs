@@ -219,7 +219,7 @@ async fn what_is_said_about_something_hidden_is_hidden_with_it() {
     let mut gate = node(
         "gate",
         "core.approvalGate",
-        json!({ "requiredApprovals": 2, "actions": ["accept", "ask", "edit-accept"] }),
+        json!({ "requiredApprovals": 2, "actions": ["accept", "reject", "ask", "edit-accept"] }),
     );
     gate["inputs"] = json!({ "artifactData": variable, "title": variable });
     let mut asks = node(
@@ -284,6 +284,22 @@ async fn what_is_said_about_something_hidden_is_hidden_with_it() {
         (&json!("edit-accept"), &json!("[REDACTED]"),)
     );
     crate::schemas::check_log(&host, &run).await;
+
+    let run = host.waiting(&json!({ "workflowId": "told" })).await;
+    let no = json!({ "action": "reject", "feedback": "canary-no", "comment": "canary-why" });
+    assert_eq!(host.answer(&run, "gate", no).await.status, 200);
+    let failed = host.ended(&run).await;
+    assert_eq!(failed["error"]["code"], "interrupt_rejected", "{failed}");
+    for path in [
+        "",
+        "/events/poll",
+        "/debug-bundle",
+        "/events?streamMode=values",
+    ] {
+        let answer = host.get(&format!("/v1/runs/{run}{path}")).await;
+        let text = String::from_utf8(answer.body).expect("text");
+        assert!(!text.contains("canary"), "{path}: {text}");
+    }
     host.stop().await;
 }
 
