@@ -285,7 +285,15 @@ const CLASSES: [(EffectClass, file::EffectClass); 4] = [
     (EffectClass::Unknown, file::EffectClass::Unknown),
 ];
 
+/// How the names begin of what a server of tools asks its client.
+pub const OF_CLIENT: &str = "mcp/client/";
+
 impl Call {
+    /// Whether a server of tools asked it of its client: the program answers it.
+    pub(crate) fn is_of_client(&self) -> bool {
+        self.kind == Kind::Protocol && self.name.starts_with(OF_CLIENT)
+    }
+
     /// As it stands beside a snapshot, where calls are counted from 0.
     pub fn to_file(&self) -> file::Call {
         let mut other = Map::new();

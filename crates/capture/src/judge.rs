@@ -16,9 +16,21 @@ pub fn first_divergence(
         calls.cloned().collect()
     };
     let (a, b) = (steps(recorded.0), steps(replayed.0));
-    for (old, new) in pairs(recorded.0, &a, &b) {
+    let is_parallel = is_parallel(recorded.0);
+    for (place, (old, new)) in pairs(is_parallel, &a, &b).into_iter().enumerate() {
+        let (old, new, reason) = match is_parallel {
+            true => (old, new, None),
+            false => parted((old, new), (&a, &b), place),
+        };
         let step = old.map_or(last_step(recorded.0) + 1, |call| call.seq);
         let (reason, word) = match (old, new) {
+            _ if reason == Some(Reason::Missing) => (Reason::Missing, "this call was left out"),
+            _ if reason == Some(Reason::Added) => {
+                (Reason::Added, "a call that was not recorded came")
+            }
+            _ if reason == Some(Reason::OutOfOrder) => {
+                (Reason::OutOfOrder, "a call came that was recorded later")
+            }
             (Some(old), Some(new)) if (old.kind, &old.name) != (new.kind, &new.name) => {
                 (Reason::Changed, "another call was made")
             }
@@ -51,7 +63,9 @@ pub fn first_divergence(
         };
         let (expected, actual) = (side(old, recorded.1), side(new, replayed.1));
         let at = match (&expected, &actual) {
-            (Some(expected), Some(actual)) => first_difference(&expected.input, &actual.input),
+            (Some(expected), Some(actual)) if reason.is_of_one_call() => {
+                first_difference(&expected.input, &actual.input)
+            }
             _ => None,
         };
         let name = old.or(new).map_or("", |call| call.name.as_str());
@@ -71,14 +85,50 @@ pub fn first_divergence(
     None
 }
 
+/// How two lists of calls part at a place: by how often the two calls that stand there come from there
+/// on; where what came later depends on it, by the names of what comes.
+fn parted<'a>(
+    (old, new): Pair<'a>,
+    (a, b): (&[Call], &[Call]),
+    place: usize,
+) -> (Option<&'a Call>, Option<&'a Call>, Option<Reason>) {
+    let (Some(one), Some(other)) = (old, new) else {
+        return (old, new, None);
+    };
+    let is_same = |a: &Call, b: &Call| (a.kind, &a.name, a.input) == (b.kind, &b.name, b.input);
+    if is_same(one, other) {
+        return (old, new, None);
+    }
+    let (a, b) = (&a[place..], &b[place..]);
+    let count = |calls: &[Call], call: &Call| calls.iter().filter(|c| is_same(c, call)).count();
+    let is_gone = count(a, one) > count(b, one);
+    let is_more = count(b, other) > count(a, other);
+    let names = |calls: &[Call]| -> Vec<(Kind, String)> {
+        calls
+            .iter()
+            .map(|call| (call.kind, call.name.clone()))
+            .collect()
+    };
+    let reason = match (is_gone, is_more) {
+        (true, false) => Reason::Missing,
+        (false, true) => Reason::Added,
+        (false, false) => Reason::OutOfOrder,
+        (true, true) if (one.kind, &one.name) == (other.kind, &other.name) => Reason::Changed,
+        (true, true) if names(&a[1..]) == names(b) => Reason::Missing,
+        (true, true) if names(a) == names(&b[1..]) => Reason::Added,
+        (true, true) => Reason::Changed,
+    };
+    (old, new, Some(reason))
+}
+
 /// A call of the recording and the one of the replay beside it; one of them may be missing.
 type Pair<'a> = (Option<&'a Call>, Option<&'a Call>);
 
 /// Which calls stand beside each other. One after the other, as they began; but calls that ran at the
 /// same time are the same in any order: each stands beside the first one of its name and input that
 /// is left, and those that have none beside one of the same name.
-fn pairs<'a>(recorded: &[Call], a: &'a [Call], b: &'a [Call]) -> Vec<Pair<'a>> {
-    if !is_parallel(recorded) {
+fn pairs<'a>(is_parallel: bool, a: &'a [Call], b: &'a [Call]) -> Vec<Pair<'a>> {
+    if !is_parallel {
         let places = 0..a.len().max(b.len());
         return places.map(|place| (a.get(place), b.get(place))).collect();
     }

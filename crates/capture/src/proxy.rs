@@ -72,23 +72,42 @@ pub const CAPTURE_URL: &str = "RUNWRIGHT_CAPTURE_URL";
 /// Before the number of a call in the base URLs that the process of a tool has.
 const WITHIN: &str = "in";
 
+/// Before the number of a server of tools there.
+const OF_SERVER: &str = "of";
+
 /// What the process of a call has in the place of variables that lead to the proxy, so that what it
 /// calls itself is known to be called by it.
 pub fn environment_within(
     environment: &BTreeMap<String, String>,
     seq: u64,
 ) -> BTreeMap<String, String> {
+    moved(environment, WITHIN, seq)
+}
+
+/// The same for the process of a server of tools: what it calls itself belongs to the call that it is
+/// at then.
+pub fn environment_of_server(
+    environment: &BTreeMap<String, String>,
+    server: u64,
+) -> BTreeMap<String, String> {
+    moved(environment, OF_SERVER, server)
+}
+
+fn moved(
+    environment: &BTreeMap<String, String>,
+    word: &str,
+    number: u64,
+) -> BTreeMap<String, String> {
     let Some(base) = environment.get(CAPTURE_URL) else {
         return BTreeMap::new();
     };
-    let own = match base.rsplit_once(&format!("/{WITHIN}/")) {
-        Some((own, _)) => own,
-        None => base,
-    };
+    // The scheme, the address and the token: whose process this one is does not matter here.
+    let own: Vec<&str> = base.splitn(5, '/').take(4).collect();
+    let own = own.join("/");
     let moved = environment.iter().filter_map(|(name, value)| {
         let rest = value.strip_prefix(base.as_str())?;
         let is_below = rest.is_empty() || rest.starts_with('/');
-        is_below.then(|| (name.clone(), format!("{own}/{WITHIN}/{seq}{rest}")))
+        is_below.then(|| (name.clone(), format!("{own}/{word}/{number}{rest}")))
     });
     moved.collect()
 }
@@ -275,7 +294,7 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Answer {
     if !bool::from(token.as_bytes().ct_eq(shared.token.as_bytes())) {
         return problem(StatusCode::NOT_FOUND, "not_found", "there is nothing here");
     }
-    let (within, rest) = within(rest);
+    let (within, rest) = within(&shared.recorder, rest);
     let (provider, rest) = first_segment(rest);
     let (method, headers) = (request.method().clone(), request.headers().clone());
     let body = match Limited::new(request.into_body(), MAX_REQUEST)
@@ -315,15 +334,18 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Answer {
     of_model(shared, upstream, asked).await
 }
 
-/// Whose process asks, by the beginning of a path: that of a call, else that of the command.
-fn within(path: &str) -> (Option<u64>, &str) {
+/// Within which call a process asks, by the beginning of a path: it is that of a call, of a server of
+/// tools, or the command's own.
+fn within<'a>(recorder: &Recorder, path: &'a str) -> (Option<u64>, &'a str) {
     let (word, rest) = first_segment(path);
-    match word == WITHIN {
-        true => {
-            let (seq, rest) = first_segment(rest);
-            (seq.parse().ok(), rest)
-        }
-        false => (None, path),
+    let (number, behind) = first_segment(rest);
+    match (word, number.parse().ok()) {
+        (WITHIN, seq) => (seq, behind),
+        (OF_SERVER, server) => (
+            server.and_then(|server| recorder.within_server(server)),
+            behind,
+        ),
+        _ => (None, path),
     }
 }
 

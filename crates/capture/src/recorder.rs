@@ -4,6 +4,7 @@
 //! A call begins here and ends here, whatever brought it (the proxy of models, a tool, a server of
 //! tools). Where its kind is served, the answer comes from the tape at once and nothing is run.
 
+mod ahead;
 mod diverged;
 mod left;
 mod notified;
@@ -32,6 +33,7 @@ use crate::knobs::{Enforcement, Refused};
 use crate::scan::Folder;
 use crate::tape::{Divergence, Match, OnMiss, Reason, Tape};
 
+use ahead::{Ahead, Next};
 use diverged::told;
 use observed::{claim, clean_answer};
 use traffic::Place;
@@ -66,6 +68,8 @@ pub struct Recorder {
     /// Tools that are being called. What changes in the folder meanwhile is their doing.
     busy: Mutex<usize>,
     diverged: watch::Sender<Option<Divergence>>,
+    /// Whether a replay has left its recording and it is not known yet how.
+    looks_ahead: watch::Sender<bool>,
 }
 
 struct State {
@@ -82,8 +86,11 @@ struct State {
     applied: BTreeMap<String, u64>,
     calls: Vec<Call>,
     open: BTreeMap<u64, Open>,
+    /// The calls of servers of tools, by server, as they began.
+    of_server: BTreeMap<u64, Vec<u64>>,
     uses: Vec<Use>,
     tape: Option<Tape>,
+    ahead: Option<Ahead>,
     is_mixed: bool,
     live_models: u64,
     live_tools: u64,
@@ -143,6 +150,8 @@ pub enum Begun {
     Live(u64),
     /// It is answered.
     Recorded {
+        /// Its number.
+        seq: u64,
         /// With this.
         output: Value,
         /// Whether that is an error.
@@ -220,8 +229,10 @@ impl Recorder {
                 applied: BTreeMap::new(),
                 calls: Vec::new(),
                 open: BTreeMap::new(),
+                of_server: BTreeMap::new(),
                 uses: Vec::new(),
                 tape,
+                ahead: None,
                 is_mixed: false,
                 live_models: 0,
                 live_tools: 0,
@@ -233,6 +244,7 @@ impl Recorder {
             woken: Condvar::new(),
             busy: Mutex::new(0),
             diverged: watch::Sender::new(None),
+            looks_ahead: watch::Sender::new(false),
         })
     }
 
@@ -347,8 +359,22 @@ impl Recorder {
             let tape = state.tape.as_ref().filter(|tape| tape.serves(kind));
             let found = tape.map(|tape| (tape.find(kind, &name, digest), tape.is_parallel()));
             match found {
+                None if state.ahead.is_some() => return self.decide_on(&mut state, Next::Unknown),
                 None => break,
                 Some((Match::Call(place), _)) => {
+                    if let Some(decided) = self.goes_on(&mut state, place) {
+                        return decided;
+                    }
+                    return self.serve(&mut state, call, place, noted.map(|(_, note)| note));
+                }
+                Some((Match::Other { found, .. }, _)) if state.ahead.is_some() => {
+                    let Some(place) = found else {
+                        let next = Next::Other((kind, name, digest));
+                        return self.decide_on(&mut state, next);
+                    };
+                    if let Some(decided) = self.goes_on(&mut state, place) {
+                        return decided;
+                    }
                     return self.serve(&mut state, call, place, noted.map(|(_, note)| note));
                 }
                 Some((Match::Other { expected, found }, is_parallel)) => {
@@ -367,8 +393,23 @@ impl Recorder {
                     if may_wait && self.wait(&mut state, within, waits) {
                         continue;
                     }
-                    let divergence = self.divergence(&state, &call, &input, expected, found);
-                    return self.diverge(&mut state, divergence);
+                    let actual = self.actual(&call, &input);
+                    let Some(expected) = expected else {
+                        let divergence = self.beyond(&state, actual);
+                        return self.diverge(&mut state, divergence);
+                    };
+                    let refused = self.look_ahead(&mut state, &call, actual, (expected, found));
+                    match found {
+                        Some(place) => {
+                            return self.serve(
+                                &mut state,
+                                call,
+                                place,
+                                noted.map(|(_, note)| note),
+                            );
+                        }
+                        None => return refused,
+                    }
                 }
             }
         }
@@ -486,6 +527,20 @@ impl Recorder {
         }
     }
 
+    /// A call that has begun is made by a server of tools.
+    pub(crate) fn is_of_server(&self, server: u64, seq: u64) {
+        let mut state = self.state.lock();
+        state.of_server.entry(server).or_default().push(seq);
+    }
+
+    /// The call that a server of tools is at: the last of those that are open, else the last one.
+    pub(crate) fn within_server(&self, server: u64) -> Option<u64> {
+        let state = self.state.lock();
+        let calls = state.of_server.get(&server)?;
+        let open = calls.iter().rev().find(|seq| state.open.contains_key(seq));
+        open.or(calls.last()).copied()
+    }
+
     /// A request to somewhere else was refused.
     pub(crate) fn deny(&self) {
         self.state.lock().denied += 1;
@@ -502,6 +557,9 @@ impl Recorder {
         for tool in unsettled.into_iter().filter(|tool| !tool.is_settled) {
             let call = self.observed(&mut state, &tool, None, false);
             self.write(&mut state, call);
+        }
+        if state.ahead.is_some() {
+            self.decide_on(&mut state, Next::End);
         }
         let follows = self.diverged.borrow().is_none();
         if follows && let Some(missing) = state.tape.as_ref().and_then(Tape::unused).cloned() {
@@ -539,6 +597,10 @@ impl Recorder {
     }
 
     fn diverge(&self, state: &mut State, divergence: Divergence) -> Begun {
+        // Where it had left its recording before, that is what there is to tell.
+        if state.ahead.is_some() {
+            return self.decide_on(state, Next::Unknown);
+        }
         self.diverged.send_if_modified(|first| {
             let is_first = first.is_none();
             first.get_or_insert_with(|| divergence.clone());

@@ -34,6 +34,8 @@ const MAX_OUTPUT: usize = 16 << 20;
 const LOOPBACK: &str = "127.0.0.1,localhost";
 /// How long a command that is to end has before it is killed.
 const GRACE: Duration = Duration::from_secs(3);
+/// How long a replay goes on that has left its recording, for it to be known how.
+const LOOKS_AHEAD: Duration = Duration::from_secs(5);
 
 /// What is run, and how it is recorded.
 pub struct Plan {
@@ -324,13 +326,24 @@ async fn attend(
         .take()
         .map(|out| tokio::spawn(read(out, Stream::Stderr, echo)));
     let mut diverged = recorder.diverged();
-    let mut why = None;
+    let mut looks_ahead = recorder.looks_ahead();
+    let mut too_long = std::pin::pin!(async {
+        match looks_ahead.wait_for(|looks| *looks).await {
+            Ok(_) => tokio::time::sleep(LOOKS_AHEAD).await,
+            Err(_) => std::future::pending().await,
+        }
+    });
+    let (mut why, mut is_decided) = (None, false);
     let status = loop {
         tokio::select! {
             status = child.wait() => break status,
             () = stop.cancelled(), if why.is_none() => why = Some(Status::Cancelled),
             Ok(_) = diverged.wait_for(Option::is_some), if why.is_none() => {
                 why = Some(Status::Diverged);
+            }
+            () = &mut too_long, if !is_decided => {
+                recorder.decide();
+                is_decided = true;
             }
             () = tokio::time::sleep(GRACE), if why.is_some() => {
                 signal_group(group, Signal::KILL);

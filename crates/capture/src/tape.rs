@@ -61,11 +61,12 @@ pub struct Side {
 pub enum Reason {
     /// Another call stands where the recorded one would.
     Changed,
-    /// The call was recorded, at a later step: an earlier one was left out or moved.
+    /// The call was recorded at a later step; this one came after it, or it is not known whether it
+    /// would have.
     OutOfOrder,
-    /// The recording has no further call.
+    /// The recording does not have this call.
     Added,
-    /// The replay ended before this call.
+    /// This call did not come.
     Missing,
     /// The call has another result.
     OtherResult,
@@ -73,6 +74,13 @@ pub enum Reason {
     OtherEnd,
     /// What the call needs is not kept.
     ContentUnavailable,
+}
+
+impl Reason {
+    /// Whether both sides are the same call, which has become another.
+    pub(crate) fn is_of_one_call(self) -> bool {
+        !matches!(self, Self::OutOfOrder | Self::Added | Self::Missing)
+    }
 }
 
 /// The first step at which a replay is not its recording.
@@ -141,7 +149,10 @@ impl Tape {
         let tools: BTreeSet<u64> = tools.map(|call| call.seq).collect();
         calls.retain(|call| {
             let above = family.above(call.seq);
-            match above.filter(|above| tools.contains(above)).last() {
+            let above: Vec<u64> = above.filter(|above| tools.contains(above)).collect();
+            match above.last().copied() {
+                // What a server asks its client is asked again, by whoever serves the call.
+                Some(_) if above.len() == 1 && call.is_of_client() => true,
                 Some(outer) => {
                     within.entry(outer).or_default().push(call.clone());
                     false
@@ -249,6 +260,16 @@ impl Tape {
             places.retain(|other| *other != place);
         }
         self.is_used[place] = true;
+    }
+
+    /// Whether a call of this name and input was served.
+    pub(crate) fn was_used(&self, (kind, name, input): &(Kind, String, Digest)) -> bool {
+        let mut used = self
+            .calls
+            .iter()
+            .zip(&self.is_used)
+            .filter(|(_, used)| **used);
+        used.any(|(call, _)| (call.kind, &call.name, call.input) == (*kind, name, *input))
     }
 
     /// The first call that nobody asked for.

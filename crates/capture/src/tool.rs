@@ -9,9 +9,10 @@ use crate::call::{EffectClass, Kind, Side};
 use crate::proxy::CAPTURE_URL;
 use crate::recorder::{Beginning, Begun, Recorder};
 
-/// Says that a call begins: `{ kind, name, input, effect? }`. The answer is `{ "run": seq }`,
-/// `{ "recorded": output, "is_error": …, "before": […], "after": […] }` with what was told around it,
-/// or `{ "diverged": message }`.
+/// Says that a call begins: `{ kind, name, input, effect?, server?, within? }`, with the server of tools
+/// that makes it or the call that it is a part of. The answer is `{ "run": seq }`,
+/// `{ "recorded": output, "seq": …, "is_error": …, "before": […], "after": […] }` with what was told around
+/// it, or `{ "diverged": message }`.
 pub const BEGIN: &str = "begin";
 /// Says how it ended: `{ seq, output, is_error, effect? }`.
 pub const END: &str = "end";
@@ -44,16 +45,22 @@ pub(crate) fn answer(
                 name,
                 input,
                 effect_class: effect,
-                within,
+                within: body["within"].as_u64().or(within),
             };
             Some(match recorder.begin(beginning) {
-                Begun::Live(seq) => json!({ "run": seq }),
+                Begun::Live(seq) => {
+                    if let Some(server) = body["server"].as_u64() {
+                        recorder.is_of_server(server, seq);
+                    }
+                    json!({ "run": seq })
+                }
                 Begun::Recorded {
+                    seq,
                     output,
                     is_error,
                     told,
                 } => json!({
-                    "recorded": output, "is_error": is_error,
+                    "recorded": output, "seq": seq, "is_error": is_error,
                     "before": told.before, "after": told.after,
                 }),
                 Begun::Diverged(divergence) => json!({ "diverged": divergence.message }),

@@ -4,72 +4,31 @@ use serde_json::{Value, json};
 
 use super::{Recorder, State};
 use crate::call::Call;
-use crate::tape::{Divergence, Reason, Side, first_difference};
+use crate::tape::{Divergence, Reason, Side};
 
 impl Recorder {
-    pub(super) fn divergence(
-        &self,
-        state: &State,
-        call: &Call,
-        input: &Value,
-        expected: Option<usize>,
-        found: Option<usize>,
-    ) -> Divergence {
-        let step = state.tape.as_ref().map_or(0, |tape| tape.step(expected));
-        let recorded = |place: usize| state.tape.as_ref().map(|tape| tape.calls()[place].clone());
-        let actual = Side {
+    /// What came.
+    pub(super) fn actual(&self, call: &Call, input: &Value) -> Side {
+        Side {
             kind: call.kind.as_str(),
             name: call.name.clone(),
             input: input.clone(),
-        };
-        let expected = expected.and_then(recorded).map(|call| self.side(&call));
-        let found = found.and_then(recorded);
-        let (reason, at, message) = match (&expected, &found) {
-            (None, _) => (
-                Reason::Added,
-                None,
-                format!(
-                    "step {step}: {} came after the end of the recording",
-                    told(&actual)
-                ),
-            ),
-            (Some(expected), Some(found)) => (
-                Reason::OutOfOrder,
-                None,
-                format!(
-                    "step {step}: {} came, which was recorded later (call {}); {} was recorded here",
-                    told(&actual),
-                    found.seq,
-                    told(expected)
-                ),
-            ),
-            (Some(expected), None)
-                if expected.kind == actual.kind && expected.name == actual.name =>
-            {
-                let at = first_difference(&expected.input, &actual.input);
-                let place = match at.as_deref() {
-                    Some("") | None => String::new(),
-                    Some(at) => format!(" at {at}"),
-                };
-                let message = format!("step {step}: {}: the input differs{place}", told(&actual));
-                (Reason::Changed, at, message)
-            }
-            (Some(expected), None) => (
-                Reason::Changed,
-                None,
-                format!(
-                    "step {step}: {} came, and {} was recorded here",
-                    told(&actual),
-                    told(expected)
-                ),
-            ),
-        };
+        }
+    }
+
+    /// A call came behind the end of the recording.
+    pub(super) fn beyond(&self, state: &State, actual: Side) -> Divergence {
+        let step = state.tape.as_ref().map_or(0, |tape| tape.step(None));
+        let message = format!(
+            "step {step}: {} came after the end of the recording",
+            told(&actual)
+        );
         Divergence {
             step,
-            reason,
-            at,
-            recorded_step: found.map(|call| call.seq),
-            expected,
+            reason: Reason::Added,
+            at: None,
+            recorded_step: None,
+            expected: None,
             actual: Some(actual),
             message,
         }

@@ -114,6 +114,7 @@ impl Recorder {
         let mut output = output;
         self.cleaner.restore_value(&mut output);
         Begun::Recorded {
+            seq,
             output,
             is_error: recorded.is_error,
             told,

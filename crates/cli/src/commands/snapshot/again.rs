@@ -17,7 +17,7 @@ use capture::run::{Outcome, Plan, Status};
 use capture::scan::Filter;
 use capture::scratch;
 use capture::tape::{Divergence, Reason, Sources, Tape};
-use faces::provenance::compare::{Comparison, Side};
+use faces::provenance::compare::Comparison;
 use faces::provenance::document::{self, Content, MatchStatus, Snapshot};
 use faces::provenance::ladder::Strategy;
 use faces::provenance::seal::seal;
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 use super::command::{echo, not_run, said, stop_signal, surroundings};
 use super::failed;
-use super::how::{Judge, rounded};
+use super::how::{Held, Judge, rounded};
 use super::kind::{Kind, NotReplayed, Typed};
 use crate::commands::PortArgs;
 use crate::exit::{Exit, Failure};
@@ -187,19 +187,21 @@ impl Again {
 
         // What is served comes to the same, or something is wrong.
         let by_kind = (kind == Kind::Verify).then_some(Strategy::Exact);
-        let contents = |keep: &dyn Keep, hash: &str| {
-            let digest = faces::provenance::hash::digest(hash)?;
-            keep.get(digest).ok()?
+        let held = |snapshot: &Snapshot, keep: &Arc<dyn Keep>| {
+            let keep = keep.clone();
+            Held {
+                snapshot: snapshot.clone(),
+                calls: Vec::new(),
+                contents: Box::new(move |hash| {
+                    let digest = faces::provenance::hash::digest(hash)?;
+                    keep.get(digest).ok()?
+                }),
+            }
         };
-        let of_recorded = |hash: &str| contents(&*source, hash);
-        let of_replayed = |hash: &str| contents(&*kept, hash);
-        let side = |snapshot, contents| Side {
-            snapshot,
-            calls: &[],
-            contents,
+        let (one, other) = (held(recorded, &source), held(&snapshot, &kept));
+        let Some(judgement) = judge.compare(one, other, by_kind).await? else {
+            return Ok(Err(NotReplayed::Cancelled));
         };
-        let (one, other) = (side(recorded, &of_recorded), side(&snapshot, &of_replayed));
-        let judgement = judge.compare(&one, &other, by_kind).await?;
         let Some(status) = judgement.match_status else {
             return Ok(Err(NotReplayed::NotComparable));
         };

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use faces::provenance::calls::Call;
-use faces::provenance::compare::{Comparison, Line, Side, html, side_by_side};
+use faces::provenance::compare::{Comparison, Line, html, side_by_side};
 use faces::provenance::ladder::Level;
 use provenance::{Folder, Kept};
 use serde_json::Value;
 
-use super::how::{How, Judge};
+use super::how::{Held, How, Judge};
 use super::list::matched;
 use super::{Rooted, failed, find_whole};
 use crate::data::Data;
@@ -28,7 +28,7 @@ asks for nearly the same words; 0.80 is of use for prose.
   runwright snapshot compare first latest --strategy structural --html report.html
 
 Exits with 0 if the comparison passes, 1 if it does not, 3 if there is nothing to compare, 4 if a \
-snapshot is not what was written."
+snapshot is not what was written, 130 if a signal ended it."
 )]
 pub(crate) struct Args {
     /// The snapshot to measure by: its id, the beginning of it, its name, `latest`, or a path
@@ -69,17 +69,12 @@ impl Whole {
         })
     }
 
-    /// The contents that it names.
-    fn contents(&self) -> impl Fn(&str) -> Option<Vec<u8>> {
+    fn held(&self) -> Held {
         let folder = self.folder.clone();
-        move |hash| folder.blob(hash).ok()
-    }
-
-    fn side<'a>(&'a self, contents: &'a dyn Fn(&str) -> Option<Vec<u8>>) -> Side<'a> {
-        Side {
-            snapshot: &self.kept.document.snapshot,
-            calls: &self.calls,
-            contents,
+        Held {
+            snapshot: self.kept.document.snapshot.clone(),
+            calls: self.calls.clone(),
+            contents: Box::new(move |hash| folder.blob(hash).ok()),
         }
     }
 
@@ -99,8 +94,13 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let a = Whole::of(find_whole(&folder, &args.a)?, &folder)?;
     let b = Whole::of(find_whole(&folder, &args.b)?, &folder)?;
     let judge = Judge::new(args.how)?;
-    let (of_a, of_b) = (a.contents(), b.contents());
-    let found = judge.compare(&a.side(&of_a), &b.side(&of_b), None).await?;
+    let Some(found) = judge.compare(a.held(), b.held(), None).await? else {
+        talk::say(format!(
+            "{} nothing was compared",
+            style::warn("interrupted:")
+        ));
+        return Ok(Exit::Interrupted);
+    };
     let (one, other) = (a.response(), b.response());
     if let Some(path) = &args.html {
         let page = html::page(&found, &one, &other);

@@ -1,19 +1,25 @@
 //! How two executions are compared: by which strategy, from which similarity on, read by whom.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::ValueEnum;
+use faces::provenance::calls::Call;
 use faces::provenance::compare::{
     Comparison, DEFAULT_SIMILARITY, Fields, Options, Part, Scorer, Side, Vectors, compare,
     texts_to_score,
 };
-use faces::provenance::document::Mode;
+use faces::provenance::document::{Mode, Snapshot};
 use faces::provenance::ladder::Strategy;
+use parking_lot::Mutex;
 use provenance::{Endpoint, MiniLm};
 use runtime::outbound::{Allowed, Outbound};
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use super::command::stop_signal;
 use crate::exit::Failure;
 use crate::{talk, text};
 
@@ -114,7 +120,7 @@ pub(super) struct Judge {
 /// Who reads meaning.
 enum Reader {
     Nobody,
-    Model(Box<MiniLm>),
+    Model(Arc<MiniLm>),
     Endpoint(Endpoint),
 }
 
@@ -125,7 +131,7 @@ impl Judge {
             (None, None) => Reader::Nobody,
             (Some(folder), _) => {
                 let model = MiniLm::open(folder);
-                Reader::Model(Box::new(
+                Reader::Model(Arc::new(
                     model.map_err(|error| Failure::new(error.to_string()))?,
                 ))
             }
@@ -146,40 +152,104 @@ impl Judge {
     }
 
     /// Compares `b` with `a`, by the strategy that was typed, else by `otherwise`, else by what
-    /// the mode and the response suggest.
+    /// the mode and the response suggest. None where a signal ended it: long texts take their time.
     pub(super) async fn compare(
         &self,
-        a: &Side<'_>,
-        b: &Side<'_>,
+        a: Held,
+        b: Held,
         otherwise: Option<Strategy>,
-    ) -> Result<Comparison, Failure> {
-        let texts = match self.reader {
-            Reader::Nobody => Vec::new(),
-            Reader::Model(_) | Reader::Endpoint(_) => texts_to_score(a, b),
-        };
+    ) -> Result<Option<Comparison>, Failure> {
+        let stop = stop_signal()?;
+        let sides = Arc::new(Mutex::new((a, b)));
         let scored: Option<(String, Vectors)> = match &self.reader {
             Reader::Nobody => None,
             Reader::Model(model) => {
-                let texts = texts.into_iter();
-                let vectors = texts.map(|text| (text.clone(), model.embed(&text)));
-                Some((model.id().to_owned(), vectors.collect()))
+                let (model, sides) = (model.clone(), sides.clone());
+                let read = move || {
+                    let texts = to_score(&sides).into_iter();
+                    let vectors = texts.map(|text| (text.clone(), model.embed(&text)));
+                    (model.id().to_owned(), vectors.collect())
+                };
+                match aside(&stop, read).await {
+                    Some(scored) => Some(scored),
+                    None => return Ok(None),
+                }
             }
             Reader::Endpoint(endpoint) => {
+                let sides = sides.clone();
+                let Some(texts) = aside(&stop, move || to_score(&sides)).await else {
+                    return Ok(None);
+                };
                 if !texts.is_empty() {
                     talk::say(format!("text is sent to {}", endpoint.host()));
                 }
-                let vectors = endpoint.embed(&texts).await;
+                let vectors = tokio::select! {
+                    vectors = endpoint.embed(&texts) => vectors,
+                    () = stop.cancelled() => return Ok(None),
+                };
                 let vectors = vectors.map_err(|error| Failure::new(error.to_string()))?;
                 Some((endpoint.id(), vectors))
             }
         };
-        let options = Options {
-            strategy: self.how.strategy().or(otherwise),
-            fields: self.how.fields(),
-            similarity: self.how.similarity,
-            scorer: scored.as_ref().map(|(id, vectors)| Scorer { id, vectors }),
+        let how = self.how.clone();
+        let compared = move || {
+            let options = Options {
+                strategy: how.strategy().or(otherwise),
+                fields: how.fields(),
+                similarity: how.similarity,
+                scorer: scored.as_ref().map(|(id, vectors)| Scorer { id, vectors }),
+            };
+            let (a, b) = &*sides.lock();
+            compare(&a.side(), &b.side(), &options)
         };
-        Ok(compare(a, b, &options))
+        Ok(aside(&stop, compared).await)
+    }
+}
+
+/// What is read from a hash, where its contents are kept.
+pub(super) type Contents = Box<dyn Fn(&str) -> Option<Vec<u8>> + Send>;
+
+/// One of the two that are compared.
+pub(super) struct Held {
+    pub snapshot: Snapshot,
+    pub calls: Vec<Call>,
+    pub contents: Contents,
+}
+
+impl Held {
+    fn side(&self) -> Side<'_> {
+        Side {
+            snapshot: &self.snapshot,
+            calls: &self.calls,
+            contents: &*self.contents,
+        }
+    }
+}
+
+fn to_score(sides: &Mutex<(Held, Held)>) -> Vec<String> {
+    let (a, b) = &*sides.lock();
+    texts_to_score(&a.side(), &b.side())
+}
+
+/// Does what keeps a processor busy on a thread of its own, which nobody waits for when a signal
+/// comes: it ends with the process.
+async fn aside<T: Send + 'static>(
+    stop: &CancellationToken,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (done, result) = oneshot::channel();
+    let thread = std::thread::spawn(move || {
+        let _ = done.send(work());
+    });
+    tokio::select! {
+        result = result => match result {
+            Ok(result) => Some(result),
+            Err(_) => match thread.join() {
+                Ok(()) => None,
+                Err(panicked) => std::panic::resume_unwind(panicked),
+            },
+        },
+        () = stop.cancelled() => None,
     }
 }
 

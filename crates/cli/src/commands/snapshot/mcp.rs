@@ -1,12 +1,13 @@
 //! `runwright snapshot mcp`: between a captured command and a server of tools on standard streams.
 
+mod asked;
 mod notifications;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{BufRead, Write};
 use std::process::Stdio;
 
-use capture::proxy::CAPTURE_URL;
+use capture::proxy::{CAPTURE_URL, environment_of_server};
 use capture::tool::{ASK, BEGIN, Client, END};
 use faces::provenance::hash::canonical_json;
 use serde_json::{Value, json};
@@ -14,8 +15,9 @@ use tokio::io::{AsyncBufReadExt, AsyncWrite, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 
+use self::asked::{Asked, Part, Telling};
 use self::notifications::{Notifications, ToldAgain, kept};
-use super::command::said;
+use super::command::{said, surroundings};
 use crate::exit::{Exit, Failure};
 
 /// What can be typed.
@@ -55,6 +57,10 @@ struct Between {
     early: Notifications,
     /// What the client was told from the recording.
     told: ToldAgain,
+    /// What the server asked it and has no answer to yet, by its id.
+    asked: BTreeMap<String, Asked>,
+    /// What the recording asks it, with what is told behind the answer.
+    asked_again: BTreeMap<String, (Asked, Telling)>,
 }
 
 struct Pending {
@@ -90,6 +96,8 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         last: None,
         early: Notifications::default(),
         told: ToldAgain::default(),
+        asked: BTreeMap::new(),
+        asked_again: BTreeMap::new(),
     };
     let mut client = client_lines();
     loop {
@@ -114,6 +122,8 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
 fn start(argv: &[String]) -> Result<Server, Failure> {
     let child = Command::new(&argv[0])
         .args(&argv[1..])
+        // What it calls itself, its calls do.
+        .envs(environment_of_server(&surroundings(), own_number()))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .kill_on_drop(true)
@@ -126,6 +136,11 @@ fn start(argv: &[String]) -> Result<Server, Failure> {
         (Some(input), Some(output)) => Ok((child, input, BufReader::new(output).lines())),
         _ => Err(no_server(&"it has no standard streams")),
     }
+}
+
+/// What this server is called by in its capture.
+fn own_number() -> u64 {
+    std::process::id().into()
 }
 
 async fn server_line(server: &mut Option<Server>) -> Option<String> {
@@ -195,6 +210,7 @@ impl Between {
             {
                 order["effect"] = json!("read");
             }
+            order["server"] = json!(own_number());
             let answer = capture.ask(BEGIN, &order).await.map_err(said)?;
             if let Some(message_of) = answer["diverged"].as_str() {
                 let error = json!({ "jsonrpc": "2.0", "id": message["id"],
@@ -213,9 +229,20 @@ impl Between {
                 for (name, value) in recorded {
                     reply[name] = value.clone();
                 }
-                self.told.tell(&answer["before"], progress)?;
-                to_client(&canonical_json(&reply))?;
-                return self.told.tell(&answer["after"], progress);
+                let told = |side: &str| {
+                    let told = answer[side].as_array().cloned().unwrap_or_default();
+                    told.into_iter().map(Part::Told).collect::<VecDeque<_>>()
+                };
+                let mut rest = told("before");
+                rest.push_back(Part::Answer(canonical_json(&reply)));
+                rest.extend(told("after"));
+                let telling = Telling {
+                    id: message["id"].clone(),
+                    seq: answer["seq"].as_u64(),
+                    progress: progress.clone(),
+                    rest,
+                };
+                return self.tell(telling).await;
             }
             if let Some(seq) = answer["run"].as_u64() {
                 let pending = Pending {
@@ -227,6 +254,10 @@ impl Between {
                 self.open.insert(message["id"].to_string(), pending);
                 self.need_server().await?;
             }
+        }
+        let is_answer = method.is_empty() && !message["id"].is_null();
+        if is_answer && !self.answered(&message).await? {
+            return Ok(());
         }
         match &mut self.server {
             Some((_, input, _)) => write(input, line).await,
@@ -274,6 +305,10 @@ impl Between {
             self.notified(&message).await?;
             return to_client(&canonical_json(&message));
         }
+        if !is_answer && self.capture.is_some() {
+            self.asks(&message).await?;
+            return to_client(&canonical_json(&message));
+        }
         let pending = match is_answer {
             true => self.open.remove(&message["id"].to_string()),
             false => None,
@@ -312,7 +347,10 @@ impl Between {
             pending.notifications.push(kept);
             return Ok(());
         }
-        let kept = kept(self.count, message, false);
+        self.keep_with_calls(kept(self.count, message, false)).await
+    }
+
+    async fn keep_with_calls(&mut self, kept: Value) -> Result<(), Failure> {
         if !self.open.is_empty() {
             for pending in self.open.values_mut() {
                 pending.notifications.push(kept.clone());

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use capture::attempts::Attempts;
 use capture::nodes::{Told, again};
 use capture::tape::{Divergence, Reason, Side};
-use faces::provenance::compare;
 use faces::provenance::document::{MatchStatus, Snapshot};
 use faces::provenance::document_capture::DOCUMENT;
 use faces::provenance::ladder::Strategy;
@@ -31,7 +30,7 @@ use super::REPLAY_QUEUE;
 use super::again::{Facts, Replayed, at_most};
 use super::command::said;
 use super::from_run;
-use super::how::Judge;
+use super::how::{Held, Judge};
 use super::kind::{Kind, NotReplayed};
 use crate::commands::PortArgs;
 use crate::compose;
@@ -216,15 +215,16 @@ impl OfRun<'_> {
         facts: Facts,
     ) -> Result<Result<Replayed, NotReplayed>, Failure> {
         // The log has the contents of both.
-        let nothing = |_: &str| None;
-        let side = |snapshot| compare::Side {
-            snapshot,
-            calls: &[],
-            contents: &nothing,
+        let held = |snapshot: &Snapshot| Held {
+            snapshot: snapshot.clone(),
+            calls: Vec::new(),
+            contents: Box::new(|_| None),
         };
         let by_kind = (self.kind == Kind::Verify).then_some(Strategy::Exact);
-        let (one, other) = (side(self.recorded), side(&snapshot));
-        let judgement = self.judge.compare(&one, &other, by_kind).await?;
+        let (one, other) = (held(self.recorded), held(&snapshot));
+        let Some(judgement) = self.judge.compare(one, other, by_kind).await? else {
+            return Ok(Err(NotReplayed::Cancelled));
+        };
         let status = match (judgement.match_status, has_left) {
             (Some(status), _) => status,
             // Where it went another way, nothing it came to is the same.

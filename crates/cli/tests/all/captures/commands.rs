@@ -189,10 +189,30 @@ fn a_call_that_is_another_is_named_at_its_step() {
     );
     let mut dropped = original.clone();
     dropped.remove(count);
-    check(&dropped, 2, "out_of_order");
-    let mut added = original.clone();
-    added.insert(note + 1, json!({ "tool": "extra", "argv": ["true"] }));
-    check(&added, 4, "changed");
+    let told = check(&dropped, 2, "missing");
+    assert_eq!(
+        (&told["expected"]["name"], &told["actual"]["name"]),
+        (&json!("count"), &json!("note"))
+    );
+    let with = |place: usize, step: Value| {
+        let mut added = original.clone();
+        added.insert(place, step);
+        added
+    };
+    let extra = json!({ "tool": "extra", "argv": ["true"] });
+    let told = check(&with(note + 1, extra.clone()), 4, "added");
+    assert_eq!(told["actual"]["name"], "extra");
+    // Also one that is called like the one behind it, and one that was called before.
+    let like = json!({ "tool": "note", "argv": ["true"] });
+    check(&with(note, like), 3, "added");
+    check(&with(note, original[count].clone()), 3, "added");
+    let mut other = original.clone();
+    other[count] = extra.clone();
+    let told = check(&other, 2, "changed");
+    assert_eq!(
+        (&told["expected"]["name"], &told["actual"]["name"]),
+        (&json!("count"), &json!("extra"))
+    );
     let mut changed = original.clone();
     changed[note]["argv"][2] = json!("echo other");
     let told = check(&changed, 3, "changed");
@@ -211,7 +231,85 @@ fn a_call_that_is_another_is_named_at_its_step() {
     assert_eq!(bench.peer.came().len(), 3);
     bench.script(&original);
     let report = bench.replay("verify", 0);
-    assert_eq!(report["replay_status"]["replay_count"], 8);
+    assert_eq!(report["replay_status"]["replay_count"], 11);
+    // Where the tools are real, what was called is known when it is over.
+    let env = |steps: &[Value], code: i32| {
+        bench.script(steps);
+        let found = bench.replay("env", code)["first_divergence"].clone();
+        (found["step"].clone(), found["reason"].clone())
+    };
+    assert_eq!(env(&moved, 0), (json!(2), json!("out_of_order")));
+    assert_eq!(env(&dropped, 1), (json!(2), json!("missing")));
+    assert_eq!(env(&with(note + 1, extra), 1), (json!(4), json!("added")));
+    assert_eq!(env(&changed, 1), (json!(3), json!("changed")));
+}
+
+#[test]
+fn a_call_of_a_server_of_tools_that_is_another_is_named_at_its_step() {
+    if !has_python("a_call_of_a_server_of_tools_that_is_another_is_named_at_its_step") {
+        return;
+    }
+    let bench = Bench::new(|_, _| says("x"));
+    let server = r#"
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": {"content": []}}), flush=True)
+"#;
+    let client = r#"
+import json, os, subprocess
+argv = [os.environ["PROGRAM"], "snapshot", "mcp", "--", "python3", "../server.py"]
+server = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def ask(number, method, params):
+    message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+    server.stdin.write(json.dumps(message) + "\n")
+    server.stdin.flush()
+    server.stdout.readline()
+ask(0, "initialize", {})
+for number, name in enumerate(os.environ.get("WAY", "a b c").split()):
+    ask(number + 1, "tools/call", {"name": name, "arguments": {}})
+server.stdin.close()
+server.wait()
+"#;
+    bench.lab.write("server.py", server);
+    bench.lab.write("client.py", client);
+    let args = [
+        "snapshot",
+        "capture",
+        "--root",
+        "shop",
+        "--",
+        "python3",
+        "../client.py",
+    ];
+    bench.call(&args).with(0);
+    for (way, step, reason, expected, actual) in [
+        ("a c b", 3, "out_of_order", "b", "c"),
+        ("a c", 3, "missing", "b", "c"),
+        ("a b x c", 4, "added", "c", "x"),
+        ("a a b c", 3, "added", "b", "a"),
+        ("a y c", 3, "changed", "b", "y"),
+    ] {
+        let args = ["snapshot", "replay", "latest", "--root", "shop", "--json"];
+        let mut command = bench.command(&args);
+        let ended: crate::support::Ended = command.env("WAY", way).output().unwrap().into();
+        let found = &ended.with(3).json()["first_divergence"];
+        assert_eq!(
+            (
+                &found["step"],
+                &found["reason"],
+                &found["expected"]["name"],
+                &found["actual"]["name"]
+            ),
+            (
+                &json!(step),
+                &json!(reason),
+                &json!(expected),
+                &json!(actual)
+            ),
+            "{way}: {found}"
+        );
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Replays of commands: misses, places, the third interface of models, and how they are compared.
 
+use std::sync::{Mutex, mpsc};
+
 use serde_json::{Value, json};
 
 use super::peer::says;
@@ -85,7 +87,7 @@ for line in sys.stdin:
     let report = replay(&bench, &["--on-miss", "live"], 3);
     assert_eq!(report["is_mixed"], true, "{report}");
     assert_eq!(report["live"], json!({ "models": 0, "tools": 1 }));
-    assert_eq!(report["first_divergence"]["reason"], "changed", "{report}");
+    assert_eq!(report["first_divergence"]["reason"], "added", "{report}");
     assert_eq!(called(), "look\nchange\nlook\n");
     assert_ne!(report["match_status"], "exact_match");
     // Never one that may change something.
@@ -380,6 +382,50 @@ fn a_replay_asks_an_endpoint_for_meaning_where_it_is_told_to() {
         .copied()
         .collect();
     bench.call(&args).with(2).says("strict");
+}
+
+#[test]
+fn a_signal_ends_a_replay_that_compares() {
+    if !has_python("a_signal_ends_a_replay_that_compares") {
+        return;
+    }
+    // Whoever reads meaning takes its time.
+    let (asked, heard) = mpsc::channel();
+    let (release, gate) = mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let bench = Bench::new(move |number, came| match came.path.as_str() {
+        "/v1/embeddings" => {
+            asked.send(()).unwrap();
+            let _ = gate.lock().unwrap().recv();
+            json!({ "body": { "data": [] } })
+        }
+        _ => says(["The shop opens early.", "Business there starts at dawn."][number.min(1)]),
+    });
+    bench.script(&[json!({ "ask": "When?" })]);
+    let path = bench.capture(&[]);
+    let url = format!("http://{}/v1/embeddings", bench.peer.address);
+    let mut command = bench.command(&[
+        "snapshot",
+        "replay",
+        "latest",
+        "--root",
+        "shop",
+        "--kind",
+        "rerun",
+        "--embeddings-url",
+        &url,
+        "--embeddings-model",
+        "e",
+    ]);
+    let mut child = command.spawn().unwrap();
+    heard.recv().unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    drop(release);
+    let attempts = std::fs::read_to_string(path.with_extension("replays.jsonl")).unwrap();
+    assert!(attempts.contains("\"cancelled\""), "{attempts}");
+    assert_ne!(read(&path)["replay_status"]["replayed"], true);
 }
 
 #[test]

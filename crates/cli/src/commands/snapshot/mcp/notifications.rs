@@ -69,23 +69,26 @@ pub(super) fn kept(nth: u64, message: &Value, is_progress: bool) -> Value {
 pub(super) struct ToldAgain(BTreeSet<Digest>);
 
 impl ToldAgain {
-    /// Tells recorded notifications to the client of a call that has this token for its progress.
-    pub(super) fn tell(&mut self, kept: &Value, progress: &Value) -> Result<(), Failure> {
-        for kept in kept.as_array().into_iter().flatten() {
-            // One that came while several calls were open is kept with each of them.
-            if !self.0.insert(Digest::of(kept.to_string().as_bytes())) {
-                continue;
-            }
-            let mut message = kept["message"].clone();
-            if kept["progress"] == true {
-                // Who did not ask how far a call is is not told.
-                if progress.is_null() {
-                    continue;
-                }
-                message["params"]["progressToken"] = progress.clone();
-            }
-            to_client(&canonical_json(&message))?;
+    /// Tells one that was recorded to the client of a call that has this token for its progress. Gives
+    /// it back where it asks the client something.
+    pub(super) fn tell(
+        &mut self,
+        kept: &Value,
+        progress: &Value,
+    ) -> Result<Option<Value>, Failure> {
+        // One that came while several calls were open is kept with each of them.
+        if !self.0.insert(Digest::of(kept.to_string().as_bytes())) {
+            return Ok(None);
         }
-        Ok(())
+        let mut message = kept["message"].clone();
+        if kept["progress"] == true {
+            // Who did not ask how far a call is is not told.
+            if progress.is_null() {
+                return Ok(None);
+            }
+            message["params"]["progressToken"] = progress.clone();
+        }
+        to_client(&canonical_json(&message))?;
+        Ok((!message["id"].is_null()).then_some(message))
     }
 }

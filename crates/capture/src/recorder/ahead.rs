@@ -1,0 +1,171 @@
+//! How a replay has left its recording: what comes next says whether a call was left out, moved, put
+//! in or changed.
+//!
+//! Until that is known the program goes on, as far as the recording has answers: nothing is done for
+//! real, and a call that it does not have is refused.
+
+use kernel::digest::Digest;
+
+use super::diverged::told;
+use super::{Begun, Recorder, State};
+use crate::call::{Call, Kind};
+use crate::family::overlap;
+use crate::tape::{Divergence, Reason, Side, first_difference};
+
+/// What a call is matched by.
+type Key = (Kind, String, Digest);
+
+/// A replay that has left its recording.
+pub(super) struct Ahead {
+    /// The call that came.
+    key: Key,
+    actual: Side,
+    /// The call that was recorded in its place, in the recording.
+    expected: usize,
+    /// Where the one that came is recorded, if it is yet to come.
+    found: Option<usize>,
+    /// Whether the same was asked before.
+    is_repeated: bool,
+    /// Whether the one that was recorded there came after all.
+    has_come: bool,
+    /// Whether one came that was recorded behind that, and did not run beside it.
+    has_passed: bool,
+}
+
+/// What comes when no more of the recording does.
+pub(super) enum Next {
+    /// Another call that the recording does not have.
+    Other(Key),
+    /// The end of the program.
+    End,
+    /// Nobody knows.
+    Unknown,
+}
+
+impl Recorder {
+    /// A replay leaves its recording. What is told of it where nothing more can be known.
+    pub(super) fn look_ahead(
+        &self,
+        state: &mut State,
+        call: &Call,
+        actual: Side,
+        (expected, found): (usize, Option<usize>),
+    ) -> Begun {
+        let key = (call.kind, call.name.clone(), call.input);
+        let tape = state.tape.as_ref();
+        let ahead = Ahead {
+            is_repeated: tape.is_some_and(|tape| tape.was_used(&key)),
+            key,
+            actual,
+            expected,
+            found,
+            has_come: false,
+            has_passed: false,
+        };
+        let divergence = self.told_of(state, &ahead, &Next::Unknown);
+        state.ahead = Some(ahead);
+        // What other threads wait for may not come any more.
+        state.moved();
+        self.woken.notify_all();
+        self.looks_ahead.send_replace(true);
+        Begun::Diverged(Box::new(divergence))
+    }
+
+    /// Notes that a recorded call comes, where it is to be known how the recording was left; and how,
+    /// once that is.
+    pub(super) fn goes_on(&self, state: &mut State, place: usize) -> Option<Begun> {
+        let State { ahead, tape, .. } = state;
+        let (ahead, tape) = (ahead.as_mut()?, tape.as_ref()?);
+        let calls = tape.calls();
+        ahead.has_come |= place == ahead.expected;
+        ahead.has_passed |=
+            place > ahead.expected && !overlap(&calls[ahead.expected], &calls[place]);
+        let is_known = ahead.found.is_none() && (ahead.has_come || ahead.has_passed);
+        is_known.then(|| self.decide_on(state, Next::Unknown))
+    }
+
+    /// Ends a replay that has left its recording, and says how as far as it is known.
+    pub(super) fn decide_on(&self, state: &mut State, next: Next) -> Begun {
+        match state.ahead.take() {
+            None => Begun::Live(0),
+            Some(ahead) => {
+                let divergence = self.told_of(state, &ahead, &next);
+                self.diverge(state, divergence)
+            }
+        }
+    }
+
+    /// Ends one that nothing more came of for too long.
+    pub fn decide(&self) {
+        let mut state = self.state.lock();
+        if state.ahead.is_some() {
+            self.decide_on(&mut state, Next::Unknown);
+        }
+    }
+
+    /// Tells when a replay has left its recording and it is not known yet how.
+    pub fn looks_ahead(&self) -> tokio::sync::watch::Receiver<bool> {
+        self.looks_ahead.subscribe()
+    }
+
+    fn told_of(&self, state: &State, ahead: &Ahead, next: &Next) -> Divergence {
+        let calls = state.tape.as_ref().map_or(&[][..], |tape| tape.calls());
+        let expected = self.side(&calls[ahead.expected]);
+        let step = calls[ahead.expected].seq;
+        let recorded_step = ahead.found.map(|place| calls[place].seq);
+        let (came, there) = (told(&ahead.actual), told(&expected));
+        let is_same = (expected.kind, &expected.name) == (ahead.actual.kind, &ahead.actual.name);
+        let reason = match (ahead.found, next) {
+            (Some(_), Next::Other(key)) if ahead.has_come && *key == ahead.key => Reason::Added,
+            (Some(_), _) if ahead.has_come => Reason::OutOfOrder,
+            (Some(_), Next::Unknown) => Reason::OutOfOrder,
+            (Some(_), Next::Other(_) | Next::End) => Reason::Missing,
+            (None, _) if ahead.has_come => Reason::Added,
+            (None, _) if ahead.has_passed => Reason::Changed,
+            (None, _) if ahead.is_repeated => Reason::Added,
+            (None, _) if is_same => Reason::Changed,
+            (None, _) => {
+                let mut later = calls[ahead.expected..].iter();
+                let is_known =
+                    later.any(|call| (call.kind, &call.name) == (ahead.key.0, &ahead.key.1));
+                // A tool that is called at no other time was put in; else nobody knows.
+                if is_known {
+                    Reason::Changed
+                } else {
+                    Reason::Added
+                }
+            }
+        };
+        let mut at = None;
+        let message = match (reason, recorded_step) {
+            (Reason::Missing, Some(later)) => format!(
+                "step {step}: {there} was left out; {came} came, which was recorded later (call {later})"
+            ),
+            (Reason::OutOfOrder, Some(later)) => format!(
+                "step {step}: {came} came, which was recorded later (call {later}); {there} was recorded here"
+            ),
+            (Reason::Added, Some(_)) => format!(
+                "step {step}: {came} came once more than it was recorded; {there} was recorded here"
+            ),
+            (Reason::Added, None) => format!(
+                "step {step}: {came} came, which was not recorded; {there} was recorded here"
+            ),
+            _ if is_same => {
+                at = first_difference(&expected.input, &ahead.actual.input);
+                let place = at.as_deref().filter(|at| !at.is_empty());
+                let place = place.map_or_else(String::new, |at| format!(" at {at}"));
+                format!("step {step}: {came}: the input differs{place}")
+            }
+            _ => format!("step {step}: {came} came, and {there} was recorded here"),
+        };
+        Divergence {
+            step,
+            reason,
+            at,
+            recorded_step,
+            expected: Some(expected),
+            actual: Some(ahead.actual.clone()),
+            message,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What a server of tools asks its client (a model's answer, a person's, its folders), and what that
+//! answers: recorded as a part of the call it came with. Where the call is served the client is asked
+//! the same again, before anything that came behind its answer, and has to answer the same.
+
+use std::collections::VecDeque;
+
+use capture::call::OF_CLIENT;
+use capture::tool::{BEGIN, Client, END};
+use serde_json::{Value, json};
+
+use super::{Between, Failure, kept, output_of, said, to_client};
+
+/// What the client was asked, and within which call.
+pub(super) struct Asked {
+    method: String,
+    params: Value,
+    within: Option<u64>,
+}
+
+impl Asked {
+    fn of(message: &Value, within: Option<u64>) -> Self {
+        let mut params = message["params"].clone();
+        if let Some(params) = params.as_object_mut() {
+            params.remove("_meta");
+        }
+        Self {
+            method: message["method"].as_str().unwrap_or_default().to_owned(),
+            params,
+            within,
+        }
+    }
+
+    /// Records what the client answers. Gives what is wrong where the recording has another answer.
+    async fn answered(&self, capture: &Client, answer: &Value) -> Result<Option<String>, Failure> {
+        let answer: serde_json::Map<String, Value> = output_of(answer)
+            .map(|(name, value)| (name.to_owned(), value.clone()))
+            .collect();
+        let order = json!({
+            "kind": "protocol", "name": format!("{OF_CLIENT}{}", self.method),
+            "input": { "params": self.params, "answer": answer }, "within": self.within,
+        });
+        let begun = capture.ask(BEGIN, &order).await.map_err(said)?;
+        if let Some(seq) = begun["run"].as_u64() {
+            let order = json!({ "seq": seq, "output": null, "is_error": false });
+            capture.ask(END, &order).await.map_err(said)?;
+        }
+        Ok(begun["diverged"].as_str().map(str::to_owned))
+    }
+}
+
+/// What is still to be told around a call that is served.
+pub(super) struct Telling {
+    /// The call, for its client.
+    pub id: Value,
+    pub seq: Option<u64>,
+    pub progress: Value,
+    pub rest: VecDeque<Part>,
+}
+
+/// A piece of it.
+pub(super) enum Part {
+    /// As it was recorded.
+    Told(Value),
+    /// The answer to the call.
+    Answer(String),
+}
+
+impl Between {
+    /// Tells what was recorded around a call, up to where its client is asked something.
+    pub(super) async fn tell(&mut self, mut telling: Telling) -> Result<(), Failure> {
+        while let Some(part) = telling.rest.pop_front() {
+            let asked = match part {
+                Part::Answer(answer) => {
+                    to_client(&answer)?;
+                    continue;
+                }
+                Part::Told(kept) => self.told.tell(&kept, &telling.progress)?,
+            };
+            if let Some(message) = asked {
+                let asked = Asked::of(&message, telling.seq);
+                let id = message["id"].to_string();
+                self.asked_again.insert(id, (asked, telling));
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The client answers what it was asked: the server, or the recording in its place. Whether the
+    /// server is to have it.
+    pub(super) async fn answered(&mut self, answer: &Value) -> Result<bool, Failure> {
+        let Some(capture) = &self.capture else {
+            return Ok(true);
+        };
+        let id = answer["id"].to_string();
+        if let Some((asked, telling)) = self.asked_again.remove(&id) {
+            match asked.answered(capture, answer).await? {
+                None => self.tell(telling).await?,
+                Some(message) => {
+                    let error = json!({ "jsonrpc": "2.0", "id": telling.id,
+                        "error": { "code": -32000, "message": message } });
+                    to_client(&error.to_string())?;
+                }
+            }
+            return Ok(false);
+        }
+        if let Some(asked) = self.asked.remove(&id) {
+            asked.answered(capture, answer).await?;
+        }
+        Ok(true)
+    }
+
+    /// The server asks its client something: it stands where a notification would.
+    pub(super) async fn asks(&mut self, message: &Value) -> Result<(), Failure> {
+        let open = self.open.values().map(|pending| pending.seq).max();
+        let within = open.or(self.last.as_ref().map(|(seq, _)| *seq));
+        let asked = Asked::of(message, within);
+        self.asked.insert(message["id"].to_string(), asked);
+        self.count += 1;
+        self.keep_with_calls(kept(self.count, message, false)).await
+    }
+}

@@ -1,0 +1,125 @@
+//! Servers of tools that ask something themselves: their client, or a model.
+
+use serde_json::{Value, json};
+
+use super::peer::says;
+use super::{Bench, has_python};
+use crate::support::Ended;
+
+const SERVER: &str = r#"
+import json, os, sys, urllib.request
+open("../started", "a").write("x")
+def say(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    number, params = request["id"], request.get("params", {})
+    if request["method"] != "tools/call":
+        say(id=number, result={})
+    elif params["name"] == "draft":
+        say(id="s-1", method="sampling/createMessage", params={"messages": ["yes or no?"]})
+        answer = json.loads(sys.stdin.readline())
+        say(method="notifications/message", params={"data": "heard"})
+        say(id=number, result={"content": [answer["result"]["text"] + "!"]})
+    else:
+        body = {"model": "tiny", "messages": [{"role": "user", "content": "From a tool?"}]}
+        asked = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions",
+            json.dumps(body).encode(), {"content-type": "application/json"})
+        with urllib.request.urlopen(asked) as answer:
+            say(id=number, result={"content": [json.load(answer)["choices"][0]["message"]["content"]]})
+"#;
+
+const CLIENT: &str = r#"
+import json, os, subprocess, sys
+server = subprocess.Popen([os.environ["PROGRAM"], "snapshot", "mcp", "--", "python3", "../server.py"],
+    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def send(**message):
+    server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    server.stdin.flush()
+def call(number, method, **params):
+    send(id=number, method=method, params=params)
+    while True:
+        message = json.loads(server.stdout.readline())
+        print(json.dumps(message))
+        if "method" not in message:
+            return
+        if "id" in message:
+            if os.environ.get("SAYS") == "nothing":
+                sys.exit(0)
+            send(id=message["id"], result={"text": os.environ.get("SAYS", "yes")})
+call(0, "initialize")
+call(1, "tools/call", name="draft", arguments={})
+call(2, "tools/call", name="think", arguments={})
+server.stdin.close()
+server.wait()
+"#;
+
+fn replay(bench: &Bench, what: &str, code: i32) -> Value {
+    let args = ["snapshot", "replay", "latest", "--root", "shop", "--json"];
+    let mut command = bench.command(&args);
+    let ended: Ended = command.env("SAYS", what).output().unwrap().into();
+    ended.with(code).json()
+}
+
+#[test]
+fn what_a_server_of_tools_asks_belongs_to_its_call() {
+    if !has_python("what_a_server_of_tools_asks_belongs_to_its_call") {
+        return;
+    }
+    let bench = Bench::new(|_, _| says("thought"));
+    bench.lab.write("server.py", SERVER);
+    bench.lab.write("client.py", CLIENT);
+    let args = [
+        "snapshot",
+        "capture",
+        "--root",
+        "shop",
+        "--",
+        "python3",
+        "../client.py",
+    ];
+    let ended = bench.call(&args).with(0);
+    assert!(ended.stdout.contains("yes!") && ended.stdout.contains("heard"));
+    let path = std::path::PathBuf::from(ended.stdout.lines().last().unwrap());
+    let calls = std::fs::read_to_string(path.with_extension("calls.jsonl")).unwrap();
+    let calls = calls.lines().map(serde_json::from_str::<Value>);
+    let calls: Vec<Value> = calls.map(Result::unwrap).collect();
+    let named = |name: &str| calls.iter().find(|call| call["name"] == name).unwrap();
+    for (outer, inner) in [
+        ("draft", "mcp/client/sampling/createMessage"),
+        ("think", "openai/chat/completions"),
+    ] {
+        assert_eq!(named(inner)["parent"], named(outer)["seq"], "{calls:#?}");
+    }
+
+    // The client is asked again, and nobody else.
+    let report = replay(&bench, "yes", 0);
+    assert_eq!(
+        (&report["match_status"], &report["live"]),
+        (&json!("exact_match"), &json!({ "models": 0, "tools": 0 })),
+        "{report}"
+    );
+    assert_eq!(bench.peer.came().len(), 1);
+    assert_eq!(bench.lab.read("started"), "x", "no server was started");
+
+    // It has to answer the same.
+    let step = 1 + named("mcp/client/sampling/createMessage")["seq"]
+        .as_u64()
+        .unwrap();
+    for (what, reason) in [("no", "changed"), ("nothing", "missing")] {
+        let found = &replay(&bench, what, 3)["first_divergence"];
+        assert_eq!(
+            (&found["reason"], &found["step"], &found["expected"]["name"]),
+            (
+                &json!(reason),
+                &json!(step),
+                &json!("mcp/client/sampling/createMessage")
+            ),
+            "{what}: {found}"
+        );
+        if what == "no" {
+            assert_eq!(found["at"], "/answer/result/text", "{found}");
+            assert_eq!(found["actual"]["input"]["answer"]["result"]["text"], "no");
+        }
+    }
+}
