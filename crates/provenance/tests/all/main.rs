@@ -2,6 +2,7 @@
 
 mod endpoint;
 mod folder;
+mod fresh;
 mod minilm;
 mod sentences;
 mod support;

@@ -13,6 +13,7 @@ use faces::provenance::document::MatchStatus;
 use provenance::{MiniLm, ModelError};
 use serde_json::{Map, Value, json};
 
+use crate::fresh::{CONTRADICTED, PARAPHRASED, REMADE, UNSEEN, answers};
 use crate::sentences::{ANSWER, HELD_OUT, SETS};
 use crate::support::draft;
 
@@ -269,5 +270,27 @@ fn with_real_weights_paraphrases_are_told_from_contradictions() {
             testkit::figures(name, &text);
             assert!(taken.is_empty(), "{name} at {similarity}: {taken:#?}");
         }
+    }
+    for similarity in [0.80, 0.85, 0.90, 0.95, 0.99] {
+        let mut answers = answers(&CONTRADICTED);
+        answers.extend(crate::fresh::answers(&REMADE));
+        let taken = answers.iter().filter(|(a, b)| is_match(a, b, similarity));
+        let taken: Vec<_> = taken.collect();
+        let same = |pairs: &[(&str, &str)]| {
+            let same = pairs.iter().filter(|(a, b)| is_match(a, b, similarity));
+            same.count()
+        };
+        let text = format!(
+            "similarity {similarity:.2}: {} of {} contradicted answers, {} of {} and {} of {} paraphrases \
+             taken for the same",
+            taken.len(),
+            answers.len(),
+            same(&PARAPHRASED),
+            PARAPHRASED.len(),
+            same(&UNSEEN),
+            UNSEEN.len()
+        );
+        testkit::figures("fresh", &text);
+        assert!(taken.is_empty(), "at {similarity}: {taken:#?}");
     }
 }

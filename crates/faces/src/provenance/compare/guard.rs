@@ -8,7 +8,13 @@ use std::collections::BTreeMap;
 
 use super::order::{self, Verdict};
 use super::signs::{self, Sign};
-use super::{language, roles};
+use super::{kindred, language, roles};
+
+/// Words of a unit that the rules read. A model reads no more than some hundreds of words at once,
+/// and the rules hold each word against each other one: what is longer is held to its text.
+const MAX_WORDS: usize = 256;
+/// Bytes of it.
+const MAX_BYTES: usize = 8 << 10;
 
 /// The rule by which two units contradict each other, if one does.
 pub(super) fn contradiction(a: &str, b: &str) -> Option<&'static str> {
@@ -16,7 +22,14 @@ pub(super) fn contradiction(a: &str, b: &str) -> Option<&'static str> {
     if asks(a) != asks(b) {
         return Some("question");
     }
+    let is_long = |text: &str| text.len() > MAX_BYTES;
+    if is_long(a) || is_long(b) {
+        return Some("length");
+    }
     let (a, b) = (Unit::of(a), Unit::of(b));
+    if a.words.len().max(b.words.len()) > MAX_WORDS {
+        return Some("length");
+    }
     // Of the same words a sign may not stand elsewhere.
     let texts = |unit: &Unit| -> Vec<String> {
         let signs = unit.signs.iter();
@@ -53,8 +66,14 @@ pub(super) fn contradiction(a: &str, b: &str) -> Option<&'static str> {
     match order::verdict(&a, &b) {
         Verdict::Contradicts(rule) => Some(rule),
         Verdict::Agrees => None,
-        Verdict::Unknown if roles::are_exchanged(&a, &b) => Some("roles"),
-        Verdict::Unknown => a.is_edit_of(&b).then_some("small_edit"),
+        _ if roles::are_exchanged(&a, &b) => Some("roles"),
+        _ if a.is_edit_of(&b) => Some("small_edit"),
+        Verdict::Unknown => None,
+        // Nobody knows whether those words mean the same: not even a model, to which opposites look
+        // alike (`the bridge survived the flood`, `the flood destroyed the bridge`).
+        Verdict::Exchanged(gone, new) => {
+            (!kindred::are_kindred(gone, new)).then_some("other_words")
+        }
     }
 }
 
@@ -486,7 +505,7 @@ fn is_form(word: &str, stem: &str) -> bool {
 const AXES: &[Axis] = &[
     Axis(
         &["pass", "succe", "succeed", "success", "successful"],
-        &["fail", "unsuccessful"],
+        &["fail", "error", "unsuccessful"],
     ),
     Axis(
         &["add", "insert", "append", "includ", "introduc", "creat"],
@@ -630,6 +649,10 @@ const AXES: &[Axis] = &[
         &["same", "identical", "unchanged", "equal"],
         &["different", "changed", "differ", "modified"],
     ),
+    Axis(
+        &["find", "found", "known"],
+        &["unknown", "undetected", "los", "lost"],
+    ),
     Axis(&["import"], &["export"]),
     Axis(&["send", "sent"], &["receiv"]),
     Axis(&["full"], &["empty"]),
@@ -673,7 +696,7 @@ const SYNONYMS: &[&[&str]] = &[
     &["fix", "repair", "correct", "resolv", "mend"],
     &["show", "display", "present"],
     &["check", "verify", "verifi", "validat", "confirm"],
-    &["us", "utilis", "utiliz", "employ"],
+    &["us", "use", "utilis", "utiliz", "employ"],
     &["error", "fault", "failur", "mistak"],
     &["folder", "directory"],
     &["finish", "complet", "done"],

@@ -1,6 +1,8 @@
 //! Two texts line beside line.
 
-use similar::{Algorithm, ChangeTag, TextDiff};
+use std::collections::HashMap;
+
+use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 /// Lines that are looked at on each side; of longer texts the part around the first difference.
 const MAX_LINES: usize = 2_000;
@@ -22,6 +24,11 @@ pub enum Line {
     LeftOut(usize),
 }
 
+/// Characters of a line that are shown.
+const CHARS: usize = 400;
+/// Characters before a difference that are shown.
+const AHEAD: usize = 24;
+
 /// The first line that differs, from 1, and what stands there.
 pub(super) fn first_difference(a: &str, b: &str) -> (usize, Option<String>, Option<String>) {
     let (mut one, mut other) = (a.lines(), b.lines());
@@ -30,6 +37,10 @@ pub(super) fn first_difference(a: &str, b: &str) -> (usize, Option<String>, Opti
         match (one.next(), other.next()) {
             (Some(a), Some(b)) if a == b => at += 1,
             (None, None) => return (at, None, None),
+            (Some(a), Some(b)) => {
+                let (a, b) = both_shown(a, b);
+                return (at, Some(a), Some(b));
+            }
             (a, b) => return (at, a.map(shown), b.map(shown)),
         }
     }
@@ -37,13 +48,28 @@ pub(super) fn first_difference(a: &str, b: &str) -> (usize, Option<String>, Opti
 
 /// A line of which nobody wants to see a megabyte.
 fn shown(line: &str) -> String {
-    const CHARS: usize = 400;
-    let cut: String = line.chars().take(CHARS).collect();
-    if cut.len() < line.len() {
-        cut + "…"
-    } else {
-        cut
-    }
+    shown_from(line, 0)
+}
+
+/// Two lines that differ: of long ones the part where they begin to.
+fn both_shown(a: &str, b: &str) -> (String, String) {
+    let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
+    let from = match same < CHARS - AHEAD {
+        true => 0,
+        false => same - AHEAD,
+    };
+    (shown_from(a, from), shown_from(b, from))
+}
+
+/// A part of a line, from a character on.
+fn shown_from(line: &str, from: usize) -> String {
+    let begin = line.char_indices().nth(from);
+    let rest = begin.map_or("", |(at, _)| &line[at..]);
+    let end = rest.char_indices().nth(CHARS);
+    let part = end.map_or(rest, |(at, _)| &rest[..at]);
+    let before = if from > 0 { "…" } else { "" };
+    let behind = if end.is_some() { "…" } else { "" };
+    format!("{before}{part}{behind}")
 }
 
 /// Two texts line beside line, with what is the same around each difference.
@@ -51,50 +77,38 @@ pub fn side_by_side(a: &str, b: &str) -> Vec<Line> {
     let (one, other): (Vec<&str>, Vec<&str>) = (a.lines().collect(), b.lines().collect());
     let same = one.iter().zip(&other).take_while(|(a, b)| a == b).count();
     let from = same.saturating_sub(AROUND);
-    let window = |lines: &[&str]| -> Vec<String> {
-        lines
-            .iter()
-            .skip(from)
-            .take(MAX_LINES)
-            .map(|line| shown(line))
-            .collect()
-    };
-    let (one, other) = (window(&one), window(&other));
-    let (one, other): (Vec<&str>, Vec<&str>) = (
-        one.iter().map(String::as_str).collect(),
-        other.iter().map(String::as_str).collect(),
-    );
-    let diff = TextDiff::configure()
-        .algorithm(Algorithm::Patience)
-        .diff_slices(&one, &other);
+    let window = |length: usize| from.min(length)..(from + MAX_LINES).min(length);
+    let (one, other) = (&one[window(one.len())], &other[window(other.len())]);
+    // Each line is read once, and a number stands for it: long ones would be compared often.
+    let mut known = HashMap::new();
+    let (numbers, others) = (numbered(one, &mut known), numbered(other, &mut known));
     let mut lines = Vec::new();
     if from > 0 {
         lines.push(Line::LeftOut(from));
     }
-    let (mut gone, mut new): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-    let flush = |gone: &mut Vec<String>, new: &mut Vec<String>, lines: &mut Vec<Line>| {
-        let pairs = gone.len().min(new.len());
-        lines.extend(
-            gone.drain(..pairs)
-                .zip(new.drain(..pairs))
-                .map(|(a, b)| Line::Changed(a, b)),
-        );
-        lines.extend(gone.drain(..).map(Line::Gone));
-        lines.extend(new.drain(..).map(Line::New));
-    };
-    for change in diff.iter_all_changes() {
-        let text = change.value().to_owned();
-        match change.tag() {
-            ChangeTag::Delete => gone.push(text),
-            ChangeTag::Insert => new.push(text),
-            ChangeTag::Equal => {
-                flush(&mut gone, &mut new, &mut lines);
-                lines.push(Line::Same(text));
-            }
+    for part in capture_diff_slices(Algorithm::Patience, &numbers, &others) {
+        let (gone, new) = (&one[part.old_range()], &other[part.new_range()]);
+        if matches!(part, DiffOp::Equal { .. }) {
+            lines.extend(gone.iter().map(|line| Line::Same(shown(line))));
+            continue;
         }
+        let pairs = gone.iter().zip(new).map(|(a, b)| both_shown(a, b));
+        lines.extend(pairs.map(|(a, b)| Line::Changed(a, b)));
+        let more = gone.iter().skip(new.len());
+        lines.extend(more.map(|line| Line::Gone(shown(line))));
+        let more = new.iter().skip(gone.len());
+        lines.extend(more.map(|line| Line::New(shown(line))));
     }
-    flush(&mut gone, &mut new, &mut lines);
     shorten(lines)
+}
+
+/// A number for each line, the same for the same lines.
+fn numbered<'a>(lines: &[&'a str], known: &mut HashMap<&'a str, usize>) -> Vec<usize> {
+    let mut number = |line: &&'a str| {
+        let next = known.len();
+        *known.entry(line).or_insert(next)
+    };
+    lines.iter().map(&mut number).collect()
 }
 
 /// Leaves out what is far from any difference.

@@ -6,11 +6,15 @@
 //! is ever called semantic.
 
 mod artifacts;
+mod called;
 mod drift;
 mod guard;
 pub mod html;
+mod kindred;
 mod language;
 mod lines;
+#[cfg(test)]
+mod long;
 mod normal;
 mod order;
 mod report;
@@ -26,7 +30,7 @@ mod yaml;
 use serde_json::Value;
 
 use super::calls::Call;
-use super::document::{Snapshot, ToolCall};
+use super::document::{Mode, Snapshot};
 use super::hash;
 use super::ladder::{Compared, Field, Level, Strategy};
 
@@ -155,7 +159,7 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>, options: &Options<'_>) -> Comparison 
     }
     if options.fields.tool_calls == Part::Taken {
         let field = match (&outputs.0.tool_calls, &outputs.1.tool_calls) {
-            (Some(one), Some(other)) => tool_calls(one, other),
+            (Some(one), Some(other)) => called::compare(one, other),
             _ => FieldReport::unavailable("outputs.tool_calls"),
         };
         fields.push(field);
@@ -170,10 +174,12 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>, options: &Options<'_>) -> Comparison 
         matching_units: meaning.matching,
         fields: &levels,
     };
-    let is_structured = text_a.as_deref().is_some_and(shape::is_structured);
     let mode = a.snapshot.config.execution_mode;
-    let by_default = Strategy::default_for(mode, is_structured);
-    let strategy = options.strategy.unwrap_or(by_default);
+    // A long text is not read for a default that nobody needs.
+    let strategy = options.strategy.unwrap_or_else(|| {
+        let text = text_a.as_deref().filter(|_| mode != Mode::Strict);
+        Strategy::default_for(mode, text.is_some_and(shape::is_structured))
+    });
     Comparison {
         a: a.snapshot.snapshot_id.clone(),
         b: b.snapshot.snapshot_id.clone(),
@@ -232,54 +238,6 @@ fn texts(a: &str, b: &str, options: &Options<'_>) -> (Level, Meaning) {
     (level, meaning)
 }
 
-/// What tells two calls apart, in the order of the rules.
-fn key(call: &ToolCall) -> (Option<&str>, Option<String>, Option<String>) {
-    let plain = |hash: &Option<String>| {
-        let hash = hash.as_deref()?;
-        Some(hash::digest(hash).map_or_else(|| hash.to_owned(), |digest| digest.to_string()))
-    };
-    (
-        call.tool.as_deref(),
-        plain(&call.input_hash),
-        plain(&call.output_hash),
-    )
-}
-
-fn tool_calls(a: &[ToolCall], b: &[ToolCall]) -> FieldReport {
-    let keys = |calls: &[ToolCall]| {
-        let keys = calls.iter().map(|call| {
-            let (tool, input, output) = key(call);
-            (tool.map(str::to_owned), input, output)
-        });
-        keys.collect::<Vec<_>>()
-    };
-    let (one, other) = (keys(a), keys(b));
-    let sorted = |keys: &[_]| {
-        let mut keys: Vec<(Option<String>, Option<String>, Option<String>)> = keys.to_vec();
-        keys.sort();
-        keys
-    };
-    let names = a
-        .iter()
-        .map(|call| &call.tool)
-        .eq(b.iter().map(|call| &call.tool));
-    let level = if one == other {
-        Level::Identical
-    } else if sorted(&one) == sorted(&other) {
-        Level::Equivalent
-    } else if names {
-        Level::SameShape
-    } else {
-        Level::Different
-    };
-    FieldReport {
-        field: "outputs.tool_calls",
-        level,
-        is_empty: a.is_empty() && b.is_empty(),
-        differences: Vec::new(),
-    }
-}
-
 /// Where the executions first went different ways: at a call; if at none, where the first field
 /// differs.
 fn divergence(
@@ -294,12 +252,8 @@ fn divergence(
         &b.snapshot.outputs.tool_calls,
     );
     if let ((Some(one), Some(other)), Part::Taken) = (calls, taken.tool_calls) {
-        let step = (0..one.len().max(other.len())).find(|&at| match (one.get(at), other.get(at)) {
-            (Some(one), Some(other)) => key(one) != key(other),
-            _ => true,
-        });
-        if let Some(step) = step {
-            return Some(at_call(step, (a, one.get(step)), (b, other.get(step))));
+        if let Some(found) = called::divergence((a, one), (b, other)) {
+            return Some(found);
         }
     }
     let artifacts = fields
@@ -331,62 +285,4 @@ fn divergence(
         b: other.map(Value::from),
         ..FirstDivergence::default()
     })
-}
-
-/// A side with one of its calls.
-type Called<'a, 'b> = (&'a Side<'b>, Option<&'a ToolCall>);
-
-fn at_call(step: usize, a: Called<'_, '_>, b: Called<'_, '_>) -> FirstDivergence {
-    let shown = |(_, call): Called<'_, '_>| {
-        let call = call?;
-        Some(serde_json::json!({
-            "tool": call.tool, "input_hash": call.input_hash, "output_hash": call.output_hash,
-        }))
-    };
-    let mut found = FirstDivergence {
-        field: "outputs.tool_calls",
-        step: Some(step + 1),
-        tool: a.1.or(b.1).and_then(|call| call.tool.clone()),
-        a: shown(a),
-        b: shown(b),
-        ..FirstDivergence::default()
-    };
-    let (Some(one), Some(other)) = (a.1, b.1) else {
-        let missing = if a.1.is_none() {
-            "the call is added"
-        } else {
-            "the call is missing"
-        };
-        missing.clone_into(&mut found.what);
-        return found;
-    };
-    let (one_key, other_key) = (key(one), key(other));
-    let (what, hashes) = if one_key.0 != other_key.0 {
-        ("another tool", None)
-    } else if one_key.1 != other_key.1 {
-        (
-            "the input differs",
-            Some((&one.input_hash, &other.input_hash)),
-        )
-    } else {
-        (
-            "the output differs",
-            Some((&one.output_hash, &other.output_hash)),
-        )
-    };
-    what.clone_into(&mut found.what);
-    if let Some((Some(one), Some(other))) =
-        hashes.map(|(one, other)| (one.as_ref(), other.as_ref()))
-    {
-        let read = |side: &Side<'_>, hash: &str| {
-            serde_json::from_slice::<Value>(&(side.contents)(hash)?).ok()
-        };
-        if let (Some(one), Some(other)) = (read(a.0, one), read(b.0, other)) {
-            let at = drift::first_pointer(&one, &other);
-            found.a = one.pointer(&at).cloned();
-            found.b = other.pointer(&at).cloned();
-            found.path = Some(at);
-        }
-    }
-    found
 }

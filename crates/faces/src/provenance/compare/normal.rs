@@ -1,5 +1,7 @@
 //! One text for all ways to write the same: composed characters, line ends, white space, emphasis.
 
+use std::collections::HashMap;
+
 use icu_normalizer::ComposingNormalizer;
 
 /// Runs that may have opened emphasis and are looked back at. Nobody nests deeper, and a line of
@@ -37,6 +39,7 @@ pub(super) fn normal(text: &str) -> String {
 /// before a word and close behind one. Within a word and in code between backticks they are none.
 fn plain(line: &str) -> String {
     let chars: Vec<char> = line.chars().collect();
+    let ticks = ticks(&chars);
     let mut opened: Vec<(usize, usize)> = Vec::new();
     let mut taken = vec![false; chars.len()];
     let mut at = 0;
@@ -50,7 +53,7 @@ fn plain(line: &str) -> String {
         let behind = at + length;
         if c == '`' {
             // Up to a run of backticks of the same length, if there is one.
-            at = code_end(&chars, behind, length).unwrap_or(behind);
+            at = code_end(&ticks, behind, length).unwrap_or(behind);
             continue;
         }
         let (before, after) = (
@@ -76,17 +79,26 @@ fn plain(line: &str) -> String {
     left.map(|(c, _)| *c).collect()
 }
 
-/// The end of the code that a run of backticks opened.
-fn code_end(chars: &[char], from: usize, length: usize) -> Option<usize> {
-    let mut at = from;
+/// Where runs of backticks begin, by their length, in order.
+fn ticks(chars: &[char]) -> HashMap<usize, Vec<usize>> {
+    let mut ticks: HashMap<usize, Vec<usize>> = HashMap::new();
+    let mut at = 0;
     while at < chars.len() {
-        let run = chars[at..].iter().take_while(|c| **c == '`').count();
-        if run == length {
-            return Some(at + run);
+        let length = chars[at..].iter().take_while(|c| **c == '`').count();
+        if length > 0 {
+            ticks.entry(length).or_default().push(at);
         }
-        at += run.max(1);
+        at += length.max(1);
     }
-    None
+    ticks
+}
+
+/// The end of the code that a run of backticks opened. Looked up: runs that nothing closes would
+/// each be looked for through the whole line.
+fn code_end(ticks: &HashMap<usize, Vec<usize>>, from: usize, length: usize) -> Option<usize> {
+    let starts = ticks.get(&length)?;
+    let next = starts.partition_point(|start| *start < from);
+    starts.get(next).map(|start| start + length)
 }
 
 /// A text with each stretch of white space as one space.

@@ -14,8 +14,10 @@ pub(super) enum Verdict {
     Contradicts(&'static str),
     /// They are made of the same words in a way that means the same.
     Agrees,
-    /// Each has words of its own.
+    /// More words are others than are the same.
     Unknown,
+    /// Most words are the same, and each has these of its own, which are not known to mean the same.
+    Exchanged(Vec<String>, Vec<String>),
 }
 
 /// Judges two units all of whose words, or all of one's, are in the other.
@@ -43,8 +45,12 @@ pub(super) fn verdict(a: &Unit, b: &Unit) -> Verdict {
             let rule = one.built_otherwise(&other, &pairs, may_turn);
             rule.map_or(Verdict::Agrees, Verdict::Contradicts)
         }
-        (0, _) | (_, 0) if !pairs.is_empty() => Verdict::Contradicts("added_words"),
-        _ => Verdict::Unknown,
+        (0, _) | (_, 0) => Verdict::Contradicts("added_words"),
+        _ if pairs.len() < gone.max(new) => Verdict::Unknown,
+        _ => Verdict::Exchanged(
+            one.left(&|at| pairs.iter().any(|pair| pair.0 == at)),
+            other.left(&|at| pairs.iter().any(|pair| pair.1 == at)),
+        ),
     }
 }
 
@@ -176,6 +182,13 @@ impl Frame {
     fn push(&mut self, word: &str) {
         self.adverbs.push(is_adverb(word));
         self.words.push(stem(word).to_owned());
+    }
+
+    /// The words that are not among those that both have.
+    fn left(&self, is_paired: &dyn Fn(usize) -> bool) -> Vec<String> {
+        let words = self.words.iter().enumerate();
+        let left = words.filter(|(at, _)| !is_paired(*at));
+        left.map(|(_, word)| word.clone()).collect()
     }
 
     /// The words that both have, as pairs of places: the same first, then what means the same.

@@ -3,7 +3,7 @@
 //! A whole answer with one contradicted sentence is as similar to the right one as a paraphrase is,
 //! or more; so there is no score of the whole here, and a mean never decides.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::Options;
 use super::guard;
@@ -70,9 +70,10 @@ pub(super) fn compare(a: &str, b: &str, options: &Options<'_>) -> Meaning {
     let scorer = options
         .scorer
         .filter(|_| one.len().max(other.len()) <= MAX_UNITS);
+    let sides = (known(&one, scorer), known(&other, scorer));
     let mut sides = [
-        align(&one, &other, scorer, options.similarity),
-        align(&other, &one, scorer, options.similarity),
+        align(&sides.0, &sides.1, options.similarity),
+        align(&sides.1, &sides.0, options.similarity),
     ];
     let all = one.len() + other.len();
     let matching: usize = sides.iter().map(|side| side.matching).sum();
@@ -141,54 +142,63 @@ struct Aligned {
     worst: Vec<WorstPair>,
 }
 
-fn align(from: &[Unit], to: &[Unit], scorer: Option<Scorer<'_>>, least: f32) -> Aligned {
-    let known: HashMap<(bool, String), usize> = to
-        .iter()
-        .enumerate()
-        .rev()
-        .map(|(at, unit)| ((unit.is_prose(), plain(unit)), at))
+/// A unit with what it is found by.
+struct Known<'a> {
+    unit: &'a Unit,
+    key: (bool, String),
+    /// What the scorer made of it, of length 1.
+    vector: Option<Vec<f32>>,
+}
+
+fn known<'a>(units: &'a [Unit], scorer: Option<Scorer<'_>>) -> Vec<Known<'a>> {
+    let known = units.iter().map(|unit| Known {
+        unit,
+        key: (unit.is_prose(), plain(unit)),
+        vector: scorer
+            .filter(|_| unit.is_prose())
+            .and_then(|scorer| Some(unit_vector(scorer.vectors.get(&unit.text)?))),
+    });
+    known.collect()
+}
+
+fn align(from: &[Known<'_>], to: &[Known<'_>], least: f32) -> Aligned {
+    let there: HashSet<&(bool, String)> = to.iter().map(|known| &known.key).collect();
+    // The same sentence is not looked for twice, nor looked at.
+    let mut seen = HashSet::new();
+    let others = to.iter().filter(|known| seen.insert(&known.key));
+    let others: Vec<(&Unit, &[f32])> = others
+        .filter_map(|known| Some((known.unit, known.vector.as_deref()?)))
         .collect();
+    let mut found: HashMap<&str, Partner<'_>> = HashMap::new();
     let mut aligned = Aligned {
         matching: 0,
         min: f32::INFINITY,
         mean: 0.0,
         worst: Vec::new(),
     };
-    for unit in from {
-        if known.contains_key(&(unit.is_prose(), plain(unit))) {
+    for Known { unit, key, vector } in from {
+        if there.contains(key) {
             aligned.matching += 1;
             aligned.min = aligned.min.min(1.0);
             aligned.mean += 1.0;
             continue;
         }
-        let mut best: Option<(f32, &Unit)> = None;
-        if let Some(vector) = scorer
-            .filter(|_| unit.is_prose())
-            .and_then(|s| s.vectors.get(&unit.text))
-        {
-            for other in to.iter().filter(|other| other.is_prose()) {
-                let vectors = scorer.map(|scorer| scorer.vectors);
-                let Some(with) = vectors.and_then(|vectors| vectors.get(&other.text)) else {
-                    continue;
-                };
-                let score = cosine(vector, with);
-                if best.is_none_or(|(known, _)| score > known) {
-                    best = Some((score, other));
-                }
-            }
-        }
-        let score = best.map_or(0.0, |(score, _)| score);
-        aligned.min = aligned.min.min(score);
-        aligned.mean += score;
-        let contradiction =
-            best.and_then(|(_, other)| guard::contradiction(&unit.text, &other.text));
-        if best.is_some() && score >= least && contradiction.is_none() {
+        let partner = match vector {
+            None => Partner::default(),
+            Some(vector) => *found
+                .entry(&unit.text)
+                .or_insert_with(|| Partner::of(unit, vector, &others)),
+        };
+        aligned.min = aligned.min.min(partner.score);
+        aligned.mean += partner.score;
+        let contradiction = partner.contradiction;
+        if partner.unit.is_some() && partner.score >= least && contradiction.is_none() {
             aligned.matching += 1;
         } else if aligned.worst.len() < WORST * 20 {
             aligned.worst.push(WorstPair {
                 a: shown(&unit.text),
-                b: best.map(|(_, other)| shown(&other.text)),
-                score,
+                b: partner.unit.map(|other| shown(&other.text)),
+                score: partner.score,
                 contradiction,
             });
         }
@@ -197,6 +207,31 @@ fn align(from: &[Unit], to: &[Unit], scorer: Option<Scorer<'_>>, least: f32) -> 
         aligned.mean /= from.len() as f32;
     }
     aligned
+}
+
+/// The unit of the other side that is most like one.
+#[derive(Clone, Copy, Default)]
+struct Partner<'a> {
+    unit: Option<&'a Unit>,
+    score: f32,
+    contradiction: Option<&'static str>,
+}
+
+impl<'a> Partner<'a> {
+    fn of(unit: &Unit, vector: &[f32], others: &[(&'a Unit, &[f32])]) -> Self {
+        let mut best: Option<(f32, &Unit)> = None;
+        for (other, with) in others {
+            let score = dot(vector, with);
+            if best.is_none_or(|(known, _)| score > known) {
+                best = Some((score, other));
+            }
+        }
+        best.map_or_else(Self::default, |(score, other)| Self {
+            unit: Some(other),
+            score,
+            contradiction: guard::contradiction(&unit.text, &other.text),
+        })
+    }
 }
 
 /// What makes two units the same without a score: code by its lines, as where these begin may say
@@ -220,13 +255,23 @@ fn shown(text: &str) -> String {
 }
 
 fn cosine(a: &[f32], b: &[f32]) -> f32 {
-    let dot: f32 = a.iter().zip(b).map(|(a, b)| a * b).sum();
-    let length = |v: &[f32]| v.iter().map(|x| x * x).sum::<f32>().sqrt();
-    let lengths = length(a) * length(b);
-    if lengths > 0.0 && a.len() == b.len() {
-        dot / lengths
-    } else {
-        0.0
+    dot(&unit_vector(a), &unit_vector(b))
+}
+
+/// A vector as one of length 1; of nothing nothing.
+fn unit_vector(vector: &[f32]) -> Vec<f32> {
+    let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+    match length > 0.0 {
+        true => vector.iter().map(|x| x / length).collect(),
+        false => Vec::new(),
+    }
+}
+
+/// The cosine of two vectors of length 1; 0 of those that do not go together.
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    match a.len() == b.len() {
+        true => a.iter().zip(b).map(|(a, b)| a * b).sum(),
+        false => 0.0,
     }
 }
 

@@ -5,7 +5,7 @@ use kernel::limits::{MAX_JSON_DEPTH, MAX_SNAPSHOT_BYTES};
 use serde_json::Value;
 
 use super::normal::normal;
-use super::units::{Kind, Unit, units};
+use super::units::{ItemKind, Kind, Unit, units};
 use super::yaml;
 
 /// Whether a response has a structure to go by: it is data, or code above all.
@@ -34,33 +34,51 @@ pub(super) fn same(a: &str, b: &str) -> bool {
         (false, false) => {}
         _ => return false,
     }
-    // A list counts once, however long it is, and so does a table.
-    let outline = |text: &str| -> Vec<Unit> {
-        let mut units = units(&normal(text));
-        units.retain(|unit| unit.kind != Kind::Sentence);
-        units.dedup_by(|next, unit| {
-            matches!(next.kind, Kind::Item(_) | Kind::Row) && same_unit(unit, next)
-        });
-        units
-    };
     let (a, b) = (outline(a), outline(b));
-    !a.is_empty() && a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| same_unit(a, b))
+    !a.is_empty() && a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a.is_like(b))
 }
 
-fn same_unit(a: &Unit, b: &Unit) -> bool {
-    if a.kind != b.kind {
-        return false;
+/// What a unit is in the outline of a text.
+#[derive(PartialEq, Eq)]
+enum Part {
+    Code(String, String),
+    /// With how many bars, counted once: a long row may stand before many short ones.
+    Row(usize),
+    Heading(usize),
+    Item(ItemKind),
+}
+
+impl Part {
+    fn of(unit: Unit) -> Option<Self> {
+        Some(match unit.kind {
+            Kind::Code(language) => Self::Code(language, unit.text),
+            Kind::Row => Self::Row(unit.text.matches('|').count()),
+            Kind::Heading(level) => Self::Heading(level),
+            Kind::Item(kind) => Self::Item(kind),
+            Kind::Sentence => return None,
+        })
     }
-    match &a.kind {
-        Kind::Code(language) => {
-            match (in_format(language, &a.text), in_format(language, &b.text)) {
-                (Some(a), Some(b)) => same_value(&a, &b),
-                _ => same_code(&a.text, &b.text),
+
+    fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Code(language, a), Self::Code(with, b)) => {
+                language == with
+                    && match (in_format(language, a), in_format(language, b)) {
+                        (Some(a), Some(b)) => same_value(&a, &b),
+                        _ => same_code(a, b),
+                    }
             }
+            _ => self == other,
         }
-        Kind::Row => a.text.matches('|').count() == b.text.matches('|').count(),
-        Kind::Heading(_) | Kind::Item(_) | Kind::Sentence => true,
     }
+}
+
+/// What gives a text its shape. A list counts once, however long it is, and so does a table.
+fn outline(text: &str) -> Vec<Part> {
+    let units = units(&normal(text)).into_iter();
+    let mut parts: Vec<Part> = units.filter_map(Part::of).collect();
+    parts.dedup_by(|next, part| matches!(next, Part::Item(_) | Part::Row(_)) && part == next);
+    parts
 }
 
 /// A bare text as a value, an object or a list: JSON, TOML that says so by a table (assignments
@@ -354,6 +372,8 @@ fn tokens(code: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut rest = code;
     let mut at_line_start = true;
+    // Quotes that nothing closes on this line: looked for once, not again from each of them.
+    let mut open = Vec::new();
     while let Some(c) = rest.chars().next() {
         let skip =
             |text: &str, end: &str, or: usize| text.find(end).map_or(or, |at| at + end.len());
@@ -361,6 +381,7 @@ fn tokens(code: &str) -> Vec<Token> {
             rest.starts_with("//") || c == '#' && (at_line_start || rest.starts_with("# "));
         let length = if c == '\n' {
             at_line_start = true;
+            open.clear();
             rest = &rest[1..];
             continue;
         } else if c.is_whitespace() {
@@ -369,10 +390,14 @@ fn tokens(code: &str) -> Vec<Token> {
         } else if is_line_comment {
             rest.find('\n').unwrap_or(rest.len())
         } else if let Some(inner) = rest.strip_prefix("/*") {
-            2 + skip(inner, "*/", inner.len())
-        } else if matches!(c, '"' | '\'' | '`') && closes(rest, c).is_some() {
+            let length = 2 + skip(inner, "*/", inner.len());
+            if rest[..length].contains('\n') {
+                open.clear();
+            }
+            length
+        } else if let Some(length) = literal(rest, c, &mut open) {
             tokens.push(Token::Text);
-            closes(rest, c).unwrap_or(1)
+            length
         } else if c.is_ascii_digit() {
             tokens.push(Token::Number);
             rest.find(|c: char| !c.is_alphanumeric() && !matches!(c, '.' | '_'))
@@ -395,6 +420,19 @@ fn tokens(code: &str) -> Vec<Token> {
         rest = &rest[length..];
     }
     tokens
+}
+
+/// How long the literal is that begins with this sign, if it is one. A quote that stands behind one
+/// that nothing closes is itself escaped there, so that nothing closes it either.
+fn literal(rest: &str, sign: char, open: &mut Vec<char>) -> Option<usize> {
+    if !matches!(sign, '"' | '\'' | '`') || open.contains(&sign) {
+        return None;
+    }
+    let length = closes(rest, sign);
+    if length.is_none() {
+        open.push(sign);
+    }
+    length
 }
 
 /// How long a literal is that begins here, if it ends on its line. A lifetime does not.

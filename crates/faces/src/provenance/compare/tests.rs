@@ -12,7 +12,7 @@ use super::guard::contradiction;
 use super::normal::normal;
 use super::*;
 
-fn snapshot(response: &str) -> Snapshot {
+pub(super) fn snapshot(response: &str) -> Snapshot {
     let config = Config::new(Model::named("small-1"), Mode::Default);
     let mut snapshot = Snapshot::new(
         "id".into(),
@@ -26,7 +26,7 @@ fn snapshot(response: &str) -> Snapshot {
     snapshot
 }
 
-fn artifact(path: &str, operation: Operation, text: &str) -> Artifact {
+pub(super) fn artifact(path: &str, operation: Operation, text: &str) -> Artifact {
     Artifact {
         path: Some(path.into()),
         hash: Some(hash_text(text)),
@@ -45,7 +45,12 @@ fn call(tool: &str, input: &Value, output: &Value) -> ToolCall {
 }
 
 /// Compares two snapshots whose contents are among these texts.
-fn compared(a: &Snapshot, b: &Snapshot, texts: &[&str], options: &Options<'_>) -> Comparison {
+pub(super) fn compared(
+    a: &Snapshot,
+    b: &Snapshot,
+    texts: &[&str],
+    options: &Options<'_>,
+) -> Comparison {
     let kept: BTreeMap<String, Vec<u8>> = texts
         .iter()
         .map(|text| (hash_text(text), text.as_bytes().to_vec()))
@@ -412,8 +417,17 @@ fn the_first_call_that_differs_is_named() {
     assert_eq!(step(all), (4, "the call is added".into()));
     assert_eq!(
         step(vec![edit("one"), read.clone(), read.clone()]),
-        (1, "another tool".into())
+        (1, "the calls are in another order".into())
     );
+    assert_eq!(
+        step(vec![edit("one"), read.clone()]),
+        (1, "the call is missing".into())
+    );
+    let list = call("List", &json!({}), &json!([]));
+    let all = vec![read.clone(), list.clone(), edit("one"), read.clone()];
+    assert_eq!(step(all), (2, "the call is added".into()));
+    let other = vec![read.clone(), list, read.clone()];
+    assert_eq!(step(other), (2, "another tool".into()));
     // Another order alone is equivalent, and still goes another way.
     let turned = first(&with(vec![edit("one"), read.clone(), read]));
     assert_eq!(turned.fields[1].level, Level::Equivalent);
@@ -693,4 +707,20 @@ fn lines_far_from_a_difference_are_left_out() {
     assert_eq!(lines[0], Line::LeftOut(22));
     assert_eq!(lines[4], Line::Changed("here".into(), "there".into()));
     assert_eq!(lines[8], Line::LeftOut(21));
+}
+
+#[test]
+fn of_long_lines_the_part_that_differs_is_shown() {
+    let text = |middle: &str| format!("{}{middle}{}", "à".repeat(5_000), "b".repeat(5_000));
+    let shown = |middle: &str| format!("…{}{middle}{}…", "à".repeat(24), "b".repeat(371));
+    let (a, b) = (text("-one-"), text("+two+"));
+    let expected = Line::Changed(shown("-one-"), shown("+two+"));
+    assert_eq!(side_by_side(&a, &b), [expected]);
+    let first = plain(&snapshot(&a), &snapshot(&b))
+        .first_divergence
+        .unwrap();
+    assert_eq!(
+        (first.line, first.a),
+        (Some(1), Some(shown("-one-").into()))
+    );
 }
