@@ -108,6 +108,20 @@ pub struct Change {
     /// Whether the content was too large to be kept.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub not_kept: bool,
+    /// Values that were taken out of its content now; of the last where it was deleted.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub redacted: u64,
+    /// Values that were taken out of its content before, where it was modified.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub redacted_before: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands over references"
+)]
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A folder that came or went. It is no artifact, and is needed to do again what was done.
@@ -433,6 +447,8 @@ mod tests {
                 mode: 0o644,
                 link: false,
                 not_kept: false,
+                redacted: 1,
+                redacted_before: 0,
             }],
             beside: Beside {
                 folders: vec![FolderChange {

@@ -6,6 +6,7 @@
 //! nothing: a program that was served a redacted answer sends it back as it came.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -105,6 +106,24 @@ impl Cleaner {
         }
     }
 
+    /// The content of a file that may never be kept, and what was taken out of it by kind: whoever
+    /// keeps it [tallies](Self::tally) that.
+    pub fn content(&self, bytes: Vec<u8>) -> (Vec<u8>, BTreeMap<String, u64>) {
+        let placed = match std::str::from_utf8(&bytes) {
+            Ok(text) => match self.placed(text) {
+                Cow::Owned(placed) => placed.into_bytes(),
+                Cow::Borrowed(_) => bytes,
+            },
+            Err(_) => bytes,
+        };
+        self.0.redaction.read().sifted(&placed)
+    }
+
+    /// Counts what was taken out of what is kept.
+    pub fn tally(&self, taken: &BTreeMap<String, u64>) {
+        self.0.redaction.read().tally(taken);
+    }
+
     /// The output of a program as JSON: text where it is text.
     pub fn output(&self, bytes: &[u8]) -> Value {
         output_of(&self.bytes(bytes.to_vec()))
@@ -116,6 +135,16 @@ impl Cleaner {
             Some(root) => text.replace(ROOT, root),
             None => text.to_owned(),
         }
+    }
+
+    /// A kept content as this machine means it, with the values that were taken out of it: those of
+    /// variables, as they are now. `None` where one is not known, or where it was written in another
+    /// way than it is kept.
+    pub fn restore_whole(&self, kept: &[u8]) -> Option<Vec<u8>> {
+        let text = std::str::from_utf8(kept).ok()?;
+        let whole = self.restore(&self.restore_name(text)?).into_bytes();
+        let (clean, _) = self.content(whole.clone());
+        (clean == kept).then_some(whole)
     }
 
     /// The name of a file with the secrets that were taken out of it; `None` where one is not known.

@@ -158,7 +158,14 @@ pub fn draft(
     more.name.clone_from(&about.name);
     more.mode_enforcement
         .clone_from(&outcome.recorded.enforcement);
-    more.redaction = Some(cleaner.counted());
+    let mut redaction = cleaner.counted();
+    let changed = outcome.changes.iter();
+    let redacted = changed.map(|change| (change, change.redacted + change.redacted_before));
+    redaction.files = redacted
+        .filter(|(_, redacted)| *redacted > 0)
+        .map(|(change, redacted)| (change.path.clone(), redacted))
+        .collect();
+    more.redaction = Some(redaction);
     more.content = Some(match contents {
         Contents::Full => Content::Full,
         Contents::Hashes => Content::HashesOnly,
@@ -336,6 +343,10 @@ fn process(about: &About, outcome: &Outcome, cleaner: &Cleaner) -> Value {
     }
     if !about.stdin.is_empty() {
         process["stdin_hash"] = json!(hash_json(&cleaner.output(&about.stdin)));
+        let redacted: u64 = cleaner.content(about.stdin.clone()).1.values().sum();
+        if redacted > 0 {
+            process["stdin_redacted"] = json!(redacted);
+        }
     }
     if outcome.output_cut {
         process["output_cut"] = json!(true);

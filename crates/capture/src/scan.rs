@@ -3,7 +3,7 @@
 //! A manifest before and a manifest after, and their difference: nothing is asked of git but which
 //! files it tracks, so that what was never committed is seen as well.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
@@ -131,6 +131,14 @@ struct Entry {
     stamp: Stamp,
     /// Its clean bytes, where they are held.
     content: Option<Arc<[u8]>>,
+    /// What was taken out of them, by kind.
+    taken: BTreeMap<String, u64>,
+}
+
+impl Entry {
+    fn redacted(&self) -> u64 {
+        self.taken.values().sum()
+    }
 }
 
 /// By which a file is known not to have changed without reading it.
@@ -172,6 +180,8 @@ pub struct Folder {
     keep: Arc<dyn Keep>,
     first: Manifest,
     last: Mutex<Manifest>,
+    /// Contents of which it is counted what was taken out of them.
+    tallied: Mutex<BTreeSet<Digest>>,
 }
 
 impl Folder {
@@ -193,6 +203,7 @@ impl Folder {
             keep,
             last: Mutex::new(first.clone()),
             first,
+            tallied: Mutex::default(),
         })
     }
 
@@ -257,6 +268,8 @@ impl Folder {
                 mode: new.mode,
                 link: new.link,
                 not_kept: !kept || before.is_some_and(|(_, kept)| !kept),
+                redacted: new.redacted(),
+                redacted_before: old.map_or(0, Entry::redacted),
             });
         }
         for (path, old) in &from.files {
@@ -271,6 +284,8 @@ impl Folder {
                     mode: old.mode,
                     link: old.link,
                     not_kept: !kept,
+                    redacted: old.redacted(),
+                    redacted_before: 0,
                 });
             }
         }
@@ -282,6 +297,9 @@ impl Folder {
         let Some(content) = &entry.content else {
             return Ok(false);
         };
+        if self.tallied.lock().insert(entry.clean) {
+            self.cleaner.tally(&entry.taken);
+        }
         let kept = self.keep.put(content);
         kept.map(|_| true).map_err(|error| ScanError::Io {
             path: self.root.join(path),
@@ -494,6 +512,7 @@ fn entry(
             link,
             stamp,
             content: None,
+            taken: BTreeMap::new(),
         }));
     }
     let bytes = match link {
@@ -516,7 +535,7 @@ fn entry(
             ..old.clone()
         }));
     }
-    let bytes = cleaner.bytes(bytes);
+    let (bytes, taken) = cleaner.content(bytes);
     let clean = Digest::of(&bytes);
     let is_held = size <= MAX_CONTENT && *held + (bytes.len() as u64) <= MAX_HELD;
     let content: Option<Arc<[u8]>> = is_held.then(|| bytes.into());
@@ -529,6 +548,7 @@ fn entry(
         link,
         stamp,
         content,
+        taken,
     }))
 }
 

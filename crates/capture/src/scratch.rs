@@ -27,6 +27,15 @@ pub enum ScratchError {
         /// The file.
         path: String,
     },
+    /// Values were taken out of what a file held.
+    #[error(
+        "values that look like secrets were taken out of what {path} held before it was kept, so it \
+         cannot be put there again as it was"
+    )]
+    ContentRedacted {
+        /// The file.
+        path: String,
+    },
     /// The name of a file holds a secret that is not known here.
     #[error(
         "the name of {path} holds a secret, so the file cannot be put there again; give the \
@@ -125,9 +134,13 @@ pub fn undo(
                 });
             }
             (Operation::Deleted, _) => {
-                put(&path, change, change.hash, cleaner, keep)?;
+                let content = (change.hash, change.redacted);
+                put_back(&path, change, content, cleaner, keep)?;
             }
-            (Operation::Modified, Some(before)) => put(&path, change, before, cleaner, keep)?,
+            (Operation::Modified, Some(before)) => {
+                let content = (before, change.redacted_before);
+                put_back(&path, change, content, cleaner, keep)?;
+            }
             (Operation::Modified, None) => {
                 return Err(ScratchError::ContentUnavailable {
                     path: change.path.clone(),
@@ -170,7 +183,8 @@ pub fn apply(
         match change.operation {
             Operation::Deleted => remove(&path)?,
             Operation::Created | Operation::Modified => {
-                put(&path, change, change.hash, cleaner, keep)?;
+                let content = (change.hash, change.redacted);
+                put(&path, change, content, cleaner, keep)?;
             }
         }
     }
@@ -264,20 +278,60 @@ fn remove(path: &Path) -> Result<(), ScratchError> {
     }
 }
 
-fn put(
+/// Puts what a file held before there again. One that is there now as it was then, but for the
+/// values that were taken out, was put back by somebody and is taken as it stands: nobody else has
+/// those values. Where the change was of nothing but such values, it cannot be told from the other.
+fn put_back(
     path: &Path,
     change: &Change,
-    content: kernel::digest::Digest,
+    content: (kernel::digest::Digest, u64),
     cleaner: &Cleaner,
     keep: &dyn Keep,
 ) -> Result<(), ScratchError> {
-    let kept = keep.get(content).map_err(failed(path))?;
+    let (digest, redacted) = content;
+    if redacted == 0 {
+        return put(path, change, content, cleaner, keep);
+    }
+    let is_of_values_alone = change.before == Some(change.hash);
+    if is_of_values_alone {
+        return Err(ScratchError::ContentRedacted {
+            path: change.path.clone(),
+        });
+    }
+    let now = match change.link {
+        true => std::fs::read_link(path).map(|aim| aim.into_os_string().into_vec()),
+        false if path.is_symlink() => return put(path, change, content, cleaner, keep),
+        false => std::fs::read(path),
+    };
+    let now = now.ok().map(|now| cleaner.content(now).0);
+    match now.is_some_and(|now| kernel::digest::Digest::of(&now) == digest) {
+        true => Ok(()),
+        false => put(path, change, content, cleaner, keep),
+    }
+}
+
+fn put(
+    path: &Path,
+    change: &Change,
+    (digest, redacted): (kernel::digest::Digest, u64),
+    cleaner: &Cleaner,
+    keep: &dyn Keep,
+) -> Result<(), ScratchError> {
+    let kept = keep.get(digest).map_err(failed(path))?;
     let Some(kept) = kept else {
         return Err(ScratchError::ContentUnavailable {
             path: change.path.clone(),
         });
     };
-    let bytes = cleaner.restore_bytes(kept);
+    let bytes = match redacted {
+        0 => cleaner.restore_bytes(kept),
+        _ => {
+            let whole = cleaner.restore_whole(&kept);
+            whole.ok_or_else(|| ScratchError::ContentRedacted {
+                path: change.path.clone(),
+            })?
+        }
+    };
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent).map_err(failed(parent))?;
     }

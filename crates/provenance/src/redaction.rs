@@ -13,7 +13,7 @@ use runtime::redact::{Redactor, is_secret_member, is_secret_name, is_secret_opti
 use serde_json::Value;
 
 /// The version of the rules; it stands in each snapshot.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// Bytes that the value of a variable has at least to be looked for everywhere.
 const MIN_KNOWN_BYTES: usize = 8;
 
@@ -49,8 +49,34 @@ impl Redaction {
     /// A text without secrets.
     pub fn text(&self, text: &str) -> String {
         let redacted = self.known.text(text).into_owned();
-        self.count(text, &redacted);
+        self.tally(&new_marks(text, &redacted));
         redacted
+    }
+
+    /// What [`bytes`](Self::bytes) gives, and what was taken out of it by kind, which is not counted
+    /// until somebody [tallies](Self::tally) it.
+    pub fn sifted(&self, bytes: &[u8]) -> (Vec<u8>, BTreeMap<String, u64>) {
+        let redacted = match std::str::from_utf8(bytes) {
+            Ok(text) => self.known.text(text).into_owned().into_bytes(),
+            Err(_) => self.no_text(bytes),
+        };
+        if redacted == bytes {
+            return (redacted, BTreeMap::new());
+        }
+        let [before, after] = [bytes, &redacted].map(String::from_utf8_lossy);
+        let taken = new_marks(&before, &after);
+        (redacted, taken)
+    }
+
+    /// Counts what was taken out.
+    pub fn tally(&self, taken: &BTreeMap<String, u64>) {
+        if taken.is_empty() {
+            return;
+        }
+        let mut counted = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        for (kind, count) in taken {
+            *counted.entry(kind.clone()).or_default() += count;
+        }
     }
 
     /// A text with the secrets it was told by their names; `None` where another stood in it.
@@ -60,15 +86,16 @@ impl Redaction {
 
     /// Bytes without secrets; those that are no text, too.
     pub fn bytes(&self, bytes: &[u8]) -> Vec<u8> {
-        match std::str::from_utf8(bytes) {
-            Ok(text) => self.text(text).into_bytes(),
-            Err(_) => {
-                let mut stream = self.known.stream();
-                let mut redacted = stream.push_bytes(bytes);
-                redacted.extend(stream.finish_bytes());
-                redacted
-            }
-        }
+        let (redacted, taken) = self.sifted(bytes);
+        self.tally(&taken);
+        redacted
+    }
+
+    fn no_text(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut stream = self.known.stream();
+        let mut redacted = stream.push_bytes(bytes);
+        redacted.extend(stream.finish_bytes());
+        redacted
     }
 
     /// A value without secrets: in every text, and every text under a name that stands for one.
@@ -110,7 +137,7 @@ impl Redaction {
     /// Takes the whole of a text that is a secret by where it stands.
     fn take(&self, text: &mut String) {
         if !text.is_empty() && !is_mark(text) {
-            self.count("", "[REDACTED:field]");
+            self.tally(&BTreeMap::from([("field".to_owned(), 1)]));
             *text = "[REDACTED:field]".to_owned();
         }
     }
@@ -127,33 +154,33 @@ impl Redaction {
             version: VERSION,
             count: kinds.values().sum(),
             kinds,
+            files: BTreeMap::new(),
         }
     }
+}
 
-    /// Counts what stands in a text now and did not before.
-    fn count(&self, before: &str, after: &str) {
-        const MARK: &str = "[REDACTED";
-        if before == after {
-            return;
-        }
-        let kinds = |text: &str| {
-            let mut kinds = BTreeMap::<String, u64>::new();
-            for rest in text.split(MARK).skip(1) {
-                let kind = rest.split(']').next().unwrap_or_default();
-                let kind = kind.strip_prefix(':').unwrap_or("shape");
-                *kinds.entry(kind.to_owned()).or_default() += 1;
-            }
-            kinds
-        };
-        let known = kinds(before);
-        let mut counted = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
-        for (kind, count) in kinds(after) {
-            let new = count.saturating_sub(known.get(&kind).copied().unwrap_or(0));
-            if new > 0 {
-                *counted.entry(kind).or_default() += new;
-            }
-        }
+/// What stands in a text now in the place of secrets and did not before, by kind.
+fn new_marks(before: &str, after: &str) -> BTreeMap<String, u64> {
+    const MARK: &str = "[REDACTED";
+    if before == after {
+        return BTreeMap::new();
     }
+    let kinds = |text: &str| {
+        let mut kinds = BTreeMap::<String, u64>::new();
+        for rest in text.split(MARK).skip(1) {
+            let kind = rest.split(']').next().unwrap_or_default();
+            let kind = kind.strip_prefix(':').unwrap_or("shape");
+            *kinds.entry(kind.to_owned()).or_default() += 1;
+        }
+        kinds
+    };
+    let known = kinds(before);
+    let mut new = kinds(after);
+    new.retain(|kind, count| {
+        *count = count.saturating_sub(known.get(kind).copied().unwrap_or(0));
+        *count > 0
+    });
+    new
 }
 
 /// Whether a secret was taken out here, and nothing else stands beside it.
@@ -320,7 +347,7 @@ mod tests {
                 counted.kinds["MY_TOKEN"],
                 counted.kinds["field"]
             ),
-            (3, 2, 1)
+            (4, 3, 1)
         );
     }
 }

@@ -60,7 +60,13 @@ impl Recorder {
                     .and_then(|()| scratch::apply(root, &effects, &self.cleaner, source))
                     .and_then(|()| beside::after(root, &call.beside));
                 if let Err(error) = applied {
-                    return self.diverge(state, unavailable(error.to_string()));
+                    let what = match error {
+                        scratch::ScratchError::ContentRedacted { .. } => {
+                            format!("{error}; --kind env runs the tools again instead")
+                        }
+                        error => error.to_string(),
+                    };
+                    return self.diverge(state, unavailable(what));
                 }
             }
         }

@@ -525,6 +525,9 @@ pub struct RedactionCount {
     /// How many of each kind.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kinds: BTreeMap<String, u64>,
+    /// How many of each file that changed, by its path.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, u64>,
 }
 
 /// Whether texts and bodies are kept.

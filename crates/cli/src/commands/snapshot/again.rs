@@ -305,6 +305,12 @@ impl Again {
             ) => {
                 return Ok(Err(NotReplayed::NoWorkspace(error.to_string())));
             }
+            Err(error @ scratch::ScratchError::ContentRedacted { .. }) => {
+                return Ok(Err(NotReplayed::NoWorkspace(format!(
+                    "{error}; give the variable that had them, put the file back as it was then and \
+                     replay again, or put the whole folder back and replay with --in-place"
+                ))));
+            }
             Err(error) => return Err(said(error)),
         }
         let about = self.about(&process, &cleaner, &surroundings, &*source)?;
@@ -396,8 +402,19 @@ impl Again {
         let stdin = stdin.and_then(faces::provenance::hash::digest);
         let stdin = match stdin.map(|digest| source.get(digest)) {
             Some(Ok(Some(bytes))) => {
-                let output = serde_json::from_slice(&bytes).map_err(said)?;
-                cleaner.restore_output(&output)
+                let output: Value = serde_json::from_slice(&bytes).map_err(said)?;
+                match process["stdin_redacted"].is_null() {
+                    true => cleaner.restore_output(&output),
+                    false => {
+                        let whole = cleaner.restore_whole(&capture::clean::bytes_of(&output));
+                        whole.ok_or_else(|| {
+                            Failure::new(
+                                "values that look like secrets were taken out of what the command read",
+                            )
+                            .hint("give the variable that had them, or capture the command again")
+                        })?
+                    }
+                }
             }
             Some(_) => return Err(Failure::new("what the command read is not kept")),
             None => Vec::new(),

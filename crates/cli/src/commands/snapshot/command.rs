@@ -310,6 +310,9 @@ pub(super) fn write_down(
         if let Some(line) = not_honoured(&sealed) {
             talk::say(format!("{} {line}", style::warn("note:")));
         }
+        if let Some(line) = taken_out(&sealed) {
+            talk::say(format!("{} {line}", style::warn("note:")));
+        }
     }
     let mut data = Data::new();
     let is_open = match &outcome.stdout {
@@ -327,6 +330,7 @@ pub(super) fn write_down(
             "path": kept.path,
             "run_status": outcome.status.as_str(),
             "exit_code": outcome.exit_code,
+            "redaction": sealed.extensions.as_ref().and_then(|more| more.redaction.as_ref()),
         }))?,
     }
     data.done()?;
@@ -443,6 +447,32 @@ pub(super) fn not_honoured(snapshot: &Snapshot) -> Option<String> {
             missing.join(", no ")
         )),
     }
+}
+
+/// How many values were taken out, of which kinds and files.
+fn taken_out(snapshot: &Snapshot) -> Option<String> {
+    let redaction = snapshot.extensions.as_ref()?.redaction.as_ref()?;
+    if redaction.count == 0 {
+        return None;
+    }
+    let listed = |counts: &BTreeMap<String, u64>| {
+        let shown = counts.iter().take(5);
+        let shown = shown.map(|(name, count)| format!("{count} {}", text::one_line(name, 80)));
+        let more = counts.len().saturating_sub(5);
+        let more = (more > 0).then(|| format!("{more} more"));
+        shown.chain(more).collect::<Vec<_>>().join(", ")
+    };
+    let of_files = match redaction.files.is_empty() {
+        true => String::new(),
+        false => format!("; of files: {}", listed(&redaction.files)),
+    };
+    let count = usize::try_from(redaction.count).unwrap_or(usize::MAX);
+    Some(format!(
+        "{} taken out of what is kept ({}{of_files}); `docs/provenance.md`, Values that were taken out, says \
+         how a replay gets them",
+        text::count(count, "value"),
+        listed(&redaction.kinds),
+    ))
 }
 
 fn told(outcome: &Outcome) -> String {

@@ -10,6 +10,7 @@ mod models;
 mod notified;
 mod parallel;
 mod peer;
+mod redacted;
 mod replays;
 mod rows;
 mod runs;
