@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use kernel::problem::{Problem, ProblemCode};
 use serde_json::Value;
 
-use super::{Redactor, is_secret_member, is_secret_option, named};
+use super::{Redactor, is_secret_member, is_secret_option, ordinary};
 
 /// Places that are named at most.
 const MAX: usize = 20;
@@ -80,7 +80,7 @@ fn whole(text: &str, path: &str, places: &mut Vec<String>) {
     let is_reference = ["env:", "file:", "secret:", "${", "{{"]
         .iter()
         .any(|sign| text.contains(sign));
-    if !text.trim().is_empty() && !is_reference && !named::is_to_be_filled_in(text.as_bytes()) {
+    if !text.trim().is_empty() && !is_reference && !ordinary::is_no_secret(text.as_bytes()) {
         places.push(path.to_owned());
     }
 }

@@ -16,6 +16,7 @@
 mod literals;
 mod named;
 mod names;
+mod ordinary;
 mod shapes;
 mod spellings;
 mod stream;
@@ -82,7 +83,7 @@ struct Finder {
 /// What becomes of what a pattern finds.
 struct Place {
     replacement: String,
-    spares: fn(&[u8]) -> bool,
+    takes: named::Takes,
 }
 
 /// What a match may begin with, so that most places of a text need no machine.
@@ -117,7 +118,13 @@ pub enum Unredactable {
 
 static SHAPES: LazyLock<Arc<Finder>> = LazyLock::new(|| {
     let shapes = shapes::SHAPES.iter();
-    let shapes = shapes.map(|shape| (shape.pattern.to_owned(), Place::of(shape.replacement)));
+    let shapes = shapes.map(|shape| {
+        let place = Place {
+            replacement: shape.replacement.to_owned(),
+            takes: shape.takes,
+        };
+        (shape.pattern.to_owned(), place)
+    });
     Arc::new(Finder::new(shapes, HOLD_LIMIT, Ahead::One))
 });
 
@@ -125,7 +132,7 @@ static NAMED: LazyLock<Arc<Finder>> = LazyLock::new(|| {
     let rules = named::rules().into_iter().map(|rule| {
         let place = Place {
             replacement: rule.replacement.to_owned(),
-            spares: rule.spares,
+            takes: rule.takes,
         };
         (rule.pattern, place)
     });
@@ -380,14 +387,18 @@ impl Finder {
             self.replace(text, &inner, into);
             at = inner.end();
         }
-        into.extend_from_slice(&text[at..secret.start]);
         let place = &self.places[found.pattern()];
-        let value = &text[secret.clone()];
-        match is_taken_out(value) || (place.spares)(value) {
-            true => into.extend_from_slice(value),
-            false => into.extend_from_slice(place.replacement.as_bytes()),
-        }
-        into.extend_from_slice(&text[secret.end..found.end()]);
+        let within = secret.start - found.start()..secret.end - found.start();
+        let taken = match is_taken_out(&text[secret]) {
+            true => None,
+            false => (place.takes)(&text[found.range()], within),
+        };
+        let Some(taken) = taken else {
+            return into.extend_from_slice(&text[at..found.end()]);
+        };
+        into.extend_from_slice(&text[at..found.start() + taken.start]);
+        into.extend_from_slice(place.replacement.as_bytes());
+        into.extend_from_slice(&text[found.start() + taken.end..found.end()]);
     }
 
     /// Which part of a match is the secret.
@@ -411,7 +422,7 @@ impl Place {
     fn of(replacement: impl Into<String>) -> Self {
         Self {
             replacement: replacement.into(),
-            spares: |_| false,
+            takes: |_, value| Some(value),
         }
     }
 }
@@ -425,5 +436,7 @@ fn is_taken_out(text: &[u8]) -> bool {
 
 const EXPECT: &str = "patterns that are made here compile";
 
+#[cfg(test)]
+mod corpus;
 #[cfg(test)]
 mod tests;

@@ -3,24 +3,22 @@
 //!
 //! Names are looked for wherever a word of them ends (`DB_PASSWORD`, `clientSecret`); `tokens`,
 //! `token_count` and `tokenizer` are none. What reads like a place to be filled in, like code or
-//! like prose stays.
+//! like prose stays (`ordinary.rs`).
 
-use std::sync::LazyLock;
+use super::ordinary;
 
-use regex_automata::meta::Regex;
-use regex_automata::util::syntax;
-
-use super::is_taken_out;
+/// Which part of a match is taken out, by where its value stands in it. None of it: it stays.
+pub(super) type Takes = fn(&[u8], std::ops::Range<usize>) -> Option<std::ops::Range<usize>>;
 
 /// One rule.
 pub(super) struct Rule {
     /// What stands in the place of a secret.
     pub(super) replacement: &'static str,
-    /// The pattern; the first of its groups that has something has the secret. One without a
+    /// The pattern; the first of its groups that has something has the value. One without a
     /// group takes what it finds from the rules behind it and leaves it as it is.
     pub(super) pattern: String,
-    /// Whether a value stays as it is.
-    pub(super) spares: fn(&[u8]) -> bool,
+    /// What of a value is secret.
+    pub(super) takes: Takes,
 }
 
 /// How the name of a secret ends; what stands before it does not matter.
@@ -33,14 +31,23 @@ const COOKIE: &str = "(?:set-)?cookie";
 const SCHEME: &str = "(?:(?:basic|bearer|token|negotiate|apikey)[ +]+)?";
 /// Behind a name: the end of its quotes, if it has any, and a sign.
 const SIGN: &str = r"[ \t]*(?:=>|:=|[:=])[ \t]*";
+/// With what a line of settings begins before the end of a name: the rule for these would come first.
+const BEGINNING: &str =
+    r"(?im)(?:^[ \t]*(?:[\-+>][ \t]*)?(?:(?:export|set|env)[ \t]+)?[a-z0-9_\-]*)?";
+/// Between a sign and quotes: what kind of text it is, or what makes a value of it.
+const KIND: &str = r"(?:[bfru@$]{0,2}|String::from\(|Some\(|Secret(?:Str|String|::new|String::new|String::from)?\()";
+/// Between a name and the sign of a variable that says of which type it is.
+const TYPE: &str = r"(?:\[[0-9]{0,5}\][ \t]*=|[ \t]*:[ \t]*(?:&'static )?[&*a-z_][a-z0-9_.:<>\[\]|?]{0,40}(?: \| none)?[ \t]+=|[ \t]+(?:string|str|text|\[\]byte)[ \t]*=)[ \t]*";
 /// The rest of a value in quotes that may have lines, none of them empty, up to that same quote where
 /// it ends a value: without that, the quote would be any.
 const LINES: &str = r#"(?:[^"\\\r\n]|\\[^\r\n]|\\?\r?\n(?:[^"\\\r\n]|\\[^\r\n]))*"#;
 const LINES_SINGLE: &str = r#"(?:[^'\\\r\n]|\\[^\r\n]|\\?\r?\n(?:[^'\\\r\n]|\\[^\r\n]))*"#;
 /// What ends such a value.
 const CLOSED: &str = r"(?:[\s,;)}\]]|\z)";
-/// A value without quotes.
-const BARE: &str = r#"([^\s"'\\&;,}=>][^\s"'\\&;,}]*)"#;
+/// A value without quotes, with the comma behind it: an argument has one.
+const BARE: &str = r#"([^\s"'\\&;,}=>][^\s"'\\&;,}]*),?"#;
+/// The value of a line without quotes: nothing but a comment may stand behind it.
+const TO_END: &str = r##"(\$\{[^\s"'\\{}]+\}|[^\s"'\\=>][^\s"'\\]*[^\s"'\\&;,}]|[^\s"'\\&;,}=>|])(?:[ \t]+#[^\r\n]*|[ \t]*)\r?$"##;
 
 /// A quoted value up to that same quote, escapes honoured, in a text that is itself the content of a
 /// string, of a string in a string, or of none.
@@ -73,185 +80,138 @@ fn in_lines(double: &str, single: &str) -> String {
 /// Every rule; of two that begin at the same place the earlier counts.
 pub(super) fn rules() -> Vec<Rule> {
     let (quoted, opened) = (quoted(), opened());
-    let field = |pattern: String, spares| Rule {
-        replacement: "[REDACTED:field]",
-        pattern,
-        spares,
+    let rule = |replacement: &'static str| {
+        move |pattern: String, takes| Rule {
+            replacement,
+            pattern,
+            takes,
+        }
     };
-    let header = |pattern: String, spares| Rule {
-        replacement: "[REDACTED:header]",
-        pattern,
-        spares,
-    };
+    let (field, header) = (rule("[REDACTED:field]"), rule("[REDACTED:header]"));
     vec![
         // Where the next page begins, and what a model of language calls its own signs.
         field(
-            r"(?i)(?:page|next|continuation|continue|sync|start|resume|bos|eos|pad|unk|sep|cls|mask|end)[_\-]?(?:page[_\-]?)?token".to_owned(),
-            |_| true,
+            BEGINNING.to_owned() + r"(?:page|next|continuation|continue|sync|start|resume|bos|eos|pad|unk|sep|cls|mask|end)[_\-]?(?:page[_\-]?)?token",
+            |_, _| None,
         ),
-        // Where a secret is, not what.
+        // Where a secret is and how it has to be, not what it is.
         field(
-            r"(?i)(?:password|passwd|passphrase)[_\-]?(?:file|path|dir|name|type|count|length|policy|field|label|hint|prompt|url)s?\b".to_owned(),
-            |_| true,
+            BEGINNING.to_owned() + r"(?:password|passwd|passphrase)[_\-]?(?:[a-z0-9]{1,20}_){0,3}[a-z0-9]{0,20}(?:file|path|dir|name|type|count|length|len|policy|field|label|hint|prompt|url|uri|days|hours|minutes|seconds|timeout|expiry|attempt|enabled|required|regex|pattern|rounds|template|strength)s?\b",
+            |_, _| None,
         ),
+        field(BEGINNING.to_owned() + r"pull[_\-]?secret", |_, _| None),
         field(
             format!(r#"(?i)pwd(?:\\*["']{SIGN}{quoted}|{SIGN}{opened}|={BARE})"#),
-            |value| is_folder(value) || is_to_be_filled_in(value),
+            ordinary::of_folder_or_password,
         ),
         header(
             format!(r#"(?i)'(?:{HEADER}|{COOKIE})[ \t]*:[ \t]*([^'\s][^'\r\n]*)"#),
-            is_no_credential,
+            ordinary::of_header,
         ),
         header(
             format!(r#"(?i)"(?:{HEADER}|{COOKIE})[ \t]*:[ \t]*((?:[^"\\\s]|\\[^\r\n])(?:[^"\\\r\n]|\\[^\r\n])*)"#),
-            is_no_credential,
+            ordinary::of_header,
         ),
         header(
             format!(r#"(?i)\b(?:{HEADER}|{COOKIE})\\*["']{SIGN}{quoted}"#),
-            is_no_credential,
+            ordinary::of_header,
         ),
         header(
-            format!(r"(?im)^[ \t<>*]*(?:{HEADER}|{COOKIE})[ \t]*:[ \t]*([^\s][^\r\n]*)"),
-            |value| is_no_credential(value) || SENTENCE.is_match(value),
+            format!(r"(?im)^[ \t<>*]*(?:{HEADER}|{COOKIE})[ \t]*:[ \t]*([^\s`][^\r\n]*)"),
+            ordinary::of_header_line,
         ),
         header(
-            format!(r#"(?i)\b{HEADER}[ \t]*:[ \t]*\\*["']?{SCHEME}([^\s"'\\,;]+)"#),
-            |value| is_no_credential(value) || SENTENCE.is_match(value),
+            format!(r#"(?i)\b{HEADER}[ \t]*:[ \t]*(?:\\*["']|`)?{SCHEME}([^\s"'`\\,;]+)"#),
+            ordinary::of_header_line,
         ),
         header(
             format!(r#"(?i)\b{COOKIE}[ \t]*:[ \t]*\\*["']?([^\s=;:,"'\\]+=[^\r\n"'\\]+)"#),
-            is_no_credential,
+            ordinary::of_header,
         ),
         header(
             format!(
-                r#"(?i)\b(?:{HEADER}|{COOKIE})=(?:{opened}|((?:(?:basic|bearer|digest)[ +])?[^\s"'\\&;,}}=>]+))"#
+                r#"(?i)\b(?:{HEADER}|{COOKIE})=(?:{opened}|((?:(?:basic|bearer|digest)[ +])?[^\s"'\\&;,}}=>]+),?)"#
             ),
-            is_no_credential,
+            ordinary::of_header_setting,
         ),
         // A line of YAML, of an ini file, or of variables.
         field(
             format!(
-                r##"(?im)^[ \t]*(?:[\-+>][ \t]*)?(?:(?:export|set|env)[ \t]+)?[a-z0-9_\-]{{0,40}}{NAME}[ \t]*[:=][ \t]*([^\s"'\\=>][^\s"'\\]*[^\s"'\\&;,}}]|[^\s"'\\&;,}}=>|])(?:[ \t]+#[^\r\n]*|[ \t]*)\r?$"##
+                r"(?im)^[ \t]*(?:[\-+>][ \t]*)?(?:(?:export|set|env)[ \t]+)?[a-z0-9_\-]*{NAME}[ \t]*[:=][ \t]*{TO_END}"
             ),
-            is_no_value,
+            ordinary::of_setting,
         ),
         // A text of several lines in YAML: its first.
         field(
             format!(
-                r"(?im)^[ \t]*(?:-[ \t]+)?[a-z0-9_\-]{{0,40}}{NAME}[ \t]*:[ \t]*[|>][+\-0-9]*[ \t]*\r?\n[ \t]+([^\s][^\r\n]*)"
+                r"(?im)^[ \t]*(?:-[ \t]+)?[a-z0-9_\-]*{NAME}[ \t]*:[ \t]*[|>][+\-0-9]*[ \t]*\r?\n[ \t]+([^\s][^\r\n]*)"
             ),
-            is_no_value,
+            ordinary::of_quotes,
+        ),
+        // A variable of a container or of a shell without a sign.
+        field(
+            format!(
+                r"(?im)^[ \t]*(?:env|setx|set[ \t]+-[a-z]{{1,3}})[ \t]+[a-z0-9_]*{NAME}[ \t]+{TO_END}"
+            ),
+            ordinary::of_setting,
+        ),
+        // A name and its value, each as a member of its own.
+        field(
+            format!(
+                r#"(?im){NAME}(?:["']?[ \t]*\r?\n[ \t]*value:[ \t]*(?:{quoted}|{TO_END})|\\*["'][ \t]*,?\s{{0,80}}(?:\\*["'])?value(?:\\*["'])?{SIGN}{quoted})"#
+            ),
+            ordinary::of_setting,
         ),
         // A member.
         field(
-            format!(r#"(?i){NAME}\\*["']{SIGN}{quoted}"#),
-            is_to_be_filled_in,
+            format!(r#"(?i){NAME}\\*["']\]?{SIGN}{KIND}{quoted}"#),
+            ordinary::of_quotes,
         ),
         // Arguments, as a shell has them and as lists do.
         field(
             format!(
-                r#"(?i)--(?:[a-z0-9]+[_\-]){{0,4}}{NAME}(?:\\*["'][ \t]*,[ \t]*{quoted}|[ \t]+(?:{quoted}|([^\s"'\\\-&;|,<>=][^\s"'\\&;|,]*)))"#
+                r#"(?i)--(?:[a-z0-9]+[_\-]){{0,4}}{NAME}(?:\\*["'][ \t]*,[ \t]*{quoted}|(?:[ \t]+|=)(?:{quoted}|([^\s"'\\\-&;|,<>=][^\s"'\\&;|,]*)))"#
             ),
-            is_no_argument,
+            ordinary::of_option,
         ),
         // A setting, a form field or a parameter.
         field(
-            format!(r"(?i){NAME}(?:{SIGN}{opened}|={BARE})"),
-            is_no_value,
+            format!(r"(?i){NAME}(?:{SIGN}{KIND}{opened}|={BARE})"),
+            ordinary::of_parameter,
+        ),
+        // A variable with its type.
+        field(format!(r"(?i){NAME}{TYPE}{KIND}{opened}"), ordinary::of_quotes),
+        // One in a list or amid a text, where it has digits as no word has.
+        field(
+            format!(r#"(?i){NAME}[ \t]*:[ \t]+((?:[^\s"'`\\&;,{{}}\[\]()<>=]*[0-9])[^\s"'`\\&;,{{}}\[\]()<>=]*)"#),
+            ordinary::of_text,
+        ),
+        field(
+            format!(r#"(?i){NAME}[ \t]+(?:(?:is:?[ \t]+)?["']([^\s"'\\]*[0-9][^\s"'\\]*)["']|is:?[ \t]+([^\s"'`\\&;,{{}}\[\]()<>=]*[0-9][^\s"'`\\&;,{{}}\[\]()<>=]*))"#),
+            ordinary::of_text,
+        ),
+        // As databases are told it.
+        field(
+            r"(?i)\b(?:password|identified[ \t]+by)[ \t]+'([^'\r\n]+)'".to_owned(),
+            ordinary::of_quotes,
+        ),
+        // As programs find whom to say they are to a machine.
+        field(
+            r"(?i)\bmachine\s{1,8}[^\s]+\s{1,8}login\s{1,8}[^\s]+\s{1,8}password\s{1,8}([^\s]+)"
+                .to_owned(),
+            ordinary::of_quotes,
         ),
         // An element.
         field(
-            format!(r"(?i){NAME}>([^<>\s][^<>\r\n]*)</"),
-            is_to_be_filled_in,
+            format!(r"(?i)<[a-z0-9_.:\-]*{NAME}(?:[ \t][^<>\r\n]*)?>([^<>\s][^<>\r\n]*)</"),
+            ordinary::of_quotes,
         ),
         field(
             r#"(?i)[?&](?:amp;)?[a-z0-9_\-]{0,40}(?:auth|session(?:[_\-]?id)?|sig|signature)=([^\s&\#"'<>\\]+)"#
                 .to_owned(),
-            is_no_value,
+            ordinary::of_query,
         ),
     ]
-}
-
-/// A pattern over the whole of a value.
-fn matcher(pattern: &str) -> Regex {
-    let syntax = syntax::Config::new().unicode(false).utf8(false);
-    let whole = format!(r"\A(?:{pattern})\z");
-    let built = Regex::builder().syntax(syntax).build(&whole);
-    built.expect("patterns that are made here compile")
-}
-
-/// Places to be filled in, and what was taken out by somebody else.
-static TO_BE_FILLED_IN: LazyLock<Regex> = LazyLock::new(|| {
-    matcher(
-        r"\$[A-Z_][A-Z0-9_]*|\$[0-9@*]|\$[{(].*|\{\{.*|\{[A-Za-z_][A-Za-z0-9_.]*\}?|<[^<>]*>|%[A-Za-z_]*%|%[sdvq]|[*.x\-]{3,}|(?i:string|password|token|secret|null|undefined)",
-    )
-});
-
-/// What a program says in the place of a value.
-static CODE: LazyLock<Regex> = LazyLock::new(|| {
-    matcher(
-        r"[A-Za-z_][A-Za-z0-9_.:]*[(\[].*|(?:self|this|args|opts|options|config|cfg|settings|process|os|env|request|req|ctx|data|params)(?:\.[A-Za-z_][A-Za-z0-9_]*)+|(?i:true|false|none|nil|yes|no|str|text|bytes|int|integer|number|bool|boolean|any|object|optional|required|secretstr|varchar)",
-    )
-});
-
-/// Words that stand behind the name of an option in a sentence, or say what it takes.
-static PROSE: LazyLock<Regex> = LazyLock::new(|| {
-    matcher(
-        r"[A-Z][A-Z_]*[\])}.:]*|(?i:a|an|and|are|argument|arguments|as|at|be|by|can|cannot|file|flag|flags|for|from|has|have|if|in|instead|into|is|it|may|must|name|needs|not|of|on|option|options|or|path|requires|set|sets|should|string|stringarray|strings|takes|text|that|the|then|this|to|was|when|which|will|with|without|you|your)[.,:;!?)]*",
-    )
-});
-
-/// What ordinary files have behind such names: versions and measured numbers, permissions, members
-/// of objects, names of variables and of types, and sentences shown to people.
-static ORDINARY: LazyLock<Regex> = LazyLock::new(|| {
-    matcher(
-        r"[\^~>=<v ]{0,4}[0-9]+(?:\.[0-9]+)+(?:[.\-+][A-Za-z0-9.\-+]{1,16})?(?:ms|s|%)?|[\^~][0-9]+|read|write|none|include|omit|same-origin|[a-z_]{1,24}(?:\.[a-z_]{1,24})+[)\]]*|(?:api_key|access_key|secret_key|client_secret|(?:access|refresh|id|auth|api)_token)[)\]]*|(?:[A-Z][a-z]+)+(?:Token|Credentials)|Credentials|Ident|Identifier|ID!|String!|[A-Z][a-z]+(?: [a-z]+){2,}[.?!]?",
-    )
-});
-
-/// Words of a sentence, in the place of a credential.
-static SENTENCE: LazyLock<Regex> =
-    LazyLock::new(|| matcher(r"(?:(?-i:[A-Za-z]?[a-z]+)[.,:;!?)]*[ \t]*)+"));
-
-/// Whether a value is a place to be filled in, or what no secret looks like.
-pub(super) fn is_to_be_filled_in(value: &[u8]) -> bool {
-    TO_BE_FILLED_IN.is_match(value) || ORDINARY.is_match(value)
-}
-
-/// Whether a value of a setting is none: not the rest of an address, such as `secret://NAME`. What
-/// closes a call or a list behind it is no part of it.
-fn is_no_value(value: &[u8]) -> bool {
-    let is_end = |byte: &u8| matches!(byte, b')' | b']');
-    let ends = value.iter().rev().take_while(|byte| is_end(byte)).count();
-    let inner = &value[..value.len() - ends];
-    is_to_be_filled_in(inner)
-        || is_to_be_filled_in(value)
-        || value.starts_with(b"//")
-        || CODE.is_match(value)
-}
-
-/// Whether what stands behind an option is no argument of it.
-fn is_no_argument(value: &[u8]) -> bool {
-    is_to_be_filled_in(value) || PROSE.is_match(value)
-}
-
-/// Whether what a header has is no credential, with or without what kind of one it is.
-fn is_no_credential(value: &[u8]) -> bool {
-    let value = value.trim_ascii();
-    let at = value.iter().position(|byte| matches!(byte, b' ' | b'+'));
-    let behind = at.map_or(value, |at| value[at + 1..].trim_ascii());
-    let is_scheme = at.is_some_and(|at| value[..at].iter().all(u8::is_ascii_alphabetic));
-    let is_none = |value: &[u8]| is_taken_out(value) || is_to_be_filled_in(value);
-    is_none(value) || (is_scheme && is_none(behind))
-}
-
-/// Whether a value reads like a folder, or like what stands for one.
-fn is_folder(value: &[u8]) -> bool {
-    let begins = |beginning: &[u8]| value.starts_with(beginning);
-    matches!(
-        value.first(),
-        Some(b'/' | b'~' | b'.' | b'$' | b'{' | b'%' | b'`')
-    ) || begins(b"[RUNWRIGHT")
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
+use super::named::Takes;
+use super::ordinary;
 use super::spellings::{self, Spelled};
 
 /// What a credential looks like.
@@ -11,12 +13,15 @@ pub(super) struct Shape {
     pub(super) replacement: &'static str,
     /// The pattern; where it has a group, that alone is the credential.
     pub(super) pattern: &'static str,
+    /// What of it is taken out.
+    pub(super) takes: Takes,
 }
 
 const fn alone(pattern: &'static str) -> Shape {
     Shape {
         replacement: "[REDACTED]",
         pattern,
+        takes: |_, credential| Some(credential),
     }
 }
 
@@ -52,22 +57,26 @@ pub(super) const SHAPES: [Shape; 16] = [
     // such as `${PASSWORD}`, is none.
     Shape {
         replacement: "[REDACTED:url]",
+        takes: ordinary::of_address,
         pattern: r#":(?:\\?/){2}(?:\[REDACTED[^\s\]]*\]|[^\s/?\#:"'<>\\\[])*:((?:[^\s/?\#"'<>\\{$]|\$[^\s/?\#"'<>\\{])[^\s/?\#"'<>\\]*)@"#,
     },
     // A parameter of an address with the name of a secret.
     Shape {
         replacement: "[REDACTED:field]",
+        takes: ordinary::of_query,
         pattern: r#"(?i)[?&](?:(?:access|auth|id|refresh|session)[_\-]?token|token|api[_\-]?key|client[_\-]?secret|secret|password|passwd|pwd)=((?:%[0-9a-f]{2}|[^\s&\#"'<>\\{}$%\[])[^\s&\#"'<>\\]*)"#,
     },
     // Basic authentication: base64 that is padded, or mixes its letters as no word does. The name of
     // the header is not asked for: a stream would hold back each word that begins like it.
     Shape {
         replacement: "[REDACTED:header]",
+        takes: |_, credential| Some(credential),
         pattern: r"\b[Bb][Aa][Ss][Ii][Cc] {1,4}([A-Za-z0-9+/]{6,}={1,2}|[A-Za-z0-9+/]*[a-z][A-Z0-9][A-Za-z0-9+/]*[a-z][A-Z0-9][A-Za-z0-9+/]+)",
     },
     // Headers that are a key.
     Shape {
         replacement: "[REDACTED:header]",
+        takes: ordinary::of_key_header,
         pattern: r#"(?i)\bx-(?:api-key|auth-token)\\*["']?[ \t]{0,4}[:=][ \t]{0,4}\\*["']?([A-Za-z0-9\-._~+/]{4,}={0,2})"#,
     },
 ];
@@ -77,14 +86,16 @@ const MIN_LINE_BYTES: usize = 16;
 /// A base64 form with fewer characters of its own would match by chance.
 const MIN_BASE64_CHARS: usize = 8;
 
-/// Bytes of a text whose every spelling is looked for; of a longer one there are the usual ones.
-const MAX_SPELLED_BYTES: usize = 512;
+/// Bytes of a text whose every spelling is looked for, and characters in it that may be written in
+/// several ways: these make its machine large. Of a longer one there are the usual spellings.
+const MAX_SPELLED_BYTES: usize = 4 << 10;
+const MAX_SPELLED_SIGNS: usize = 512;
 
 /// Patterns for every form in which a secret is found again.
 pub(super) fn patterns(secret: &str) -> Vec<Spelled> {
     let (spelled, rest): (Vec<String>, Vec<String>) = texts(secret)
         .into_iter()
-        .partition(|text| text.len() <= MAX_SPELLED_BYTES);
+        .partition(|text| text.len() <= MAX_SPELLED_BYTES && signs(text) <= MAX_SPELLED_SIGNS);
     let mut patterns: Vec<Spelled> = spelled
         .iter()
         .map(|text| spellings::spelled(text))
@@ -101,6 +112,11 @@ pub(super) fn patterns(secret: &str) -> Vec<Spelled> {
         patterns.push(literal(&wide));
     }
     patterns
+}
+
+/// Characters that are neither a letter nor a digit of ASCII.
+fn signs(text: &str) -> usize {
+    text.chars().filter(|c| !c.is_ascii_alphanumeric()).count()
 }
 
 /// A secret, and those of its lines that are found without the rest.

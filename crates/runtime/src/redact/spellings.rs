@@ -214,6 +214,26 @@ mod tests {
     }
 
     #[test]
+    fn a_long_secret_is_found_however_it_is_escaped() {
+        // As base64 has it: one sign in thirty.
+        let secret = "Ab3dEfGhIjKlMnOpQrStUvWxYz012/".repeat(60);
+        let redactor = Redactor::default().knowing("env:K", &secret).unwrap();
+        for sign in ["/", r"\/", r"\u002f", "&#47;", "%2F", r"\x2f"] {
+            let text = format!("a note: {}; end", secret.replace('/', sign));
+            assert_eq!(
+                redactor.text(&text),
+                "a note: [REDACTED:env:K]; end",
+                "{sign}"
+            );
+            let mut stream = redactor.stream();
+            let pieces = text.as_bytes().chunks(1_000);
+            let mut streamed: Vec<u8> = pieces.flat_map(|piece| stream.push_bytes(piece)).collect();
+            streamed.extend(stream.finish_bytes());
+            assert_eq!(streamed, b"a note: [REDACTED:env:K]; end", "{sign}");
+        }
+    }
+
+    #[test]
     fn a_secret_is_found_in_two_bytes_a_character() {
         let redactor = Redactor::default().knowing("env:K", "Zoë-hunter").unwrap();
         for ends in [u16::to_le_bytes, u16::to_be_bytes] {
