@@ -64,7 +64,11 @@ impl Redaction {
             return (redacted, BTreeMap::new());
         }
         let [before, after] = [bytes, &redacted].map(String::from_utf8_lossy);
-        let taken = new_marks(&before, &after);
+        let mut taken = new_marks(&before, &after);
+        if taken.is_empty() {
+            // A value that had such a mark in it already: it is not the same for all that.
+            taken.insert("field".to_owned(), 1);
+        }
         (redacted, taken)
     }
 
@@ -340,6 +344,10 @@ mod tests {
         );
         let bytes = redaction.bytes(b"\xffcorrect-horse\xfe");
         assert_eq!(bytes, b"\xff[REDACTED:MY_TOKEN]\xfe");
+        let (_, taken) = redaction.sifted(b"password=[REDACTED:field]planted-1");
+        assert_eq!(taken, BTreeMap::from([("field".to_owned(), 1)]));
+        let (_, taken) = redaction.sifted(b"password=[REDACTED:field]");
+        assert_eq!(taken, BTreeMap::new());
         let counted = redaction.counted();
         assert_eq!(
             (
