@@ -251,10 +251,10 @@ fn divergence(
         &a.snapshot.outputs.tool_calls,
         &b.snapshot.outputs.tool_calls,
     );
-    if let ((Some(one), Some(other)), Part::Taken) = (calls, taken.tool_calls) {
-        if let Some(found) = called::divergence((a, one), (b, other)) {
-            return Some(found);
-        }
+    if let ((Some(one), Some(other)), Part::Taken) = (calls, taken.tool_calls)
+        && let Some(found) = called::divergence((a, one), (b, other))
+    {
+        return Some(found);
     }
     let artifacts = fields
         .iter()
