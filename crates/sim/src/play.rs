@@ -266,7 +266,8 @@ impl Play {
         }
         self.world.calm_down();
         let end = self.world.now.plus_ms(CALM_MS);
-        let mut next_look = self.world.now;
+        // Who was frozen may have runs to create that nobody sees yet.
+        let mut next_look = self.world.now.plus_ms(400);
         while self.world.now < end {
             if self.world.now >= next_look {
                 if self.judge.is_over() {

@@ -88,7 +88,7 @@ mod tests {
         };
         let problem = Problem::from(ForkError::Source(ReplayError::Diverged(Box::new(left))));
         assert_eq!(
-            (problem.status.as_u16(), &*problem.code),
+            (problem.status.as_u16(), problem.code),
             (409, "replay_diverged")
         );
         assert!(problem.message.contains("event 0"), "{}", problem.message);
@@ -103,7 +103,7 @@ mod tests {
         );
         let damaged = Problem::from(ForkError::Source(ReplayError::Chain(3)));
         assert_eq!(
-            (damaged.status.as_u16(), &*damaged.code),
+            (damaged.status.as_u16(), damaged.code),
             (500, "storage_damaged")
         );
     }
