@@ -8,7 +8,9 @@ use kernel::coordinator::{
     is_worker_name,
 };
 use kernel::ids::{RequestId, Seq, WorkerId};
-use kernel::limits::MAX_TASK_RESULT_BYTES;
+use kernel::json;
+use kernel::limits::{MAX_JSON_DEPTH, MAX_TASK_RESULT_BYTES};
+use kernel::problem::{Problem, ProblemCode};
 use kernel::run;
 use kernel::time::Timestamp;
 use serde_json::{Map, Value};
@@ -390,7 +392,12 @@ impl Api {
         let end = match outcome {
             Ok(mut outputs) => {
                 redactor.object(&mut outputs);
-                let text = Value::Object(outputs).to_string();
+                let outputs = Value::Object(outputs);
+                // As deep as a request may be that has them within it: events wrap them as well.
+                if json::depth(&outputs) >= MAX_JSON_DEPTH {
+                    return Err(too_deep());
+                }
+                let text = outputs.to_string();
                 if text.len() > MAX_TASK_RESULT_BYTES {
                     return Err(ApiError::Coordinator(Rejection::TooLarge));
                 }
@@ -580,5 +587,14 @@ impl Api {
                 });
             }
         }
+    }
+}
+
+fn too_deep() -> ApiError {
+    let most = MAX_JSON_DEPTH - 1;
+    let message = format!("nested more than {most} deep; flatten the outputs");
+    ApiError::Invalid {
+        what: "request",
+        problems: Problem::new("/outputs", ProblemCode::TooDeep, message).into(),
     }
 }

@@ -1,5 +1,6 @@
 //! `runwright worker`: takes tasks of a queue and runs a program for each.
 
+mod outcome;
 mod output;
 mod scratch;
 mod source;

@@ -227,9 +227,14 @@ impl From<ApiError> for Refused {
                 kernel::coordinator::Rejection::NoAssignment(_) => {
                     Self::Over(rejection.code().to_owned())
                 }
+                kernel::coordinator::Rejection::Full(_) => Self::Later(rejection.to_string()),
                 other => Self::Never(Failure::new(other.to_string())),
             },
             ApiError::Store(error) => Self::Later(error.to_string()),
+            ApiError::Invalid { what, problems } => Self::Never(Failure::Problems {
+                document: what.to_owned(),
+                problems,
+            }),
             other => Self::Never(Failure::new(other.to_string())),
         }
     }

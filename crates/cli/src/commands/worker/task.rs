@@ -1,32 +1,26 @@
 //! One task: its program, its heartbeats, its output and its end.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use kernel::coordinator::TaskError;
-use kernel::limits::{MAX_ERROR_MESSAGE_BYTES, MAX_TASK_RESULT_BYTES};
 use kernel::run::event::OutputChannel;
-use runtime::supervisor::{
-    DEFAULT_OUTPUT_LIMIT, End, Finish, NotStarted, Running, Seen, Spec, Stream,
-};
+use runtime::supervisor::{DEFAULT_OUTPUT_LIMIT, Finish, NotStarted, Running, Seen, Spec, Stream};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::Worker;
+use super::outcome::{conclude, failure};
 use super::output::Output;
 use super::source::{Refused, Word};
 use crate::talk;
 
+/// The code of a failure where a result, or another failure, was not taken in.
+const REPORT_REFUSED: &str = "report_refused";
 /// How long a program has between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
 /// How long after an error a report is sent again.
 const AGAIN: Duration = Duration::from_millis(500);
-/// Bytes of the end of standard error that a failure's message has.
-const TAIL: usize = 1_024;
-/// Bytes of plain output that a result has.
-const MAX_TEXT: usize = 256 << 10;
-
 /// What became of a task.
 pub(super) struct Ended {
     pub(super) request: String,
@@ -57,6 +51,23 @@ impl Order {
             heartbeat: Duration::from_millis(heartbeat.max(100)),
             json,
         })
+    }
+}
+
+/// Why a report was not taken in.
+enum NotTaken {
+    /// The assignment is over, by this code.
+    Over(String),
+    /// It never will be, as it is, for this reason.
+    Never(String),
+}
+
+impl NotTaken {
+    fn code(self) -> String {
+        match self {
+            Self::Over(code) => code,
+            Self::Never(_) => "refused".to_owned(),
+        }
     }
 }
 
@@ -106,7 +117,7 @@ impl Worker<'_> {
                 }
                 return match self.report(&order, || Word::Release).await {
                     Ok(()) => ended("released", None),
-                    Err(code) => ended("over", Some(code)),
+                    Err(no) => ended("over", Some(no.code())),
                 };
             }
         };
@@ -120,22 +131,34 @@ impl Worker<'_> {
         };
         match self.report(&order, word).await {
             Ok(()) => ended(status, code),
-            Err(code) => ended("over", Some(code)),
+            // What cannot be taken in as it is must not stay open, or the program would run again
+            // although it has ended: the node is told that.
+            Err(NotTaken::Never(why)) => {
+                let error = TaskError {
+                    retryable: Some(false),
+                    ..failure(REPORT_REFUSED, why)
+                };
+                match self.report(&order, || Word::Failure(error.clone())).await {
+                    Ok(()) => ended("failed", Some(error.code)),
+                    Err(no) => ended("over", Some(no.code())),
+                }
+            }
+            Err(no) => ended("over", Some(no.code())),
         }
     }
 
-    /// Reports until there is an answer; an assignment that is over says so by its code.
-    async fn report(&self, order: &Order, word: impl Fn() -> Word) -> Result<(), String> {
+    /// Reports until there is an answer.
+    async fn report(&self, order: &Order, word: impl Fn() -> Word) -> Result<(), NotTaken> {
         loop {
             let said = self
                 .source
                 .say(&self.queue, &order.assignment, order.fence, word());
             match said.await {
                 Ok(()) => return Ok(()),
-                Err(Refused::Over(code)) => return Err(code),
+                Err(Refused::Over(code)) => return Err(NotTaken::Over(code)),
                 Err(Refused::Never(failure)) => {
                     talk::say_failure(&failure);
-                    return Err("refused".to_owned());
+                    return Err(NotTaken::Never(failure.to_string()));
                 }
                 Err(Refused::Later(why)) => {
                     talk::say(format!("a report waits: {why}"));
@@ -334,104 +357,4 @@ fn is_missing(reason: NotStarted) -> bool {
         reason,
         NotStarted::CommandNotFound | NotStarted::NotExecutable | NotStarted::WorkingDirectory
     )
-}
-
-fn failure(code: &str, message: impl Into<String>) -> TaskError {
-    let mut message = message.into();
-    let fits = |at: &usize| message.is_char_boundary(*at);
-    let end = (0..=MAX_ERROR_MESSAGE_BYTES.min(message.len()))
-        .rev()
-        .find(fits);
-    message.truncate(end.unwrap_or(0));
-    TaskError {
-        code: code.to_owned(),
-        message,
-        retryable: None,
-    }
-}
-
-/// What a program that ended comes to.
-fn conclude(
-    finish: Finish,
-    [stdout, stderr]: &[Output; 2],
-    result: &Path,
-) -> Result<Map<String, Value>, TaskError> {
-    let end = match finish {
-        Finish::Ended(record) | Finish::Adopted(record) => record.end,
-        Finish::NotStarted { message, .. } => {
-            return Err(failure("program_not_started", message));
-        }
-        Finish::Stopped => return Err(failure("stopped", "the program was stopped")),
-        Finish::OutputLost(why) => return Err(failure("output_lost", why)),
-        Finish::SupervisorLost => {
-            return Err(failure("supervisor_lost", "the program's supervisor ended"));
-        }
-    };
-    let said = said(stdout, result)?;
-    let how = match end {
-        End::Exited { code: 0 } => {
-            return Ok(said.unwrap_or_else(|| {
-                let text = String::from_utf8_lossy(&stdout.kept);
-                let mut text = text.trim_end().to_owned();
-                let fits = |at: &usize| text.is_char_boundary(*at);
-                let end = (0..=MAX_TEXT.min(text.len())).rev().find(fits);
-                text.truncate(end.unwrap_or(0));
-                Map::from_iter([("stdout".to_owned(), Value::from(text))])
-            }));
-        }
-        End::Exited { code } => ("exit_code", format!("the program ended with code {code}")),
-        End::Signaled { signal } => ("signal", format!("signal {signal} ended the program")),
-        End::TimedOut { .. } => ("timed_out", "the program took too long".to_owned()),
-    };
-    if let Some(error) = said.as_ref().and_then(|said| said.get("error")) {
-        let code = error["code"].as_str().filter(|code| is_code(code));
-        if let (Some(code), Some(message)) = (code, error["message"].as_str()) {
-            return Err(TaskError {
-                retryable: error["retryable"].as_bool(),
-                ..failure(code, message)
-            });
-        }
-    }
-    let tail = &stderr.kept[stderr.kept.len().saturating_sub(TAIL)..];
-    let tail = String::from_utf8_lossy(tail);
-    let (code, what) = how;
-    Err(match tail.trim() {
-        "" => failure(code, what),
-        tail => failure(code, format!("{what}: {tail}")),
-    })
-}
-
-fn is_code(code: &str) -> bool {
-    let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
-    (1..=64).contains(&code.len()) && code.bytes().all(is_plain)
-}
-
-/// The JSON object that a program left: in its result file, else as its output.
-fn said(stdout: &Output, result: &Path) -> Result<Option<Map<String, Value>>, TaskError> {
-    let too_large = || {
-        let text = format!("the result has more than {MAX_TASK_RESULT_BYTES} bytes");
-        TaskError {
-            retryable: Some(false),
-            ..failure("result_too_large", text)
-        }
-    };
-    match std::fs::metadata(result) {
-        Ok(file) if file.len() > MAX_TASK_RESULT_BYTES as u64 => return Err(too_large()),
-        Ok(_) => {
-            let bytes = std::fs::read(result).unwrap_or_default();
-            return match serde_json::from_slice(&bytes) {
-                Ok(Value::Object(object)) => Ok(Some(object)),
-                _ => Err(failure(
-                    "result_unreadable",
-                    "the result file does not hold a JSON object",
-                )),
-            };
-        }
-        Err(_) if stdout.is_cut => return Ok(None),
-        Err(_) => {}
-    }
-    match serde_json::from_slice(&stdout.kept) {
-        Ok(Value::Object(object)) => Ok(Some(object)),
-        _ => Ok(None),
-    }
 }

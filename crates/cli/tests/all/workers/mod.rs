@@ -4,6 +4,7 @@ mod authority;
 mod crashes;
 mod output;
 mod people;
+mod refused;
 mod said;
 mod scratch;
 mod soak;

@@ -1,0 +1,157 @@
+//! What comes of a task by the end of its program.
+
+use std::path::Path;
+
+use kernel::coordinator::TaskError;
+use kernel::limits::{MAX_ERROR_MESSAGE_BYTES, MAX_TASK_RESULT_BYTES};
+use runtime::supervisor::{End, Finish};
+use serde_json::{Map, Value};
+
+use super::output::Output;
+
+/// Bytes of the end of standard error that a failure's message has.
+const TAIL: usize = 1_024;
+/// Bytes of plain output that a result has.
+const MAX_TEXT: usize = 256 << 10;
+/// Bytes of the same as JSON, where control characters are longer: half of a result, so that masks
+/// in the place of secrets fit, too.
+const MAX_WRITTEN: usize = MAX_TASK_RESULT_BYTES / 2;
+
+/// A failure, its message no longer than it may be.
+pub(super) fn failure(code: &str, message: impl Into<String>) -> TaskError {
+    let mut message = message.into();
+    let fits = |at: &usize| message.is_char_boundary(*at);
+    let end = (0..=MAX_ERROR_MESSAGE_BYTES.min(message.len()))
+        .rev()
+        .find(fits);
+    message.truncate(end.unwrap_or(0));
+    TaskError {
+        code: code.to_owned(),
+        message,
+        retryable: None,
+    }
+}
+
+/// What a program that ended comes to.
+pub(super) fn conclude(
+    finish: Finish,
+    [stdout, stderr]: &[Output; 2],
+    result: &Path,
+) -> Result<Map<String, Value>, TaskError> {
+    let end = match finish {
+        Finish::Ended(record) | Finish::Adopted(record) => record.end,
+        Finish::NotStarted { message, .. } => {
+            return Err(failure("program_not_started", message));
+        }
+        Finish::Stopped => return Err(failure("stopped", "the program was stopped")),
+        Finish::OutputLost(why) => return Err(failure("output_lost", why)),
+        Finish::SupervisorLost => {
+            return Err(failure("supervisor_lost", "the program's supervisor ended"));
+        }
+    };
+    let said = said(stdout, result)?;
+    let how = match end {
+        End::Exited { code: 0 } => {
+            let result = said.unwrap_or_else(|| {
+                let text = String::from_utf8_lossy(&stdout.kept);
+                let text = beginning(text.trim_end());
+                Map::from_iter([("stdout".to_owned(), Value::from(text))])
+            });
+            // What its file holds may be longer as others write it: 1e15 is 1000000000000000.0.
+            return match Value::Object(result.clone()).to_string().len() {
+                0..=MAX_TASK_RESULT_BYTES => Ok(result),
+                _ => Err(too_large()),
+            };
+        }
+        End::Exited { code } => ("exit_code", format!("the program ended with code {code}")),
+        End::Signaled { signal } => ("signal", format!("signal {signal} ended the program")),
+        End::TimedOut { .. } => ("timed_out", "the program took too long".to_owned()),
+    };
+    if let Some(error) = said.as_ref().and_then(|said| said.get("error")) {
+        let code = error["code"].as_str().filter(|code| is_code(code));
+        if let (Some(code), Some(message)) = (code, error["message"].as_str()) {
+            return Err(TaskError {
+                retryable: error["retryable"].as_bool(),
+                ..failure(code, message)
+            });
+        }
+    }
+    let tail = &stderr.kept[stderr.kept.len().saturating_sub(TAIL)..];
+    let tail = String::from_utf8_lossy(tail);
+    let (code, what) = how;
+    Err(match tail.trim() {
+        "" => failure(code, what),
+        tail => failure(code, format!("{what}: {tail}")),
+    })
+}
+
+/// As much of a text as a result may have of plain output.
+fn beginning(text: &str) -> &str {
+    let (mut bytes, mut written) = (0, 0);
+    for char in text.chars() {
+        bytes += char.len_utf8();
+        written += match char {
+            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+            '\0'..'\u{20}' => 6,
+            _ => char.len_utf8(),
+        };
+        if bytes > MAX_TEXT || written > MAX_WRITTEN {
+            return &text[..bytes - char.len_utf8()];
+        }
+    }
+    text
+}
+
+fn too_large() -> TaskError {
+    let text = format!("the result has more than {MAX_TASK_RESULT_BYTES} bytes");
+    TaskError {
+        retryable: Some(false),
+        ..failure("result_too_large", text)
+    }
+}
+
+fn is_code(code: &str) -> bool {
+    let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    (1..=64).contains(&code.len()) && code.bytes().all(is_plain)
+}
+
+/// The JSON object that a program left: in its result file, else as its output.
+fn said(stdout: &Output, result: &Path) -> Result<Option<Map<String, Value>>, TaskError> {
+    match std::fs::metadata(result) {
+        Ok(file) if file.len() > MAX_TASK_RESULT_BYTES as u64 => return Err(too_large()),
+        Ok(_) => {
+            let bytes = std::fs::read(result).unwrap_or_default();
+            return match serde_json::from_slice(&bytes) {
+                Ok(Value::Object(object)) => Ok(Some(object)),
+                _ => Err(failure(
+                    "result_unreadable",
+                    "the result file does not hold a JSON object",
+                )),
+            };
+        }
+        Err(_) if stdout.is_cut => return Ok(None),
+        Err(_) => {}
+    }
+    match serde_json::from_slice(&stdout.kept) {
+        Ok(Value::Object(object)) => Ok(Some(object)),
+        _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_output_is_cut_where_a_result_would_be_too_large() {
+        let written = |text: &str| serde_json::to_string(beginning(text)).unwrap().len() - 2;
+        for (all, one) in [("a", 1), ("\n", 2), ("\"", 2), ("\0", 6), ("\u{1f}", 6)] {
+            let text = all.repeat(MAX_TEXT + 1);
+            let fits = MAX_TEXT.min(MAX_WRITTEN / one);
+            assert_eq!(beginning(&text).len(), fits, "{all:?}");
+            assert_eq!(written(&text), fits * one, "{all:?}");
+        }
+        assert_eq!(beginning(&"\u{e4}".repeat(MAX_TEXT)).len(), MAX_TEXT);
+        assert_eq!(beginning("short\0"), "short\0");
+    }
+}

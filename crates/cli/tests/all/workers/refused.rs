@@ -1,0 +1,55 @@
+//! Results that nobody takes as they are: their programs have ended and do not run again.
+
+use super::*;
+
+#[test]
+fn a_result_that_is_refused_fails_its_node_and_the_program_has_run_once() {
+    let lab = Lab::new();
+    flow(&lab, "one", 1, &config());
+    // Short as it stands here, and four times as long as it is written elsewhere.
+    let numbers = vec!["1e15"; 90_000].join(",");
+    lab.write("numbers.json", &format!("{{\"n\": [{numbers}]}}"));
+    let (open, close) = ("[".repeat(118), "]".repeat(118));
+    lab.write("deep.json", &format!("{{\"n\": {open}{close}}}"));
+    let (open, close) = ("[".repeat(98), "]".repeat(98));
+    lab.write("flat.json", &format!("{{\"n\": {open}{close}}}"));
+    let serving = Serving::of(&lab, &["--dev"]);
+    let (tell, said) = channel();
+    for place in [["--server", serving.url.as_str()], ["--data", "store"]] {
+        for (program, code) in [
+            (
+                "cp numbers.json \"$RUNWRIGHT_RESULT_FILE\"",
+                "result_too_large",
+            ),
+            ("cat deep.json", "report_refused"),
+        ] {
+            lab.write("begun", "");
+            let script = format!("echo x >> begun; {program}");
+            let worker = Worker::start(&lab, &place, "w", &script, &tell);
+            let id = run(&lab, &serving, "one");
+            let snapshot = shown(&lab, &serving, &id, 1);
+            assert_eq!(snapshot["error"]["code"], code, "{place:?}: {snapshot}");
+            assert_eq!(until(&said, "failed")["code"], code);
+            worker.stop();
+            assert_eq!(lab.read("begun"), "x\n", "{place:?}: {program}");
+        }
+        // What fits is taken in: as deep as may be, and as much plain output as a result has.
+        for (program, is_it) in [
+            ("cat flat.json", 1),
+            ("head -c 300000 /dev/zero", (512 << 10) / 6),
+        ] {
+            let worker = Worker::start(&lab, &place, "w", program, &tell);
+            let id = run(&lab, &serving, "one");
+            let outputs = shown(&lab, &serving, &id, 0)["outputs"]["n0"].clone();
+            let length = match outputs["stdout"].as_str() {
+                Some(text) => text.len(),
+                None => outputs["n"].as_array().unwrap().len(),
+            };
+            assert_eq!(length, is_it, "{place:?}: {program}");
+            until(&said, "delivered");
+            worker.stop();
+        }
+    }
+    serving.stop();
+    lab.call(&["verify", "--data", "store"]).with(0);
+}
