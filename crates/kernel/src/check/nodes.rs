@@ -7,10 +7,15 @@ use serde_json::Value;
 use super::Log;
 use super::rules::Judgement;
 use super::run::Child;
-use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind, OnFailure};
+use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind, OnFailure, PlanNode};
 use crate::ids::{AttemptId, NodeId, Seq};
 use crate::run::RunEvent;
 use crate::run::event::{ApprovalAction, JoinOutcome, NodeError, SkipReason};
+
+/// The kind of the question what becomes of a failure.
+const ABOUT_FAILURE: &str = "custom";
+/// The kind of what work waits for that is done elsewhere.
+const OUTSIDE: &str = "external-event";
 
 /// A node in its current visit.
 #[derive(Clone, Debug, Default)]
@@ -345,7 +350,7 @@ impl Log<'_> {
         if reason == SkipReason::OnFailure {
             let fits = match node.on_failure {
                 OnFailure::Skip => matches!(self.place(ix), Place::Ended(Ended::Failed { .. })),
-                OnFailure::Ask => self.is_answered(ix),
+                OnFailure::Ask => self.is_decided_about(ix),
                 OnFailure::Fail => false,
             };
             self.require(fits, || {
@@ -482,7 +487,7 @@ impl Log<'_> {
         self.require(!self.run.is_stopping(), || {
             format!("{id} is tried again although the run is stopping")
         });
-        let is_asked_for = self.is_answered(ix);
+        let is_asked_for = self.is_decided_about(ix);
         match self.place(ix).clone() {
             Place::Attempt { attempt, .. } => self.require(next == attempt + 1, || {
                 format!("{id} is tried again as attempt {next} after {attempt}")
@@ -502,9 +507,10 @@ impl Log<'_> {
         });
     }
 
-    /// Whether a question of the attempt under way has its answer.
-    fn is_answered(&self, ix: NodeIx) -> bool {
-        matches!(self.place(ix), Place::Attempt { waits_for, .. } if waits_for.is_answered())
+    /// Whether somebody has said what becomes of a failure of the attempt under way.
+    fn is_decided_about(&self, ix: NodeIx) -> bool {
+        matches!(self.place(ix), Place::Attempt { waits_for: WaitsFor::Answer(question), .. }
+            if question.answered && question.kind == ABOUT_FAILURE)
     }
 
     fn restarted(&mut self, ix: NodeIx, attempt: u32, restarts: u32) {
@@ -538,13 +544,33 @@ impl Log<'_> {
             votes: BTreeMap::new(),
         });
         let again = self.is_approval(ix) || self.is_general(ix, "approval");
+        let about_failure = kind == ABOUT_FAILURE && self.may_ask_about_failure(ix);
         match &mut self.nodes[ix.index()].place {
             Place::Attempt { waits_for, .. }
-                if *waits_for == WaitsFor::Work || again && waits_for.is_answered() =>
+                if *waits_for == WaitsFor::Work
+                    || again && waits_for.is_answered()
+                    || about_failure =>
             {
                 *waits_for = question;
             }
             _ => self.violation(format!("{id} asks but is not under way")),
+        }
+    }
+
+    /// Whether somebody may be asked what becomes of a failure of the attempt under way: it was at
+    /// work, or who did it elsewhere has answered, or took too long.
+    fn may_ask_about_failure(&self, ix: NodeIx) -> bool {
+        let node = self.plan.node(ix);
+        if node.kind != NodeKind::Work || node.on_failure != OnFailure::Ask {
+            return false;
+        }
+        match self.place(ix) {
+            Place::Attempt {
+                waits_for: WaitsFor::Answer(before),
+                ..
+            } => before.kind == OUTSIDE && (before.answered || node.timeout_ms.is_some()),
+            Place::Attempt { waits_for, .. } => *waits_for == WaitsFor::Work,
+            _ => false,
         }
     }
 
@@ -620,10 +646,10 @@ impl Log<'_> {
     }
 
     /// What a pause or a fork leaves behind starts over as the next attempt.
-    pub(super) fn abandon(&mut self, abandons: impl Fn(&WaitsFor) -> bool) {
-        for node in &mut self.nodes {
+    pub(super) fn abandon(&mut self, abandons: impl Fn(&PlanNode, &WaitsFor) -> bool) {
+        for (node, planned) in self.nodes.iter_mut().zip(&self.plan.nodes) {
             if let Place::Attempt { attempt, waits_for } = &node.place
-                && abandons(waits_for)
+                && abandons(planned, waits_for)
             {
                 node.place = Place::Between { next: attempt + 1 };
             }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Log;
 use super::nodes::{Place, WaitsFor};
 use super::rules::Judgement;
+use crate::coordinator::WORKER_NODE;
 use crate::definition::NodeIx;
 use crate::ids::Seq;
 use crate::limits;
@@ -303,7 +304,7 @@ impl Log<'_> {
         self.require(may, || "only a running run pauses".into());
         match policy {
             DrainPolicy::Immediate => {
-                self.abandon(|waits_for| matches!(waits_for, WaitsFor::Work | WaitsFor::Time))
+                self.abandon(|_, waits_for| matches!(waits_for, WaitsFor::Work | WaitsFor::Time))
             }
             DrainPolicy::DrainCurrentNode => {
                 let live = self.unfinished();
@@ -328,8 +329,10 @@ impl Log<'_> {
     fn forks(&mut self) {
         let is_fork = self.header.origin.is_some();
         self.require(is_fork, || "only a fork holds a fork".into());
-        self.abandon(|waits_for| {
-            !matches!(waits_for, WaitsFor::Answer(_)) || waits_for.is_answered()
+        // Of workers a fork asks for work of its own, whatever became of that of its source.
+        self.abandon(|node, waits_for| {
+            let is_asked = matches!(waits_for, WaitsFor::Answer(_)) && !waits_for.is_answered();
+            node.type_id == WORKER_NODE || !is_asked
         });
         self.run.children.retain(|_, child| child.settled);
         self.run.reserved.clear();

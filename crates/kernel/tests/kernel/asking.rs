@@ -29,6 +29,164 @@ pub(crate) fn scene(run: &mut World) {
     run.resolve("c", json!({ "action": "abort" })).decided();
 }
 
+/// For the golden logs: what workers of a queue do, and their failures that somebody decides about.
+pub(crate) const SCENE_OF_WORKERS: &str = "w: runwright.worker {\"config\":{\"queue\":\"q\",\
+    \"repeat\":\"repeatable\"},\"settings\":{\"onFailure\":\"ask\",\"timeout\":1000}}\nw -> b none_failed";
+
+/// By the rules of the fifth version: one that failed, one that took too long, and one that is
+/// done.
+pub(crate) fn scene_of_workers(run: &mut World) {
+    let mut create = Create::new(Map::new(), "test", Start::Now);
+    create.engine_version = 5;
+    run.when(Command::Create(create)).decided();
+    goes_out(run, "task-0").decided();
+    run.signal("task-0", "0", error_of("m")).decided();
+    run.resolve("w", json!({ "action": "retry" })).decided();
+    goes_out(run, "task-1").decided();
+    run.next_timer().decided();
+    run.resolve("w", json!({ "action": "retry" })).decided();
+    goes_out(run, "task-2").decided();
+    run.signal("task-2", "2", json!({ "outputs": { "n": 1 } }))
+        .decided();
+    run.completes("b").decided();
+}
+
+fn goes_out(run: &mut World, key: &str) -> Then {
+    let outcome = Outcome::Waits {
+        key: key.into(),
+        data: kernel::coordinator::awaiting_worker("q", key),
+    };
+    run.finish("w", outcome)
+}
+
+fn error_of(message: &str) -> serde_json::Value {
+    json!({ "error": { "code": "boom", "message": message } })
+}
+
+const W_ASKED: &str = "interrupt.requested w; node.suspended w";
+
+/// One question is open, it is not the worker's, and whoever looks is told that.
+fn asks_a_person(run: &World) {
+    let facts = run.run.facts().unwrap();
+    let open: Vec<&str> = (facts.interrupts.iter())
+        .map(|open| open.kind.as_str())
+        .collect();
+    assert_eq!(open, ["custom"]);
+    assert_eq!(run.run.status(), "waiting-input");
+}
+
+#[test]
+fn a_workers_failure_may_be_decided_about() {
+    for action in ["retry", "skip", "abort"] {
+        let mut run = started(SCENE_OF_WORKERS);
+        goes_out(&mut run, "task-0").then(W_ASKED);
+        run.signal("task-0", "0", error_of("m")).then(&format!(
+            "signal.received task-0 0; interrupt.resolved w = \
+             {{\"error\":{{\"code\":\"boom\",\"message\":\"m\"}}}}; node.resumed w; {W_ASKED}"
+        ));
+        asks_a_person(&run);
+        let then = match action {
+            "retry" => "node.retried w/1 +0ms boom; node.started w/1",
+            "skip" => "node.skipped w on_failure; node.started b",
+            _ => "node.failed w boom; run.failed boom",
+        };
+        run.resolve("w", json!({ "action": action })).then(&format!(
+            "interrupt.resolved w = {{\"action\":\"{action}\"}}; node.resumed w; {then}"
+        ));
+    }
+}
+
+#[test]
+fn retries_of_a_worker_come_before_the_question() {
+    let mut run = started(
+        "w: runwright.worker {\"config\":{\"queue\":\"q\",\"repeat\":\"once\"},\
+         \"settings\":{\"onFailure\":\"ask\",\"retry\":{\"maxRetries\":1,\"initialDelayMs\":10}}}",
+    );
+    goes_out(&mut run, "task-0").decided();
+    run.signal("task-0", "0", error_of("m")).decided();
+    run.next_timer().then("node.started w/1");
+    goes_out(&mut run, "task-1").decided();
+    run.signal("task-1", "1", error_of("m")).decided();
+    asks_a_person(&run);
+    run.resolve("w", json!({ "action": "skip" })).decided();
+}
+
+#[test]
+fn what_took_a_worker_too_long_is_not_waited_for_while_somebody_is_asked() {
+    for action in ["retry", "skip", "abort"] {
+        let mut run = started(SCENE_OF_WORKERS);
+        goes_out(&mut run, "task-0").decided();
+        run.next_timer().then(W_ASKED);
+        asks_a_person(&run);
+        // What comes too late answers nothing.
+        run.signal("task-0", "0", json!({ "outputs": {} }))
+            .then("signal.received task-0 0");
+        asks_a_person(&run);
+        let then = match action {
+            "retry" => "node.retried w/1 +0ms node_timeout; node.started w/1",
+            "skip" => "node.skipped w on_failure; node.started b",
+            _ => "node.failed w node_timeout; run.failed node_timeout",
+        };
+        run.resolve("w", json!({ "action": action })).then(&format!(
+            "interrupt.resolved w = {{\"action\":\"{action}\"}}; node.resumed w; {then}"
+        ));
+    }
+}
+
+/// A branch has work of its own done, whatever its source waits for.
+#[test]
+fn a_branch_where_a_worker_is_waited_for_or_has_failed_begins_its_work_anew() {
+    let mut run = started(SCENE_OF_WORKERS);
+    goes_out(&mut run, "task-0").decided();
+    let waiting = run.events.len() as u64;
+    run.next_timer().then(W_ASKED);
+    let timed_out = run.events.len() as u64;
+    for cut in [waiting, timed_out] {
+        let mut branch = run.branch(cut);
+        branch.advance().then("node.started w/1");
+        goes_out(&mut branch, "task-1").then(W_ASKED);
+        branch.signal("task-1", "1", error_of("m")).decided();
+        asks_a_person(&branch);
+        branch.resolve("w", json!({ "action": "skip" })).decided();
+    }
+}
+
+/// Logs of the fourth version fold to what they did.
+#[test]
+fn both_questions_stayed_open_before() {
+    let mut run = crate::world::unborn(SCENE_OF_WORKERS);
+    let mut create = Create::new(Map::new(), "test", Start::Now);
+    create.engine_version = 4;
+    run.when(Command::Create(create)).decided();
+    goes_out(&mut run, "task-0").decided();
+    run.next_timer().then(W_ASKED);
+    let open = run.run.facts().unwrap().interrupts.len();
+    assert_eq!(open, 2);
+}
+
+/// More retries than are allowed are found, also where a worker's failure came before them.
+#[test]
+fn a_worker_that_failed_has_not_asked_for_another_attempt() {
+    let mut run = started(SCENE_OF_WORKERS);
+    goes_out(&mut run, "task-0").decided();
+    run.signal("task-0", "0", error_of("m")).decided();
+    run.resolve("w", json!({ "action": "retry" })).decided();
+    let is_question = |event: &kernel::run::Event| {
+        let json = serde_json::to_value(event).unwrap();
+        json.to_string().contains("node-failed")
+    };
+    let from = run.events.iter().position(is_question).unwrap();
+    let mut events = run.events.clone();
+    // As if the question had neither been asked nor answered.
+    events.drain(from..from + 4);
+    let found = kernel::check::check(&run.run.header, &run.run.plan, &events);
+    let told: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert!(
+        told.iter().any(|what| what.contains("allowed are 0")),
+        "{told:?}"
+    );
+}
+
 fn failed() -> World {
     let mut run = started(ASKING);
     run.fails("a", "boom").then(ASKED);

@@ -12,6 +12,7 @@
 
 use std::sync::Arc;
 
+use kernel::coordinator::WORKER_NODE;
 use kernel::definition::{Definition, NodeKind, NodeTypes, Plan, TriggerRule, UnknownTypes};
 use kernel::problem::{Problem, Problems};
 use serde_json::{Map, Value, json};
@@ -165,11 +166,13 @@ struct Types;
 
 impl NodeTypes for Types {
     fn kind(&self, type_id: &str) -> Option<NodeKind> {
-        (type_id == WORK).then_some(NodeKind::Work)
+        [WORK, WORKER_NODE]
+            .contains(&type_id)
+            .then_some(NodeKind::Work)
     }
 
     fn type_ids(&self) -> Vec<String> {
-        vec![WORK.to_owned()]
+        vec![WORK.to_owned(), WORKER_NODE.to_owned()]
     }
 
     fn check_config(&self, _: &str, _: &Value) -> Vec<Problem> {

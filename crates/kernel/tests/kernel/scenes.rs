@@ -68,6 +68,12 @@ pub(crate) fn all() -> Vec<Scene> {
             crate::asking::scene,
         ),
         scene(
+            "asking-workers",
+            crate::asking::SCENE_OF_WORKERS,
+            Policy::default(),
+            crate::asking::scene_of_workers,
+        ),
+        scene(
             "governed",
             crate::governance::SCENE,
             Policy::default(),

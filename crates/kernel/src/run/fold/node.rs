@@ -144,7 +144,11 @@ impl Run {
                 timeout_at,
                 ..
             } => {
+                let plan = self.plan.clone();
                 let (ix, facts) = self.node(node_id)?;
+                if plan.node(ix).kind == NodeKind::Work && withdraws_what_took_too_long(facts) {
+                    ask_anew(facts, ix);
+                }
                 set_timer(facts, timer::interrupt(interrupt_id), *timeout_at);
                 facts.nodes[ix.index()].asked += 1;
                 facts
@@ -508,5 +512,23 @@ fn keeps_chains(facts: &Facts) -> bool {
 fn keep_step(facts: &mut Facts, ix: NodeIx, worker: u32, seq: Seq) {
     if keeps_chains(facts) {
         facts.nodes[ix.index()].stepped(worker, seq);
+    }
+}
+
+/// Whether work that is asked about is not waited for any more, where it took too long elsewhere.
+/// Both questions stayed open before.
+fn withdraws_what_took_too_long(facts: &Facts) -> bool {
+    facts.engine_version >= 5
+}
+
+/// Work that was waited for has no question open when what becomes of it is asked.
+fn ask_anew(facts: &mut Facts, ix: NodeIx) {
+    withdraw_question(facts, ix);
+    let node = &mut facts.nodes[ix.index()];
+    if let NodeStatus::Suspended { attempt, .. } = node.status {
+        node.status = NodeStatus::InFlight {
+            attempt,
+            restarts: 0,
+        };
     }
 }
