@@ -20,6 +20,8 @@ log = logging.getLogger("runwright_worker")
 MAX_CHUNK = 65_536
 #: Bytes of the message of a failure.
 MAX_MESSAGE = 4_096
+#: Bytes of the reason why a task waits.
+MAX_REASON = 1_024
 
 
 class Failure(Exception):
@@ -93,8 +95,9 @@ class Job:
         return kept
 
     def block_on(self, what: Literal["user", "system"], reason: str) -> None:
-        """Says, with the next heartbeat, that the work waits for a person or for repair."""
-        self._blocked = (what, reason)
+        """Says, with the next heartbeat, that the work waits for a person or for repair. Of the reason
+        the first 1024 bytes are said."""
+        self._blocked = (what, _cut(reason, MAX_REASON))
         self._beat.set()
 
     def unblock(self) -> None:
@@ -125,22 +128,33 @@ class Job:
             self._beat.clear()
             if self._settled.is_set() or self._lost:
                 return
-            blocked_on, reason = self._blocked or (None, None)
+            blocked = self._blocked
+            blocked_on, reason = blocked or (None, None)
             try:
                 self._queue.heartbeat(self.assignment, blocked_on=blocked_on, reason=reason)
                 heard, wait = time.monotonic(), pause
+                continue
             except Refused as refused:
                 self._refused(refused)
-                wait = pause
+                wait = self._say_less(blocked, pause)
             except Unreachable as error:
                 log.warning("a heartbeat was not answered: %s", error)
                 wait = min(1.0, pause)
-                if time.monotonic() - heard >= timeout:
-                    self._lost = "no_heartbeat"
-                    self.stopped.set()
-            except Exception as error:  # what it waits for cannot be said; that it lives can
+            except Exception as error:
                 log.error("what the task waits for was not sent: %s", _told(error))
-                self._blocked, wait = None, 0.0
+                wait = self._say_less(blocked, pause)
+            if not self._lost and time.monotonic() - heard >= timeout:
+                self._lost = "no_heartbeat"
+                self.stopped.set()
+
+    def _say_less(self, blocked: Optional[tuple], pause: float) -> float:
+        """What the task waits for cannot be said; that its worker lives can, and at once. Gives how
+        long to wait before that."""
+        if blocked is None:
+            return pause
+        if self._blocked is blocked:
+            self._blocked = None
+        return 0.0
 
 
 class Worker:
@@ -339,9 +353,9 @@ def _told(error: BaseException) -> str:
         return type(error).__name__
 
 
-def _cut(message: str) -> str:
-    """A message of a failure, no longer than it may be."""
-    return str(message).encode(errors="replace")[:MAX_MESSAGE].decode(errors="ignore")
+def _cut(message: str, most: int = MAX_MESSAGE) -> str:
+    """The beginning of a message, in whole characters, no longer than it may be."""
+    return str(message).encode(errors="replace")[:most].decode(errors="ignore")
 
 
 def _chunks(text: str) -> list[str]:

@@ -18,6 +18,8 @@ import {
 const MAX_CHUNK = 65_536;
 /** Bytes of the message of a failure. */
 const MAX_MESSAGE = 4_096;
+/** Bytes of the reason why a task waits. */
+const MAX_REASON = 1_024;
 
 /** Thrown by a function to report a failure of its own. */
 export class Failure extends Error {
@@ -59,7 +61,10 @@ export interface Job {
    * is dropped. `false` where some of it was not kept.
    */
   output(text: string, stream?: Stream): Promise<boolean>;
-  /** Says, with the next heartbeat, that the work waits for a person or for repair. */
+  /**
+   * Says, with the next heartbeat, that the work waits for a person or for repair. Of the reason
+   * the first 1024 bytes are said.
+   */
   blockOn(what: "user" | "system", reason: string): void;
   /** Says that it waits no more. */
   unblock(): void;
@@ -318,7 +323,7 @@ class OpenJob implements Job {
   }
 
   blockOn(what: "user" | "system", reason: string): void {
-    this.#blocked = { on: what, reason };
+    this.#blocked = { on: what, reason: cut(reason, MAX_REASON) };
     this.#wake?.();
   }
 
@@ -355,17 +360,29 @@ class OpenJob implements Job {
       if (this.#gone.signal.aborted) {
         return;
       }
+      const blocked = this.#blocked;
       try {
-        await this.#queue.heartbeat(this.assignment, this.#blocked);
+        await this.#queue.heartbeat(this.assignment, blocked);
         heard = performance.now();
-        wait = every;
+        // What was said meanwhile is said at once, too.
+        wait = this.#blocked === blocked ? every : 0;
       } catch (error) {
         if (error instanceof Refused && error.isLost) {
           this.lose(error.code);
           return;
         }
         this.#log(`a heartbeat was not answered: ${String(error)}`);
-        wait = error instanceof Unreachable ? Math.min(1_000, every) : every;
+        if (error instanceof Unreachable) {
+          wait = Math.min(1_000, every);
+        } else if (blocked === undefined) {
+          wait = every;
+        } else {
+          // What the task waits for cannot be said; that its worker lives can, and at once.
+          wait = 0;
+          if (this.#blocked === blocked) {
+            this.#blocked = undefined;
+          }
+        }
         if (performance.now() - heard >= timeout) {
           this.lose("no_heartbeat");
           return;
@@ -430,14 +447,15 @@ function told(error: unknown): string {
   }
 }
 
-function cut(message: string): string {
-  return chunks(message, MAX_MESSAGE)[0] ?? "";
+function cut(message: string, most = MAX_MESSAGE): string {
+  return chunks(message, most)[0] ?? "";
 }
 
 /** The text in pieces of at most so many bytes, cut between characters. */
 function chunks(text: string, most = MAX_CHUNK): string[] {
   const bytes = new TextEncoder().encode(text);
-  const decoder = new TextDecoder();
+  // A mark of the order of bytes is a character of the text as any other.
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   const pieces: string[] = [];
   let start = 0;
   while (start < bytes.length) {

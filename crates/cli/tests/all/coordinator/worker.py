@@ -202,6 +202,56 @@ def worker_around_a_function():
     }, failed
 
 
+class Noting(Queue):
+    """Notes what heartbeats said that were taken in, and tells that one was that said nothing."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.said = []
+        self.plain = threading.Event()
+
+    def heartbeat(self, assignment, *, blocked_on=None, reason=None):
+        expires = super().heartbeat(assignment, blocked_on=blocked_on, reason=reason)
+        self.said.append((blocked_on, reason))
+        if blocked_on is None:
+            self.plain.set()
+        return expires
+
+
+def what_cannot_be_said_takes_no_task_away():
+    queue = Noting(URL, KEY, "reasons")
+
+    def is_blocked(event):
+        return event["event"] == "run.blocked_on_user"
+
+    def handle(job: Job):
+        # Longer than a reason may be: its beginning is said.
+        job.block_on("user", "é" * 2_000)
+        events_until(Queue(URL, KEY, "reasons"), is_blocked)
+        queue.plain.clear()
+        # Nothing that the server has a word for: the heartbeat is sent without it, long before
+        # the next is due.
+        began = time.monotonic()
+        job.block_on("nobody", "x")
+        assert queue.plain.wait(DEADLINE)
+        early = time.monotonic() - began < job.assignment.heartbeat_ms / 1000
+        return {"early": early, "lost": job.lost}
+
+    put(queue, "said", None)
+    results = []
+    report = queue.result
+    queue.result = lambda *args: results.append(args[1]) or report(*args)
+    worker = Worker(queue, handle, wait_ms=2_000)
+    running = threading.Thread(target=worker.run)
+    running.start()
+    names = events_until(Queue(URL, KEY, "reasons"), ended("said"))
+    worker.stop()
+    running.join(DEADLINE)
+    assert names[-1] == "DispatchDelivered" and "worker.stalled" not in names, names
+    assert results == [{"early": True, "lost": None}], results
+    assert queue.said[0] == ("user", "é" * 512), queue.said
+
+
 def withdrawn_work_is_stopped():
     queue = Queue(URL, KEY, "slow")
     begun, over = threading.Event(), []
@@ -260,6 +310,7 @@ def example_counts():
 
 bare_contract()
 worker_around_a_function()
+what_cannot_be_said_takes_no_task_away()
 withdrawn_work_is_stopped()
 what_is_not_done_is_given_back()
 example_counts()

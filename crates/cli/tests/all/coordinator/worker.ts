@@ -196,6 +196,56 @@ async function workerAroundAFunction(): Promise<void> {
   });
 }
 
+async function whatCannotBeSaidTakesNoTaskAway(): Promise<void> {
+  const said: string[] = [];
+  const chunks: string[] = [];
+  let plain = (): void => {};
+  const isPlain = new Promise<void>((resolve) => (plain = resolve));
+  const noting: typeof fetch = async (input, init) => {
+    const answer = await fetch(input, init);
+    const bytes = init?.body instanceof Uint8Array ? init.body : new TextEncoder().encode("{}");
+    const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
+    if (String(input).endsWith("/output")) {
+      chunks.push((JSON.parse(text) as { chunk: string }).chunk);
+    }
+    if (String(input).endsWith("/heartbeat") && answer.ok) {
+      const body = JSON.parse(text) as { blocked_on: string | null; reason: string };
+      said.push(body.reason);
+      if (body.blocked_on === null) {
+        plain();
+      }
+    }
+    return answer;
+  };
+  const queue = new Queue(URL_, KEY, "reasons-ts", { fetch: noting });
+  const reader = new Queue(URL_, KEY, "reasons-ts");
+  let isEarly = false;
+  const handle = async (job: Job): Promise<void> => {
+    // A mark of the order of bytes is text.
+    await job.output("\ufeffbom\n");
+    // Longer than a reason may be: its beginning is said.
+    job.blockOn("user", "é".repeat(2_000));
+    await eventsUntil(reader, (event) => event["event"] === "run.blocked_on_user");
+    // Nothing that the server has a word for: the heartbeat is sent without it, long before the
+    // next is due.
+    const began = performance.now();
+    job.blockOn("nobody" as "user", "x");
+    await isPlain;
+    isEarly = performance.now() - began < job.assignment.heartbeat_ms;
+  };
+  await put(queue, "said", null);
+  const stop = new AbortController();
+  const running = new Worker(queue, handle, { waitMs: 2_000 }).run(stop.signal);
+  const events = await eventsUntil(reader, isEnd);
+  stop.abort();
+  await running;
+  const names = events.map((event) => event["event"]);
+  assert.ok(names.includes("DispatchDelivered") && !names.includes("worker.stalled"));
+  assert.ok(isEarly);
+  assert.equal(said[0], "é".repeat(512));
+  assert.deepEqual(chunks, ["\ufeffbom\n"]);
+}
+
 async function withdrawnWorkIsStopped(): Promise<void> {
   const queue = new Queue(URL_, KEY, "slow");
   let begin = (): void => {};
@@ -251,6 +301,7 @@ async function exampleCounts(): Promise<void> {
 
 await bareContract();
 await workerAroundAFunction();
+await whatCannotBeSaidTakesNoTaskAway();
 await withdrawnWorkIsStopped();
 await whatIsNotDoneIsGivenBack();
 await exampleCounts();
