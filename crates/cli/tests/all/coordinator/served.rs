@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::{VIEWS, deliver, notify, queue};
+use super::{VIEWS, acquire, deliver, notify, queue};
 use crate::support::Lab;
 
 /// `runwright runtime serve`, killed at the end of the test if it still lives.
@@ -121,6 +121,28 @@ fn a_served_directory_answers_and_looks_as_one_that_is_not() {
     // Nobody serves it any more; it is told directly.
     lab.exec(&queue("later")).with(0);
     lab.call(&["verify", "--data", "state/.runwright"]).with(0);
+}
+
+/// What it was told when it was started holds for every command that it does.
+#[test]
+fn a_server_enforces_leases_and_leaves_files_alone_where_it_was_told_to() {
+    let lab = Lab::new();
+    let past = |owner: &str| acquire(owner, "2020-01-01T00:00:00Z");
+    let served = Served::of(&lab, &["--enforce-leases", "--views=none"]);
+    lab.exec(&past("a")).with(0);
+    lab.exec(&past("b")).with(0);
+    for name in VIEWS {
+        assert!(!lab.path().join("state").join(name).exists(), "{name}");
+    }
+    served.stop();
+    // One that was told nothing leaves it to whoever asks.
+    let served = Served::of(&lab, &[]);
+    lab.exec(&past("c")).with(1).says("b");
+    let enforced = past("c").to_string();
+    lab.runtime(&["exec", &enforced, "--state-dir=state", "--enforce-leases"])
+        .with(0);
+    assert_eq!(lab.view("authority.json")["owner"], "c");
+    served.stop();
 }
 
 #[test]

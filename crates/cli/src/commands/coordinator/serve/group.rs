@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::wire::{Answer, Request};
 use crate::commands::coordinator::exec::Compact;
 use crate::commands::coordinator::folder::{Folder, MUTATION_LOCK, agrees, lock, store_file};
+use crate::commands::coordinator::options::{Options, ViewChoice};
 use crate::commands::coordinator::{Refused, exec, import, views};
 
 /// What is said when the store is not the one that was opened.
@@ -26,8 +27,33 @@ pub(super) struct Order {
     pub reply: oneshot::Sender<Answer>,
 }
 
+/// What the server was told to do with every command, whatever its client says.
+#[derive(Clone, Copy)]
+pub(super) struct Terms {
+    enforce_leases: bool,
+    refresh: bool,
+}
+
+impl Terms {
+    pub(super) fn of(options: &Options) -> Self {
+        Self {
+            enforce_leases: options.rule == LeaseRule::Enforced,
+            refresh: options.views == ViewChoice::All,
+        }
+    }
+
+    fn apply(self, request: &mut Request) {
+        request.enforce_leases |= self.enforce_leases;
+        request.refresh &= self.refresh;
+    }
+}
+
 /// Works until nobody can ask any more.
-pub(super) fn work(folder: &Folder, mut waiting: mpsc::Receiver<Order>) -> Result<(), Refused> {
+pub(super) fn work(
+    folder: &Folder,
+    mut waiting: mpsc::Receiver<Order>,
+    terms: Terms,
+) -> Result<(), Refused> {
     let store = identity(&folder.path)?;
     while let Some(first) = waiting.blocking_recv() {
         let mut orders = vec![first];
@@ -35,6 +61,9 @@ pub(super) fn work(folder: &Folder, mut waiting: mpsc::Receiver<Order>) -> Resul
             && let Ok(order) = waiting.try_recv()
         {
             orders.push(order);
+        }
+        for order in &mut orders {
+            terms.apply(&mut order.request);
         }
         // What is written to a store that was taken away would be lost.
         if identity(&folder.path).ok() != Some(store) {

@@ -64,7 +64,8 @@ pub(super) fn run(options: &Options) -> Result<String, Refused> {
     let data = folder.data.clone();
     let (orders, waiting) = mpsc::channel(MAX_WAITING);
     let notifier = notifier(dir, options, &orders)?;
-    let worker = thread("runtime", move || group::work(&folder, waiting))?;
+    let terms = group::Terms::of(options);
+    let worker = thread("runtime", move || group::work(&folder, waiting, terms))?;
     let served = threads.block_on(serve(&data, orders));
     // It says what it has begun, then nobody asks the writer any more.
     if let Some(Notifying { stop, thread }) = notifier {
