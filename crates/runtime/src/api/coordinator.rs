@@ -472,12 +472,21 @@ impl Api {
                 .await?;
         }
         let release = TaskCommand::Release { assignment, fence };
-        self.door().tell_tasks(&named, &release).await?;
-        self.forget_outputs(&named, assignment);
-        Ok(Reported {
-            request: handed.request,
-            is_repeated: false,
-        })
+        match self.door().tell_tasks(&named, &release).await {
+            Ok(_) => {
+                self.forget_outputs(&named, assignment);
+                Ok(Reported {
+                    request: handed.request,
+                    is_repeated: false,
+                })
+            }
+            // It was over before this came to the log.
+            Err(crate::door::CoordinatorError::Rejected(Rejection::NoAssignment(Some(_)))) => {
+                let expected = AssignmentEnd::Released;
+                self.repeated(&named, (assignment, fence), expected).await
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Tells the coordinator of a queue a command of the runtime contract.

@@ -55,7 +55,7 @@ enum Taken {
 
 impl Api {
     /// Puts a piece of a task's output into the log of the run that waits. Answers whether there
-    /// is one that wants it.
+    /// is one that wants it, and the piece did not come too late: behind one that follows it.
     ///
     /// # Errors
     /// As [`Api::heartbeat`].
@@ -108,8 +108,11 @@ impl Api {
         let seq = output.seq.unwrap_or(next);
         // It was sent again. Whether the last one is in the log only who took it in knows.
         if seq < next && (is_known || seq + 1 < next) {
-            return Ok(Taken::Done(true));
+            // Or it comes only now, behind others: nobody can put it before them.
+            return Ok(Taken::Done(!progress.is_missing(seq)));
         }
+        let mut missing = progress.missing;
+        progress::note_missing(&mut missing, next, seq);
         let before = match seq {
             _ if seq == next => progress.rest,
             _ if seq + 1 == next => progress.before,
@@ -140,6 +143,7 @@ impl Api {
             rest,
             before,
             is_over: false,
+            missing,
         };
         let Some(row) = place.put(store, row, &progress).await? else {
             return Ok(Taken::Raced);
@@ -195,7 +199,12 @@ impl Api {
             let Some(progress) = progress::read(row.as_ref())? else {
                 return Ok(());
             };
-            let Progress { next, is_over, .. } = progress;
+            let Progress {
+                next,
+                is_over,
+                missing,
+                ..
+            } = progress;
             let last = if is_over {
                 progress.before
             } else {
@@ -214,6 +223,7 @@ impl Api {
                         rest: Rest::default(),
                         before: last.clone(),
                         is_over: true,
+                        missing,
                     };
                     let put = place.put(store, row, &over).await?;
                     if put.is_none() {

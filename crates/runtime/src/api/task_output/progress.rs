@@ -46,6 +46,50 @@ pub(super) struct Progress {
     pub(super) before: Rest,
     /// The rest went into the log, nothing more is taken in.
     pub(super) is_over: bool,
+    /// Places before the next one whose pieces did not come, from and up to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) missing: Vec<(u64, u64)>,
+}
+
+/// Stretches of missing pieces that are told apart. Of more the first ones count as one, with what
+/// is between them.
+const MAX_MISSING: usize = 64;
+
+impl Progress {
+    /// Whether a piece before the next one did not come.
+    pub(super) fn is_missing(&self, seq: u64) -> bool {
+        let mut stretches = self.missing.iter();
+        stretches.any(|(from, to)| (*from..*to).contains(&seq))
+    }
+}
+
+/// Notes that pieces did not come.
+pub(super) fn note_missing(missing: &mut Vec<(u64, u64)>, from: u64, to: u64) {
+    if from < to {
+        missing.push((from, to));
+    }
+    if missing.len() > MAX_MISSING {
+        let (_, to) = missing.remove(1);
+        missing[0].1 = to;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_pieces_are_known_and_their_list_is_bounded() {
+        let mut progress = Progress::default();
+        for n in 0..1_000 {
+            note_missing(&mut progress.missing, 10 * n, 10 * n + n % 2);
+        }
+        assert_eq!(progress.missing.len(), MAX_MISSING);
+        // Each tenth piece of the odd ones is missing; those long ago are not told apart.
+        assert!(progress.is_missing(10) && progress.is_missing(9_990));
+        assert!(!progress.is_missing(9_991) && !progress.is_missing(9_980));
+        assert!(progress.is_missing(15));
+    }
 }
 
 /// What a piece goes on with.

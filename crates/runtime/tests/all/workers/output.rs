@@ -204,6 +204,66 @@ async fn what_stood_beside_a_piece_that_was_lost_is_left_out() {
     bed.engine.drain(Duration::from_secs(5)).await;
 }
 
+/// A piece that others have overtaken cannot be put before them, and its worker is told so.
+#[tokio::test]
+async fn a_piece_that_comes_too_late_is_not_said_to_be_kept() {
+    let bed = Bed::new();
+    let (run, taken) = bed.secret_task().await;
+    let other = bed.server("two");
+    for (seq, text, is_kept) in [
+        (0, "zero\n", true),
+        (4, "four\n", true),
+        (2, "two\n", false),
+        (3, "three\n", false),
+        (0, "zero\n", true),
+        (4, "four\n", true),
+        (5, "five\n", true),
+        (1, "one\n", false),
+        (4, "four\n", true),
+    ] {
+        for api in [&bed.api, &other] {
+            assert_eq!(bed.says(api, &taken, seq, text).await, is_kept, "{seq}");
+        }
+    }
+    bed.ends(&other, &taken).await;
+    bed.settled(&run).await;
+    let kept = bed.kept(&run.header.stream).await;
+    assert!(
+        kept.starts_with("zero\n") && kept.ends_with("five\n"),
+        "{kept}"
+    );
+    for late in ["one", "two", "three"] {
+        assert!(!kept.contains(late), "{kept}");
+    }
+    bed.engine.drain(Duration::from_secs(5)).await;
+}
+
+/// Many say at the same time that one task is given back: they say the same.
+#[tokio::test]
+async fn a_release_that_is_repeated_at_the_same_time_is_answered_the_same() {
+    let bed = Bed::new();
+    let (_, taken) = bed.secret_task().await;
+    let other = bed.server("two");
+    let (bed_says, other_says) = (
+        || bed.api.release_task(&bed.who, QUEUE, named(&taken)),
+        || other.release_task(&bed.who, QUEUE, named(&taken)),
+    );
+    let answers = tokio::join!(
+        bed_says(),
+        other_says(),
+        bed_says(),
+        other_says(),
+        bed_says()
+    );
+    let answers = [answers.0, answers.1, answers.2, answers.3, answers.4];
+    let first = answers.iter().filter(|answer| {
+        let answer = answer.as_ref().expect("it was given back");
+        !answer.is_repeated
+    });
+    assert_eq!(first.count(), 1);
+    bed.engine.drain(Duration::from_secs(5)).await;
+}
+
 /// An ordinary word at the end of an output may be how a credential begins.
 #[tokio::test]
 async fn what_only_looks_like_the_beginning_of_a_secret_is_kept_when_its_task_ends() {
