@@ -139,9 +139,13 @@ fn read(dir: &Path, ledger_alone: bool) -> Result<Import, Refused> {
         .filter_map(|(event, _)| event.as_ref())
         .collect();
     for event in &events {
-        if let EventJson::DispatchQueued { request_id, .. } = event
-            && !used.contains(request_id.as_str())
-        {
+        // What was taken out was there once, also where the log does not say so any more.
+        let ids = match event {
+            EventJson::DispatchQueued { request_id, .. } => std::slice::from_ref(request_id),
+            EventJson::DispatchRecordsRemoved { request_ids } => request_ids,
+            _ => &[],
+        };
+        if !ids.iter().all(|id| used.contains(id.as_str())) {
             return Err(concat!(
                 r#"dispatch error: invalid dispatch request id: ""#,
                 r#"dispatch seen ledger omits an authoritative dispatch id""#

@@ -126,6 +126,24 @@ fn a_directory_of_the_published_program_is_taken_over() {
         .says("duplicate dispatch request id");
 }
 
+/// Requests that were taken out were there: the ledger must hold their ids, or they could be taken
+/// again.
+#[test]
+fn a_ledger_without_the_id_of_a_request_that_was_taken_out_is_refused() {
+    let lab = Lab::new();
+    let removed = json!([{ "event": "DispatchRecordsRemoved", "request_ids": ["a", "gone"] }]);
+    lab.left(&removed, &["a"]);
+    lab.exec(&queue("gone"))
+        .with(1)
+        .says("failed to load authoritative runtime state: dispatch error: ")
+        .says("omits an authoritative dispatch id");
+    lab.left(&removed, &["a", "gone"]);
+    lab.exec(&queue("gone"))
+        .with(1)
+        .says("duplicate dispatch request id");
+    lab.exec(&queue("b")).with(0);
+}
+
 /// Two requests, one of which has failed without a notice.
 fn history() -> Value {
     json!([
