@@ -111,7 +111,7 @@ impl WorkerConfig {
             )?,
             max_assignments: u32::try_from(most).ok()?,
         };
-        is_queue_name(queue).then(|| Self {
+        is_written_as_queue(queue).then(|| Self {
             queue: queue.to_owned(),
             handing,
         })
@@ -136,8 +136,14 @@ pub fn awaited_request(data: &Value) -> Option<RequestId> {
     data.get("request")?.as_str().map(RequestId::new)
 }
 
-/// Whether a text is the name of a queue: 1 to 64 of `A-Z a-z 0-9 . _ -`.
+/// Whether a text is the name of a queue: 1 to 64 of `A-Z a-z 0-9 . _ -`, and not of dots alone,
+/// which clients take for another place of an address.
 pub fn is_queue_name(text: &str) -> bool {
+    is_written_as_queue(text) && text.bytes().any(|b| b != b'.')
+}
+
+/// Whether logs may name a queue so: names of dots alone were taken once.
+fn is_written_as_queue(text: &str) -> bool {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b".-_".contains(&b);
     (1..=64).contains(&text.len()) && text.bytes().all(is_plain)
 }

@@ -5,6 +5,21 @@ use crate::ids::AttemptId;
 
 const SECOND: i64 = 1_000;
 
+#[test]
+fn no_queue_has_a_name_of_dots_alone_but_logs_may_say_so() {
+    let config = |queue: &str| serde_json::json!({ "queue": queue, "repeat": "once" });
+    for name in [".", "..", "...."] {
+        assert!(!is_queue_name(name), "{name}");
+        assert!(WorkerConfig::of(&config(name)).is_some(), "{name}");
+    }
+    for name in [".a", "a.", "-", "..._..."] {
+        assert!(is_queue_name(name), "{name}");
+    }
+    for name in ["", "a/b", "\u{e4}", &"a".repeat(65)] {
+        assert!(!is_queue_name(name) && WorkerConfig::of(&config(name)).is_none());
+    }
+}
+
 /// A queue with a live authority, and the batches that were decided on it.
 struct World {
     queue: Coordinator,

@@ -6,7 +6,7 @@
 //! run is parked until its worker says how the task ended. Told in `docs/workers.md`.
 
 use async_trait::async_trait;
-use kernel::coordinator::{WORKER_NODE, WorkerConfig, awaiting_worker};
+use kernel::coordinator::{WORKER_NODE, WorkerConfig, awaiting_worker, is_queue_name};
 use kernel::run::{NodeError, Outcome};
 use serde_json::{Value, json};
 
@@ -37,7 +37,8 @@ impl WorkNode for Worker {
             "properties": {
                 "queue": {
                     "type": "string",
-                    "pattern": "^[A-Za-z0-9._-]{1,64}$",
+                    "maxLength": 64,
+                    "pattern": "^[.]*[A-Za-z0-9_-][A-Za-z0-9._-]*$",
                     "description": "The queue its workers take from.",
                 },
                 "repeat": {
@@ -65,7 +66,9 @@ impl WorkNode for Worker {
     }
 
     async fn run(&self, started: Started, _cx: NodeContext) -> Outcome {
-        let Some(config) = WorkerConfig::of(started.config()) else {
+        let config = WorkerConfig::of(started.config());
+        // Runs of earlier days may wait for queues that no address can name.
+        let Some(config) = config.filter(|config| is_queue_name(&config.queue)) else {
             let text = "the config names no queue or no repeat policy";
             return Outcome::failed(NodeError::new("invalid_config", text).fatal());
         };

@@ -72,7 +72,9 @@ pub(crate) struct Args {
 fn queue(text: &str) -> Result<String, String> {
     match is_queue_name(text) {
         true => Ok(text.to_owned()),
-        false => Err("a queue's name is 1 to 64 of A-Z a-z 0-9 . _ -".to_owned()),
+        false => {
+            Err("a queue's name is 1 to 64 of A-Z a-z 0-9 . _ -, not of dots alone".to_owned())
+        }
     }
 }
 

@@ -283,6 +283,27 @@ fn a_program_gets_its_task_and_its_output_is_the_result() {
 }
 
 #[test]
+fn a_queue_of_dots_alone_is_refused_wherever_it_is_named() {
+    let lab = Lab::new();
+    for name in [".", ".."] {
+        let config = json!({ "queue": name, "repeat": "once" });
+        flow(&lab, "dots", 1, &config);
+        lab.call(&["workflow", "validate", "flows/dots.json"])
+            .with(1);
+        let place = ["worker", "--queue", name, "--data", "store", "--", "true"];
+        lab.call(&place).with(2).says("not of dots alone");
+    }
+    flow(
+        &lab,
+        "dots",
+        1,
+        &json!({ "queue": "..a", "repeat": "once" }),
+    );
+    lab.call(&["workflow", "validate", "flows/dots.json"])
+        .with(0);
+}
+
+#[test]
 fn nothing_is_taken_for_a_program_that_cannot_be_started() {
     let lab = Lab::new();
     flow(&lab, "one", 1, &config());
