@@ -21,6 +21,7 @@ const REPORT_REFUSED: &str = "report_refused";
 const GRACE: Duration = Duration::from_secs(5);
 /// How long after an error a report is sent again.
 const AGAIN: Duration = Duration::from_millis(500);
+
 /// What became of a task.
 pub(super) struct Ended {
     pub(super) request: String,
