@@ -250,6 +250,7 @@ fn families(limits: &Limits) -> Map<String, Value> {
             "fanOutPolicies": ["sequential", "parallel", "reject"],
             "joinModes": ["wait-all", "quorum", "first", "race"],
             "maxFanOut": MAX_FAN_OUT,
+            "perItemInput": true,
         },
         "multiAgent": {
             "executionModel": {

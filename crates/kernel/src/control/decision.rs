@@ -1,5 +1,8 @@
 //! What an orchestrator decides: `next-worker`, `ask-user` or `terminate` (OpenWOP's
 //! `OrchestratorDecision`, a closed object for each kind).
+//!
+//! `next-worker` may bring what each worker is given (`nextWorkerInputs`, an object for each, in the
+//! order of `nextWorkerIds`).
 
 use serde_json::{Map, Value, json};
 
@@ -8,6 +11,9 @@ use crate::limits::{MAX_JSON_DEPTH, MAX_NAME_BYTES, MAX_VALUE_BYTES, MAX_WORKERS
 
 /// Below this confidence no decision is carried out before a person has said so.
 pub(crate) const CONFIDENCE_FLOOR: f64 = 0.5;
+
+/// What a decision brings for each of its workers.
+pub(crate) const WORKER_INPUTS: &str = "nextWorkerInputs";
 
 /// A decision.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,8 +38,10 @@ pub(crate) struct Decided {
 }
 
 impl Decided {
-    /// Reads a decision: an object, or the text of one, as models and programs write it.
-    pub(crate) fn of(given: &Value) -> Result<Self, String> {
+    /// Reads a decision: an object, or the text of one, as models and programs write it. Engines
+    /// before version 5 pass over what it brings for its workers: these read it without
+    /// `brings_inputs`.
+    pub(crate) fn of(given: &Value, brings_inputs: bool) -> Result<Self, String> {
         let parsed;
         let fields = match given {
             Value::Object(fields) => fields,
@@ -54,6 +62,9 @@ impl Decided {
             Some("next-worker") => {
                 let workers = workers(fields.get("nextWorkerIds"))?;
                 value.insert("nextWorkerIds".into(), json!(workers));
+                if brings_inputs && let Some(inputs) = inputs_of_workers(fields)? {
+                    value.insert(WORKER_INPUTS.into(), inputs);
+                }
                 (Choice::NextWorker(workers), &["confidence"])
             }
             Some("ask-user") => match text(fields, "prompt")? {
@@ -100,6 +111,22 @@ impl Decided {
         }
     }
 
+    /// Why what it brings for its workers cannot be given to them, one by one.
+    pub(crate) fn misfit(&self) -> Option<String> {
+        let Choice::NextWorker(workers) = &self.choice else {
+            return None;
+        };
+        let inputs = self.value.get(WORKER_INPUTS)?.as_array()?;
+        (inputs.len() != workers.len()).then(|| {
+            format!(
+                "the decision names {} workers and brings {} `{WORKER_INPUTS}`; give one object \
+                 for each worker, in the order of `nextWorkerIds`",
+                workers.len(),
+                inputs.len()
+            )
+        })
+    }
+
     /// The confidence, where it is too low for the decision to be carried out.
     pub(crate) fn below_floor(&self) -> Option<f64> {
         self.confidence.filter(|sure| *sure < CONFIDENCE_FLOOR)
@@ -121,6 +148,16 @@ fn workers(given: Option<&Value>) -> Result<Vec<String>, String> {
             _ => Err("names a worker that is no workflow id".to_owned()),
         })
         .collect()
+}
+
+fn inputs_of_workers(fields: &Map<String, Value>) -> Result<Option<Value>, String> {
+    match fields.get(WORKER_INPUTS) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Array(inputs)) if inputs.iter().all(Value::is_object) => {
+            Ok(Some(Value::Array(inputs.clone())))
+        }
+        Some(_) => Err(format!("has `{WORKER_INPUTS}` that are no list of objects")),
+    }
 }
 
 fn text(fields: &Map<String, Value>, key: &str) -> Result<Option<String>, String> {
@@ -156,14 +193,38 @@ mod tests {
             "kind": "next-worker", "nextWorkerIds": ["w"], "confidence": 0.4, "thought": "x",
         });
         for given in [given.clone(), Value::String(format!(" {given}\n"))] {
-            let decided = Decided::of(&given).expect("a decision");
+            let decided = Decided::of(&given, true).expect("a decision");
             assert_eq!(decided.choice, Choice::NextWorker(vec!["w".into()]));
             assert_eq!(decided.below_floor(), Some(0.4));
             let shown = json!({ "kind": "next-worker", "nextWorkerIds": ["w"], "confidence": 0.4 });
             assert_eq!(decided.value, shown, "nothing the protocol does not know");
         }
         let sure = json!({ "kind": "terminate", "confidence": 0.5 });
-        assert_eq!(Decided::of(&sure).expect("a decision").below_floor(), None);
+        let sure = Decided::of(&sure, true).expect("a decision");
+        assert_eq!(sure.below_floor(), None);
+    }
+
+    #[test]
+    fn what_it_brings_for_its_workers_is_one_object_for_each() {
+        let brings = |inputs: Value| json!({ "kind": "next-worker", "nextWorkerIds": ["w", "w"], "nextWorkerInputs": inputs });
+        let read = |inputs: Value| Decided::of(&brings(inputs), true).expect("a decision");
+        let two = json!([{ "n": 1 }, { "n": [2] }]);
+        let decided = read(two.clone());
+        assert_eq!(
+            (&decided.value["nextWorkerInputs"], decided.misfit()),
+            (&two, None)
+        );
+        for (few, says) in [(json!([{ "n": 1 }]), "brings 1"), (json!([]), "brings 0")] {
+            let why = read(few).misfit().expect("does not fit");
+            assert!(why.contains(says), "{why}");
+        }
+        assert_eq!(read(Value::Null).misfit(), None);
+        let before = Decided::of(&brings(json!([1])), false).expect("a decision");
+        assert_eq!(
+            before.value.get("nextWorkerInputs"),
+            None,
+            "as it was read before"
+        );
     }
 
     #[test]
@@ -180,6 +241,10 @@ mod tests {
                 json!({ "kind": "next-worker", "nextWorkerIds": [1] }),
                 "no workflow id",
             ),
+            (
+                json!({ "kind": "next-worker", "nextWorkerIds": ["w"], "nextWorkerInputs": [1] }),
+                "no list of objects",
+            ),
             (json!({ "kind": "ask-user" }), "asks nothing"),
             (
                 json!({ "kind": "terminate", "confidence": 2 }),
@@ -190,7 +255,7 @@ mod tests {
                 "successCriteria",
             ),
         ] {
-            let error = Decided::of(&given).expect_err("no decision");
+            let error = Decided::of(&given, true).expect_err("no decision");
             assert!(error.contains(why), "{given}: {error}");
         }
     }

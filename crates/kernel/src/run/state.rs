@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::control::decision::WORKER_INPUTS;
 use crate::control::dispatch::Dispatch;
 use crate::control::sub_workflow::SubWorkflow;
 use crate::definition::{ControlKind, NodeIx, NodeKind, Plan};
@@ -688,8 +689,32 @@ impl Run {
             }
             _ => SubWorkflow::of(config),
         };
-        let variables = self.facts().map(|facts| &facts.variables);
-        variables.map_or_else(Map::new, |variables| child.child_inputs(variables))
+        let Some(facts) = self.facts() else {
+            return Map::new();
+        };
+        let mut inputs = child.child_inputs(&facts.variables);
+        inputs.extend(
+            self.brought_for_child(facts, ix)
+                .cloned()
+                .unwrap_or_default(),
+        );
+        inputs
+    }
+
+    /// What a decision brings for the worker that a dispatch node is at. It is stronger than what
+    /// is mapped for all workers of that workflow. Earlier versions passed over it.
+    fn brought_for_child<'a>(
+        &self,
+        facts: &'a Facts,
+        ix: NodeIx,
+    ) -> Option<&'a Map<String, Value>> {
+        let is_dispatch = self.plan.node(ix).kind == NodeKind::Control(ControlKind::Dispatch);
+        if facts.engine_version < 5 || !is_dispatch {
+            return None;
+        }
+        let state = &facts.nodes[ix.index()];
+        let brought = state.inputs.as_ref()?.get("decision")?.get(WORKER_INPUTS)?;
+        brought.get(state.worker as usize)?.as_object()
     }
 
     /// Attempts of work nodes whose start is durable and whose outcome is not: whoever holds

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kernel::ids::StreamId;
 use kernel::run::event::{ChildStatus, DrainPolicy, RunEvent};
-use kernel::run::{Command, Envelope, Found, NodeError, RunMessage};
+use kernel::run::{Command, Create, Envelope, Found, NodeError, RunMessage, Start};
 use kernel::stream::{DefinitionRef, ForkMode, Policy};
 use serde_json::{Map, Value, json};
 
@@ -715,4 +715,30 @@ fn a_run_of_the_first_engine_version_is_decided_by_its_rules() {
     run.when(Command::Create(create)).decided();
     dispatch(&mut run);
     run.cancel().then("node.cancelled s; run.cancelled");
+}
+
+/// The inputs of the first child of a run by the rules of a version.
+fn given_to_the_first(version: u32) -> Value {
+    let text = r#"boss: core.orchestrator.supervisor {"config":{"decisions":[{"kind":"next-worker","nextWorkerIds":["one","one"],"nextWorkerInputs":[{"n":1}]}]}}
+        go: core.dispatch {}
+        boss -> go"#;
+    let mut run = World::of(flow::plan(text), Policy::default());
+    let mut create = Create::new(Map::new(), "test", Start::Now);
+    create.engine_version = version;
+    run.when(Command::Create(create)).decided();
+    if run.run.undispatched().next().is_none() {
+        return Value::Null;
+    }
+    dispatch(&mut run);
+    let inputs = run.events.iter().rev().find_map(|event| match &event.body {
+        RunEvent::NodeDispatched { inputs, .. } => Some(inputs.clone()),
+        _ => None,
+    });
+    Value::Object(inputs.expect("a worker was dispatched"))
+}
+
+#[test]
+fn what_is_brought_for_too_few_workers_is_refused_since_version_5() {
+    assert_eq!(given_to_the_first(5), Value::Null, "none runs");
+    assert_eq!(given_to_the_first(4), json!({}), "as it was decided before");
 }

@@ -159,6 +159,63 @@ async fn replays_alike(host: &Host, run: &str) {
 }
 
 #[tokio::test]
+async fn what_a_decision_brings_for_its_workers_is_given_to_each_of_them() {
+    let host = Host::new().await;
+    let item = |id: &str| {
+        let mut item = chain(id, &[node("n", "core.noop", json!({}))]);
+        item["variables"] =
+            json!([{ "name": "n" , "type": "number" }, { "name": "all", "type": "string" }]);
+        item
+    };
+    let decision = |inputs: Value| {
+        let mut decision = next(&["item", "item", "item"]);
+        decision["nextWorkerInputs"] = inputs;
+        decision
+    };
+    let team = |id: &str, inputs: Value, how: &str| {
+        let plan = json!({ "mockDispatchPlan": [decision(inputs)] });
+        let mapped = json!({ "n": "zero", "all": "word" });
+        let config = json!({ "fanOutPolicy": how, "inputMapping": mapped });
+        let mut team = supervised(id, plan, config);
+        team["variables"] = json!([
+            { "name": "zero", "type": "number", "defaultValue": 0 },
+            { "name": "word", "type": "string", "defaultValue": "same" },
+        ]);
+        team
+    };
+    let inputs = json!([{ "n": 1 }, { "all": "own" }, {}]);
+    host.put(&[item("item")]).await;
+    for how in ["sequential", "parallel"] {
+        host.put(&[team(how, inputs.clone(), how)]).await;
+        let run = host.completed(&json!({ "workflowId": how })).await;
+        let mut given = Vec::new();
+        for child in host.snapshot(&run).await["childRuns"].as_array().unwrap() {
+            let child = host.snapshot(child["runId"].as_str().unwrap()).await;
+            given.push(child["inputs"].clone());
+        }
+        let expected = json!([
+            { "n": 1, "all": "same" }, { "n": 0, "all": "own" }, { "n": 0, "all": "same" },
+        ]);
+        assert_eq!(json!(given), expected, "{how}");
+        let events = host.events(&run).await;
+        let mut decided = events
+            .iter()
+            .filter(|event| event["type"] == "runOrchestrator.decided");
+        let decided = &decided.next().expect("somebody decided")["payload"]["decision"];
+        assert_eq!(*decided, decision(inputs.clone()), "as it was made");
+        replays_alike(&host, &run).await;
+    }
+    host.put(&[team("few", json!([{ "n": 1 }]), "parallel")])
+        .await;
+    let run = host.create(&json!({ "workflowId": "few" })).await;
+    let snapshot = host.ended(&run).await;
+    assert_eq!(snapshot["error"]["code"], "validation_error", "{snapshot}");
+    assert_eq!(snapshot.get("childRuns"), None, "no worker ran");
+    let seen = host.get("/.well-known/openwop").await.json();
+    assert_eq!(seen["dispatch"]["perItemInput"], true);
+}
+
+#[tokio::test]
 async fn children_are_listed_in_the_order_of_the_decision() {
     let host = Host::new().await;
     let workers: Vec<String> = (0..6).map(|n| format!("worker-{n}")).collect();

@@ -101,7 +101,7 @@ impl Decision {
                 budget.entry(dimension.clone()).or_insert(share);
             }
         }
-        let inputs = config.child_inputs(&self.facts().variables);
+        let inputs = self.run.child_inputs(ix);
         let worker = self.current_worker(ix).map(|(worker, _)| worker);
         let (node, visit) = (&attempt.node, attempt.visit);
         let child = match worker {

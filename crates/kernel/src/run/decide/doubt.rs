@@ -153,7 +153,7 @@ impl Decision {
             return Ok(Reply::Answers(answers));
         };
         let decided = match answers.get(QUESTION) {
-            Some(Value::String(word)) if word == "accept" => Some(confirmed(&held.decision)?),
+            Some(Value::String(word)) if word == "accept" => Some(self.confirmed(&held.decision)?),
             Some(other @ Value::Object(_)) => Some(self.replaced(open, Some(other))?),
             _ => None,
         };
@@ -174,7 +174,7 @@ impl Decision {
         let decided = match value.get("action").and_then(Value::as_str) {
             Some("accept") => {
                 let held = open.data.get("decision").unwrap_or(&Value::Null);
-                Some(confirmed(held)?)
+                Some(self.confirmed(held)?)
             }
             Some("edit-accept") => Some(self.replaced(open, value.get("editedArtifactData"))?),
             Some("reject") => None,
@@ -191,6 +191,12 @@ impl Decision {
         Ok(Reply::Judged { decided, answers })
     }
 
+    /// The decision that is held back.
+    fn confirmed(&self, held: &Value) -> Result<Decided, Rejection> {
+        let read = Decided::of(held, self.since(5));
+        read.map_err(|_| answer::invalid("there is no decision to accept"))
+    }
+
     /// The decision that a person put in the place of another.
     fn replaced(&self, open: &OpenInterrupt, given: Option<&Value>) -> Result<Decided, Rejection> {
         if !self.replaces(NodeIx(open.node)) {
@@ -198,7 +204,8 @@ impl Decision {
             return Err(answer::invalid(what));
         }
         let given = given.ok_or_else(|| answer::invalid("it needs the other decision"))?;
-        Decided::of(given).map_err(|why| answer::invalid(format!("the other decision {why}")))
+        Decided::of(given, self.since(5))
+            .map_err(|why| answer::invalid(format!("the other decision {why}")))
     }
 
     /// A person has judged a decision: it is carried out, or, where there is none, refused.
@@ -229,11 +236,6 @@ impl Decision {
             answered_by: by,
         });
     }
-}
-
-/// The decision that is held back.
-fn confirmed(held: &Value) -> Result<Decided, Rejection> {
-    Decided::of(held).map_err(|_| answer::invalid("there is no decision to accept"))
 }
 
 /// What a person is asked about a decision.

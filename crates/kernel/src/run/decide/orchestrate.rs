@@ -49,7 +49,10 @@ impl Decision {
                 policy: &self.run.header.policy,
                 round,
             };
-            (supervisor::decide(&cx, visit), supervisor::confidence(&cx))
+            (
+                supervisor::decide(&cx, visit, self.since(5)),
+                supervisor::confidence(&cx),
+            )
         };
         let decided = match decided {
             Ok(decided) => decided,
@@ -155,7 +158,7 @@ impl Decision {
         // A text is read once.
         if is_dispatch
             && let Some(given @ Value::String(_)) = inputs.get("decision")
-            && let Ok(decided) = Decided::of(given)
+            && let Ok(decided) = Decided::of(given, self.since(5))
         {
             inputs.insert("decision".into(), decided.value);
         }
@@ -166,7 +169,8 @@ impl Decision {
     pub(super) fn carry_out(&mut self, ix: NodeIx, inputs: &Map<String, Value>) {
         let plan = self.run.plan.clone();
         let config = Dispatch(&plan.node(ix).config);
-        let decided = match inputs.get("decision").map(Decided::of) {
+        let read = |given| Decided::of(given, self.since(5));
+        let decided = match inputs.get("decision").map(read) {
             Some(Ok(decided)) => decided,
             Some(Err(why)) => {
                 let error = NodeError::new("invalid_decision", format!("the decision {why}"));
@@ -178,6 +182,10 @@ impl Decision {
                 return self.fail_attempt(ix, NodeError::new("invalid_decision", what).fatal());
             }
         };
+        if let Some(why) = decided.misfit() {
+            let error = NodeError::new("validation_error", why);
+            return self.fail_attempt(ix, error.fatal());
+        }
         if let Some(cap) = config
             .iteration_cap()
             .filter(|cap| self.dispatches() > *cap)
