@@ -38,6 +38,8 @@ pub(crate) struct Patience {
 /// A call whose answer is on its way.
 pub(crate) struct Calling {
     api: Api,
+    /// Who is asked.
+    provider: String,
     response: Response,
     idle: Duration,
     is_stream: bool,
@@ -77,10 +79,11 @@ pub(crate) async fn call(
         redirects: Redirects::Return,
     };
     let sent = outbound.send(request).await;
-    let mut response = sent.map_err(|error| failure::no_answer(&error))?;
+    let mut response = sent.map_err(|error| failure::no_answer(&error, &provider.name))?;
     let status = response.status();
     if !status.is_success() {
-        let said = read(&mut response, MAX_ERROR_BYTES, patience.idle).await;
+        let of = (&*provider.name, patience.idle);
+        let said = read(&mut response, MAX_ERROR_BYTES, of).await;
         let said = String::from_utf8_lossy(&said.unwrap_or_default()).into_owned();
         return Err(failure::status(status, response.headers(), &said));
     }
@@ -88,6 +91,7 @@ pub(crate) async fn call(
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     Ok(Calling {
         api: provider.api,
+        provider: provider.name.clone(),
         // Some servers do not stream, whatever they are asked.
         is_stream: kind.starts_with("text/event-stream"),
         has_shape: ask.shape.is_some() && provider.structured == Structured::Native,
@@ -115,11 +119,13 @@ impl Calling {
                 if self.reading.is_whole {
                     return Ok(None);
                 }
-                let body = read(&mut self.response, MAX_BODY_BYTES, self.idle).await?;
+                let of = (&*self.provider, self.idle);
+                let body = read(&mut self.response, MAX_BODY_BYTES, of).await?;
                 self.whole(&body)?;
                 continue;
             }
-            let Some(bytes) = piece(&mut self.response, self.idle).await? else {
+            let of = (&*self.provider, self.idle);
+            let Some(bytes) = piece(&mut self.response, of).await? else {
                 return Ok(None);
             };
             let events = self.reader.take(&bytes);
@@ -161,9 +167,13 @@ impl Calling {
     }
 }
 
-async fn piece(response: &mut Response, idle: Duration) -> Result<Option<Bytes>, NodeError> {
+/// A piece of what a provider answers, which comes within a time.
+async fn piece(
+    response: &mut Response,
+    (provider, idle): (&str, Duration),
+) -> Result<Option<Bytes>, NodeError> {
     match tokio::time::timeout(idle, response.chunk()).await {
-        Ok(piece) => piece.map_err(|error| failure::no_answer(&error)),
+        Ok(piece) => piece.map_err(|error| failure::no_answer(&error, provider)),
         Err(_) => Err(failure::timed_out(
             "the model has said nothing for too long; raise idleTimeoutMs if it thinks so long",
         )),
@@ -174,10 +184,10 @@ async fn piece(response: &mut Response, idle: Duration) -> Result<Option<Bytes>,
 async fn read(
     response: &mut Response,
     at_most: usize,
-    idle: Duration,
+    of: (&str, Duration),
 ) -> Result<Vec<u8>, NodeError> {
     let mut body = Vec::new();
-    while let Some(bytes) = piece(response, idle).await? {
+    while let Some(bytes) = piece(response, of).await? {
         body.extend_from_slice(&bytes);
         if body.len() > at_most {
             return Err(failure::bad_answer("it is longer than any is"));

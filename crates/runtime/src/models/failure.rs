@@ -6,6 +6,7 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 
+use super::providers::CUSTOM;
 use crate::outbound::{OutboundError, retry_after_ms};
 
 /// Characters of a provider's own words that details quote.
@@ -34,9 +35,16 @@ pub(crate) fn overflow() -> NodeError {
     NodeError::new("model_context_overflow", text).fatal()
 }
 
-/// There was no answer.
-pub(super) fn no_answer(error: &OutboundError) -> NodeError {
-    let text = error.to_string();
+/// There was no answer. Where a workflow says the address itself, it is told of it; that of a
+/// provider of the engine's configuration is for whoever runs the engine, and stands in its log.
+pub(super) fn no_answer(error: &OutboundError, provider: &str) -> NodeError {
+    let text = match provider {
+        CUSTOM => error.to_string(),
+        _ => {
+            tracing::warn!(provider, %error, "a provider did not answer");
+            of_provider(error, provider)
+        }
+    };
     match error {
         OutboundError::Refused { .. } => {
             let text = format!("{text}; whoever runs the engine allows it with --allow-http");
@@ -48,6 +56,27 @@ pub(super) fn no_answer(error: &OutboundError) -> NodeError {
         }
         OutboundError::TimedOut { .. } => timed_out(&text),
         OutboundError::Broken { .. } => broken(&text),
+    }
+}
+
+/// What went wrong with a provider, without where it is.
+fn of_provider(error: &OutboundError, provider: &str) -> String {
+    match error {
+        OutboundError::Refused { .. } => {
+            format!("requests to the address of the provider {provider} are refused")
+        }
+        OutboundError::BadRedirect { .. } => {
+            format!("the provider {provider} redirects, and is not followed")
+        }
+        OutboundError::Unresolved { .. } | OutboundError::Unreachable { .. } => {
+            format!("the provider {provider} cannot be reached; the log of the engine says why")
+        }
+        OutboundError::TimedOut { .. } => {
+            format!("the provider {provider} has given no complete answer in time")
+        }
+        OutboundError::Broken { .. } => {
+            format!("the connection to the provider {provider} broke")
+        }
     }
 }
 

@@ -93,7 +93,12 @@ impl Session {
                 };
                 let transport = StreamableHttpClientTransport::with_client(client, config);
                 let service = rmcp::serve_client((), transport).await.map_err(|error| {
-                    let text = format!("the server of tools {name} cannot be reached: {error}");
+                    // Its address is for whoever runs the engine.
+                    tracing::warn!(server = %name, %error, "a server of tools was not reached");
+                    let text = format!(
+                        "the server of tools {name} cannot be reached; the log of the engine says \
+                         why (an address that is not public needs --allow-http)"
+                    );
                     NodeError::new("mcp_unreachable", text)
                 })?;
                 Ok(Self {
@@ -164,7 +169,9 @@ impl Session {
             }
             ServiceError::Timeout { .. } => patience_over(name),
             error => {
-                let text = format!("the server of tools {name} was lost: {error}");
+                tracing::warn!(server = %name, %error, "a server of tools was lost");
+                let text =
+                    format!("the server of tools {name} was lost; the log of the engine says why");
                 NodeError::new("mcp_lost", text)
             }
         }

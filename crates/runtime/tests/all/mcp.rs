@@ -248,7 +248,12 @@ async fn a_tool_behind_http_is_called_past_the_guard() {
     let (outcome, _) = call(&lab, "add", json!({ "a": 1, "b": 1 })).await;
     let refused = error(outcome);
     assert_eq!(refused.code, "mcp_unreachable");
-    assert!(refused.message.contains("refused"), "{refused:?}");
+    assert!(refused.message.contains("--allow-http"), "{refused:?}");
+    let says_where = |error: &NodeError| {
+        let said = format!("{error:?}");
+        said.contains("127.0.0.1") || said.contains("rmcp")
+    };
+    assert!(!says_where(&refused), "{refused:?}");
 
     lab.outbound = Outbound::new(address.parse().unwrap());
     let (outcome, recorder) = call(&lab, "add", json!({ "a": 1, "b": 1 })).await;
@@ -259,4 +264,5 @@ async fn a_tool_behind_http_is_called_past_the_guard() {
     let gone = error(outcome);
     assert_eq!(gone.code, "mcp_unreachable");
     assert!(!format!("{gone:?}").contains("planted"), "{gone:?}");
+    assert!(!says_where(&gone), "{gone:?}");
 }

@@ -145,6 +145,10 @@ async fn a_policy_keeps_a_tenant_from_a_provider() {
     let run = host.completed(&order).await;
     let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
     assert_eq!(snapshot["error"]["code"], "model_unreachable");
+    // Where a provider is looked for is nothing for whoever runs a workflow.
+    let said = format!("{snapshot} {}", json!(host.events(&run).await));
+    assert!(said.contains("the provider p cannot be reached"), "{said}");
+    assert!(!said.contains("127.0.0.1"), "{said}");
     // A workspace has a policy of its own, and nobody else has.
     let scopes = runtime::access::Scopes::Everything;
     let lab = host.key_of("acme", Some("lab"), scopes).await;
