@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::num::NonZeroU32;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use governor::clock::{Clock, DefaultClock};
@@ -11,6 +12,7 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use hyper::StatusCode;
 use kernel::ids::TenantId;
 use runtime::access::{Action, Principal};
+use runtime::telemetry;
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -137,19 +139,69 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
     }
 }
 
-/// Whether there is room for what an action begins.
-pub(crate) fn check(app: &App, action: Action) -> Result<(), Problem> {
+/// How often a server that is full looks whether other processes have ended what it counts.
+const RECOUNT: Duration = Duration::from_secs(1);
+
+/// Requests that create runs, and what is known of the runs there are.
+#[derive(Default)]
+pub(crate) struct Room {
+    creating: Arc<AtomicUsize>,
+    recounted: Mutex<Option<Instant>>,
+}
+
+/// Keeps the place of a run until it is there, and counted as one in flight.
+pub(crate) struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Room {
+    /// A place, where there are fewer than `cap` runs.
+    fn take(&self, runs: usize, cap: usize) -> Option<Place> {
+        let creating = self.creating.fetch_add(1, Ordering::AcqRel);
+        let place = Place(self.creating.clone());
+        (runs.saturating_add(creating) < cap).then_some(place)
+    }
+
+    /// Whether it is time to look again.
+    fn is_due(&self) -> bool {
+        let mut last = self
+            .recounted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let is_due = last.is_none_or(|last| last.elapsed() >= RECOUNT);
+        if is_due {
+            *last = Some(Instant::now());
+        }
+        is_due
+    }
+}
+
+/// Whether there is room for what an action begins. The place is kept for as long as the answer is
+/// held.
+pub(crate) async fn check(app: &App, action: Action) -> Result<Option<Place>, Problem> {
     let limits = app.limits();
     let Some(cap) = limits.in_flight.filter(|_| action == Action::CreateRun) else {
-        return Ok(());
+        return Ok(None);
     };
-    let streams = limits.streams - app.streams().available_permits();
-    match app.api().engine().driving().max(streams) >= cap {
-        false => Ok(()),
-        true => Err(Problem::unavailable(
-            "as many runs are in flight as this server takes; try again",
-        )),
+    let full =
+        || Problem::unavailable("as many runs are in flight as this server takes; try again");
+    if limits.streams - app.streams().available_permits() >= cap {
+        return Err(full());
     }
+    let engine = app.api().engine();
+    let take = || app.room().take(telemetry::in_flight(engine), cap);
+    if let Some(place) = take() {
+        return Ok(Some(place));
+    }
+    if !app.room().is_due() {
+        return Err(full());
+    }
+    telemetry::recount_in_flight(engine, cap).await?;
+    take().map(Some).ok_or_else(full)
 }
 
 /// Where runs lie that failed when their retries were used up: in their own logs, to be read and
@@ -196,6 +248,17 @@ pub(crate) fn production(limits: &Limits, gate: &Gate, can_expire: bool) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_is_kept_until_it_is_given_back() {
+        let room = Room::default();
+        let one = room.take(1, 3).expect("room for two");
+        let two = room.take(1, 3).expect("room for one more");
+        assert!(room.take(1, 3).is_none(), "who is refused keeps none");
+        drop((one, two));
+        assert!(room.take(2, 3).is_some());
+        assert!(room.is_due() && !room.is_due(), "once in a while");
+    }
 
     #[test]
     fn requests_are_counted_by_the_second() {

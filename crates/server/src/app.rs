@@ -13,7 +13,7 @@ use runtime::api::Api;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::admission::Rates;
+use crate::admission::{Rates, Room};
 use crate::auth::Gate;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
@@ -42,6 +42,7 @@ struct Inner {
     limits: Limits,
     metrics: Metrics,
     rates: Rates,
+    room: Room,
     phase: AtomicU8,
     draining: CancellationToken,
     streams: Arc<Semaphore>,
@@ -79,6 +80,7 @@ impl App {
             streams: Arc::new(Semaphore::new(limits.streams)),
             metrics: Metrics::default(),
             rates: Rates::of(&limits),
+            room: Room::default(),
             phase: AtomicU8::new(Phase::Starting as u8),
             draining: CancellationToken::new(),
             api,
@@ -149,6 +151,10 @@ impl App {
 
     pub(crate) fn rates(&self) -> &Rates {
         &self.0.rates
+    }
+
+    pub(crate) fn room(&self) -> &Room {
+        &self.0.room
     }
 
     pub(crate) fn streams(&self) -> &Arc<Semaphore> {

@@ -259,11 +259,14 @@ async fn handle(
         let problem = Problem::unavailable("the server is being stopped; try again");
         return (Err(problem), tenant);
     }
-    if let Access::May(action) = route.access
-        && let Err(problem) = admission::check(app, action)
-    {
-        return (Err(problem), tenant);
-    }
+    // Held until the run is there.
+    let _place = match route.access {
+        Access::May(action) => match admission::check(app, action).await {
+            Ok(place) => place,
+            Err(problem) => return (Err(problem), tenant),
+        },
+        Access::Anyone => None,
+    };
     if let (Access::May(action), Some(who)) = (route.access, &who)
         && let Err(problem) = permit(app, who, action, trace).await
     {

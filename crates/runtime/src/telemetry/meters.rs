@@ -3,7 +3,7 @@
 //! Run ids are never among the attributes. Series are bounded: when there are too many, further
 //! ones are counted under `other`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::OnceLock;
 
 use kernel::definition::NodeIx;
@@ -40,6 +40,9 @@ pub const METRICS: [&str; 20] = [
     "openwop.run.created",
     "openwop.run.duration",
 ];
+/// How a run stands that is in flight: it has not ended, is not paused, and waits for nobody
+/// outside. One that waits for a timer is.
+pub(super) const IN_FLIGHT: [&str; 3] = ["pending", "running", "cancelling"];
 /// Series that are kept apart.
 const MAX_SERIES: usize = 10_000;
 /// Runs whose attempts in flight are remembered.
@@ -115,6 +118,7 @@ pub(crate) struct Values {
 pub struct Meters {
     values: Mutex<Values>,
     starts: Mutex<Starts>,
+    in_flight: Mutex<HashSet<StreamId>>,
     ended: OnceLock<mpsc::Sender<StreamId>>,
 }
 
@@ -133,10 +137,32 @@ impl Meters {
         self.values.lock().clone()
     }
 
+    /// How many runs are in flight.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.lock().len()
+    }
+
+    /// The runs in flight.
+    pub(super) fn all_in_flight(&self) -> HashSet<StreamId> {
+        self.in_flight.lock().clone()
+    }
+
+    /// How a run stands now.
+    pub(super) fn stands(&self, run: &StreamId, status: &str) {
+        let mut in_flight = self.in_flight.lock();
+        match IN_FLIGHT.contains(&status) {
+            false => in_flight.remove(run),
+            true => in_flight.contains(run) || in_flight.insert(run.clone()),
+        };
+    }
+
     /// Events were appended to a run, in which these questions were open before.
     pub(crate) fn observe(&self, run: &Run, events: &[Event], asked: &[Asked]) {
         if events.iter().any(|event| is_end(&event.body)) {
             self.ended(run);
+        }
+        if !run.is_replay() {
+            self.stands(&run.header.stream, run.status());
         }
         // A replay does nothing that could be counted.
         let counts = |event: &Event| counts(&event.body);
@@ -163,6 +189,7 @@ impl Meters {
         if run.is_replay() {
             return self.ended(run);
         }
+        self.stands(&run.header.stream, run.status());
         self.values.lock().created(run);
     }
 

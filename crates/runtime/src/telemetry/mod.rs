@@ -130,6 +130,8 @@ pub async fn begin(engine: &Engine) -> Result<(), StoreError> {
         let rows = door.store().list(query.clone()).await?;
         for row in &rows {
             *active.entry(row.tenant.clone()).or_default() += 1;
+            let meters = door.hints().meters();
+            meters.stands(&row.stream, &row.index.status);
         }
         let Some(last) = rows.last().filter(|_| rows.len() == PAGE) else {
             break;
@@ -141,6 +143,39 @@ pub async fn begin(engine: &Engine) -> Result<(), StoreError> {
     }
     for (tenant, runs) in &active {
         door.hints().meters().active(tenant, *runs);
+    }
+    Ok(())
+}
+
+/// How many runs are in flight: not ended, not paused, and waiting for nobody outside. Of several
+/// processes on one store each counts those there were when it began, and those it appended to.
+pub fn in_flight(engine: &Engine) -> usize {
+    engine.door().hints().meters().in_flight()
+}
+
+/// Drops from the count what is not in flight any more because of another process. Does nothing
+/// where there are so many runs in flight all the same.
+///
+/// # Errors
+/// The store's.
+pub async fn recount_in_flight(engine: &Engine, so_many: usize) -> Result<(), StoreError> {
+    let door = engine.door();
+    let meters = door.hints().meters();
+    let counted = meters.all_in_flight();
+    let query = ListQuery {
+        kind: Some(StreamKind::Run),
+        statuses: meters::IN_FLIGHT.map(str::to_owned).into(),
+        limit: so_many,
+        ..ListQuery::default()
+    };
+    let rows = door.store().list(query).await?;
+    if rows.len() >= so_many {
+        return Ok(());
+    }
+    for run in counted {
+        if !rows.iter().any(|row| row.stream == run) {
+            meters.stands(&run, "elsewhere");
+        }
     }
     Ok(())
 }

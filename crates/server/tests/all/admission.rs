@@ -1,11 +1,17 @@
 //! Rates, admission, and what is advertised of them and of credentials.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use runtime::access::Scopes;
 use runtime::api::ExpiryToken;
+use runtime::keyring::FileKeyring;
+use runtime::nodes::{Ports, Registry};
+use runtime::outbound::Outbound;
+use runtime::secrets::SecretSources;
 use runtime::webhooks::Reach;
+use runtime::{Engine, EngineOptions};
 use serde_json::{Value, json};
 use server::Limits;
 use tokio::task::JoinSet;
@@ -109,6 +115,73 @@ async fn a_run_beyond_what_is_taken_in_is_refused_as_advertised() {
     assert_eq!(create.header("retry-after"), Some(&*seconds.to_string()));
     // Everything else goes on.
     assert_eq!(host.get("/v1/runs").await.status, 200);
+}
+
+#[tokio::test]
+async fn runs_that_wait_for_a_timer_are_in_flight_and_those_that_wait_for_somebody_are_not() {
+    let limits = Limits {
+        in_flight: Some(2),
+        ..Limits::default()
+    };
+    let host = Host::with(limits).await;
+    let delay = node("wait", "core.delay", json!({ "delayMs": 600_000 }));
+    let gate = node("gate", "core.approvalGate", json!({}));
+    host.put(&[chain("sleeps", &[delay]), chain("asks", &[gate])])
+        .await;
+    for _ in 0..2 {
+        host.waiting(&json!({ "workflowId": "asks" })).await;
+    }
+    let mut sent = JoinSet::new();
+    for _ in 0..6 {
+        let request = Request::new("POST", "/v1/runs").key(&host.key);
+        let request = request.json(&json!({ "workflowId": "sleeps" }));
+        sent.spawn(request.send(host.address));
+    }
+    let answers = sent.join_all().await;
+    let made: Vec<&Answer> = answers.iter().filter(|it| it.status == 201).collect();
+    assert!((1..=2).contains(&made.len()), "{}", made.len());
+    for other in answers.iter().filter(|it| it.status != 201) {
+        assert_eq!(other.refusal(503), "service_unavailable");
+    }
+    // One after another there is room for exactly two.
+    let first = made[0].json()["runId"].as_str().unwrap().to_owned();
+    if made.len() == 1 {
+        host.create(&json!({ "workflowId": "sleeps" })).await;
+    }
+    let order = json!({ "workflowId": "sleeps" });
+    let more = host.post("/v1/runs", &order).await;
+    assert_eq!(more.refusal(503), "service_unavailable");
+    let cancel = format!("/v1/runs/{first}/cancel");
+    assert_eq!(host.post(&cancel, &json!({})).await.status, 200);
+    host.ended(&first).await;
+    host.create(&order).await;
+    // Another process finds the same runs when it begins, and drops what has ended elsewhere.
+    let folder = tempfile::tempdir().unwrap();
+    let ports = Ports {
+        supervisor: host.supervisor(),
+        outbound: Outbound::default(),
+        secrets: Arc::new(SecretSources::default()),
+        models: Arc::default(),
+        keyring: Arc::new(FileKeyring::new(folder.path().join("keyring.json"))),
+        workdir: folder.path().to_owned(),
+    };
+    let store = host.engine.door().store().clone();
+    let (nodes, options) = (Arc::new(Registry::standard()), EngineOptions::default());
+    let other = Engine::new(store, nodes, ports, options);
+    runtime::telemetry::begin(&other).await.unwrap();
+    assert_eq!(runtime::telemetry::in_flight(&other), 2);
+    let listed = host.get("/v1/runs?workflowId=sleeps&status=running").await;
+    for run in listed.json()["runs"].as_array().unwrap() {
+        let run = run["runId"].as_str().unwrap();
+        host.post(&format!("/v1/runs/{run}/cancel"), &json!({}))
+            .await;
+        host.ended(run).await;
+    }
+    assert_eq!(runtime::telemetry::in_flight(&other), 2, "nobody told it");
+    runtime::telemetry::recount_in_flight(&other, 2)
+        .await
+        .unwrap();
+    assert_eq!(runtime::telemetry::in_flight(&other), 0);
 }
 
 #[tokio::test]
