@@ -46,6 +46,8 @@ pub const MAX_COPY_EVENTS: usize = 10_000;
 pub const MAX_COPY_BYTES: usize = 16 << 20;
 /// Workers of one decision.
 pub const MAX_WORKERS: usize = 256;
+/// How often a model is asked for an answer of a shape.
+pub const MAX_SCHEMA_ROUNDS: u32 = 3;
 /// Workers of one decision that run at the same time.
 pub const MAX_FAN_OUT: u32 = 128;
 /// How deep runs may start runs.

@@ -1,6 +1,8 @@
 //! The capabilities document: what this server does, and nothing it does not.
 
-use kernel::limits::{MAX_FAN_OUT, MAX_LOOP_ITERATIONS, MAX_NODE_EXECUTIONS, MAX_WAIT_MS};
+use kernel::limits::{
+    MAX_FAN_OUT, MAX_LOOP_ITERATIONS, MAX_NODE_EXECUTIONS, MAX_SCHEMA_ROUNDS, MAX_WAIT_MS,
+};
 use kernel::{ENGINE_VERSION, ENGINE_VERSIONS};
 use runtime::access::checkpoints;
 use runtime::access::signing::PublicKey;
@@ -153,9 +155,9 @@ fn families(limits: &Limits) -> Map<String, Value> {
         "supportedEnvelopes": ["clarification.request"],
         "schemaVersions": {},
         "limits": {
-            // The protocol wants these positive even of an engine that asks nobody.
+            // The protocol wants it positive even of an engine that asks nobody.
             "clarificationRounds": 3,
-            "schemaRounds": 3,
+            "schemaRounds": MAX_SCHEMA_ROUNDS,
             "envelopesPerTurn": 10,
             "maxNodeExecutions": MAX_NODE_EXECUTIONS,
             "maxRunDurationMs": MAX_WAIT_MS,
@@ -244,11 +246,13 @@ fn families(limits: &Limits) -> Map<String, Value> {
             "dispatch": true,
             "dispatchMapping": true,
         },
+        "orchestrator": { "supported": true, "fanOutSupported": true },
         "dispatch": {
             "supported": true,
             "fanOutSupported": true,
             "fanOutPolicies": ["sequential", "parallel", "reject"],
             "joinModes": ["wait-all", "quorum", "first", "race"],
+            "onChildFailureModes": ["collect", "fail-fast", "absorb"],
             "maxFanOut": MAX_FAN_OUT,
             "perItemInput": true,
         },

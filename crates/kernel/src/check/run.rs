@@ -348,7 +348,8 @@ impl Log<'_> {
                 format!("{executions} nodes were started when the bound of {limit} was breached")
             });
         }
-        self.run.breached = true;
+        // The others end the run.
+        self.run.breached |= kind != CapKind::Schema;
     }
 
     fn reserves(&mut self, holder: &str, amounts: &BTreeMap<String, u64>) {

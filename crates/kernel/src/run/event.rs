@@ -947,6 +947,8 @@ pub enum CapKind {
     RunDuration,
     /// Rounds of a loop.
     LoopIterations,
+    /// How often a model is asked for an answer of a shape. The run may go on.
+    Schema,
 }
 
 /// How a replay differs from its source.

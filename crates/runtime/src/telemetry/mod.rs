@@ -87,6 +87,7 @@ fn cap(kind: CapKind) -> &'static str {
         CapKind::NodeExecutions => "node-executions",
         CapKind::RunDuration => "run-duration",
         CapKind::LoopIterations => "loop-iterations",
+        CapKind::Schema => "schema",
     }
 }
 

@@ -131,6 +131,27 @@ async fn every_way_an_answer_may_go_is_told() {
 }
 
 #[tokio::test]
+async fn a_model_is_asked_no_more_often_than_is_advertised() {
+    let model = Model::saying(&[Says::Text("{\"valid\": 1}")]);
+    let host = model.host().await;
+    let discovery = host.get("/.well-known/openwop").await.json();
+    let limit = &discovery["limits"]["schemaRounds"];
+    assert_eq!(*limit, 3);
+    let mut more = shaped();
+    more["nodes"][0]["config"]["maxAsks"] = json!(4);
+    let answer = host.post("/v1/workflows", &more).await;
+    assert_eq!(answer.refusal(400), "validation_error");
+    host.put(&[shaped()]).await;
+    let (snapshot, _) = ran(&host, "verdict").await;
+    assert_eq!(snapshot["error"]["code"], "envelope_invalid", "{snapshot}");
+    assert_eq!(json!(model.asked().len()), *limit);
+    let run = snapshot["runId"].as_str().unwrap();
+    let breached = host.payload(run, "cap.breached").await;
+    let expected = json!({ "kind": "schema", "limit": 3, "observed": 4, "nodeId": "ask" });
+    assert_eq!(breached, expected);
+}
+
+#[tokio::test]
 async fn the_protocols_own_definitions_go_these_ways() {
     let test = "the_protocols_own_definitions_go_these_ways";
     let Some(definitions) = fixtures::definitions(test) else {

@@ -216,5 +216,9 @@ async fn what_makes_no_sense_is_refused_when_it_is_registered() {
     }
     let discovery = host.get("/.well-known/openwop").await.json();
     assert_eq!(discovery["dispatch"]["fanOutSupported"], true);
+    let modes = json!(["collect", "fail-fast", "absorb"]);
+    assert_eq!(discovery["dispatch"]["onChildFailureModes"], modes);
+    let orchestrator = json!({ "supported": true, "fanOutSupported": true });
+    assert_eq!(discovery["orchestrator"], orchestrator);
     assert_eq!(discovery["dispatch"]["maxFanOut"], 128);
 }

@@ -12,7 +12,7 @@ use crate::problem::quoted;
 use crate::run::budget::{self, Amounts};
 use crate::run::channel;
 use crate::run::command::{ChannelWrite, Completion, Outcome};
-use crate::run::event::{Artifact, NodeError, OutputChannel, RunEvent, Usage};
+use crate::run::event::{Artifact, CapKind, NodeError, OutputChannel, RunEvent, Usage};
 use crate::run::rejection::Rejection;
 use crate::run::report::Report;
 use crate::run::scope;
@@ -293,6 +293,18 @@ impl Decision {
         }
         let agent = self.agent(ix);
         self.emit(report.clone().event(agent));
+        if let Report::EnvelopesExhausted(of) = report
+            && self.since(5)
+        {
+            // What puts words into a shape at last is not one of the rounds.
+            let limit = of.asked.min(limits::MAX_SCHEMA_ROUNDS);
+            self.emit(RunEvent::CapBreached {
+                kind: CapKind::Schema,
+                limit: limit.into(),
+                observed: u64::from(limit) + 1,
+                node_id: Some(of.node_id.clone()),
+            });
+        }
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kernel::limits::MAX_SCHEMA_ROUNDS;
 use kernel::problem::{Problem, ProblemCode};
 use kernel::run::NodeError;
 use serde::Deserialize;
@@ -254,7 +255,8 @@ impl Config {
     pub(super) fn asks(&self) -> u32 {
         match self.repair {
             false => 1,
-            true => self.max_asks.unwrap_or(DEFAULT_ASKS),
+            // Definitions in a store may say more than may be said now.
+            true => self.max_asks.unwrap_or(DEFAULT_ASKS).min(MAX_SCHEMA_ROUNDS),
         }
     }
 

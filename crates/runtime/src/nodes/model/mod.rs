@@ -84,7 +84,7 @@ impl Model {
 }
 
 /// How often a model is asked for an answer of a shape by the type that is for such answers.
-pub(crate) const ASKS: u32 = 3;
+pub(crate) const ASKS: u32 = kernel::limits::MAX_SCHEMA_ROUNDS;
 /// The type whose answers always have a shape.
 const STRUCTURED: &str = "core.ai.structuredOutput";
 

@@ -1,6 +1,6 @@
 //! The JSON Schema of a model node's config.
 
-use kernel::limits::MAX_WAIT_MS;
+use kernel::limits::{MAX_SCHEMA_ROUNDS, MAX_WAIT_MS};
 use serde_json::{Value, json};
 
 use super::super::WorkNode as _;
@@ -150,7 +150,8 @@ pub(super) fn schema(process: &Process) -> Value {
                 "description": "What becomes of a text that was cut off at maxTokens.",
             },
             "maxAsks": {
-                "type": "integer", "minimum": 1, "maximum": 16, "default": DEFAULT_ASKS,
+                "type": "integer", "minimum": 1, "maximum": MAX_SCHEMA_ROUNDS,
+                "default": DEFAULT_ASKS,
                 "description": "How often the model is asked for an answer that fits \
                                 outputSchema.",
             },
