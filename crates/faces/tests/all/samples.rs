@@ -376,6 +376,7 @@ fn outside_events() -> Vec<RunEvent> {
             visit: 0,
             kind: "approval".into(),
             key: "run-sample:ask:0".into(),
+            asked_before: 0,
             data: json!({
                 "artifactId": "letter",
                 "artifactType": "text",

@@ -280,6 +280,7 @@ impl Implying<'_> {
             visit: 0,
             kind: "approval".into(),
             key: gate.clone(),
+            asked_before: 0,
             data: json!({ "title": title, "gate": gate, "actions": ["accept", "reject"] }),
             resume_schema: None,
             timeout_at: None,

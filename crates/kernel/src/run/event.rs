@@ -561,6 +561,9 @@ pub enum RunEvent {
         kind: String,
         /// The key a signal resolves it by.
         key: String,
+        /// How often the run has asked with this key before. Logs before version 5 do not say it.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        asked_before: u32,
         /// What is asked, shaped by the kind.
         data: Value,
         /// What an answer must look like.

@@ -288,6 +288,7 @@ impl Run {
             closed_interrupts: Default::default(),
             taken_events: Default::default(),
             last_asked: Default::default(),
+            asked_keys: Default::default(),
             inbox: Inbox::default(),
             children: Default::default(),
             timers: Default::default(),

@@ -156,6 +156,9 @@ pub struct Facts {
     /// The interrupt each node asked last.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub last_asked: BTreeMap<NodeId, InterruptId>,
+    /// How often was asked with each key. Of runs since version 5.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub asked_keys: BTreeMap<String, u32>,
     /// Signals nobody has asked for yet, and the ids of all that came.
     pub inbox: Inbox,
     /// Child runs, by id.
@@ -376,6 +379,9 @@ pub struct OpenInterrupt {
     pub kind: String,
     /// The key a signal resolves it by.
     pub key: String,
+    /// How often the run had asked with this key before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub asked_before: u32,
     /// What is asked.
     pub data: Value,
     /// What an answer must look like.

@@ -62,6 +62,12 @@ async fn an_accepted_gate_goes_on_in_the_order_the_protocol_has() {
     assert_eq!(received["decidedBy"], "somebody", "whoever the key is of");
     let resolved = host.payload(&run, "interrupt.resolved").await;
     assert_eq!(resolved["resolvedBy"], "somebody");
+    assert_eq!(resolved["runId"], run.as_str());
+    let events = host.events(&run).await;
+    let event = events
+        .iter()
+        .find(|event| event["type"] == "interrupt.resolved");
+    assert_eq!(resolved["resolvedAt"], event.unwrap()["timestamp"]);
 
     let again = host.answer(&run, "signoff", reject()).await;
     assert_eq!(again.refusal(409), "interrupt_already_resolved");
@@ -138,6 +144,35 @@ async fn a_rejection_ends_the_run_unless_an_edge_follows_it() {
     );
 }
 
+/// The keys that a run has asked with.
+async fn keys(host: &Host, run: &str) -> Vec<Value> {
+    let events = host.events(run).await;
+    let asked = events
+        .iter()
+        .filter(|event| event["type"] == "interrupt.requested");
+    asked.map(|event| event["payload"]["key"].clone()).collect()
+}
+
+#[tokio::test]
+async fn a_key_that_two_nodes_have_is_counted() {
+    let host = Host::new().await;
+    let asks = |id: &str| {
+        node(
+            id,
+            "core.interrupt",
+            json!({ "kind": "custom", "key": "same" }),
+        )
+    };
+    host.put(&[chain("twice", &[asks("one"), asks("two")])])
+        .await;
+    let run = host.waiting(&json!({ "workflowId": "twice" })).await;
+    host.settle(&run, json!(1)).await;
+    host.until(&run, |status| status != "running").await;
+    assert_eq!(keys(&host, &run).await, ["same", "same:2"]);
+    host.settle(&run, json!(2)).await;
+    assert_eq!(host.ended(&run).await["status"], "completed");
+}
+
 #[tokio::test]
 async fn a_refinement_needs_feedback_and_an_edit_its_data() {
     let host = Host::new().await;
@@ -163,6 +198,9 @@ async fn a_refinement_needs_feedback_and_an_edit_its_data() {
     assert_eq!(answer.json()["status"], "waiting-approval");
     let received = host.payload(&run, "approval.received").await;
     assert_eq!(received["refineFeedback"], feedback);
+    assert_eq!(keys(&host, &run).await, ["signoff", "signoff:2"]);
+    let open = host.snapshot(&run).await["interrupt"].clone();
+    assert_eq!(open["payload"]["key"], "signoff:2");
     assert_eq!(
         host.answer_by(&before, accept()).await.refusal(409),
         "interrupt_already_resolved"
@@ -563,7 +601,7 @@ async fn a_gate_that_nobody_answers_does_what_it_says() {
         assert_eq!(snapshot["status"], status);
         let received = host.payload(&run, "approval.received").await;
         assert_eq!(received["action"], "timeout");
-        assert_eq!(received.get("decidedBy"), None);
+        assert_eq!(received["decidedBy"], "host:timeout");
         let types = host.types(&run).await;
         let from = types.iter().position(|of| of == "node.suspended").unwrap() + 1;
         let state = &snapshot["nodeStates"]["signoff"];

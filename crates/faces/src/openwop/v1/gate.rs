@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 
 use super::fields::Fields;
 
+/// Who decides where nobody answers in time.
+const BY_TIMEOUT: &str = "host:timeout";
+
 /// The payload of an event of a gate; empty for any other event.
 pub(super) fn gate(event: &Event) -> Fields {
     match &event.body {
@@ -47,7 +50,8 @@ pub(super) fn gate(event: &Event) -> Fields {
             .text("interruptId", interrupt_id)
             .with("visit", visit)
             .with("action", action)
-            .maybe("decidedBy", decided_by.as_ref())
+            // Nobody has decided where the time ran out: the host has.
+            .with("decidedBy", decided_by.as_deref().unwrap_or(BY_TIMEOUT))
             .text("decidedAt", event.at)
             .maybe("comment", comment.as_ref())
             .maybe("feedback", feedback.as_ref())

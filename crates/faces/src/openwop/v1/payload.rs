@@ -5,8 +5,10 @@
 //! `approval.granted`, `approval.rejected`, `provider.usage`, `run.dead_lettered`, `interrupt.requested` and the `meta` of
 //! `output.chunk`. The others also say which visit and attempt of the node they are about.
 
+use std::borrow::Cow;
+
 use kernel::coordinator::awaited_queue;
-use kernel::run::event::{DivergenceKind, Ending};
+use kernel::run::event::{CapKind, DivergenceKind, Ending};
 use kernel::run::{Event, NodeError, RunEvent};
 use kernel::stream::{Owner, StreamHeader};
 use serde_json::{Map, Value, json};
@@ -281,12 +283,14 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             visit: _,
             kind,
             key,
+            asked_before,
             data,
             resume_schema,
             timeout_at,
         } => {
             let timeout_ms = timeout_at.map(|due| due.ms_since(event.at));
-            interrupt(kind, key, data, resume_schema.as_ref(), timeout_ms)
+            let key = counted(key, *asked_before);
+            interrupt(kind, &key, data, resume_schema.as_ref(), timeout_ms)
         }
         RunEvent::InterruptResolved {
             interrupt_id,
@@ -304,7 +308,9 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
                 "reason",
                 outcome(kind, resume_value).and_then(|_| resume_value.get("reason")),
             )
-            .maybe("resolvedBy", resolved_by.as_ref()),
+            .maybe("resolvedBy", resolved_by.as_ref())
+            .text("resolvedAt", event.at)
+            .text("runId", header.root()),
         RunEvent::ApprovalRequested { .. }
         | RunEvent::ApprovalReceived { .. }
         | RunEvent::ApprovalGranted { .. }
@@ -443,6 +449,15 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             .with("divergenceKind", divergence_kind),
     };
     fields.build()
+}
+
+/// The key of a question, which no other of the run has: from the second one with the same key on
+/// it says which one it is.
+pub(super) fn counted(key: &str, asked_before: u32) -> Cow<'_, str> {
+    match asked_before {
+        0 => Cow::Borrowed(key),
+        before => Cow::Owned(format!("{key}:{}", u64::from(before) + 1)),
+    }
 }
 
 /// What is asked, as the protocol's `InterruptPayload`.

@@ -12,7 +12,7 @@ use kernel::time::Timestamp;
 use serde_json::Value;
 
 use super::fields::{Fields, error};
-use super::payload::{failure, interrupt, owner, settings};
+use super::payload::{counted, failure, interrupt, owner, settings};
 use crate::veil::{Veil, conceal};
 
 /// The version of the contract between log and reader that OpenWOP v1 speaks of.
@@ -228,7 +228,7 @@ fn payload_of(plan: &Plan, open: &OpenInterrupt) -> Fields {
     let timeout_ms = open.timeout_at.map(|due| due.ms_since(open.requested_at));
     interrupt(
         &open.kind,
-        &open.key,
+        &counted(&open.key, open.asked_before),
         &open.data,
         open.resume_schema.as_ref(),
         timeout_ms,

@@ -146,6 +146,7 @@ impl Decision {
             node_id,
             visit,
             kind: kind.to_owned(),
+            asked_before: self.asked_with(&key),
             key,
             data,
             resume_schema,

@@ -33,6 +33,7 @@ impl Decision {
             node_id,
             visit,
             kind: ask.kind,
+            asked_before: self.asked_with(&ask.key),
             key: ask.key,
             data: ask.data,
             resume_schema: ask.resume_schema,
@@ -40,6 +41,11 @@ impl Decision {
         });
         self.suspend(&interrupt_id);
         self.take_early_answer(&interrupt_id);
+    }
+
+    /// How often the run has asked with a key. Earlier versions did not count.
+    pub(super) fn asked_with(&self, key: &str) -> u32 {
+        self.facts().asked_keys.get(key).copied().unwrap_or(0)
     }
 
     /// Says what is asked in the words of its kind, unless that was said, and suspends the node.

@@ -139,6 +139,7 @@ impl Run {
                 node_id,
                 kind,
                 key,
+                asked_before,
                 data,
                 resume_schema,
                 timeout_at,
@@ -151,6 +152,9 @@ impl Run {
                 }
                 set_timer(facts, timer::interrupt(interrupt_id), *timeout_at);
                 facts.nodes[ix.index()].asked += 1;
+                if facts.engine_version >= 5 {
+                    *facts.asked_keys.entry(key.clone()).or_default() += 1;
+                }
                 facts
                     .last_asked
                     .insert(node_id.clone(), interrupt_id.clone());
@@ -159,6 +163,7 @@ impl Run {
                     node: ix.0,
                     kind: kind.clone(),
                     key: key.clone(),
+                    asked_before: *asked_before,
                     data: data.clone(),
                     resume_schema: resume_schema.clone(),
                     requested_at: at,
