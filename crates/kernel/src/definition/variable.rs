@@ -84,7 +84,8 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
 
 impl Plan {
     /// The variables a run begins with: the given inputs, else the defaults. A variable without
-    /// either is absent; inputs that no variable is declared for are kept.
+    /// either is absent; inputs that no variable is declared for are kept: since version 5 they
+    /// become variables only where a parent has mapped them.
     ///
     /// # Errors
     /// Every required variable without a value and every value of a wrong type, with paths into

@@ -2,9 +2,11 @@
 
 use kernel::digest::Digest;
 use kernel::run::event::{Artifact, OutputChannel, Usage};
-use kernel::run::{ChannelWrite, Command, Completion};
+use kernel::run::{ChannelWrite, Command, Completion, Create, Start};
+use kernel::stream::Policy;
 use serde_json::{Map, Value, json};
 
+use crate::flow;
 use crate::world::{World, object, started, unborn};
 
 fn write(channel: &str, value: Value) -> ChannelWrite {
@@ -104,8 +106,9 @@ fn inputs_must_fit_the_variables() {
         .refused("validation_error");
     run.create(object(json!({ "n": 1.5, "extra": [1.0] })))
         .then("run.started; node.started a");
-    let variables = &run.run.facts().expect("facts").variables;
-    assert_eq!(variables, &json!({ "n": 1.5, "d": "x", "extra": [1] }));
+    let facts = run.run.facts().expect("facts");
+    assert_eq!(facts.variables, json!({ "n": 1.5, "d": "x" }));
+    assert_eq!(facts.inputs, json!({ "n": 1.5, "extra": [1] }));
 }
 
 #[test]
@@ -326,4 +329,21 @@ fn what_is_too_large_for_an_event_is_refused() {
         "node.completed a; node.started b; node.failed b input_too_large; \
          run.failed input_too_large",
     );
+}
+
+#[test]
+fn an_input_that_is_not_declared_is_no_variable_since_version_5() {
+    let text = r#"a
+        workflow: {"variables":[{"name":"known","type":"number"}]}"#;
+    for (version, seen) in [(4, true), (5, false)] {
+        let mut run = World::of(flow::plan(text), Policy::default());
+        let inputs = object(json!({ "known": 1, "beside": 2 }));
+        let mut create = Create::new(inputs, "test", Start::Now);
+        create.engine_version = version;
+        run.when(Command::Create(create)).decided();
+        let facts = run.run.facts().expect("facts");
+        assert_eq!(facts.inputs["beside"], 2);
+        assert_eq!(facts.variables["known"], 1);
+        assert_eq!(facts.variables.get("beside").is_some(), seen, "{version}");
+    }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::client::Request;
-use crate::host::Host;
+use crate::host::{Host, chain, node};
 
 #[tokio::test]
 async fn a_run_is_created_with_everything_that_was_said() {
@@ -346,4 +346,19 @@ async fn what_is_wrong_with_inputs_is_said_by_their_names() {
 
     let body = create(json!({ "topic": "x", "log": [canary] })).await;
     assert_eq!(body["details"]["errors"][0]["path"], "/inputs/log");
+}
+
+#[tokio::test]
+async fn an_input_that_is_not_declared_is_kept_and_is_no_variable() {
+    let host = Host::new().await;
+    let mut flow = chain("declares", &[node("n", "core.noop", json!({}))]);
+    flow["variables"] = json!([{ "name": "known", "type": "number" }]);
+    host.put(&[flow]).await;
+    let inputs = json!({ "known": 1, "beside": 2 });
+    let run = host
+        .completed(&json!({ "workflowId": "declares", "inputs": inputs }))
+        .await;
+    let snapshot = host.snapshot(&run).await;
+    assert_eq!(snapshot["inputs"], inputs);
+    assert_eq!(snapshot["variables"], json!({ "known": 1 }));
 }

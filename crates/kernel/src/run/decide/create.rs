@@ -15,7 +15,13 @@ use crate::run::size::json_size;
 impl Decision {
     pub(super) fn create(&mut self, create: &Create) -> Result<(), Rejection> {
         let plan = &self.run.plan;
-        let variables = plan.begin_with(&create.inputs, create.engine_version)?;
+        let mut variables = plan.begin_with(&create.inputs, create.engine_version)?;
+        if create.engine_version >= 5 && self.run.header.parent.is_none() {
+            // What no variable is declared for is an input and nothing else; what a parent maps was
+            // meant for the child.
+            let declared = |name: &str| plan.variables.iter().any(|known| known.name == name);
+            variables.retain(|name, _| declared(name));
+        }
         check_bounds(
             &create.tags,
             Some(&create.metadata),
