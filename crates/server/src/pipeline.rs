@@ -16,6 +16,7 @@ use futures_util::FutureExt;
 use hyper::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue, VARY};
 use hyper::{HeaderMap, Method, StatusCode};
 use runtime::access::{Action, Denied, Principal, Resource, What, authorise, trail};
+use tracing::Instrument as _;
 
 use crate::admission;
 use crate::app::{App, Phase};
@@ -298,8 +299,10 @@ async fn handle(
 /// Calls a handler, within the time an answer may take. A panic is a fault of ours.
 pub(crate) async fn call(route: &Route, cx: Cx) -> Result<Reply, Problem> {
     let (time, trace) = (cx.app.limits().answer_time, cx.trace.clone());
+    // What is said of runs meanwhile says which request did it.
+    let span = tracing::info_span!("request", request_id = trace.id());
     let call = AssertUnwindSafe(async { route.call(cx).await }).catch_unwind();
-    match tokio::time::timeout(time, call).await {
+    match tokio::time::timeout(time, call).instrument(span).await {
         Ok(Ok(result)) => result,
         Ok(Err(_)) => {
             tracing::error!(

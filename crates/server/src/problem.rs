@@ -13,6 +13,7 @@ use kernel::problem::{ProblemCode, Problems, pointer};
 use kernel::registry;
 use kernel::run::Rejection;
 use runtime::api::{ApiError, Thing};
+use runtime::telemetry;
 use serde_json::{Map, Value, json};
 use store::StoreError;
 
@@ -428,8 +429,8 @@ impl From<ApiError> for Problem {
                 "a run of this workflow is active; wait for it, or create without X-Dedup",
             )
             .with("activeRunId", run.as_str())
-            .with("activeHost", "cloud")
-            .retry_after(5),
+            .with("activeHost", telemetry::ACTIVE_HOST)
+            .retry_after(telemetry::ACTIVE_RETRY_SECONDS),
             ApiError::KeyMismatch => Self::new(
                 StatusCode::CONFLICT,
                 "idempotency_key_mismatch",

@@ -59,7 +59,19 @@ fn lines_about_a_run_say_which_and_in_which_trace() {
         lines.filter(|line| line["metricKind"] == kind).collect()
     };
     assert_eq!(of("openwop.run.created").len(), 2);
+    for line in of("openwop.run.created") {
+        let id = line["span"]["request_id"].as_str();
+        let answered = |other: &&Value| other["message"] == "answered" && other["status"] == 201;
+        let mut ids = lines
+            .iter()
+            .filter(answered)
+            .map(|line| line["request_id"].as_str());
+        assert!(id.is_some() && ids.any(|answered| answered == id), "{line}");
+    }
     assert_eq!(of("openwop.node.completed").len(), 3);
+    for line in of("openwop.node.completed") {
+        assert_eq!(line["attempt"], 0, "{line}");
+    }
     let ends = of("openwop.run.completed");
     let [completed, failed] = ends[..] else {
         panic!("{ends:?}")

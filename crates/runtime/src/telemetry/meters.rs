@@ -169,18 +169,21 @@ impl Meters {
         if run.is_replay() || (asked.is_empty() && !events.iter().any(counts)) {
             return;
         }
-        for event in events {
-            super::records::tell(run, event);
-        }
+        let mut all_took = Vec::with_capacity(events.len());
         let (mut values, mut starts) = (self.values.lock(), self.starts.lock());
         for event in events {
             let took = starts.took(run, event);
             values.event(run, event, took);
+            all_took.push(took);
         }
         drop(starts);
         values.begun(run, events);
         for asked in asked {
             values.answered(run, events, asked);
+        }
+        drop(values);
+        for (event, took) in events.iter().zip(all_took) {
+            super::records::tell(run, event, took);
         }
     }
 

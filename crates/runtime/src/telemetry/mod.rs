@@ -29,6 +29,7 @@ use crate::outbound::{Allowed, Outbound, Redirects, Request};
 pub(crate) use context::hand_on;
 pub(crate) use meters::Asked;
 pub use meters::{METRICS, Meters};
+pub use records::{ACTIVE_HOST, ACTIVE_RETRY_SECONDS};
 pub(crate) use records::{conflict, of_run};
 use spans::{Family, Span, spans};
 

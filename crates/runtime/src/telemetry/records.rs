@@ -3,11 +3,18 @@
 //!
 //! The target is `openwop`, so that a filter takes or leaves them all.
 
-use kernel::ids::StreamId;
-use kernel::ids::TenantId;
-use kernel::run::{Event, Run, RunEvent};
+use kernel::ids::{NodeId, StreamId, TenantId};
+use kernel::run::report::ToolStatus;
+use kernel::run::{Event, Run, RunEvent, Usage};
 use kernel::stream::StreamHeader;
 use kernel::trace::{TraceContext, hex};
+
+use super::spans::{provider_of, server_of};
+
+/// Which of a tenant's hosts an active run is on, as a refusal says it.
+pub const ACTIVE_HOST: &str = "cloud";
+/// Seconds after which a run that another stands in the way of may be created.
+pub const ACTIVE_RETRY_SECONDS: u64 = 5;
 
 /// The names by which lines of a log are found from a trace, and the other way round.
 struct Named {
@@ -40,7 +47,8 @@ pub(crate) fn of_run(header: &StreamHeader) -> tracing::Span {
 }
 
 /// Says that something happened, where it is something to say.
-pub(super) fn tell(run: &Run, event: &Event) {
+/// `took` is how long the attempt took that the event ends.
+pub(super) fn tell(run: &Run, event: &Event, took: Option<u64>) {
     if !tracing::enabled!(target: "openwop", tracing::Level::ERROR) {
         return;
     }
@@ -76,24 +84,68 @@ pub(super) fn tell(run: &Run, event: &Event) {
         RunEvent::NodeCompleted {
             node_id,
             duration_ms,
+            attempt,
             ..
         } => {
-            let type_id = run.plan.node_ix(node_id.as_str());
-            let type_id = type_id.map(|ix| run.plan.node(ix).type_id.as_str());
+            let type_id = type_of(run, node_id);
             tracing::debug!(
                 target: "openwop", metricKind = "openwop.node.completed", runId = %header.stream,
                 nodeId = %node_id, nodeType = type_id, status = "completed",
-                durationMs = duration_ms, trace_id = named().trace, "a node completed"
+                durationMs = duration_ms, attempt, trace_id = named().trace, "a node completed"
             );
+            one_call(run, node_id, "success", took);
         }
-        RunEvent::ProviderUsage { usage, node_id, .. } => tracing::debug!(
-            target: "openwop", metricKind = "openwop.cost.recorded", runId = %header.stream,
-            nodeId = %node_id, provider = usage.provider, tokensInput = usage.input_tokens,
-            tokensOutput = usage.output_tokens, usd = usage.cost_estimate_usd,
-            trace_id = named().trace, "a model answered"
-        ),
+        RunEvent::NodeFailed {
+            node_id, attempts, ..
+        } if *attempts > 0 => one_call(run, node_id, "error", took),
+        RunEvent::NodeRetried { node_id, .. } => one_call(run, node_id, "error", took),
+        RunEvent::ToolReturned(returned) => {
+            let status = match returned.status {
+                ToolStatus::Ok => "success",
+                ToolStatus::Error => "error",
+                // Nobody was called.
+                ToolStatus::Forbidden => return,
+            };
+            let (server, _) = server_of(&returned.tool_name);
+            invoked(run, &returned.node_id, server, status, returned.duration_ms);
+        }
+        RunEvent::ProviderUsage { usage, node_id, .. } => {
+            invoked(run, node_id, &usage.provider, "success", usage.duration_ms);
+            cost(run, node_id, usage);
+        }
         _ => {}
     }
+}
+
+fn type_of<'a>(run: &'a Run, node: &NodeId) -> Option<&'a str> {
+    let ix = run.plan.node_ix(node.as_str())?;
+    Some(run.plan.node(ix).type_id.as_str())
+}
+
+/// An attempt that is one call ended.
+fn one_call(run: &Run, node: &NodeId, status: &str, took: Option<u64>) {
+    if let Some(provider) = type_of(run, node).and_then(provider_of) {
+        invoked(run, node, provider, status, took);
+    }
+}
+
+/// Somebody outside was called.
+fn invoked(run: &Run, node: &NodeId, provider: &str, status: &str, took: Option<u64>) {
+    let Named { trace, .. } = Named::of(&super::context::at_hand(&run.header));
+    tracing::debug!(
+        target: "openwop", metricKind = "openwop.activity.invoked", runId = %run.header.stream,
+        nodeId = %node, provider, status, latencyMs = took, trace_id = trace, "a call ended"
+    );
+}
+
+fn cost(run: &Run, node: &NodeId, usage: &Usage) {
+    let Named { trace, .. } = Named::of(&super::context::at_hand(&run.header));
+    tracing::debug!(
+        target: "openwop", metricKind = "openwop.cost.recorded", runId = %run.header.stream,
+        nodeId = %node, provider = usage.provider, tokensInput = usage.input_tokens,
+        tokensOutput = usage.output_tokens, usd = usage.cost_estimate_usd, trace_id = trace,
+        "a model answered"
+    );
 }
 
 fn ended(run: &Run, status: &str, code: Option<&str>, took: u64) {
@@ -110,6 +162,7 @@ fn ended(run: &Run, status: &str, code: Option<&str>, took: u64) {
 pub(crate) fn conflict(tenant: &TenantId, transport: &str, active: &StreamId) {
     tracing::info!(
         target: "openwop", metricKind = "openwop.run.claim.conflict", transport,
-        projectId = %tenant, activeRunId = %active, "another run is active"
+        projectId = %tenant, activeRunId = %active, activeHost = ACTIVE_HOST,
+        retryAfterSeconds = ACTIVE_RETRY_SECONDS, "another run is active"
     );
 }

@@ -478,7 +478,7 @@ async fn attempts_are_measured_one_by_one_and_tags_stand_on_the_span() {
         [once("http", "error"), once("http", "success")].into()
     );
     let span = seen.span(&run, "openwop.run");
-    let Some(Any::ArrayValue(tags)) = value(&span.attributes, "openwop.tags") else {
+    let Some(Any::ArrayValue(tags)) = value(&span.attributes, "openwop.run.tags") else {
         panic!("{span:?}");
     };
     let tags: Vec<_> = tags.values.into_iter().map(|tag| tag.value).collect();

@@ -364,7 +364,7 @@ impl Walk<'_> {
         attributes.extend(class.map(|class| ("openwop.compliance_class", class)));
         if !self.tags.is_empty() {
             let tags = Attribute::Texts(std::mem::take(&mut self.tags));
-            attributes.push(("openwop.tags", tags));
+            attributes.push(("openwop.run.tags", tags));
         }
         if let Some(parent) = &header.parent {
             attributes.push(("openwop.parent.run_id", parent.run.as_str().into()));
