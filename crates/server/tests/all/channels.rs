@@ -245,3 +245,43 @@ async fn a_definition_says_nothing_of_its_channels_that_cannot_be() {
         assert_eq!(body["details"]["errors"][0]["path"], path, "{body}");
     }
 }
+
+#[tokio::test]
+async fn a_variable_with_the_name_of_an_older_time_is_told_as_a_channel() {
+    let host = Host::new().await;
+    let sets = |id: &str, name: &str, value: Value| {
+        node(
+            id,
+            "core.setVariable",
+            json!({ "name": name, "value": value }),
+        )
+    };
+    let flow = chain(
+        "older",
+        &[
+            sets("a", "_loopbackCount:gate", json!(1)),
+            sets("b", "_askExchanges:gate", json!(["why"])),
+            sets("c", "plain", json!(3)),
+        ],
+    );
+    let (snapshot, written) = played(&host, flow).await;
+    let told = |event: &Value| {
+        let payload = &event["payload"];
+        json!([
+            payload["channel"],
+            payload["reducer"],
+            payload["value"],
+            payload["nodeId"]
+        ])
+    };
+    let told: Vec<Value> = written.iter().map(told).collect();
+    let expected = [
+        json!(["loopbackCount:gate", "counter", 1, "a"]),
+        json!(["askExchanges:gate", "append", ["why"], "b"]),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(snapshot["variables"]["_loopbackCount:gate"], 1);
+    let run = snapshot["runId"].as_str().unwrap();
+    crate::schemas::check_log(&host, run).await;
+    assert_eq!(host.payload(run, "variable.changed").await["name"], "plain");
+}

@@ -6,6 +6,7 @@ use kernel::stream::StreamHeader;
 use serde_json::Value;
 
 use super::fields::Fields;
+use super::legacy;
 use super::payload::payload;
 use super::report::is_untrusted;
 use crate::record;
@@ -32,7 +33,7 @@ pub fn event_caused_by(
     cause: Option<Seq>,
 ) -> Value {
     let (run, event) = (&header.stream, &*veil.event(event));
-    let mut payload = payload(header, event);
+    let mut payload = legacy::payload(event).unwrap_or_else(|| payload(header, event));
     conceal(&mut payload);
     let cause = follows(&event.body)
         .or(cause)
@@ -41,7 +42,7 @@ pub fn event_caused_by(
     let doc = Fields::new()
         .text("eventId", run.event(event.seq))
         .text("runId", run)
-        .with("type", record::kind(&event.body))
+        .with("type", legacy::kind(&event.body))
         .with("payload", payload)
         .text("timestamp", event.at)
         .with("sequence", event.seq)

@@ -13,6 +13,7 @@ mod diff;
 mod event;
 mod fields;
 mod gate;
+mod legacy;
 mod orchestration;
 mod payload;
 mod read;

@@ -17,8 +17,8 @@ use kernel::stream::StreamHeader;
 use serde_json::{Value, json};
 
 use super::event::event_caused_by;
+use super::legacy;
 use super::snapshot::snapshot;
-use crate::record;
 use crate::veil::Veil;
 
 /// How much of a log a subscriber wants.
@@ -155,7 +155,7 @@ pub fn frame(
 ) -> Option<Frame> {
     let mode = modes.admitting(&event.body)?;
     let mut data = event_caused_by(header, veil, event, cause);
-    let mut kind = record::kind(&event.body);
+    let mut kind = legacy::kind(&event.body);
     if mode == StreamMode::Messages {
         kind = MESSAGE;
         data["type"] = json!(MESSAGE);

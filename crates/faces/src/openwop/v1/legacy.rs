@@ -1,0 +1,99 @@
+//! Variables with the names by which workflows kept what channels are for before there were any.
+//!
+//! The protocol wants a write to one of them told as a write to a channel: by the name without its
+//! underscore, with the reducer that goes with the name.
+
+use kernel::run::{Event, RunEvent};
+use serde_json::Value;
+
+use super::fields::Fields;
+use crate::record;
+
+/// What a write to a channel is told as.
+const CHANNEL_WRITTEN: &str = "channel.written";
+/// The version of a channel that nobody has declared.
+const SCHEMA_VERSION: u32 = 1;
+
+/// How such names begin, and the reducer of each.
+const PREFIXES: [(&str, &str); 8] = [
+    ("_approvalVotes:", "append"),
+    ("_askExchanges:", "append"),
+    ("_clarificationAnswers:", "merge"),
+    ("_feedbackHistory:", "append"),
+    ("_loopbackCount:", "counter"),
+    ("_loopbackIteration:", "replace"),
+    ("_previousArtifact:", "replace"),
+    ("wfArtifactData_", "replace"),
+];
+/// The one name that stands for itself.
+const WHOLE: &str = "_activeClarification";
+
+/// The channel that a variable stands for, and its reducer.
+fn channel(variable: &str) -> Option<(&str, &'static str)> {
+    let of = |(prefix, reducer): &(&str, &'static str)| {
+        let rest = variable.strip_prefix(prefix)?;
+        (!rest.is_empty()).then_some(*reducer)
+    };
+    let reducer = match variable {
+        WHOLE => "replace",
+        _ => PREFIXES.iter().find_map(of)?,
+    };
+    Some((variable.strip_prefix('_').unwrap_or(variable), reducer))
+}
+
+/// The type of an event on the wire.
+pub(super) fn kind(event: &RunEvent) -> &'static str {
+    match event {
+        RunEvent::VariableChanged { name, .. } if channel(name).is_some() => CHANNEL_WRITTEN,
+        event => record::kind(event),
+    }
+}
+
+/// The payload of a change of such a variable; `None` for any other event.
+pub(super) fn payload(event: &Event) -> Option<Value> {
+    let RunEvent::VariableChanged {
+        name,
+        next,
+        node_id,
+    } = &event.body
+    else {
+        return None;
+    };
+    let (channel, reducer) = channel(name)?;
+    let fields = Fields::new()
+        .with("channel", channel)
+        .with("value", next)
+        .with("reducer", reducer)
+        .text("writtenAt", event.at)
+        .with("schemaVersion", SCHEMA_VERSION)
+        .maybe_text("nodeId", node_id.as_ref());
+    Some(fields.build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_which_channel_it_stands_for() {
+        for (variable, expected) in [
+            ("_loopbackCount:x", Some(("loopbackCount:x", "counter"))),
+            ("_askExchanges:gate", Some(("askExchanges:gate", "append"))),
+            (
+                "_clarificationAnswers:q",
+                Some(("clarificationAnswers:q", "merge")),
+            ),
+            ("wfArtifactData_n", Some(("wfArtifactData_n", "replace"))),
+            (
+                "_activeClarification",
+                Some(("activeClarification", "replace")),
+            ),
+            ("_activeClarification:x", None),
+            ("_loopbackCount:", None),
+            ("loopbackCount:x", None),
+            ("text", None),
+        ] {
+            assert_eq!(channel(variable), expected, "{variable}");
+        }
+    }
+}
