@@ -87,6 +87,13 @@ fn operation(route: &Route, error: &str) -> Value {
                 "description": "frames of events",
                 "content": { "text/event-stream": { "schema": { "type": "string" } } },
             }),
+            "events" => json!({
+                "description": "frames of events, or those there are as JSON",
+                "content": {
+                    "text/event-stream": { "schema": { "type": "string" } },
+                    "application/json": { "schema": reference("EventPage") },
+                },
+            }),
             "bytes" => json!({
                 "description": "bytes of the artifact's media type",
                 "content": { "*/*": {} },

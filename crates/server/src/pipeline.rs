@@ -57,6 +57,9 @@ pub(crate) async fn answer(
     }
     let found = check_head(&app, &request).and_then(|()| find(table.as_deref(), params, &request));
     let mut passed_over = None;
+    let changes = !matches!(method, Method::GET | Method::HEAD);
+    let is_keyed =
+        changes && face == Face::OpenWop && request.headers().contains_key(idempotency::KEY);
     let (route, result, tenant) = match found {
         Ok((route, params)) => {
             if face == Face::OpenWop {
@@ -88,6 +91,10 @@ pub(crate) async fn answer(
         headers.insert(WARNING, warning);
     }
     headers.insert(REQUEST_ID, trace.id.clone());
+    if is_keyed && route.is_some() && !headers.contains_key(idempotency::REPLAYED) {
+        // Refused before its key was looked at.
+        headers.insert(idempotency::REPLAYED, HeaderValue::from_static("false"));
+    }
     if let Some(parent) = &trace.parent {
         headers.insert(TRACEPARENT, parent.clone());
     }

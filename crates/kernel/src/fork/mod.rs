@@ -62,9 +62,7 @@ pub struct NewFork {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ForkError {
     /// The source has fewer events.
-    #[error(
-        "{at} lies behind the log of the source, which has {len} events; fork from {len} or before"
-    )]
+    #[error("the source has no event {at}: its log has {len}; fork from before {len}")]
     BeyondLog {
         /// The place that was asked for.
         at: Seq,
@@ -335,7 +333,9 @@ fn cut(
     at: Seq,
 ) -> Result<Seq, ForkError> {
     let len = records.len() as u64;
-    if at > len || len == 0 {
+    // A branch may go on behind the last event; a replay has to decide something again.
+    let is_behind = at == len && mode == ForkMode::Replay;
+    if at > len || is_behind || len == 0 {
         return Err(ForkError::BeyondLog { at, len });
     }
     let event = |seq: Seq| replay::read(seq, &records[seq as usize]);

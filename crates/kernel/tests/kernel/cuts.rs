@@ -97,7 +97,7 @@ fn a_branch_at_any_event_goes_on_to_an_end() {
 fn a_replay_from_any_event_is_its_source_again() {
     for scene in scenes::all() {
         let len = scene.world.records.len();
-        for at in 0..=len as u64 {
+        for at in 0..len as u64 {
             let replayed = scene.world.replay(at);
             assert_eq!(replayed.world.records[..len], scene.world.records[..]);
             assert_eq!(replayed.fork.divergence(), None, "{} at {at}", scene.name);

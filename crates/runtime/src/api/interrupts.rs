@@ -215,7 +215,9 @@ impl Api {
                 let closed = now
                     .facts()
                     .and_then(|facts| facts.closed_interrupts.get(&question.open.id));
+                let by_token = question.speech == Speech::Subject;
                 return Err(match closed {
+                    Some(closed) if by_token => to_a_bearer(no_longer(&now, *closed)),
                     Some(closed) => no_longer(&now, *closed),
                     None => rejection.into(),
                 });
@@ -367,11 +369,7 @@ impl Api {
         let found = facts.interrupts.iter().find(|open| open.id == *id);
         let Some(open) = found.cloned() else {
             return Err(match facts.closed_interrupts.get(id) {
-                Some(closed) => match no_longer(&run, *closed) {
-                    // Whoever has only a token is not told who cancelled what.
-                    ApiError::InterruptCancelled => Rejection::InterruptAnswered.into(),
-                    error => error,
-                },
+                Some(closed) => to_a_bearer(no_longer(&run, *closed)),
                 None => ApiError::NotFound(Thing::Interrupt),
             });
         };
@@ -418,6 +416,14 @@ fn asked_by<'a>(run: &'a Run, node: &str) -> Result<&'a OpenInterrupt, ApiError>
         Some((_, Some(closed))) => no_longer(run, closed),
         _ => none(),
     })
+}
+
+/// What somebody is told who has only a token: not who cancelled what.
+fn to_a_bearer(error: ApiError) -> ApiError {
+    match error {
+        ApiError::InterruptCancelled => Rejection::InterruptAnswered.into(),
+        error => error,
+    }
 }
 
 /// Why a question takes no answer any more.

@@ -35,6 +35,11 @@ pub(super) fn routes() -> Vec<Route> {
                 ),
                 (
                     "header",
+                    "X-Force-Engine-Version",
+                    "with test keys: the rules the run is decided by",
+                ),
+                (
+                    "header",
                     "traceparent",
                     "the span the run goes on in (W3C Trace Context, with tracestate)",
                 ),

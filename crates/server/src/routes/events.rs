@@ -74,7 +74,7 @@ pub(super) fn routes() -> Vec<Route> {
                     ("header", "Last-Event-ID", "the id of the last frame seen"),
                 ],
                 request: None,
-                responses: &[(200, "stream")],
+                responses: &[(200, "events")],
             },
         ),
     ]

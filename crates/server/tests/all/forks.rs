@@ -40,7 +40,7 @@ async fn a_replay_tells_what_its_source_told_payload_by_payload() {
     let run = host.completed(&json!({ "workflowId": "three" })).await;
     let source = events(&host, &run).await;
     let mut seen = Vec::new();
-    for from in [json!(null), json!(0), json!(4), json!(source.len())] {
+    for from in [json!(null), json!(0), json!(4), json!(source.len() - 1)] {
         let forked = fork(&host, &run, json!({ "mode": "replay", "fromSeq": from })).await;
         assert_eq!(forked["sourceRunId"], run.as_str());
         assert_eq!(forked["mode"], "replay");
@@ -175,6 +175,11 @@ async fn what_cannot_be_forked_is_refused_by_its_status() {
             "fork_beyond_log",
         ),
         (
+            json!({ "mode": "replay", "fromSeq": len }),
+            422,
+            "fork_beyond_log",
+        ),
+        (
             json!({ "mode": "branch", "fromSeq": 1_000_000 }),
             422,
             "fork_beyond_log",
@@ -194,7 +199,7 @@ async fn what_cannot_be_forked_is_refused_by_its_status() {
             let said = answer.json();
             assert_eq!(said["details"]["fromSeq"], body["fromSeq"]);
             assert_eq!(said["details"]["events"], len);
-            let advice = format!("fork from {len} or before");
+            let advice = format!("fork from before {len}");
             assert!(
                 said["message"].as_str().unwrap().ends_with(&advice),
                 "{said}"

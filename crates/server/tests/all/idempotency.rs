@@ -253,3 +253,14 @@ async fn what_was_done_and_whose_answer_was_lost_is_answered_as_done() {
     let plain = host.post(&address, &body).await;
     assert_eq!(plain.refusal(409), "interrupt_already_resolved");
 }
+
+#[tokio::test]
+async fn what_is_refused_before_its_key_is_looked_at_says_that_it_is_no_repetition() {
+    let host = Host::new().await;
+    let nobody = || Request::new("POST", "/v1/runs/run-1/cancel").key("rw_nobody.0");
+    let answer = nobody().header("idempotency-key", "k").send(host.address);
+    let answer = answer.await;
+    assert_eq!(answer.status, 401);
+    assert_eq!(replayed(&answer), Some("false"));
+    assert_eq!(replayed(&nobody().send(host.address).await), None);
+}

@@ -165,6 +165,12 @@ async fn what_is_described_is_what_is_routed() {
     let host = Host::new().await;
     let document = host.get("/v1/openapi.json").await.json();
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
+    let stream = &document["paths"]["/v1/runs/{runId}/events"]["get"]["responses"]["200"];
+    let page = &stream["content"]["application/json"]["schema"];
+    assert_eq!(page["$ref"], "#/components/schemas/EventPage");
+    let create = &document["paths"]["/v1/runs"]["post"]["parameters"];
+    let mut named = create.as_array().unwrap().iter();
+    assert!(named.any(|parameter| parameter["name"] == "X-Force-Engine-Version"));
     let described = document["paths"].as_object().unwrap();
     let mut routed = server::routes::all();
     // Another face has a description of its own.

@@ -403,7 +403,11 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             .with("kind", kind)
             .with("limit", limit)
             .with("observed", observed)
-            .maybe_text("nodeId", node_id.as_ref()),
+            // The others are bounds of the run, and no node's.
+            .maybe_text(
+                "nodeId",
+                node_id.as_ref().filter(|_| *kind == CapKind::Schema),
+            ),
         RunEvent::ProviderUsage { usage, node_id, .. } => Fields::new()
             .with("provider", &usage.provider)
             .with("model", &usage.model)
@@ -445,6 +449,12 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
                 // What the replay decides beyond its source has no original.
                 (*divergence_kind != DivergenceKind::Extra)
                     .then(|| source_run_id.event(*at_sequence)),
+            )
+            .maybe_text(
+                "replayEventId",
+                // It stands before the first event that differs, where the replay has one.
+                (*divergence_kind != DivergenceKind::Missing)
+                    .then(|| header.stream.event(event.seq + 1)),
             )
             .with("divergenceKind", divergence_kind),
     };
