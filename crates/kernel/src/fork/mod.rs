@@ -62,7 +62,9 @@ pub struct NewFork {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ForkError {
     /// The source has fewer events.
-    #[error("the source has no event {at}: its log has {len}; fork from before {len}")]
+    #[error(
+        "{at} lies behind the log of the source, which has {len} events; fork from before {len}"
+    )]
     BeyondLog {
         /// The place that was asked for.
         at: Seq,

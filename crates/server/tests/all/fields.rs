@@ -355,6 +355,9 @@ async fn a_recursion_limit_lets_that_many_nodes_start() {
     let (limit, observed) = (&payload["limit"], &payload["observed"]);
     assert_eq!((limit, observed), (&json!(2), &json!(3)));
     assert_eq!(payload["kind"], "node-executions");
+    // It is a bound of the run, and no node's.
+    assert_eq!(payload.get("nodeId"), None);
+    assert_eq!(breach.expect("a breach").get("nodeId"), None);
 }
 
 #[tokio::test]
