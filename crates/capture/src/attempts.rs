@@ -4,7 +4,10 @@
 //! way to them: which node started them, at which visit and attempt.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use faces::{Veil, conceal};
+use kernel::definition::Plan;
 use kernel::ids::{AttemptId, InterruptId, NodeId, StreamId, child_stream, worker_stream};
 use kernel::limits::MAX_WORKERS;
 use kernel::run::capacity::Capacity;
@@ -23,6 +26,8 @@ pub struct Log {
     pub origins: Vec<StreamId>,
     /// Its events.
     pub events: Vec<Event>,
+    /// Its workflow, which says what of them nobody is shown.
+    pub plan: Arc<Plan>,
 }
 
 /// The way from a run to one that it started.
@@ -80,6 +85,8 @@ pub struct Attempts {
     questions: Vec<Question>,
     /// The ways to runs, by every id they have.
     runs: BTreeMap<StreamId, Way>,
+    /// The workflows of runs.
+    plans: BTreeMap<Way, Arc<Plan>>,
 }
 
 /// A question of a node, and what it was answered with: by several, where several must.
@@ -121,6 +128,8 @@ struct Step {
     inputs: Map<String, Value>,
     reports: Vec<Report>,
     outcome: Option<Outcome>,
+    /// The workflow it is an attempt of.
+    plan: Option<Arc<Plan>>,
 }
 
 impl Attempts {
@@ -135,6 +144,7 @@ impl Attempts {
             let Some(way) = attempts.runs.get(&log.run).cloned() else {
                 continue;
             };
+            attempts.plans.insert(way.clone(), log.plan.clone());
             let mut begun = 0;
             for end in 1..=log.events.len() {
                 let next = log.events.get(end);
@@ -249,6 +259,7 @@ impl Attempts {
                     inputs: inputs.unwrap_or_default(),
                     reports: Vec::new(),
                     outcome: None,
+                    plan: Some(log.plan.clone()),
                 });
             }
             // What was handed to somebody outside comes back later.
@@ -399,6 +410,7 @@ impl Attempts {
             inputs: inputs.clone(),
             reports: Vec::new(),
             outcome: None,
+            plan: way.and_then(|way| self.plans.get(way)).cloned(),
         };
         let step = self.place(&asked.way, attempt).map(|at| &self.steps[at]);
         let reason = match step {
@@ -441,7 +453,13 @@ impl Attempts {
             if !self.are_same(&step.inputs, &theirs.inputs) {
                 return Some(self.parted(Reason::Changed, Some(step), Some(theirs)));
             }
-            if self.named(step.result()) != self.named(theirs.result()) {
+            let came_to = |step: &Step| {
+                let mut result = self.named(step.result());
+                // What is sealed is so anew each time.
+                conceal(&mut result);
+                result
+            };
+            if came_to(step) != came_to(theirs) {
                 let parted = self.parted(Reason::OtherResult, Some(step), Some(theirs));
                 // What it came to follows from the runs that it started.
                 if !self.has_started(step) {
@@ -464,18 +482,36 @@ impl Attempts {
         })
     }
 
+    /// What an attempt was given, or came to, as readers are shown it.
+    fn as_shown(step: &Step, reason: Reason) -> Value {
+        let Some(plan) = &step.plan else {
+            // Nobody says what of it may be shown.
+            return Value::Null;
+        };
+        let (veil, node) = (Veil::of(plan), &step.attempt.node);
+        match reason {
+            Reason::OtherResult => step.result_seen(veil),
+            _ => veil.inputs(node, &step.inputs).into(),
+        }
+    }
+
     fn parted(&self, reason: Reason, ours: Option<&Step>, theirs: Option<&Step>) -> Divergence {
         let given = |step: &Step| match reason {
             Reason::OtherResult => self.named(step.result()),
             _ => self.named(Value::Object(step.inputs.clone())),
         };
+        let told = |step: &Step| self.named(Self::as_shown(step, reason));
         let side = |step: &Step| Side {
             kind: "node",
             name: shown(&step.way, &step.attempt.to_string()),
-            input: given(step),
+            input: told(step),
         };
         let at = match (ours, theirs) {
-            (Some(ours), Some(theirs)) => first_difference(&given(ours), &given(theirs)),
+            (Some(ours), Some(theirs)) => {
+                let at = first_difference(&given(ours), &given(theirs));
+                // What is hidden is not told of by its members either.
+                at.map(|at| visible(&at, &[told(ours), told(theirs)]))
+            }
             _ => None,
         };
         let place = ours.and_then(|step| self.place(&step.way, &step.attempt));
@@ -507,6 +543,24 @@ impl Attempts {
 }
 
 impl Step {
+    /// What it came to, as readers are shown it.
+    fn result_seen(&self, veil: Veil<'_>) -> Value {
+        let node = &self.attempt.node;
+        match &self.outcome {
+            Some(Outcome::Completed(done)) => {
+                let mut result = self.result();
+                result["outputs"] = veil.outputs_of(node, &done.outputs).into();
+                result["variables"] = veil.variables(&result["variables"]);
+                result
+            }
+            Some(Outcome::Failed { error, .. }) => {
+                let error = veil.error(Some(node), error);
+                json!({ "error": { "code": error.code, "message": error.message } })
+            }
+            _ => self.result(),
+        }
+    }
+
     /// What it came to, without what no two runs have in common.
     fn result(&self) -> Value {
         match &self.outcome {
@@ -522,6 +576,21 @@ impl Step {
             Some(Outcome::Stopped) => json!({ "stopped": true }),
             None => Value::Null,
         }
+    }
+}
+
+/// A pointer as far as it leads through what is shown on both sides.
+fn visible(pointer: &str, shown: &[Value]) -> String {
+    let has = |end: usize| {
+        let mut sides = shown
+            .iter()
+            .filter_map(|side| side.pointer(&pointer[..end]));
+        sides.any(|found| found.is_object() || found.is_array())
+    };
+    let ends = pointer.match_indices('/').map(|(end, _)| end);
+    match ends.into_iter().find(|end| !has(*end)) {
+        Some(end) => pointer[..end].to_owned(),
+        None => pointer.to_owned(),
     }
 }
 

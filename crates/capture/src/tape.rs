@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kernel::digest::Digest;
+use provenance::Redaction;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -102,6 +103,19 @@ pub struct Divergence {
     pub actual: Option<Side>,
     /// In words.
     pub message: String,
+}
+
+impl Divergence {
+    /// The same without secrets, wherever one may stand in it.
+    pub fn cleaned(mut self, redaction: &Redaction) -> Self {
+        for side in [&mut self.expected, &mut self.actual].into_iter().flatten() {
+            side.name = redaction.text(&side.name);
+            redaction.value(&mut side.input);
+        }
+        self.at = self.at.map(|at| redaction.text(&at));
+        self.message = redaction.text(&self.message);
+        self
+    }
 }
 
 /// A recording that is served again.

@@ -21,4 +21,4 @@ pub mod transcript;
 mod veil;
 pub mod workbench;
 
-pub use veil::Veil;
+pub use veil::{Veil, conceal};

@@ -66,8 +66,28 @@ impl<'a> Veil<'a> {
     }
 
     /// The values of variables as they may be shown.
-    pub(crate) fn variables(self, values: &Value) -> Value {
+    pub fn variables(self, values: &Value) -> Value {
         self.masked(values, Plan::hides_variable)
+    }
+
+    /// What a node was given, as it may be shown.
+    pub fn inputs(self, node: &NodeId, values: &Map<String, Value>) -> Map<String, Value> {
+        let mut shown = values.clone();
+        if let Some(plan) = self.0 {
+            hide_inputs(plan, node, &mut shown);
+        }
+        shown.values_mut().for_each(conceal);
+        shown
+    }
+
+    /// What a node came to, as it may be shown.
+    pub fn outputs_of(self, node: &NodeId, values: &Map<String, Value>) -> Map<String, Value> {
+        let mut shown = values.clone();
+        if let Some(plan) = self.0 {
+            hide_outputs(plan, node, &mut shown);
+        }
+        shown.values_mut().for_each(conceal);
+        shown
     }
 
     /// The values of channels as they may be shown.
@@ -100,7 +120,7 @@ impl<'a> Veil<'a> {
 }
 
 /// Puts the mask where a sealed value stands: ciphertext is of no use to a reader.
-pub(crate) fn conceal(value: &mut Value) {
+pub fn conceal(value: &mut Value) {
     match value {
         Value::Object(fields) if fields.len() == 1 && fields.contains_key(SEALED) => {
             *value = MASK.into();
@@ -116,6 +136,20 @@ pub(crate) fn conceal(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(conceal),
         _ => {}
     }
+}
+
+fn hide_inputs(plan: &Plan, id: &NodeId, inputs: &mut Map<String, Value>) {
+    let node = node_of(plan, id);
+    mask(inputs, |port| {
+        node.map_or(plan.hides_all(), |node| plan.hides_input(node, port))
+    });
+}
+
+fn hide_outputs(plan: &Plan, id: &NodeId, outputs: &mut Map<String, Value>) {
+    let node = node_of(plan, id);
+    mask(outputs, |port| {
+        node.map_or(plan.hides_all(), |node| plan.hides_port(node, port))
+    });
 }
 
 fn hide_run_outputs(plan: &Plan, outputs: &mut Map<String, Value>) {

@@ -6,7 +6,9 @@ use kernel::run::RunEvent;
 use kernel::run::event::{Ending, Vote};
 use serde_json::Value;
 
-use super::{MASK, cover, hide_run_outputs, mask, node_of, question, shortened};
+use super::{
+    MASK, cover, hide_inputs, hide_outputs, hide_run_outputs, mask, node_of, question, shortened,
+};
 
 /// Hides what its workflow declares sensitive of an event.
 pub(super) fn hide(plan: &Plan, body: &mut RunEvent) {
@@ -39,20 +41,10 @@ pub(super) fn hide(plan: &Plan, body: &mut RunEvent) {
             node_id,
             inputs: Some(inputs),
             ..
-        } => {
-            let node = node_of(plan, node_id);
-            mask(inputs, |port| {
-                node.map_or(plan.hides_all(), |node| plan.hides_input(node, port))
-            });
-        }
+        } => hide_inputs(plan, node_id, inputs),
         E::NodeCompleted {
             node_id, outputs, ..
-        } => {
-            let node = node_of(plan, node_id);
-            mask(outputs, |port| {
-                node.map_or(plan.hides_all(), |node| plan.hides_port(node, port))
-            });
-        }
+        } => hide_outputs(plan, node_id, outputs),
         E::NodeFailed { node_id, error, .. }
         | E::NodeRetried {
             node_id,

@@ -124,7 +124,7 @@ impl Again {
         Self { ports, ..self }
     }
 
-    /// Replays once.
+    /// Replays once. What it came to is without the secrets that are known here.
     ///
     /// # Errors
     /// What keeps anything from being run; inside, why there is nothing to compare.
@@ -142,6 +142,16 @@ impl Again {
                     "a run is done again as its workflow says: --in-place, --on-miss and a command are for commands",
                 )
                 .hint("leave them away; --kind says what is done for real"));
+    ) -> Result<Result<Replayed, NotReplayed>, Failure> {
+        let replayed = self.attempt(judge, session).await?;
+        let redaction = Redaction::of_environment(surroundings());
+        Ok(replayed.map(|replayed| replayed.cleaned(&redaction)))
+    }
+
+    async fn attempt(
+        &self,
+        judge: &Judge,
+        session: &Session,
             }
             let of_run = super::of_run::OfRun {
                 recorded,
@@ -620,6 +630,25 @@ impl Replayed {
             "match_status": self.status,
             "pass": self.pass,
             "strategy": self.strategy,
+    /// The same without secrets in anything that is told of it. A recording may have one that was
+    /// not known when it was made.
+    fn cleaned(mut self, redaction: &Redaction) -> Self {
+        self.divergence = self.divergence.map(|found| found.cleaned(redaction));
+        for pair in &mut self.judgement.meaning.worst {
+            pair.a = redaction.text(&pair.a);
+            pair.b = pair.b.as_deref().map(|text| redaction.text(text));
+        }
+        if let Some(first) = &mut self.judgement.first_divergence {
+            for text in [&mut first.tool, &mut first.path].into_iter().flatten() {
+                *text = redaction.text(text);
+            }
+            for side in [&mut first.a, &mut first.b].into_iter().flatten() {
+                redaction.value(side);
+            }
+        }
+        self
+    }
+
             "similarity": rounded(self.judgement.similarity),
             "meaning": self.judgement.meaning,
             "first_divergence": self.divergence,

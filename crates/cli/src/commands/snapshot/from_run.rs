@@ -169,6 +169,7 @@ pub(super) async fn family(door: &Door, run: &Run) -> Result<(Vec<Log>, Vec<Stre
             run: id,
             origins,
             events,
+            plan: run.plan.clone(),
         });
     }
     Ok((logs, missing))

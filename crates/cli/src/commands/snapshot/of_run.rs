@@ -13,6 +13,7 @@ use faces::provenance::document::{MatchStatus, Snapshot};
 use faces::provenance::document_capture::DOCUMENT;
 use faces::provenance::ladder::Strategy;
 use faces::provenance::seal::seal;
+use faces::{Veil, conceal};
 use kernel::audit::Actor;
 use kernel::ids::StreamId;
 use kernel::replay;
@@ -131,7 +132,9 @@ impl OfRun<'_> {
             Ok(forked) => forked,
             Err(not) => return Ok(Err(not)),
         };
-        let divergence = forked.divergence.as_ref().map(decided_otherwise);
+        let veil = Veil::of(&forked.run.plan);
+        let divergence = forked.divergence.as_ref();
+        let divergence = divergence.map(|found| decided_otherwise(found, veil));
         let facts = Facts {
             run_status: forked.run.status().to_owned(),
             ..Facts::default()
@@ -304,10 +307,11 @@ async fn give_up(engine: &Engine, fork: &StreamId) -> Result<(), Failure> {
     }
 }
 
-/// The event of a log that is decided otherwise now.
-fn decided_otherwise(divergence: &replay::Divergence) -> Divergence {
+/// The event of a log that is decided otherwise now, as readers are shown it.
+fn decided_otherwise(divergence: &replay::Divergence, veil: Veil<'_>) -> Divergence {
     let side = |event: &Option<Event>| {
-        let input = json!(event.as_ref()?);
+        let mut input = json!(veil.event(event.as_ref()?));
+        conceal(&mut input);
         Some(Side {
             kind: "event",
             name: input["type"].as_str().unwrap_or("event").to_owned(),

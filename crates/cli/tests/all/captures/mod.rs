@@ -5,6 +5,7 @@ mod commands;
 mod cut;
 mod faces;
 mod families;
+mod hidden;
 mod kills;
 mod models;
 mod notified;
