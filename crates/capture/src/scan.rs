@@ -8,16 +8,19 @@ use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use ignore::WalkBuilder;
+use ignore::DirEntry;
 use kernel::digest::{Digest, Hasher};
 use parking_lot::Mutex;
 
 use crate::call::{Beside, Change, FolderChange, Keep, ModeChange, Operation};
 use crate::clean::Cleaner;
+
+mod walk;
+
+pub(crate) use walk::is_gone;
 
 /// Files of a working folder at most.
 pub const MAX_FILES: usize = 100_000;
@@ -34,8 +37,6 @@ const RACY_NS: i128 = 2_000_000_000;
 /// What a path that is not UTF-8 cannot say and `%` are escaped.
 const ESCAPED: u8 = b'%';
 
-/// Never scanned.
-const NEVER: [&str; 4] = [".git", ".aiwg/provenance", ".runwright", ".aiwg/working"];
 /// Not scanned unless asked for.
 const DEFAULT_EXCLUDED: [&str; 5] = [
     "**/*.log",
@@ -79,6 +80,8 @@ pub enum ScanError {
 #[derive(Clone, Debug)]
 pub struct Filter {
     exclude: GlobSet,
+    /// Folders of which everything is left out.
+    shut: GlobSet,
     include: GlobSet,
     has_includes: bool,
     patterns: (Vec<String>, Vec<String>),
@@ -92,12 +95,33 @@ impl Filter {
     /// When a pattern is none.
     pub fn new(include: &[String], exclude: &[String]) -> Result<Self, ScanError> {
         let defaults = DEFAULT_EXCLUDED.iter().map(|pattern| (*pattern).to_owned());
+        let left_out: Vec<String> = defaults.chain(exclude.iter().cloned()).collect();
+        let shut = left_out.iter().filter_map(|glob| glob.strip_suffix("/**"));
         Ok(Self {
-            exclude: globs(defaults.chain(exclude.iter().cloned()))?,
+            shut: globs(shut.map(str::to_owned))?,
+            exclude: globs(left_out.iter().cloned())?,
             include: globs(include.iter().cloned())?,
             has_includes: !include.is_empty(),
             patterns: (include.to_vec(), exclude.to_vec()),
         })
+    }
+
+    /// Whether a path is watched, where all folders above it are.
+    fn wants(&self, relative: &Path) -> bool {
+        self.include.is_match(relative) || !self.exclude.is_match(relative)
+    }
+
+    /// Whether a path is watched, which may lie in a folder that is left out.
+    fn wants_deep(&self, relative: &Path) -> bool {
+        let above = relative.ancestors().skip(1);
+        let mut above = above.filter(|folder| !folder.as_os_str().is_empty());
+        self.include.is_match(relative)
+            || self.wants(relative) && !above.any(|folder| self.leaves_out(folder))
+    }
+
+    /// Whether nothing in a folder is watched unless it is asked for.
+    fn leaves_out(&self, folder: &Path) -> bool {
+        self.exclude.is_match(folder) || self.shut.is_match(folder)
     }
 
     /// As given: what to include, what to leave out.
@@ -167,7 +191,7 @@ struct Manifest {
     files: BTreeMap<String, Entry>,
     /// Folders with their permission bits.
     folders: BTreeMap<String, u32>,
-    unreadable: Vec<String>,
+    unreadable: BTreeSet<String>,
     begun_ns: i128,
     held: u64,
 }
@@ -182,6 +206,51 @@ pub struct Folder {
     last: Mutex<Manifest>,
     /// Contents of which it is counted what was taken out of them.
     tallied: Mutex<BTreeSet<Digest>>,
+}
+
+impl Manifest {
+    /// Something that is there and cannot be read.
+    fn unread(&mut self, name: String) {
+        self.unreadable.insert(name);
+    }
+
+    /// What the walk could not go into. What came and went meanwhile is not there; what is left out
+    /// anyway is not missed.
+    fn not_walked(
+        &mut self,
+        root: &Path,
+        error: ignore::Error,
+        is_missed: impl Fn(&Path) -> bool,
+    ) -> Result<(), ScanError> {
+        match walk::unread(root, error)? {
+            Some(path) if is_missed(&path) => self.unread(shown(&path)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether a path could not be read, or a folder above it.
+    fn has_not_read(&self, name: &str) -> bool {
+        let mut above = Path::new(name).ancestors().filter_map(Path::to_str);
+        above.any(|path| self.unreadable.contains(path))
+    }
+
+    /// Of what cannot be read now nobody knows what became of it: it is what it was.
+    fn take_over(&mut self, previous: &Self) {
+        if self.unreadable.is_empty() {
+            return;
+        }
+        for (name, entry) in &previous.files {
+            if self.has_not_read(name) && !self.files.contains_key(name) {
+                self.files.insert(name.clone(), entry.clone());
+            }
+        }
+        for (name, mode) in &previous.folders {
+            if self.has_not_read(name) && !self.folders.contains_key(name) {
+                self.folders.insert(name.clone(), *mode);
+            }
+        }
+    }
 }
 
 impl Folder {
@@ -240,9 +309,11 @@ impl Folder {
         Ok(changes)
     }
 
-    /// What could not be read, when it was looked at last.
+    /// What could not be read, when it was looked at first or last.
     pub fn unreadable(&self) -> Vec<String> {
-        self.last.lock().unreadable.clone()
+        let last = self.last.lock();
+        let all = self.first.unreadable.union(&last.unreadable);
+        all.cloned().collect()
     }
 
     fn difference(&self, from: &Manifest, to: &Manifest) -> Result<Vec<Change>, ScanError> {
@@ -254,6 +325,8 @@ impl Folder {
             }
             let operation = match old {
                 Some(_) => Operation::Modified,
+                // What could not be read then may have been there.
+                None if from.has_not_read(path) => continue,
                 None => Operation::Created,
             };
             let kept = self.keep_content(path, new)?;
@@ -316,7 +389,8 @@ fn beside(from: &Manifest, to: &Manifest, cleaner: &Cleaner) -> Beside {
         mode: *mode,
     };
     let created = to.folders.iter();
-    let created = created.filter(|(path, _)| !from.folders.contains_key(*path));
+    let created =
+        created.filter(|(path, _)| !from.folders.contains_key(*path) && !from.has_not_read(path));
     let deleted = from.folders.iter();
     let deleted = deleted.filter(|(path, _)| !to.folders.contains_key(*path));
     let created = created.map(|folder| change(folder, Operation::Created));
@@ -354,8 +428,7 @@ fn scan(
         ..Manifest::default()
     };
     let mut bytes = 0;
-    let mut folders = BTreeMap::new();
-    let mut add = |path: &Path| -> Result<(), ScanError> {
+    let mut add = |path: &Path, manifest: &mut Manifest| -> Result<(), ScanError> {
         let Ok(relative) = path.strip_prefix(root) else {
             return Ok(());
         };
@@ -369,8 +442,8 @@ fn scan(
                 manifest.files.insert(name, entry);
             }
             Ok(None) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(_) => manifest.unreadable.push(name),
+            Err(error) if walk::is_gone(&error) => {}
+            Err(_) => manifest.unread(name),
         }
         match manifest.files.len() > MAX_FILES || bytes > MAX_BYTES {
             true => Err(ScanError::TooLarge {
@@ -379,100 +452,57 @@ fn scan(
             false => Ok(()),
         }
     };
-    let is_wanted =
-        |relative: &Path| filter.include.is_match(relative) || !filter.exclude.is_match(relative);
-    for found in walk(root, true) {
-        let found = found.map_err(|error| walked(root, error))?;
+    let keep_folder = |found: &DirEntry, relative: &Path, manifest: &mut Manifest| {
+        let mode = found.metadata().map_or(0o755, |meta| meta.mode() & 0o777);
+        manifest.folders.insert(shown(relative), mode);
+    };
+    for found in walk::usual(root, filter) {
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => {
+                manifest.not_walked(root, error, |path| {
+                    filter.wants(path) && !filter.leaves_out(path)
+                })?;
+                continue;
+            }
+        };
         let relative = found.path().strip_prefix(root).unwrap_or(found.path());
-        let is_folder = found.file_type().is_some_and(|kind| kind.is_dir());
-        if !is_wanted(relative) || relative.as_os_str().is_empty() {
+        if relative.as_os_str().is_empty() || !filter.wants(relative) {
             continue;
         }
-        match is_folder {
-            true => {
-                let mode = found.metadata().map_or(0o755, |meta| meta.mode() & 0o777);
-                folders.insert(shown(relative), mode);
-            }
-            false if found.file_type().is_some() => add(found.path())?,
-            false => {}
+        match found.file_type() {
+            Some(kind) if kind.is_dir() => keep_folder(&found, relative, &mut manifest),
+            Some(_) => add(found.path(), &mut manifest)?,
+            None => {}
         }
     }
-    for path in tracked_and_ignored(root) {
+    for path in walk::tracked_and_ignored(root) {
         let relative = path.strip_prefix(root).unwrap_or(&path);
-        if !is_never(relative) && is_wanted(relative) {
-            add(&path)?;
+        if !walk::is_never(relative) && filter.wants_deep(relative) {
+            add(&path, &mut manifest)?;
         }
     }
     if filter.has_includes {
-        for found in walk(root, false) {
-            let found = found.map_err(|error| walked(root, error))?;
+        for found in walk::everything(root) {
+            let found = match found {
+                Ok(found) => found,
+                Err(error) => {
+                    manifest.not_walked(root, error, |path| filter.include.is_match(path))?;
+                    continue;
+                }
+            };
             let relative = found.path().strip_prefix(root).unwrap_or(found.path());
-            let is_file = found.file_type().is_some_and(|kind| !kind.is_dir());
-            if is_file && filter.include.is_match(relative) {
-                add(found.path())?;
+            if !filter.include.is_match(relative) {
+                continue;
+            }
+            match found.file_type().is_some_and(|kind| kind.is_dir()) {
+                true => keep_folder(&found, relative, &mut manifest),
+                false => add(found.path(), &mut manifest)?,
             }
         }
     }
-    manifest.folders = folders;
-    manifest.unreadable.sort();
+    manifest.take_over(previous);
     Ok(manifest)
-}
-
-fn walked(root: &Path, error: ignore::Error) -> ScanError {
-    let path = root.to_owned();
-    let error = error.into_io_error();
-    let error = error.unwrap_or_else(|| io::Error::other("the folder cannot be walked through"));
-    ScanError::Io { path, error }
-}
-
-fn is_never(relative: &Path) -> bool {
-    NEVER.iter().any(|never| relative.starts_with(never))
-}
-
-fn walk(root: &Path, honours_ignores: bool) -> ignore::Walk {
-    let base = root.to_owned();
-    WalkBuilder::new(root)
-        .hidden(false)
-        .ignore(false)
-        .git_global(false)
-        .git_ignore(honours_ignores)
-        .git_exclude(honours_ignores)
-        .parents(honours_ignores)
-        .require_git(false)
-        .follow_links(false)
-        .filter_entry(move |entry| {
-            let relative = entry.path().strip_prefix(&base).unwrap_or(entry.path());
-            !is_never(relative) && entry.file_name() != ".git"
-        })
-        .build()
-}
-
-/// Files that git tracks although a pattern would ignore them.
-fn tracked_and_ignored(root: &Path) -> Vec<PathBuf> {
-    if !root.ancestors().any(|folder| folder.join(".git").exists()) {
-        return Vec::new();
-    }
-    let listed = Command::new("git")
-        .args([
-            "ls-files",
-            "-z",
-            "--cached",
-            "--ignored",
-            "--exclude-standard",
-        ])
-        .current_dir(root)
-        .env("GIT_OPTIONAL_LOCKS", "0")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output();
-    let Ok(listed) = listed else {
-        return Vec::new();
-    };
-    let names = listed.stdout.split(|byte| *byte == 0);
-    let names = names.filter(|name| !name.is_empty());
-    names
-        .map(|name| root.join(std::ffi::OsStr::from_bytes(name)))
-        .collect()
 }
 
 fn entry(

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::call::{Change, Keep, Operation};
 use crate::clean::Cleaner;
-use crate::scan::{meant, shown};
+use crate::scan::{is_gone, meant, shown};
 
 /// Files that are copied at most.
 const MAX_FILES: usize = 500_000;
@@ -72,44 +72,86 @@ pub(crate) fn failed(path: &Path) -> impl Fn(io::Error) -> ScratchError + '_ {
 }
 
 /// Copies a folder, links as links, with the modes of what is in it; but into every folder of the
-/// copy its owner may write. Blocks.
+/// copy its owner may write. What cannot be read is there without what it holds, a file so that
+/// nobody reads the copy either; these are given back. Blocks.
 ///
 /// # Errors
-/// When it is too large or something in it cannot be read.
-pub fn copy(from: &Path, to: &Path) -> Result<(), ScratchError> {
+/// When it is too large, or the copy cannot be written.
+pub fn copy(from: &Path, to: &Path) -> Result<Vec<String>, ScratchError> {
     let mut todo = vec![PathBuf::new()];
     let (mut files, mut bytes) = (0, 0);
+    let mut unread = Vec::new();
     while let Some(relative) = todo.pop() {
         let (source, target) = (from.join(&relative), to.join(&relative));
         std::fs::create_dir_all(&target).map_err(failed(&target))?;
-        let meta = std::fs::metadata(&source).map_err(failed(&source))?;
-        let mode = std::fs::Permissions::from_mode(meta.permissions().mode() & 0o777 | 0o700);
-        std::fs::set_permissions(&target, mode).map_err(failed(&target))?;
-        for found in std::fs::read_dir(&source).map_err(failed(&source))? {
-            let found = found.map_err(failed(&source))?;
+        let is_root = relative.as_os_str().is_empty();
+        let listed = std::fs::metadata(&source).and_then(|meta| {
+            let mode = std::fs::Permissions::from_mode(meta.permissions().mode() & 0o777 | 0o700);
+            std::fs::set_permissions(&target, mode)?;
+            std::fs::read_dir(&source)?.collect::<io::Result<Vec<_>>>()
+        });
+        let listed = match listed {
+            Ok(listed) => listed,
+            Err(error) if is_root => return Err(failed(&source)(error)),
+            // It went while the copy was made.
+            Err(error) if is_gone(&error) => {
+                let _ = std::fs::remove_dir(&target);
+                continue;
+            }
+            Err(_) => {
+                unread.push(shown(&relative));
+                continue;
+            }
+        };
+        for found in listed {
             let inner = relative.join(found.file_name());
             if LEFT_OUT.iter().any(|left| inner.starts_with(left)) {
                 continue;
             }
-            let path = found.path();
-            let meta = found.metadata().map_err(failed(&path))?;
-            let target = to.join(&inner);
+            let (path, target) = (found.path(), to.join(&inner));
+            let meta = match found.metadata() {
+                Ok(meta) => meta,
+                Err(error) if is_gone(&error) => continue,
+                Err(_) => {
+                    unread.push(shown(&inner));
+                    continue;
+                }
+            };
             if meta.is_dir() {
                 todo.push(inner);
             } else if meta.is_symlink() {
-                let aim = std::fs::read_link(&path).map_err(failed(&path))?;
-                symlink(aim, &target).map_err(failed(&target))?;
+                match std::fs::read_link(&path) {
+                    Ok(aim) => symlink(aim, &target).map_err(failed(&target))?,
+                    Err(error) if is_gone(&error) => {}
+                    Err(_) => unread.push(shown(&inner)),
+                }
             } else if meta.is_file() {
                 files += 1;
                 bytes += meta.len();
                 if files > MAX_FILES || bytes > MAX_BYTES {
                     return Err(ScratchError::TooLarge);
                 }
-                std::fs::copy(&path, &target).map_err(failed(&path))?;
+                // Opened for itself, so that what fails behind it is the copy.
+                match std::fs::File::open(&path) {
+                    Ok(_) => match std::fs::copy(&path, &target) {
+                        Err(error) if !is_gone(&error) || path.exists() => {
+                            return Err(failed(&target)(error));
+                        }
+                        _ => {}
+                    },
+                    Err(error) if is_gone(&error) => {}
+                    Err(_) => {
+                        std::fs::write(&target, b"").map_err(failed(&target))?;
+                        let shut = std::fs::Permissions::from_mode(0);
+                        std::fs::set_permissions(&target, shut).map_err(failed(&target))?;
+                        unread.push(shown(&inner));
+                    }
+                }
             }
         }
     }
-    Ok(())
+    unread.sort();
+    Ok(unread)
 }
 
 /// Takes changes back: what was created goes, what was changed or deleted is as it was. Blocks.
@@ -122,7 +164,7 @@ pub fn undo(
     cleaner: &Cleaner,
     keep: &dyn Keep,
 ) -> Result<(), ScratchError> {
-    let names = Names::of(root, changes, cleaner)?;
+    let names = Names::of(root, changes, cleaner);
     for change in changes {
         let path = inside(root, &names.own(&change.path))?;
         match (change.operation, change.before) {
@@ -177,7 +219,7 @@ pub fn apply(
     cleaner: &Cleaner,
     keep: &dyn Keep,
 ) -> Result<(), ScratchError> {
-    let names = Names::of(root, changes, cleaner)?;
+    let names = Names::of(root, changes, cleaner);
     for change in changes {
         let path = inside(root, &names.own(&change.path))?;
         match change.operation {
@@ -204,7 +246,7 @@ pub(crate) const TAKEN_OUT: &str = "[REDACTED";
 
 impl<'a> Names<'a> {
     /// Looks for them where a change has such a name.
-    fn of(root: &Path, changes: &[Change], cleaner: &'a Cleaner) -> Result<Self, ScratchError> {
+    fn of(root: &Path, changes: &[Change], cleaner: &'a Cleaner) -> Self {
         let mut found_names = BTreeMap::new();
         let mut todo = match changes.iter().any(|change| change.path.contains(TAKEN_OUT)) {
             true => vec![PathBuf::new()],
@@ -212,8 +254,8 @@ impl<'a> Names<'a> {
         };
         while let Some(relative) = todo.pop() {
             let folder = root.join(&relative);
-            for found in std::fs::read_dir(&folder).map_err(failed(&folder))? {
-                let found = found.map_err(failed(&folder))?;
+            // What cannot be gone into, or has gone, has no names to tell.
+            for found in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
                 let inner = relative.join(found.file_name());
                 let own = shown(&inner);
                 let clean = cleaner.text(&own);
@@ -221,15 +263,15 @@ impl<'a> Names<'a> {
                 if clean.contains(TAKEN_OUT) {
                     found_names.insert(clean, own);
                 }
-                if found.file_type().map_err(failed(&folder))?.is_dir() {
+                if found.file_type().is_ok_and(|kind| kind.is_dir()) {
                     todo.push(inner);
                 }
             }
         }
-        Ok(Self {
+        Self {
             found: found_names,
             cleaner,
-        })
+        }
     }
 
     /// The own name, if it is known.

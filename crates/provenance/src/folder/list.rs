@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -145,9 +146,14 @@ impl Folder {
     /// When the folder cannot be read. A file that cannot is told of in the listing.
     pub fn list(&self) -> Result<Listing, FolderError> {
         let folder = self.snapshots();
-        if !folder.is_dir() {
-            return Ok(Listing::default());
-        }
+        let files = match fs::read_dir(&folder) {
+            Ok(files) => files,
+            // One that nobody here may look into may hold some.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Listing::default());
+            }
+            Err(error) => return Err(FolderError::io(&folder)(error)),
+        };
         let known = self.index();
         let mut index = Index {
             version: INDEX_VERSION,
@@ -155,7 +161,7 @@ impl Folder {
         };
         let mut listing = Listing::default();
         let mut names = Vec::new();
-        for file in fs::read_dir(&folder).map_err(FolderError::io(&folder))? {
+        for file in files {
             let file = file.map_err(FolderError::io(&folder))?;
             names.push(file.file_name().to_string_lossy().into_owned());
         }

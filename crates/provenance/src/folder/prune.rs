@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use faces::provenance::hash::digest;
@@ -178,8 +179,10 @@ impl Folder {
         is_of: &dyn Fn(&Entry) -> bool,
     ) -> Result<Pruned, FolderError> {
         let mut pruned = Pruned::default();
-        if !self.snapshots().is_dir() {
-            return Ok(pruned);
+        match fs::metadata(self.snapshots()) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(pruned),
+            Err(error) => return Err(FolderError::io(&self.snapshots())(error)),
         }
         let _hold = self.hold(Hold::Alone)?;
         let folder = self.snapshots();

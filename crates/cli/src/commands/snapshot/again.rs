@@ -24,7 +24,7 @@ use faces::provenance::seal::seal;
 use provenance::{Folder, Kept, Redaction};
 use serde_json::{Value, json};
 
-use super::command::{echo, not_run, said, stop_signal, surroundings};
+use super::command::{echo, not_run, said, say_unread, stop_signal, surroundings};
 use super::failed;
 use super::how::{Held, Judge, rounded};
 use super::kind::{Kind, NotReplayed, Typed};
@@ -298,17 +298,18 @@ impl Again {
             let in_place = self.typed.in_place;
             tokio::task::spawn_blocking(move || {
                 if !in_place {
-                    scratch::copy(&from, &to)?;
+                    unread = scratch::copy(&from, &to)?;
                     scratch::undo(&to, &changes, &cleaner, &*source)?;
                     capture::beside::undo(&from, &to, &changes, &beside)?;
                 }
-                Ok::<_, scratch::ScratchError>(())
+                Ok::<_, scratch::ScratchError>(unread)
             })
             .await
             .map_err(said)?
         };
+                let mut unread = Vec::new();
         match prepared {
-            Ok(()) => {}
+            Ok(unread) => say_unread(&unread, &cleaner, "and are empty in the copy"),
             Err(
                 error @ (scratch::ScratchError::ContentUnavailable { .. }
                 | scratch::ScratchError::NameUnavailable { .. }),

@@ -305,6 +305,11 @@ pub(super) fn write_down(
         .collect();
     let kept = writer.write(&sealed, &calls).map_err(failed)?;
     keep.close();
+    say_unread(
+        &outcome.unreadable,
+        cleaner,
+        "and the snapshot says nothing of them but that",
+    );
     if session.form == Form::Text {
         talk::say(told(outcome));
         if let Some(line) = not_honoured(&sealed) {
@@ -339,6 +344,22 @@ pub(super) fn write_down(
         Status::Failed | Status::Diverged => Exit::Found,
         Status::Cancelled => Exit::Interrupted,
     })
+}
+
+/// Warns of what in the folder could not be read.
+pub(super) fn say_unread(paths: &[String], cleaner: &Cleaner, so: &str) {
+    const SHOWN: usize = 5;
+    if paths.is_empty() {
+        return;
+    }
+    let shown = paths.iter().take(SHOWN).map(|path| cleaner.text(path));
+    let mut shown = shown.collect::<Vec<_>>().join(", ");
+    if paths.len() > SHOWN {
+        shown.push_str(&format!(" and {} more", paths.len() - SHOWN));
+    }
+    let shown = text::one_line(&shown, 400);
+    let note = style::warn("note:");
+    talk::say(format!("{note} these cannot be read, {so}: {shown}"));
 }
 
 /// The environment of this program, as far as it is text.

@@ -18,6 +18,8 @@ mod runs;
 mod secrets;
 mod tools;
 
+mod unreadable;
+mod whole;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
