@@ -120,7 +120,8 @@ pub const MAX_LISTED_GATES: usize = 100;
 pub const MAX_LISTED_TEXT_BYTES: usize = 512;
 /// Parents of a document that its index row names.
 pub const MAX_PARENTS: usize = 64;
-/// Bytes of the file of an execution snapshot.
-pub const MAX_SNAPSHOT_BYTES: usize = 64 << 20;
-/// Bytes of a line beside a snapshot: a call, or an attempt to replay it.
-pub const MAX_CALL_BYTES: usize = 1 << 20;
+/// Bytes of the file of an execution snapshot: a hundred thousand changed files with long paths, or
+/// sixteen mebibytes of output of which each byte is escaped, with room to spare.
+pub const MAX_SNAPSHOT_BYTES: usize = 256 << 20;
+/// Bytes of a line beside a snapshot: a call with all that it changed, or an attempt to replay it.
+pub const MAX_CALL_BYTES: usize = MAX_SNAPSHOT_BYTES;

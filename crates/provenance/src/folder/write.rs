@@ -7,6 +7,7 @@ use faces::provenance::calls::{Attempt, Call};
 use faces::provenance::document::Snapshot;
 use faces::provenance::naming;
 use faces::provenance::read;
+use kernel::limits::MAX_CALL_BYTES;
 use serde::Serialize;
 
 use super::files::{self, Hold};
@@ -74,6 +75,13 @@ impl Writer {
             Err(why) => return Err(FolderError::NoSnapshot { path: folder, why }),
         };
         let beside = Beside::of(calls, &[]);
+        let mut lines = beside.calls.split(|byte| *byte == b'\n');
+        // What could not be read again is not written.
+        if lines.any(|line| line.len() > MAX_CALL_BYTES) {
+            return Err(damaged(format!(
+                "a call has more than {MAX_CALL_BYTES} bytes"
+            )));
+        }
         let path = self.place(&stem, &text, &beside)?;
         Ok(Kept { path, document })
     }
