@@ -43,9 +43,16 @@ pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
+/// The folder of a file; that of a bare name is the one that a process works in.
+fn folder_of(path: &Path) -> &Path {
+    let parent = path.parent();
+    let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
 /// Writes a file that must not be there yet; `false` when it is.
 pub(super) fn create(path: &Path, bytes: &[u8]) -> Result<bool, FolderError> {
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     let created = || {
         let whole = unfinished(folder, bytes)?;
         // A link, unlike a new name, never takes the place of a file that is there.
@@ -62,7 +69,7 @@ pub(super) fn create(path: &Path, bytes: &[u8]) -> Result<bool, FolderError> {
 
 /// Writes a file in the place of the one that is there.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), FolderError> {
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     let replaced = || {
         let whole = unfinished(folder, bytes)?;
         fs::rename(&whole, path)?;

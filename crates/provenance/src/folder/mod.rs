@@ -128,11 +128,23 @@ impl Folder {
 
     /// The folder that a snapshot lies in, by its path.
     pub fn holding(snapshot: &Path) -> Option<Self> {
+        let snapshot = std::path::absolute(snapshot).ok()?;
         let snapshots = snapshot.parent()?;
         let base = snapshots
             .file_name()
             .is_some_and(|name| name == "snapshots");
         base.then(|| Self::at(snapshots.parent().unwrap_or(Path::new("")).to_owned()))
+    }
+
+    /// The folder that a snapshot lies in; this one for a file that lies in none.
+    pub fn holding_or_self(self, snapshot: &Path) -> Self {
+        Self::holding(snapshot).unwrap_or(self)
+    }
+
+    /// The project it is the folder of, if it is one's.
+    pub fn project(&self) -> Option<&Path> {
+        let is_of_one = self.base.ends_with(PROJECT_FOLDER);
+        self.base.ancestors().nth(2).filter(|_| is_of_one)
     }
 
     /// Where snapshots lie.

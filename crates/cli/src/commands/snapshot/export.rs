@@ -52,8 +52,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
             data.json(&prov::document(snapshot, &attempts))?;
         }
         Format::Bundle => {
-            let folder = provenance::Folder::holding(&kept.path).unwrap_or(folder);
-            let bundle = folder.bundle(&kept);
+            let bundle = folder.holding_or_self(&kept.path).bundle(&kept);
             data.json(&bundle.map_err(|error| Failure::new(error.to_string()))?)?;
         }
         Format::Openlineage => {

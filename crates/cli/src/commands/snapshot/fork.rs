@@ -51,7 +51,8 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let kept = find_whole(&folder, &args.snapshot)?;
     let parent = kept.document.snapshot.snapshot_id.clone();
     let typed = Typed::fork(args.argv, args.in_place);
-    let again = Again::new(typed, kept, folder.clone(), args.rooted.root(session))?;
+    let (folder, root) = args.rooted.of(&kept, session);
+    let again = Again::new(typed, kept, folder.clone(), &root)?;
     let prepared = match again.prepare().await? {
         Ok(prepared) => prepared,
         Err(not) => {

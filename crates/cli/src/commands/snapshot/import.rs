@@ -41,7 +41,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
         }
         Err(error) => return Err(failed(error)),
     };
-    let from = provenance::Folder::holding(&kept.path).unwrap_or_else(|| folder.clone());
+    let from = folder.clone().holding_or_self(&kept.path);
     let verified = from.verify(&kept, Strictness::Lenient).map_err(failed)?;
     for finding in &verified.findings {
         let path = text::one_line(&finding.path, 120);

@@ -123,6 +123,17 @@ impl Rooted {
     pub(crate) fn folder(&self, session: &Session) -> Folder {
         Folder::of_project(self.root(session))
     }
+
+    /// The folder that a snapshot lies in, and the one that its paths start from. One that is named
+    /// by its path may lie in another project: what belongs to it does, too.
+    pub(crate) fn of(&self, kept: &Kept, session: &Session) -> (Folder, PathBuf) {
+        let folder = self.folder(session).holding_or_self(&kept.path);
+        let root = match (&self.root, folder.project()) {
+            (None, Some(project)) => project.to_owned(),
+            _ => self.root(session).to_owned(),
+        };
+        (folder, root)
+    }
 }
 
 /// A snapshot by what was typed.
@@ -159,7 +170,7 @@ pub(crate) fn find(folder: &Folder, typed: &str) -> Result<Kept, Failure> {
 /// A snapshot that is what was written, by what was typed.
 pub(crate) fn find_whole(folder: &Folder, typed: &str) -> Result<Kept, Failure> {
     let kept = find(folder, typed)?;
-    let lies_in = Folder::holding(&kept.path).unwrap_or_else(|| folder.clone());
+    let lies_in = folder.clone().holding_or_self(&kept.path);
     let verified = lies_in.verify(&kept, Strictness::Lenient);
     let verified = verified.map_err(failed)?;
     match verified.is_valid {

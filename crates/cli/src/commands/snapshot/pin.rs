@@ -28,6 +28,7 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let folder = args.rooted.folder(session);
     let kept = find(&folder, &args.snapshot)?;
+    let (folder, _) = args.rooted.of(&kept, session);
     folder.pin(&kept.path, !args.remove).map_err(failed)?;
     let id = &kept.document.snapshot.snapshot_id;
     let mut data = Data::new();

@@ -53,14 +53,10 @@ pub(crate) struct Args {
 pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let folder = args.rooted.folder(session);
     let kept = find_whole(&folder, &args.snapshot)?;
-    let kind = args.again.kind;
-    let again = Again::new(
-        args.again,
-        kept.clone(),
-        folder.clone(),
-        args.rooted.root(session),
-    )?
-    .with_ports(args.ports);
+    let (folder, root) = args.rooted.of(&kept, session);
+    let again = Again::new(args.again, kept.clone(), folder.clone(), &root)?;
+    let again = again.with_ports(args.ports);
+    let kind = again.kind();
     let mode = kept.document.snapshot.config.execution_mode;
     let judge = Judge::of_replays(args.how, mode)?;
     let replayed = match again.once(&judge, session).await? {

@@ -60,7 +60,8 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let kept = find_whole(&folder, &args.snapshot)?;
     let baseline = kept.document.snapshot.clone();
     let typed = Typed::rerun(args.argv);
-    let again = Again::new(typed, kept, folder.clone(), args.rooted.root(session))?;
+    let (folder, root) = args.rooted.of(&kept, session);
+    let again = Again::new(typed, kept, folder, &root)?;
     let again = again.with_ports(args.ports);
     let judge = Judge::of_replays(args.how, baseline.config.execution_mode)?;
     let (mut reports, mut passed, mut others) = (Vec::new(), 0, Vec::new());

@@ -63,7 +63,11 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
                 let kept = find(&folder, name)?;
                 found.push((
                     kept.path.clone(),
-                    folder.verify(&kept, strictness).map_err(failed)?,
+                    folder
+                        .clone()
+                        .holding_or_self(&kept.path)
+                        .verify(&kept, strictness)
+                        .map_err(failed)?,
                 ));
             }
         }
