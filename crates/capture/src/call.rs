@@ -315,7 +315,7 @@ impl Call {
             other.insert(name.to_owned(), value);
         };
         if self.kind == Kind::Protocol {
-            say("protocol", json!(true));
+            say(file::PROTOCOL, json!(true));
         }
         if let Some(id) = &self.call_id {
             say("call_id", json!(id));
@@ -327,7 +327,7 @@ impl Call {
             say("order", json!([order.began, order.ended]));
         }
         if !self.effects.is_empty() {
-            say("effects", json!(self.effects));
+            say(file::EFFECTS, json!(self.effects));
         }
         if !self.beside.folders.is_empty() {
             say("folders", json!(self.beside.folders));
@@ -362,7 +362,7 @@ impl Call {
 
     /// Of what stands beside a snapshot; none where that cannot be served, whatever it is.
     pub fn of_file(call: &file::Call) -> Option<Self> {
-        let is_protocol = call.other.get("protocol") == Some(&json!(true));
+        let is_protocol = call.other.get(file::PROTOCOL) == Some(&json!(true));
         let kind = match call.kind {
             file::CallKind::Model => Kind::Model,
             file::CallKind::Tool if is_protocol => Kind::Protocol,
@@ -371,7 +371,7 @@ impl Call {
         };
         let time = |text: &Option<String>| text.as_deref().and_then(Timestamp::parse);
         let order = call.other.get("order");
-        let effects = call.other.get("effects").cloned();
+        let effects = call.other.get(file::EFFECTS).cloned();
         let effects = effects.map(serde_json::from_value).transpose().ok()?;
         Some(Self {
             seq: call.seq + 1,

@@ -226,6 +226,8 @@ pub fn draft(
     if let Some(divergence) = &outcome.recorded.divergence {
         say("divergence", json!(divergence));
     }
+    let calls: Vec<_> = calls.iter().map(Call::to_file).collect();
+    snapshot.seal_calls(&calls);
     snapshot
 }
 

@@ -1,17 +1,18 @@
 //! A snapshot with everything that lies beside it, as one JSON document: to be handed on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use faces::provenance::calls::{Attempt, Call};
-use faces::provenance::document::Content;
-use faces::provenance::hash;
+use faces::provenance::calls::{self, Attempt, Call};
+use faces::provenance::hash::{self, digest};
 use faces::provenance::read::{self, Document};
 use faces::provenance::seal::Finding;
+use kernel::digest::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::contents;
 use crate::folder::{Beside, Folder, FolderError, Imported, Kept, Writer};
 use crate::verify::of_document;
 
@@ -85,32 +86,27 @@ impl Folder {
     /// When a file cannot be read, a content is damaged, or all of it is too large.
     pub fn bundle(&self, kept: &Kept) -> Result<Bundle, BundleError> {
         let calls = self.calls(&kept.path)?;
-        let mut contents = BTreeMap::new();
+        let mut bundled = BTreeMap::new();
         let mut length = 0;
-        for hash in named(&kept.document, &calls) {
-            if contents.contains_key(hash) || !self.has_blob(hash) {
+        for digest in contents::named(&kept.document, &calls) {
+            let hash = hash::written(&digest);
+            if !self.has_blob(&hash) {
                 continue;
             }
-            let bytes = self.blob(hash)?;
+            let bytes = self.blob(&hash)?;
             length += bytes.len();
             if length > MAX_BUNDLED {
                 return Err(BundleError::TooLarge);
             }
-            contents.insert(hash.to_owned(), Bytes::of(bytes));
+            bundled.insert(hash, Bytes::of(bytes));
         }
         Ok(Bundle {
             snapshot: kept.document.raw.clone(),
             replays: self.attempts(&kept.path)?,
             calls,
-            contents,
+            contents: bundled,
         })
     }
-}
-
-/// Every hash that a snapshot and its calls name.
-fn named<'a>(document: &'a Document, calls: &'a [Call]) -> impl Iterator<Item = &'a str> {
-    let called = calls.iter().flat_map(|call| call.contents());
-    document.snapshot.hashes().chain(called)
 }
 
 impl Bundle {
@@ -125,7 +121,6 @@ impl Bundle {
             BundleError::Damaged(vec![finding])
         })?;
         let mut wrong = of_document(&document);
-        wrong.retain(|finding| finding.is_error);
         for (hash, bytes) in &self.contents {
             let is_it = bytes
                 .bytes()
@@ -135,15 +130,18 @@ impl Bundle {
                 wrong.push(Finding::error(hash.as_str(), "content_damaged", message));
             }
         }
-        let extensions = document.snapshot.extensions.as_ref();
-        if extensions.and_then(|more| more.content) != Some(Content::HashesOnly) {
-            let called = self.calls.iter().flat_map(|call| call.contents());
-            let missing = called.filter(|hash| !self.contents.contains_key(*hash));
-            wrong.extend(missing.map(|hash| {
-                let message = "a content that a call names is missing";
-                Finding::error(hash, "content_missing", message)
-            }));
+        let here: BTreeSet<Digest> = self
+            .contents
+            .keys()
+            .filter_map(|hash| digest(hash))
+            .collect();
+        for missing in contents::needed(&document, &self.calls).difference(&here) {
+            let message = "a content that a replay needs is missing";
+            let hash = hash::written(missing);
+            wrong.push(Finding::error(hash, "content_missing", message));
         }
+        wrong.extend(calls::check(&document.snapshot, &self.calls));
+        wrong.retain(|finding| finding.is_error);
         match wrong.is_empty() {
             true => Ok(document),
             false => Err(BundleError::Damaged(wrong)),

@@ -28,6 +28,7 @@
 //! kept with [`Folder::record_replay`].
 
 mod bundle;
+mod contents;
 mod endpoint;
 mod folder;
 mod minilm;

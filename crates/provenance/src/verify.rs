@@ -1,16 +1,16 @@
 //! Whether a snapshot is what was written, and whole.
 
-use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::LazyLock;
 
-use faces::provenance::document::Content;
+use faces::provenance::calls;
+use faces::provenance::hash::written;
 use faces::provenance::read::Document;
 use faces::provenance::schema::SCHEMA;
 use faces::provenance::seal::{self, Finding};
 use jsonschema::Validator;
 use serde::Serialize;
 
+use crate::contents;
 use crate::folder::{Folder, FolderError, Kept};
 
 /// How files of others are looked at.
@@ -29,7 +29,7 @@ pub struct Verified {
     pub snapshot_id: String,
     /// Whether nothing is wrong with it.
     pub is_valid: bool,
-    /// How many contents its calls name.
+    /// How many contents it takes to replay it.
     pub contents: usize,
     /// What is wrong, and what is odd.
     pub findings: Vec<Finding>,
@@ -60,7 +60,8 @@ pub(crate) fn of_document(document: &Document) -> Vec<Finding> {
 }
 
 impl Folder {
-    /// Holds a snapshot against the schema, its own hashes, its calls and the contents they name.
+    /// Holds a snapshot against the schema, its own hashes, its calls, its replays and the contents
+    /// it names.
     ///
     /// # Errors
     /// When a file cannot be read at all.
@@ -72,7 +73,7 @@ impl Folder {
                 finding.is_error |= matches!(finding.code, "id_not_uuid" | "hash_malformed");
             }
         }
-        let contents = self.check_calls(kept, &mut findings)?;
+        let contents = self.check_beside(kept, &mut findings)?;
         Ok(Verified {
             snapshot_id: document.snapshot.snapshot_id.clone(),
             is_valid: !findings.iter().any(|finding| finding.is_error),
@@ -81,42 +82,23 @@ impl Folder {
         })
     }
 
-    /// Looks at each content that a call names, and at those that the snapshot names and the
-    /// folder has.
-    fn check_calls(&self, kept: &Kept, findings: &mut Vec<Finding>) -> Result<usize, FolderError> {
-        let beside = |path: &Path| {
-            let name = path.file_name().unwrap_or_default();
-            name.to_string_lossy().into_owned()
+    /// Looks at what lies beside a snapshot: its calls, its replays, and the contents it needs or
+    /// names. How many contents it needs.
+    fn check_beside(&self, kept: &Kept, findings: &mut Vec<Finding>) -> Result<usize, FolderError> {
+        let replays = self.attempts(&kept.path).map(|_| ());
+        told(replays, "replays_damaged", findings)?;
+        let Some(calls) = told(self.calls(&kept.path), "calls_damaged", findings)? else {
+            return Ok(0);
         };
-        let calls = match self.calls(&kept.path) {
-            Ok(calls) => calls,
-            Err(FolderError::Damaged { path, why }) => {
-                findings.push(Finding::error(beside(&path), "calls_damaged", why));
-                Vec::new()
-            }
-            Err(error) => return Err(error),
-        };
-        let extensions = kept.document.snapshot.extensions.as_ref();
-        let content = extensions
-            .and_then(|more| more.content)
-            .unwrap_or(Content::Full);
-        let mut needed: BTreeSet<&str> = BTreeSet::new();
-        if content == Content::Full {
-            for call in &calls {
-                needed.extend(call.contents());
-            }
-        }
-        let named = kept
-            .document
-            .snapshot
-            .hashes()
-            .filter(|hash| self.has_blob(hash));
-        let all: BTreeSet<&str> = needed.iter().copied().chain(named).collect();
-        for hash in all {
-            match self.blob(hash) {
+        findings.extend(calls::check(&kept.document.snapshot, &calls));
+        let needed = contents::needed(&kept.document, &calls);
+        for digest in contents::named(&kept.document, &calls).union(&needed) {
+            let hash = written(digest);
+            match self.blob(&hash) {
                 Ok(_) => {}
+                Err(FolderError::NoBlob { .. }) if !needed.contains(digest) => {}
                 Err(FolderError::NoBlob { .. }) => {
-                    let message = "a content that a call names is not kept here";
+                    let message = "a content that a replay needs is not kept here";
                     findings.push(Finding::error(hash, "content_missing", message));
                 }
                 Err(FolderError::Damaged { .. }) => {
@@ -127,5 +109,22 @@ impl Folder {
             }
         }
         Ok(needed.len())
+    }
+}
+
+/// What was read of a file beside a snapshot; where it is damaged, that is told.
+fn told<T>(
+    read: Result<T, FolderError>,
+    code: &'static str,
+    findings: &mut Vec<Finding>,
+) -> Result<Option<T>, FolderError> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(FolderError::Damaged { path, why }) => {
+            let name = path.file_name().unwrap_or_default();
+            findings.push(Finding::error(name.to_string_lossy(), code, why));
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }

@@ -2,12 +2,21 @@
 //! the boundary of the execution, `STEM.replays.jsonl` every attempt to replay it.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::document::{MatchStatus, ReplayStatus};
+use super::document::{MatchStatus, ReplayStatus, Snapshot, ToolCall};
+use super::hash::hash_json;
+use super::seal::Finding;
 
 /// The member of a call that has what its server of tools told unasked, with a `hash` each.
 pub const NOTIFICATIONS: &str = "notifications";
+/// The member of a call that has what it changed in the working folder.
+pub const EFFECTS: &str = "effects";
+/// The member of a call that says whether it was something else that a server of tools was asked.
+pub const PROTOCOL: &str = "protocol";
+/// The member of a snapshot's `extensions` that says how many calls lie beside it and what the hash
+/// of them is.
+pub const CALLS: &str = "calls";
 
 /// One recorded call. Its bodies lie in the blobs of the folder, by these hashes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,14 +60,84 @@ impl Call {
         (self.kind, self.name.as_deref(), &self.key_hash)
     }
 
-    /// The hashes of everything that it takes to answer it again: input, result, notifications.
+    /// The hashes of everything that it takes to answer it again: input, result, what it changed in
+    /// the folder, notifications.
     pub fn contents(&self) -> impl Iterator<Item = &str> {
+        let list = |name: &str| self.other.get(name).and_then(Value::as_array);
         let called = [Some(self.key_hash.as_str()), self.result_hash.as_deref()];
-        let told = self.other.get(NOTIFICATIONS).and_then(Value::as_array);
-        let told = told.into_iter().flatten();
+        let told = list(NOTIFICATIONS).into_iter().flatten();
         let told = told.filter_map(|told| told["hash"].as_str());
-        called.into_iter().flatten().chain(told)
+        let changed = list(EFFECTS).into_iter().flatten();
+        let changed = changed.flat_map(contents_of_change);
+        called.into_iter().flatten().chain(told).chain(changed)
     }
+
+    /// Whether the model's traffic, or a program, says of it that it is a call of a tool: what a
+    /// server of tools is asked besides is none.
+    fn is_tool(&self) -> bool {
+        self.kind == CallKind::Tool && self.other.get(PROTOCOL) != Some(&Value::Bool(true))
+    }
+}
+
+/// The hashes of the contents of a change of a file: now, and before where it was modified. None where
+/// they were too large to be kept.
+pub fn contents_of_change(change: &Value) -> impl Iterator<Item = &str> {
+    let is_kept = change["not_kept"] != Value::Bool(true);
+    let hashes = [&change["hash"], &change["before"]].map(Value::as_str);
+    hashes.into_iter().flatten().filter(move |_| is_kept)
+}
+
+/// What a snapshot says of the calls beside it: how many there are, and the hash of all of them. With
+/// it they are sealed as the snapshot is.
+pub fn sealed(calls: &[Call]) -> Value {
+    let all = serde_json::to_value(calls).expect("calls are always JSON");
+    json!({ "count": calls.len(), "hash": hash_json(&all) })
+}
+
+/// What contradicts itself between a snapshot and the calls beside it.
+pub fn check(snapshot: &Snapshot, calls: &[Call]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let extensions = snapshot.extensions.as_ref();
+    let said = extensions.and_then(|more| more.other.get(CALLS));
+    let path = format!("/extensions/{CALLS}");
+    let is_there = !calls.is_empty();
+    let named = snapshot.outputs.tool_calls.as_deref();
+    match said {
+        Some(said) if *said != sealed(calls) => {
+            let message = match (said["count"].as_u64(), calls.len()) {
+                (Some(count), here) if count != here as u64 => {
+                    format!("{count} calls were recorded, {here} lie beside the snapshot")
+                }
+                _ => "the calls beside the snapshot are not those that were recorded".to_owned(),
+            };
+            found.push(Finding::error(path, "calls_changed", message));
+        }
+        Some(_) => {}
+        None if is_there => {
+            let message = "nothing shows that the calls beside the snapshot were not changed";
+            found.push(Finding::warning(path, "calls_not_sealed", message));
+        }
+        None => {}
+    }
+    // Where no calls were recorded beside it, a list of them stands by itself.
+    let Some(named) = named.filter(|_| is_there) else {
+        return found;
+    };
+    let ours = calls.iter().filter(|call| call.is_tool());
+    let ours: Vec<&Call> = ours.collect();
+    let is_same = |(call, named): (&&Call, &ToolCall)| {
+        call.name == named.tool
+            && Some(&call.key_hash) == named.input_hash.as_ref()
+            && call.result_hash == named.output_hash
+    };
+    let differs = ours.iter().zip(named).position(|pair| !is_same(pair));
+    let differs = differs.or((ours.len() != named.len()).then(|| ours.len().min(named.len())));
+    if let Some(place) = differs {
+        let message = "this is not the call of a tool that lies beside the snapshot";
+        let path = format!("/outputs/tool_calls/{place}");
+        found.push(Finding::error(path, "calls_contradict", message));
+    }
+    found
 }
 
 /// What was called.

@@ -10,6 +10,8 @@ use kernel::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::calls::{self, Call};
+
 /// The version of the schema that is written.
 pub const VERSION: &str = "1.0";
 /// What stands for the model where none was asked.
@@ -98,6 +100,12 @@ impl Snapshot {
             let earlier = extensions.follows.as_deref();
             parent.chain(extensions.baseline.as_deref()).chain(earlier)
         })
+    }
+
+    /// Says which calls lie beside it, so that they are sealed with it.
+    pub fn seal_calls(&mut self, calls: &[Call]) {
+        let sealed = calls::sealed(calls);
+        self.extend().other.insert(calls::CALLS.to_owned(), sealed);
     }
 
     /// Every hash in it that may be the address of a blob.

@@ -3,13 +3,14 @@
 use std::fs;
 use std::path::PathBuf;
 
-use faces::provenance::hash::canonical_json;
+use faces::provenance::hash::{canonical_json, written};
 use faces::provenance::naming;
 use faces::provenance::read::Document;
 use faces::provenance::seal::integrity;
 
 use super::write::{Beside, Writer, pretty};
 use super::{CALLS, Folder, FolderError, Kept, REPLAYS, beside};
+use crate::contents;
 
 /// What became of a snapshot that was taken in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,15 +28,14 @@ impl Writer {
     /// # Errors
     /// When the disk does not take it, or what lies beside it cannot be read.
     pub fn import(&self, kept: &Kept, from: &Folder) -> Result<Imported, FolderError> {
-        let snapshot = &kept.document.snapshot;
         if let Some(path) = self.known(&kept.document)? {
             return Ok(Imported::Known(path));
         }
         let calls = from.calls(&kept.path)?;
-        let called = calls.iter().flat_map(|call| call.contents());
-        for hash in snapshot.hashes().chain(called) {
-            if from.has_blob(hash) {
-                self.put_blob(&from.blob(hash)?)?;
+        for digest in contents::named(&kept.document, &calls) {
+            let hash = written(&digest);
+            if from.has_blob(&hash) {
+                self.put_blob(&from.blob(&hash)?)?;
             }
         }
         let beside = Beside {

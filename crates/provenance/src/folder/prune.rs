@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::files::{self, Hold};
 use super::list::{Kind, kind};
 use super::{Broken, CALLS, Entry, Folder, FolderError, PIN, REPLAYS, beside};
+use crate::contents;
 
 /// What becomes of a snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -239,17 +240,7 @@ impl Folder {
             let (Ok(kept), Ok(calls)) = (self.read(&path), self.calls(&path)) else {
                 return Ok(None);
             };
-            used.extend(kept.document.snapshot.hashes().filter_map(digest));
-            // Extensions name contents in ways of their own: any hash in them counts.
-            let more = kept.document.raw.get("extensions");
-            let more = more.into_iter().flat_map(texts_of);
-            used.extend(more.filter_map(digest));
-            for call in calls {
-                let hashes = [Some(&call.key_hash), call.result_hash.as_ref()];
-                used.extend(hashes.into_iter().flatten().filter_map(|hash| digest(hash)));
-                let more = call.other.values().flat_map(texts_of);
-                used.extend(more.filter_map(digest));
-            }
+            used.extend(contents::named(&kept.document, &calls));
         }
         Ok(Some(used))
     }
@@ -284,19 +275,4 @@ fn names(folder: &Path) -> Result<Vec<String>, FolderError> {
         names.push(file.file_name().to_string_lossy().into_owned());
     }
     Ok(names)
-}
-
-/// Every text in a value.
-fn texts_of(value: &serde_json::Value) -> Vec<&str> {
-    let mut texts = Vec::new();
-    let mut open = vec![value];
-    while let Some(value) = open.pop() {
-        match value {
-            serde_json::Value::String(text) => texts.push(text.as_str()),
-            serde_json::Value::Array(items) => open.extend(items),
-            serde_json::Value::Object(members) => open.extend(members.values()),
-            _ => {}
-        }
-    }
-    texts
 }

@@ -1,6 +1,7 @@
 //! Snapshots of runs: the same log is one snapshot, a log that went on another that names the one
 //! before.
 
+use faces::provenance::calls::CALLS;
 use faces::provenance::capture::Captured;
 use faces::provenance::hash::hash_json;
 use faces::provenance::seal::seal;
@@ -54,6 +55,7 @@ impl Writer {
         let mut draft = captured.snapshot;
         let run = draft.extend().run_id.clone();
         draft.extend().name = name;
+        draft.seal_calls(&captured.calls);
         draft.extend().redaction = Some(redaction.counted());
         let no_snapshot = |error: serde_json::Error| FolderError::Damaged {
             path: self.folder.snapshots(),
@@ -94,7 +96,7 @@ fn content_of(mut raw: Value) -> String {
         members.remove("replay_status");
     }
     if let Some(members) = raw["extensions"].as_object_mut() {
-        for of_the_file in ["integrity", "name", "redaction", "follows"] {
+        for of_the_file in ["integrity", "name", "redaction", "follows", CALLS] {
             members.remove(of_the_file);
         }
     }

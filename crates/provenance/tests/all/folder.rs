@@ -539,3 +539,80 @@ fn a_snapshot_of_elsewhere_comes_with_what_it_needs() {
     let other = write(&from, other, &[]);
     assert!(matches!(import(&other), Err(FolderError::IdTaken { .. })));
 }
+
+#[test]
+fn a_call_that_changed_thousands_of_files_is_read_again() {
+    const MANY: usize = 6_000;
+    let (_root, folder) = folder();
+    let hash = folder.writer().unwrap().put_blob(b"{}").unwrap();
+    let mut many = call(0, &hash, &hash);
+    let folders = "packages/component-library/src/generated";
+    let effects = (0..MANY).map(|number| {
+        serde_json::json!({
+            "path": format!("{folders}/module_{number:06}/file_{number:06}.generated.ts"),
+            "operation": "modified", "hash": hash, "before": hash, "size": 5, "mode": 0o644,
+        })
+    });
+    many.other.insert("effects".to_owned(), effects.collect());
+    let mut draft = draft("yard", DAY);
+    // The snapshot has them twice: for people, and for replays.
+    let workspace = many.other["effects"].clone();
+    let listed = workspace.as_array().unwrap().iter().map(|change| {
+        let artifact = serde_json::json!({
+            "path": change["path"], "hash": change["hash"], "operation": "modified",
+        });
+        serde_json::from_value(artifact).unwrap()
+    });
+    draft.outputs.artifacts_created = Some(listed.collect());
+    draft
+        .extend()
+        .other
+        .insert("workspace".to_owned(), workspace);
+    let kept = write(&folder, draft, &[many]);
+    let again = folder.read(&kept.path).unwrap();
+    let verified = folder.verify(&again, Strictness::Strict).unwrap();
+    assert!(
+        verified.is_valid && verified.findings.is_empty(),
+        "{verified:?}"
+    );
+    assert_eq!(
+        folder.calls(&kept.path).unwrap()[0].contents().count(),
+        2 * MANY + 2
+    );
+    let pruned = folder.prune(at_day(1)).unwrap();
+    assert_eq!((pruned.blobs, pruned.has_swept), (0, true));
+}
+
+#[test]
+fn output_of_which_every_byte_is_escaped_is_read_again() {
+    let (_root, folder) = folder();
+    let mut draft = draft("yard", DAY);
+    draft.outputs.response = Some("\u{1}".repeat(12 << 20));
+    let kept = write(&folder, draft, &[]);
+    let again = folder.read(&kept.path).unwrap();
+    assert!(folder.verify(&again, Strictness::Strict).unwrap().is_valid);
+}
+
+#[test]
+fn calls_that_were_not_sealed_are_told_of_and_no_error() {
+    let (_root, folder) = folder();
+    let hash = folder.writer().unwrap().put_blob(b"{}").unwrap();
+    // As they were written before calls were sealed.
+    let sealed = faces::provenance::seal::seal(draft("yard", DAY), &mut |_| {}).unwrap();
+    let calls = [call(0, &hash, &hash)];
+    let kept = folder.writer().unwrap().write(&sealed, &calls).unwrap();
+    let verified = folder.verify(&kept, Strictness::Strict).unwrap();
+    let codes: Vec<&str> = verified.findings.iter().map(|found| found.code).collect();
+    assert_eq!((verified.is_valid, codes), (true, vec!["calls_not_sealed"]));
+}
+
+#[test]
+fn a_folder_says_whose_project_it_is() {
+    let (root, folder) = folder();
+    assert_eq!(folder.project(), Some(root.path()));
+    let other = provenance::Folder::at(root.path().join("snapshots/acme"));
+    assert_eq!(other.project(), None);
+    let holding = |path: &str| provenance::Folder::holding(&root.path().join(path));
+    assert_eq!(holding(".aiwg/provenance/snapshots/x.json"), Some(folder));
+    assert_eq!(holding("x.json"), None);
+}

@@ -26,7 +26,8 @@ pub(crate) fn draft(workflow: &str, captured: &str) -> Snapshot {
     draft
 }
 
-pub(crate) fn write(folder: &Folder, draft: Snapshot, calls: &[Call]) -> Kept {
+pub(crate) fn write(folder: &Folder, mut draft: Snapshot, calls: &[Call]) -> Kept {
+    draft.seal_calls(calls);
     let sealed = seal(draft, &mut |_| {}).unwrap();
     folder.writer().unwrap().write(&sealed, calls).unwrap()
 }

@@ -20,6 +20,7 @@ mod tools;
 
 mod unreadable;
 mod whole;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

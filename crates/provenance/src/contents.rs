@@ -1,0 +1,72 @@
+//! Which contents belong to a snapshot. Whoever keeps, hands on, takes in, sweeps or checks them
+//! asks here.
+
+use std::collections::BTreeSet;
+
+use faces::provenance::calls::{Call, contents_of_change};
+use faces::provenance::document::Content;
+use faces::provenance::hash::digest;
+use faces::provenance::read::Document;
+use kernel::digest::Digest;
+use serde_json::Value;
+
+/// The member of `extensions` with what became of the working folder.
+const WORKSPACE: &str = "workspace";
+/// The member of `extensions` that says what was run.
+const PROCESS: &str = "process";
+/// What was read and written by what was run.
+const STREAMS: [&str; 3] = ["stdin_hash", "stdout_hash", "stderr_hash"];
+
+/// Every hash that a snapshot and its calls name, of a content or of something else.
+pub(crate) fn named(document: &Document, calls: &[Call]) -> BTreeSet<Digest> {
+    let mut all: BTreeSet<Digest> = document.snapshot.hashes().filter_map(digest).collect();
+    // Extensions name contents in ways of their own: any hash in them counts.
+    let more = document
+        .raw
+        .get("extensions")
+        .into_iter()
+        .flat_map(texts_of);
+    all.extend(more.filter_map(digest));
+    for call in calls {
+        let hashes = [Some(&call.key_hash), call.result_hash.as_ref()];
+        all.extend(hashes.into_iter().flatten().filter_map(|hash| digest(hash)));
+        let more = call.other.values().flat_map(texts_of);
+        all.extend(more.filter_map(digest));
+    }
+    all
+}
+
+/// The contents that it takes to do again what was recorded: what calls were given and came to, what
+/// they and the whole changed in the folder, what was read and written. None where hashes alone are
+/// kept.
+pub(crate) fn needed(document: &Document, calls: &[Call]) -> BTreeSet<Digest> {
+    let extensions = document.snapshot.extensions.as_ref();
+    if extensions.and_then(|more| more.content) == Some(Content::HashesOnly) {
+        return BTreeSet::new();
+    }
+    let member = |name: &str| document.raw.get("extensions")?.get(name);
+    let changes = member(WORKSPACE).and_then(Value::as_array);
+    let changed = changes.into_iter().flatten().flat_map(contents_of_change);
+    let streams = member(PROCESS).into_iter().flat_map(|process| {
+        let named = STREAMS.into_iter().filter_map(|name| process.get(name));
+        named.filter_map(Value::as_str)
+    });
+    let called = calls.iter().flat_map(Call::contents);
+    let all = called.chain(changed).chain(streams);
+    all.filter_map(digest).collect()
+}
+
+/// Every text in a value.
+fn texts_of(value: &Value) -> Vec<&str> {
+    let mut texts = Vec::new();
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::String(text) => texts.push(text.as_str()),
+            Value::Array(items) => open.extend(items),
+            Value::Object(members) => open.extend(members.values()),
+            _ => {}
+        }
+    }
+    texts
+}
