@@ -200,6 +200,16 @@ impl Enforcement {
     pub(crate) fn has_sent(&self, knob: &str) -> bool {
         self.fates.get(knob).is_some_and(|fate| fate.sent > 0)
     }
+    /// A request came to nobody: what was put into it was sent to nobody.
+    pub(crate) fn unreached(&mut self, route: Route) {
+        let none = serde_json::Map::new();
+        for (knob, fate) in &mut self.fates {
+            if route.samples() && route.field(knob, &none).is_some() {
+                fate.sent = fate.sent.saturating_sub(1);
+            }
+        }
+    }
+
 
     /// Takes note of an answer: what it says of who gave it, and which setting it refuses.
     pub fn answered(&mut self, status: u16, body: &str, fingerprint: Option<&str>) {

@@ -34,7 +34,7 @@ use tokio_util::task::TaskTracker;
 use crate::call::Kind;
 use crate::clean::Cleaner;
 use crate::dialect::Route;
-use crate::recorder::{Beginning, Begun, Passed, Recorder, TOO_LARGE, answer_of};
+use crate::recorder::{Beginning, Begun, Passed, Recorder, TOO_LARGE, UNREACHED, answer_of};
 use crate::upstream::{NotAServer, Upstream, first_segment, query};
 use crate::{clean, tool, upstream};
 
@@ -71,6 +71,8 @@ pub const CAPTURE_URL: &str = "RUNWRIGHT_CAPTURE_URL";
 
 /// Before the number of a call in the base URLs that the process of a tool has.
 const WITHIN: &str = "in";
+/// What our own answers are.
+const JSON: &str = "application/json";
 
 /// Before the number of a server of tools there.
 const OF_SERVER: &str = "of";
@@ -414,20 +416,11 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
     if let Err(refused) = enforced {
         let answer = json!({ "error": { "type": "mode_conflict", "code": "mode_conflict",
             "message": refused.to_string() } });
-        finish(
-            recorder,
-            seq,
-            400,
-            "application/json",
-            answer.to_string().into_bytes(),
-            true,
-        )
-        .await;
-        return reply(
-            StatusCode::BAD_REQUEST,
-            HeaderMap::new(),
-            answer.to_string().into(),
-        );
+        let (status, answer) = (StatusCode::BAD_REQUEST, answer.to_string());
+        let recorded = answer.clone().into_bytes();
+        let recorded = answer_of(recorder, Some(status.as_u16()), JSON, recorded);
+        end(recorder, seq, recorded).await;
+        return reply(status, HeaderMap::new(), answer.into());
     }
     let sent = match is_json {
         true => Bytes::from(serde_json::to_vec(&body).unwrap_or_default()),
@@ -439,19 +432,13 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
     let response = match sent.await {
         Ok(response) => response,
         Err(error) => {
-            let message = error.to_string();
-            let body = json!({ "error": { "type": "upstream_unreachable", "message": message } });
+            let body = problem_of("upstream_unreachable", &error.to_string());
             waiting.end();
-            finish(
-                recorder,
-                seq,
-                502,
-                "application/json",
-                body.to_string().into_bytes(),
-                true,
-            )
-            .await;
-            return problem(StatusCode::BAD_GATEWAY, "upstream_unreachable", &message);
+            let status = StatusCode::BAD_GATEWAY;
+            let mut output = answer_of(recorder, Some(status.as_u16()), JSON, body.clone());
+            output[UNREACHED] = json!(true);
+            end(recorder, seq, output).await;
+            return reply(status, HeaderMap::new(), body.into());
         }
     };
     let status = response.status();
@@ -602,17 +589,10 @@ impl Drop for Waiting {
     }
 }
 
-async fn finish(
-    recorder: &Arc<Recorder>,
-    seq: u64,
-    status: u16,
-    kind: &str,
-    body: Vec<u8>,
-    is_error: bool,
-) {
-    let output = answer_of(recorder, Some(status), kind, body);
+/// A call ends with an answer of our own.
+async fn end(recorder: &Arc<Recorder>, seq: u64, output: Value) {
     let recorder = recorder.clone();
-    let ending = tokio::task::spawn_blocking(move || recorder.end(seq, output, is_error));
+    let ending = tokio::task::spawn_blocking(move || recorder.end(seq, output, true));
     let _ = ending.await;
 }
 
@@ -709,7 +689,7 @@ fn passed_back(headers: &HeaderMap) -> HeaderMap {
 fn reply(status: StatusCode, mut headers: HeaderMap, body: Bytes) -> Answer {
     headers
         .entry(header::CONTENT_TYPE)
-        .or_insert(HeaderValue::from_static("application/json"));
+        .or_insert(HeaderValue::from_static(JSON));
     let body = Full::new(body).map_err(|never: Infallible| match never {});
     let mut answer = Response::new(BodyExt::boxed(body));
     *answer.status_mut() = status;
@@ -719,6 +699,11 @@ fn reply(status: StatusCode, mut headers: HeaderMap, body: Bytes) -> Answer {
 
 /// A refusal in the form that clients of models read.
 fn problem(status: StatusCode, code: &str, message: &str) -> Answer {
+    reply(status, HeaderMap::new(), problem_of(code, message).into())
+}
+
+/// What stands in one.
+fn problem_of(code: &str, message: &str) -> Vec<u8> {
     let body = json!({ "error": { "type": code, "code": code, "message": message } });
-    reply(status, HeaderMap::new(), body.to_string().into())
+    body.to_string().into_bytes()
 }

@@ -38,7 +38,7 @@ use diverged::told;
 use observed::{claim, clean_answer};
 use traffic::Place;
 
-pub(crate) use left::{Passed, TOO_LARGE, answer_of};
+pub(crate) use left::{Passed, TOO_LARGE, UNREACHED, answer_of};
 pub use notified::Told;
 pub(crate) use traffic::Note;
 pub use traffic::Traffic;

@@ -11,6 +11,9 @@ use crate::call::Kind;
 /// Says of an answer that it was longer than what is kept.
 pub(crate) const TOO_LARGE: &str = "too_large";
 
+/// Says of an answer that it is our own: the server of the model was not reached.
+pub(crate) const UNREACHED: &str = "unreached";
+
 /// What was passed on of an answer so far.
 #[derive(Debug, Default)]
 pub(crate) struct Passed {

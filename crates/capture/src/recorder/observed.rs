@@ -8,7 +8,7 @@ use kernel::digest::Digest;
 use serde_json::Value;
 
 use super::traffic::Place;
-use super::{Recorder, State, Use, now};
+use super::{Recorder, State, UNREACHED, Use, now};
 use crate::call::{Beside, Call, Kind};
 use crate::clean::Cleaner;
 use crate::dialect::{Answer, Asked, Route, ToolUse};
@@ -98,6 +98,10 @@ impl Recorder {
         let body = output["body"].as_str().unwrap_or_default();
         let answer: Answer = crate::dialect::answer(route, body);
         let status = output["status"].as_u64().unwrap_or(0) as u16;
+        if output[UNREACHED] == true {
+            state.enforcement.unreached(route);
+            state.traffic.unreached(route);
+        }
         state
             .enforcement
             .answered(status, body, answer.fingerprint.as_deref());

@@ -161,6 +161,13 @@ impl Traffic {
         }
     }
 
+    /// A request never came to a model, so that no answer was drawn for it.
+    pub(super) fn unreached(&mut self, route: Route) {
+        if route.samples() {
+            self.turns = self.turns.saturating_sub(1);
+        }
+    }
+
     /// An answer has ended that says this of the model, its text and its tokens.
     pub(super) fn answered(
         &mut self,

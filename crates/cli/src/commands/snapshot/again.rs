@@ -36,6 +36,9 @@ use crate::session::{Form, Session};
 /// What the folders are called that hold the copies of replays.
 const COPIES: &str = "runwright-replay-";
 
+/// The reason of a difference in what an execution came to, by the same steps.
+const OTHER_OUTCOME: &str = "other_outcome";
+
 /// A snapshot that is replayed.
 pub(super) struct Again {
     typed: Typed,
@@ -652,7 +655,7 @@ impl Replayed {
 
             "similarity": rounded(self.judgement.similarity),
             "meaning": self.judgement.meaning,
-            "first_divergence": self.divergence,
+            "first_divergence": self.first_divergence(),
             "fields": serde_json::Map::from_iter(levels),
             "is_mixed": facts.is_mixed,
             "live": { "models": facts.live_models, "tools": facts.live_tools },
@@ -670,6 +673,41 @@ impl Replayed {
             _ => String::new(),
         };
         let fields = self.judgement.fields.iter();
+    /// Where it went another way: at a step, else, where every step was the same, in what it came to.
+    pub(super) fn first_divergence(&self) -> Option<Value> {
+        match &self.divergence {
+            Some(found) => Some(json!(found)),
+            None => self.difference(),
+        }
+    }
+
+    /// Where what it came to begins to differ, in the form of a divergence. Nothing is left of the
+    /// recording by it.
+    pub(super) fn difference(&self) -> Option<Value> {
+        let first = self.judgement.first_divergence.as_ref();
+        let first = first.filter(|_| self.status != Some(MatchStatus::ExactMatch))?;
+        let side = |input: &Option<Value>| {
+            let input = input.as_ref()?;
+            Some(json!({ "kind": "field", "name": first.field, "input": input }))
+        };
+        let place = first
+            .path
+            .as_deref()
+            .map_or(String::new(), |path| format!(" at {path}"));
+        let line = first
+            .line
+            .map_or(String::new(), |line| format!(" line {line}"));
+        Some(json!({
+            "step": first.step,
+            "reason": OTHER_OUTCOME,
+            "at": first.path,
+            "line": first.line,
+            "expected": side(&first.a),
+            "actual": side(&first.b),
+            "message": format!("{}{line}{place}: {}", first.field, first.what),
+        }))
+    }
+
         let fields = fields.map(|field| (field.field, word(field.level)));
         let response = ("outputs.response_hash", word(self.judgement.response));
         std::iter::once(response).chain(fields).collect()

@@ -91,7 +91,13 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             .as_ref()
             .map(|divergence| json!(divergence)),
         snapshot_id: None,
-        other: serde_json::Map::new(),
+        // What was done in the same steps is no divergence: it tells why the status is none better.
+        other: replayed
+            .difference()
+            .filter(|_| replayed.divergence.is_none())
+            .map(|found| ("difference".to_owned(), found))
+            .into_iter()
+            .collect(),
     };
     let status = folder.record_replay(&kept.path, attempt).map_err(failed)?;
     let mut report = replayed.report();
@@ -138,7 +144,8 @@ fn tell(data: &mut Data, replayed: &Replayed, kind: Kind) -> Result<(), Failure>
     let word = replayed.status.map(matched).unwrap_or_default();
     let strategy = replayed.strategy.as_str();
     data.line(format!("{word}  {} {verdict} ({strategy})", kind.as_str()))?;
-    if let Some(divergence) = &replayed.divergence {
+    if let Some(found) = &replayed.first_divergence() {
+        let message = found["message"].as_str().unwrap_or_default();
         data.line(format!(
             "{} {}",
             style::warn("first divergence:"),

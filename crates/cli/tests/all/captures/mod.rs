@@ -9,6 +9,7 @@ mod hidden;
 mod kills;
 mod models;
 mod notified;
+mod outcomes;
 mod parallel;
 mod peer;
 mod redacted;
