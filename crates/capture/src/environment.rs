@@ -11,6 +11,18 @@ use crate::clean::Cleaner;
 /// Variables that are written down.
 const ALLOWED: [&str; 5] = ["LANG", "TZ", "CI", "RUST_LOG", "NODE_ENV"];
 
+/// What is asked about what is not committed. The folders of our own are nobody's change; each file
+/// is looked at, as git names a folder that has new files alone by itself.
+const STATUS: [&str; 7] = [
+    "status",
+    "--porcelain",
+    "--untracked-files=all",
+    "--",
+    ":/",
+    ":(exclude).aiwg/provenance",
+    ":(exclude).runwright",
+];
+
 /// Where a working folder stands in git.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GitState {
@@ -75,7 +87,7 @@ pub fn git(root: &Path) -> GitState {
     GitState {
         commit: ask(&["rev-parse", "HEAD"]),
         branch: ask(&["symbolic-ref", "--short", "HEAD"]),
-        dirty: ask(&["status", "--porcelain"]).map(|changes| !changes.is_empty()),
+        dirty: ask(&STATUS).map(|changes| !changes.is_empty()),
     }
 }
 

@@ -73,8 +73,12 @@ impl Knobs {
         if self.seed.is_some_and(|seed| seed >= 1 << 53) {
             refuse("--seed", "a seed is below 2^53");
         }
-        if self.max_tokens == Some(0) {
-            refuse("--max-tokens", "at least 1");
+        match self.max_tokens {
+            Some(0) => refuse("--max-tokens", "at least 1"),
+            Some(tokens) if tokens >= 1 << 53 => {
+                refuse("--max-tokens", "a bound of tokens is below 2^53");
+            }
+            _ => {}
         }
         if mode == Mode::Strict {
             match self.temperature {
@@ -196,10 +200,6 @@ impl Enforcement {
         Ok(())
     }
 
-    /// Whether a setting was put into a request, of whatever interface.
-    pub(crate) fn has_sent(&self, knob: &str) -> bool {
-        self.fates.get(knob).is_some_and(|fate| fate.sent > 0)
-    }
     /// A request came to nobody: what was put into it was sent to nobody.
     pub(crate) fn unreached(&mut self, route: Route) {
         let none = serde_json::Map::new();
@@ -210,6 +210,10 @@ impl Enforcement {
         }
     }
 
+    /// Whether a setting was put into a request, of whatever interface.
+    pub(crate) fn has_sent(&self, knob: &str) -> bool {
+        self.fates.get(knob).is_some_and(|fate| fate.sent > 0)
+    }
 
     /// Takes note of an answer: what it says of who gave it, and which setting it refuses.
     pub fn answered(&mut self, status: u16, body: &str, fingerprint: Option<&str>) {

@@ -52,9 +52,8 @@ pub(crate) async fn answer(route: Arc<Route>, cx: Cx) -> Result<Reply, Problem> 
 
 async fn once(route: Arc<Route>, mut cx: Cx, key: String) -> Result<Reply, Problem> {
     let limits = cx.app.limits();
-    let body = cx
-        .bytes(limits.body_bytes.max(limits.definition_bytes))
-        .await?;
+    let limit = route.body_bytes(limits);
+    let body = cx.bytes(limit).await?;
     let app = cx.app.clone();
     let (who, operation) = match &cx.who {
         Some(who) => (who.clone(), operation(&route, &cx.params)),

@@ -28,6 +28,9 @@ pub struct Limits {
     pub definition_bytes: usize,
     /// Bytes of a workbench document or bundle, before and after decoding.
     pub document_bytes: usize,
+    /// Bytes of a bundle of an execution snapshot: what it holds is at most half as much, before it
+    /// is written as JSON.
+    pub bundle_bytes: usize,
     /// Whether a save of a document that does not go on from the last one is refused.
     pub saves: Saves,
     /// Origins, such as `https://app.example.org`, whose pages may use the workbench face beside
@@ -76,6 +79,7 @@ impl Default for Limits {
             body_bytes: MAX_VALUE_BYTES,
             definition_bytes: 4 << 20,
             document_bytes: MAX_DOCUMENT_BYTES,
+            bundle_bytes: 2 * provenance::MAX_BUNDLED,
             saves: Saves::LastWins,
             origins: Vec::new(),
             head_bytes: 64 << 10,

@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::body;
+use crate::limits::Limits;
 use crate::params::Query;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -68,6 +69,8 @@ pub struct Route {
     /// Whether a query with a name that is not documented is refused. Where it is not, as the
     /// protocol lets clients send more than a host knows, the answer says that it was passed over.
     pub is_closed: bool,
+    /// Bytes of a body at most, where they are not those of most routes.
+    body: Option<fn(&Limits) -> usize>,
     handler: Handler,
 }
 
@@ -91,6 +94,7 @@ impl Route {
             doc,
             is_keyed: false,
             is_closed: false,
+            body: None,
             handler: Arc::new(move |cx| Box::pin(handler(cx))),
         }
     }
@@ -102,6 +106,20 @@ impl Route {
             is_keyed: true,
             ..self
         }
+    }
+
+    /// The same route, whose body may have as many bytes as this bound says.
+    pub(crate) fn takes(self, bytes: fn(&Limits) -> usize) -> Self {
+        Self {
+            body: Some(bytes),
+            ..self
+        }
+    }
+
+    /// Bytes that its body may have, whatever is made of it.
+    pub(crate) fn body_bytes(&self, limits: &Limits) -> usize {
+        let usual = limits.body_bytes.max(limits.definition_bytes);
+        self.body.map_or(usual, |bytes| bytes(limits))
     }
 
     /// The same route, which refuses what it does not read of a query: for what the protocol does not

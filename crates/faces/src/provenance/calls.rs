@@ -186,7 +186,7 @@ pub enum EffectClass {
 /// One attempt to replay a snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// Its number, from 1; the folder gives it.
+    /// Its number among all attempts, from 1; the folder gives it.
     #[serde(default)]
     pub attempt: u64,
     /// When it ended, RFC 3339.
@@ -231,14 +231,15 @@ impl Attempt {
 }
 
 impl ReplayStatus {
-    /// The status after one more attempt. An attempt that did not come to its end changes nothing.
-    pub fn after(&self, attempt: &Attempt) -> Self {
+    /// The status after one more attempt, which is as many as `completed` that came to their end. One
+    /// that did not changes nothing.
+    pub fn after(&self, attempt: &Attempt, completed: u64) -> Self {
         let Some(match_status) = attempt.status.filter(|_| attempt.is_complete()) else {
             return self.clone();
         };
         Self {
             replayed: true,
-            replay_count: attempt.attempt.max(self.replay_count + 1),
+            replay_count: completed.max(self.replay_count + 1),
             last_replay: Some(attempt.at.clone()),
             match_status,
             other: self.other.clone(),

@@ -7,7 +7,7 @@ use kernel::time::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::document::Snapshot;
+use super::document::{Extensions, Snapshot};
 use super::hash;
 
 /// A snapshot as it was read.
@@ -80,7 +80,8 @@ pub fn document(raw: Value) -> Result<Document, NoSnapshot> {
         );
     }
     let mut warnings = Vec::new();
-    let understood = Value::Object(understand(members.clone(), &mut warnings));
+    let mut understood = Value::Object(understand(members.clone(), &mut warnings));
+    whole(&mut understood);
     let snapshot: Snapshot = match serde_json::from_value(understood) {
         Ok(snapshot) => snapshot,
         Err(error) => return refuse("not_a_snapshot", format!("this is no snapshot: {error}")),
@@ -102,6 +103,16 @@ pub fn document(raw: Value) -> Result<Document, NoSnapshot> {
 /// Puts words of ours in the place of those of related formats.
 fn understand(mut root: Map<String, Value>, warnings: &mut Vec<Warning>) -> Map<String, Value> {
     let mut labels = Vec::new();
+    // The schema leaves the shape of `extensions` open: another tool's may be any.
+    let theirs = root.get("extensions").cloned().map(|mut theirs| {
+        whole(&mut theirs);
+        serde_json::from_value::<Extensions>(theirs)
+    });
+    if let Some(Err(_)) = theirs {
+        root.remove("extensions");
+        let message = "the extensions are of another tool, so that nothing in them is understood";
+        warnings.push(warning("/extensions", "extensions_unknown", message));
+    }
     if let Some(Value::Object(config)) = root.get_mut("config") {
         let mode = config.get("execution_mode").and_then(Value::as_str);
         let known = match mode {
@@ -136,6 +147,23 @@ fn understand(mut root: Map<String, Value>, warnings: &mut Vec<Warning>) -> Map<
         }
     }
     root
+}
+
+/// Writes whole numbers as such: `4096.0` is one in JSON Schema.
+fn whole(value: &mut Value) {
+    /// From here on a double does not tell whole numbers apart.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let float = number.as_f64().unwrap_or_default();
+            if float.fract() == 0.0 && float.abs() <= EXACT {
+                *value = json!(float as i64);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(whole),
+        Value::Object(members) => members.values_mut().for_each(whole),
+        _ => {}
+    }
 }
 
 /// The number that stands for a seed that is a text: the first eight bytes of its SHA-256, as far

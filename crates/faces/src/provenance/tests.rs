@@ -223,7 +223,7 @@ fn what_is_written_is_valid_sealed_and_in_order() {
 fn replays_may_change_and_nothing_else() {
     let mut document = sealed(snapshot());
     let attempt = attempt("2026-03-02T00:00:00.000Z", MatchStatus::ExactMatch, true);
-    let replays = document.snapshot.replays().after(&attempt);
+    let replays = document.snapshot.replays().after(&attempt, 1);
     document.raw["replay_status"] = serde_json::to_value(&replays).unwrap();
     let again = read::document(document.raw.clone()).unwrap();
     assert_eq!(seal::check(&again), []);
@@ -415,7 +415,7 @@ fn an_attempt_that_was_given_up_changes_no_status() {
     let before = ReplayStatus::default();
     let mut given_up = attempt("2026-03-02T00:00:00.000Z", MatchStatus::NoMatch, false);
     given_up.status = None;
-    assert_eq!(before.after(&given_up), before);
+    assert_eq!(before.after(&given_up, 0), before);
     assert!(!given_up.has_failed());
     assert!(before.is_consistent());
 }
@@ -565,4 +565,54 @@ proptest! {
         };
         prop_assert_eq!(hash_json(&value(forth, ",")), hash_json(&value(back, "\n ,\t")));
     }
+}
+
+#[test]
+fn whole_numbers_may_be_written_with_a_point() {
+    let mut value = foreign();
+    value["config"]["max_tokens"] = json!(4096.0);
+    value["config"]["seed"] = json!(7.0);
+    value["inputs"]["context_files"][0]["size_bytes"] = json!(9.0);
+    value["metrics"] = json!({ "duration_ms": 12.0, "tool_calls_count": 0.0 });
+    value["replay_status"]["replay_count"] = json!(0.0);
+    let read = read::document(value.clone()).unwrap();
+    let config = &read.snapshot.config;
+    assert_eq!((config.max_tokens, config.seed), (Some(4096), Some(7)));
+    assert_eq!(read.raw, value, "it stays as it was written");
+    assert!(is_valid(&value), "JSON Schema calls it an integer");
+    for none in [json!(4096.5), json!(1e300)] {
+        value["config"]["max_tokens"] = none;
+        assert_eq!(
+            read::document(value.clone()).unwrap_err().code,
+            "not_a_snapshot"
+        );
+    }
+}
+
+#[test]
+fn extensions_of_another_tool_are_left_as_they_are() {
+    for theirs in [
+        json!({ "name": { "first": "a" } }),
+        json!({ "git": "main" }),
+        json!([1]),
+        json!("x"),
+    ] {
+        let mut value = foreign();
+        value["extensions"] = theirs.clone();
+        let read = read::document(value.clone()).unwrap();
+        assert_eq!(read.snapshot.extensions, None, "{theirs}");
+        let odd = read
+            .warnings
+            .iter()
+            .any(|odd| odd.code == "extensions_unknown");
+        assert!(odd && read.raw == value, "{theirs}");
+    }
+    let mut value = foreign();
+    value["extensions"] = json!({ "started_at": AT, "of_theirs": { "a": [1.0] } });
+    let read = read::document(value).unwrap();
+    assert!(
+        read.snapshot
+            .extensions
+            .is_some_and(|more| more.other.contains_key("of_theirs"))
+    );
 }

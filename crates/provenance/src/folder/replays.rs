@@ -33,17 +33,15 @@ impl Folder {
         let kept = self.read(snapshot)?;
         let status = kept.document.snapshot.replays();
         let attempts = self.attempts(snapshot)?;
-        let recorded = attempts
-            .iter()
-            .filter(|attempt| attempt.is_complete())
-            .map(|a| a.attempt);
-        let count = recorded.max().unwrap_or(0).max(status.replay_count);
-        attempt.attempt = count + 1;
+        let completed = attempts.iter().filter(|attempt| attempt.is_complete());
+        let completed = completed.count() as u64 + 1;
+        let last = attempts.iter().map(|attempt| attempt.attempt).max();
+        attempt.attempt = last.unwrap_or(0).max(attempts.len() as u64) + 1;
         append(&beside(snapshot, REPLAYS), &attempt, &attempts)?;
         if !attempt.is_complete() {
             return Ok(status);
         }
-        let status = status.after(&attempt);
+        let status = status.after(&attempt, completed);
         let no_json = |error: serde_json::Error| FolderError::Damaged {
             path: snapshot.to_owned(),
             why: error.to_string(),

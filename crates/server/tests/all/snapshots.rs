@@ -374,3 +374,78 @@ async fn a_run_that_a_browser_recorded_is_captured_and_leads_there_and_back() {
     let post = post.json(&json!({ "runId": stream })).send(host.address);
     assert_eq!(post.await.refusal(404), "run_not_found");
 }
+
+#[tokio::test]
+async fn calls_that_the_seal_does_not_know_are_not_taken_in() {
+    let host = Host::new().await;
+    let run = host.completed(&json!({ "workflowId": "three" })).await;
+    let made = host
+        .post("/v1/snapshots", &json!({ "runId": run }))
+        .await
+        .json();
+    let id = made["snapshot_id"].as_str().unwrap();
+    let path = format!("/v1/snapshots/{id}/export?format=bundle");
+    let mut bundle = host.get(&path).await.json();
+    let hash = format!("sha256:{}", "0".repeat(64));
+    bundle["calls"] = json!([{ "seq": 0, "kind": "tool", "name": "forged", "key_hash": hash }]);
+    bundle["contents"] = json!({});
+    let other = host.key_of("umbrella", None, Scopes::Everything).await;
+    let request = Request::new("POST", "/v1/snapshots:import").key(&other);
+    let refused = request.json(&bundle).send(host.address).await;
+    assert_eq!(refused.status, 422, "{}", refused.json());
+    let findings = refused.json()["findings"].to_string();
+    for code in ["calls_changed", "calls_contradict"] {
+        assert!(findings.contains(code), "{findings}");
+    }
+}
+
+#[tokio::test]
+async fn a_bundle_may_be_as_large_as_it_can_be_made() {
+    let host = Host::new().await;
+    let mut bundle = foreign("large", "2026-01-01T00:00:00Z", None);
+    let large = "x".repeat(4 << 20);
+    let hash = format!("sha256:{}", kernel::digest::Digest::of(large.as_bytes()));
+    bundle["contents"] = json!({ hash: { "text": large } });
+    let import = |body: &Value, key: &'static str| {
+        let request = Request::new("POST", "/v1/snapshots:import").key(&host.key);
+        let request = match key {
+            "" => request,
+            key => request.header("idempotency-key", key),
+        };
+        request.json(body).send(host.address)
+    };
+    assert_eq!(import(&bundle, "").await.status, 201);
+    assert_eq!(import(&bundle, "k").await.status, 200, "also with a key");
+    // Every other body is bounded as before.
+    let refused = host
+        .post("/v1/snapshots:prune", &json!({ "apply": large }))
+        .await;
+    assert_eq!(refused.status, 413);
+}
+
+#[tokio::test]
+async fn what_a_snapshot_calls_itself_and_its_run_leads_nowhere_else() {
+    let host = Host::new().await;
+    let id = "../../../tmp/x y";
+    let mut bundle = foreign(id, "2026-01-01T00:00:00Z", None);
+    let run = "x>; rel=\"evil\", <http://evil.example/>; rel=\"run\"";
+    bundle["snapshot"]["extensions"] = json!({ "run_id": run });
+    let made = host.post("/v1/snapshots:import", &bundle).await;
+    assert_eq!(made.status, 201, "{}", made.json());
+    let there = "/v1/snapshots/..%2F..%2F..%2Ftmp%2Fx%20y";
+    assert_eq!(made.header("location"), Some(there));
+    let link = made.header("link").unwrap();
+    assert_eq!(link.matches('<').count(), 1, "{link}");
+    assert!(
+        link.starts_with("</v1/runs/x%3E%3B%20rel%3D%22evil%22"),
+        "{link}"
+    );
+    let found = host.get(there).await;
+    assert_eq!(
+        (found.status, &found.json()["snapshot_id"]),
+        (200, &json!(id))
+    );
+    let listed = host.get("/v1/snapshots").await.json();
+    let way = listed["snapshots"][0]["links"]["run"].as_str().unwrap();
+    assert!(!way.contains(['<', '>', '"', ' ']), "{way}");
+}

@@ -42,6 +42,7 @@ const OTHER_OUTCOME: &str = "other_outcome";
 /// A snapshot that is replayed.
 pub(super) struct Again {
     typed: Typed,
+    kind: Kind,
     kept: Kept,
     folder: Folder,
     root: PathBuf,
@@ -114,12 +115,18 @@ impl Again {
             .canonicalize()
             .map_err(|error| Failure::file(root, &error))?;
         Ok(Self {
+            kind: typed.kind(kept.document.snapshot.config.execution_mode),
             typed,
             kept,
             folder,
             root,
             ports: PortArgs::default(),
         })
+    }
+
+    /// What answers.
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// The same, where nodes of a run may use other things than by default.
@@ -136,16 +143,6 @@ impl Again {
         judge: &Judge,
         session: &Session,
     ) -> Result<Result<Replayed, NotReplayed>, Failure> {
-        let recorded = &self.kept.document.snapshot;
-        let kind = self.typed.kind;
-        let more = recorded.extensions.as_ref();
-        if let Some(run) = more.and_then(|more| more.run_id.as_deref()) {
-            if self.typed.is_of_commands() {
-                return Err(Failure::new(
-                    "a run is done again as its workflow says: --in-place, --on-miss and a command are for commands",
-                )
-                .hint("leave them away; --kind says what is done for real"));
-    ) -> Result<Result<Replayed, NotReplayed>, Failure> {
         let replayed = self.attempt(judge, session).await?;
         let redaction = Redaction::of_environment(surroundings());
         Ok(replayed.map(|replayed| replayed.cleaned(&redaction)))
@@ -155,6 +152,16 @@ impl Again {
         &self,
         judge: &Judge,
         session: &Session,
+    ) -> Result<Result<Replayed, NotReplayed>, Failure> {
+        let recorded = &self.kept.document.snapshot;
+        let kind = self.kind;
+        let more = recorded.extensions.as_ref();
+        if let Some(run) = more.and_then(|more| more.run_id.as_deref()) {
+            if self.typed.is_of_commands() {
+                return Err(Failure::new(
+                    "a run is done again as its workflow says: --in-place, --on-miss and a command are for commands",
+                )
+                .hint("leave them away; --kind says what is done for real"));
             }
             let of_run = super::of_run::OfRun {
                 recorded,
@@ -300,6 +307,7 @@ impl Again {
             );
             let in_place = self.typed.in_place;
             tokio::task::spawn_blocking(move || {
+                let mut unread = Vec::new();
                 if !in_place {
                     unread = scratch::copy(&from, &to)?;
                     scratch::undo(&to, &changes, &cleaner, &*source)?;
@@ -310,7 +318,6 @@ impl Again {
             .await
             .map_err(said)?
         };
-                let mut unread = Vec::new();
         match prepared {
             Ok(unread) => say_unread(&unread, &cleaner, "and are empty in the copy"),
             Err(
@@ -349,7 +356,7 @@ impl Again {
     /// What the recording lacks for this kind of replay.
     fn missing(&self, calls: &[Call]) -> Option<NotReplayed> {
         let snapshot = &self.kept.document.snapshot;
-        let sources = self.typed.kind.sources();
+        let sources = self.kind.sources();
         let content = snapshot.extensions.as_ref().and_then(|more| more.content);
         if content == Some(Content::HashesOnly) && sources != Sources::LIVE {
             return Some(NotReplayed::ContentUnavailable);
@@ -531,7 +538,7 @@ impl Again {
             || root.to_owned(),
             |cwd| PathBuf::from(cleaner.restore(cwd)),
         );
-        let sources = self.typed.kind.sources();
+        let sources = self.kind.sources();
         if sources.models {
             // Clients refuse to begin without a key; nobody asks for it here.
             for name in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"] {
@@ -555,7 +562,7 @@ impl Again {
                 .then(|| (Tape::new(calls.to_vec(), sources), source.clone())),
             on_miss: self.typed.on_miss(),
             ignored: about.ignored.clone(),
-            deny_elsewhere: self.typed.kind == Kind::Verify,
+            deny_elsewhere: self.kind == Kind::Verify,
         })
     }
 }
@@ -623,17 +630,6 @@ fn other_end(process: &Value, outcome: &Outcome) -> Option<Divergence> {
 }
 
 impl Replayed {
-    /// For programs.
-    pub(super) fn report(&self) -> Value {
-        let facts = &self.facts;
-        let levels = self
-            .levels()
-            .into_iter()
-            .map(|(name, level)| (name.to_owned(), json!(level)));
-        json!({
-            "match_status": self.status,
-            "pass": self.pass,
-            "strategy": self.strategy,
     /// The same without secrets in anything that is told of it. A recording may have one that was
     /// not known when it was made.
     fn cleaned(mut self, redaction: &Redaction) -> Self {
@@ -653,6 +649,17 @@ impl Replayed {
         self
     }
 
+    /// For programs.
+    pub(super) fn report(&self) -> Value {
+        let facts = &self.facts;
+        let levels = self
+            .levels()
+            .into_iter()
+            .map(|(name, level)| (name.to_owned(), json!(level)));
+        json!({
+            "match_status": self.status,
+            "pass": self.pass,
+            "strategy": self.strategy,
             "similarity": rounded(self.judgement.similarity),
             "meaning": self.judgement.meaning,
             "first_divergence": self.first_divergence(),
@@ -666,13 +673,6 @@ impl Replayed {
         })
     }
 
-    /// How far each field agrees.
-    pub(super) fn levels(&self) -> Vec<(&'static str, String)> {
-        let word = |level| match serde_json::to_value(level) {
-            Ok(Value::String(word)) => word,
-            _ => String::new(),
-        };
-        let fields = self.judgement.fields.iter();
     /// Where it went another way: at a step, else, where every step was the same, in what it came to.
     pub(super) fn first_divergence(&self) -> Option<Value> {
         match &self.divergence {
@@ -708,6 +708,13 @@ impl Replayed {
         }))
     }
 
+    /// How far each field agrees.
+    pub(super) fn levels(&self) -> Vec<(&'static str, String)> {
+        let word = |level| match serde_json::to_value(level) {
+            Ok(Value::String(word)) => word,
+            _ => String::new(),
+        };
+        let fields = self.judgement.fields.iter();
         let fields = fields.map(|field| (field.field, word(field.level)));
         let response = ("outputs.response_hash", word(self.judgement.response));
         std::iter::once(response).chain(fields).collect()

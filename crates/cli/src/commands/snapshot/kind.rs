@@ -2,13 +2,15 @@
 
 use capture::tape::{OnMiss, Sources};
 use clap::ValueEnum;
+use faces::provenance::document::Mode;
 
 /// How it is replayed, as typed.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Typed {
-    /// What answers: the recording, or the real thing
-    #[arg(long, value_name = "KIND", default_value = "verify")]
-    pub(super) kind: Kind,
+    /// What answers: the recording, or the real thing [default: model for the mode seeded, whose
+    /// seed asks the model again; else verify]
+    #[arg(long, value_name = "KIND")]
+    kind: Option<Kind>,
 
     /// What to do about a call that the recording does not have
     #[arg(long, value_name = "WHAT", default_value = "stop")]
@@ -65,6 +67,15 @@ impl Kind {
 }
 
 impl Typed {
+    /// What was typed, else what the mode of an execution is made for: with the same seed a model is
+    /// asked again; every other is served again, which asks and runs nobody.
+    pub(super) fn kind(&self, mode: Mode) -> Kind {
+        self.kind.unwrap_or(match mode {
+            Mode::Seeded => Kind::Model,
+            Mode::Strict | Mode::Logged | Mode::Default => Kind::Verify,
+        })
+    }
+
     /// What a call does that the recording does not have.
     pub(super) fn on_miss(&self) -> OnMiss {
         match self.on_miss {
@@ -81,7 +92,7 @@ impl Typed {
     /// From the recording, as far as it goes.
     pub(super) fn fork(argv: Vec<String>, in_place: bool) -> Self {
         Self {
-            kind: Kind::Verify,
+            kind: Some(Kind::Verify),
             on_miss: TypedMiss::Stop,
             in_place,
             argv,
@@ -91,7 +102,7 @@ impl Typed {
     /// Everything for real.
     pub(super) fn rerun(argv: Vec<String>) -> Self {
         Self {
-            kind: Kind::Rerun,
+            kind: Some(Kind::Rerun),
             on_miss: TypedMiss::Stop,
             in_place: false,
             argv,

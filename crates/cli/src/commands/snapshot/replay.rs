@@ -149,19 +149,14 @@ fn tell(data: &mut Data, replayed: &Replayed, kind: Kind) -> Result<(), Failure>
         data.line(format!(
             "{} {}",
             style::warn("first divergence:"),
-            text::one_line(&divergence.message, 400)
+            text::one_line(message, 400)
         ))?;
-        for (name, side) in [
-            ("recorded", &divergence.expected),
-            ("replayed", &divergence.actual),
-        ] {
-            if let Some(side) = side {
-                let input = text::one_line(&side.input.to_string(), 600);
-                data.line(format!(
-                    "  {name}  {} {}  {input}",
-                    side.kind,
-                    text::one_line(&side.name, 80)
-                ))?;
+        for (name, side) in [("recorded", "expected"), ("replayed", "actual")] {
+            let side = &found[side];
+            if let Some(kind) = side["kind"].as_str() {
+                let input = text::one_line(&side["input"].to_string(), 600);
+                let named = text::one_line(side["name"].as_str().unwrap_or_default(), 80);
+                data.line(format!("  {name}  {kind} {named}  {input}"))?;
             }
         }
     }

@@ -18,7 +18,6 @@ mod rows;
 mod runs;
 mod secrets;
 mod tools;
-
 mod unreadable;
 mod whole;
 

@@ -98,12 +98,11 @@ pub fn document(snapshot: &Snapshot, attempts: &[Attempt]) -> Value {
     inputs(&mut prov, snapshot, &run);
     outputs(&mut prov, snapshot, &run, &agent);
     calls(&mut prov, snapshot, &run, &local);
-    for attempt in attempts {
+    for (place, attempt) in attempts.iter().enumerate() {
         let at = &attempt.at;
-        let activity = format!(
-            "aiwg:activity:validation:{workflow}:{local}:{}",
-            attempt.attempt
-        );
+        // By its line: one that was given up may have the number of the next in files of before.
+        let number = place + 1;
+        let activity = format!("aiwg:activity:validation:{workflow}:{local}:{number}");
         let members = json!({
             "prov:endTime": at, "prov:type": "aiwg:validation", "aiwg:kind": attempt.kind,
             "aiwg:match_status": attempt.status.map(|status| status.as_str()).unwrap_or("aborted"),

@@ -127,3 +127,28 @@ fn lineage_says_when_it_started_and_how_it_ended() {
     }
     assert!(events[0]["eventTime"].as_str() < events[1]["eventTime"].as_str());
 }
+
+#[test]
+fn each_attempt_is_an_activity_of_its_own_also_one_that_was_given_up() {
+    // Files of before number what was given up like the next that came to its end.
+    let attempts = [
+        ("verify", Value::Null),
+        ("rerun", "no_match".into()),
+        ("env", Value::Null),
+    ];
+    let attempts = attempts.map(|(kind, status)| {
+        let attempt = json!({ "attempt": 1, "at": "2026-03-02T00:00:00.000Z", "kind": kind, "status": status });
+        serde_json::from_value(attempt).unwrap()
+    });
+    let prov = prov::document(&snapshot(), &attempts);
+    let activities = prov["activity"].as_object().unwrap();
+    let told = activities
+        .iter()
+        .filter(|(name, _)| name.contains(":validation:"));
+    let told = told.map(|(_, activity)| {
+        let said = |name: &str| activity[name].as_str().unwrap().to_owned();
+        format!("{} {}", said("aiwg:kind"), said("aiwg:match_status"))
+    });
+    let told: Vec<String> = told.collect();
+    assert_eq!(told, ["verify aborted", "rerun no_match", "env aborted"]);
+}

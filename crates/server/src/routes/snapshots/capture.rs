@@ -10,7 +10,7 @@ use runtime::access::{Action, Principal};
 use runtime::api::{ApiError, Thing};
 use serde_json::Value;
 
-use super::{failed, folder, linked, with_files};
+use super::{address, failed, folder, linked, with_files};
 use crate::app::App;
 use crate::params::run_id;
 use crate::problem::Problem;
@@ -77,9 +77,11 @@ async fn create(mut cx: Cx) -> Result<Reply, Problem> {
         false => StatusCode::OK,
     };
     let kept = written.kept();
-    let at = format!("/v1/snapshots/{}", kept.document.snapshot.snapshot_id);
-    let reply = Reply::json(status, &kept.document.raw).with(hyper::header::LOCATION, at);
-    Ok(linked(reply, kept))
+    let reply = Reply::json(status, &kept.document.raw);
+    Ok(linked(
+        reply.with(hyper::header::LOCATION, address(kept)),
+        kept,
+    ))
 }
 
 /// What is to be written of a run as it stands.

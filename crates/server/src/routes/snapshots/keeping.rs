@@ -7,7 +7,8 @@ use runtime::access::Action;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Asked, failed, folder, linked, sees, with_files, word};
+use super::{Asked, address, failed, folder, linked, sees, with_files, word};
+use crate::body;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
@@ -84,6 +85,7 @@ pub(super) fn routes() -> Vec<Route> {
                 responses: &[(201, "ExecutionSnapshot"), (200, "ExecutionSnapshot")],
             },
         )
+        .takes(|limits| limits.bundle_bytes)
         .keyed(),
     ]
 }
@@ -166,7 +168,8 @@ async fn export(cx: Cx) -> Result<Reply, Problem> {
 async fn import(mut cx: Cx) -> Result<Reply, Problem> {
     let who = cx.who()?;
     let folder = folder(&cx, &who)?;
-    let body = Value::Object(cx.object().await?);
+    let limit = cx.app.limits().bundle_bytes;
+    let body = Value::Object(body::object(&cx.bytes(limit).await?)?);
     let bundle: Bundle = serde_json::from_value(body).map_err(|_| {
         Problem::invalid("the body is no bundle; `export?format=bundle` and `runwright snapshot export` make them")
     })?;
@@ -195,9 +198,11 @@ async fn import(mut cx: Cx) -> Result<Reply, Problem> {
         true => StatusCode::CREATED,
         false => StatusCode::OK,
     };
-    let at = format!("/v1/snapshots/{}", kept.document.snapshot.snapshot_id);
-    let reply = Reply::json(status, &kept.document.raw).with(hyper::header::LOCATION, at);
-    Ok(linked(reply, &kept))
+    let reply = Reply::json(status, &kept.document.raw);
+    Ok(linked(
+        reply.with(hyper::header::LOCATION, address(&kept)),
+        &kept,
+    ))
 }
 
 /// What is wrong with a bundle, or with making one.

@@ -162,8 +162,9 @@ fn find(folder: &Folder, workspace: Option<&str>, id: &str) -> Result<Kept, Prob
 fn shown(entry: &Entry) -> Value {
     let mut value = serde_json::to_value(entry).unwrap_or_default();
     value["captured_at"] = entry.captured_at.to_string().into();
-    let run = entry.run_id.as_ref().map(|run| format!("/v1/runs/{run}"));
-    let itself = format!("/v1/snapshots/{}", entry.snapshot_id);
+    let run = entry.run_id.as_ref();
+    let run = run.map(|run| format!("/v1/runs/{}", segment(run)));
+    let itself = format!("/v1/snapshots/{}", segment(&entry.snapshot_id));
     value["links"] = json!({ "self": itself, "run": run });
     value
 }
@@ -237,13 +238,35 @@ impl Asked {
     }
 }
 
+/// Where a snapshot is.
+fn address(kept: &Kept) -> String {
+    let id = segment(&kept.document.snapshot.snapshot_id);
+    format!("/v1/snapshots/{id}")
+}
+
+/// A text as one segment of an address: a snapshot of elsewhere may have any for an id.
+fn segment(text: &str) -> String {
+    let mut segment = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => {
+                segment.push(char::from(byte));
+            }
+            // A dot by itself, or two, would lead elsewhere.
+            b'.' if !matches!(text, "." | "..") => segment.push('.'),
+            byte => segment.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    segment
+}
+
 /// An answer with the way back to the run.
 fn linked(reply: Reply, kept: &Kept) -> Reply {
     let extensions = kept.document.snapshot.extensions.as_ref();
     match extensions.and_then(|more| more.run_id.as_deref()) {
         Some(run) => reply.with(
             hyper::header::LINK,
-            format!("</v1/runs/{run}>; rel=\"run\""),
+            format!("</v1/runs/{}>; rel=\"run\"", segment(run)),
         ),
         None => reply,
     }
@@ -251,6 +274,7 @@ fn linked(reply: Reply, kept: &Kept) -> Reply {
 
 /// The way from a run to its snapshots, where there may be any.
 pub(super) fn link(app: &App, run: &StreamId) -> Option<String> {
+    let run = segment(run.as_str());
     let link = format!("</v1/snapshots?runId={run}>; rel=\"snapshots\"");
     app.snapshots().map(|_| link)
 }
