@@ -1,4 +1,5 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Command;
 
 use provenance::Redaction;
 
