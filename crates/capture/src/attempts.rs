@@ -587,8 +587,8 @@ fn visible(pointer: &str, shown: &[Value]) -> String {
             .filter_map(|side| side.pointer(&pointer[..end]));
         sides.any(|found| found.is_object() || found.is_array())
     };
-    let ends = pointer.match_indices('/').map(|(end, _)| end);
-    match ends.into_iter().find(|end| !has(*end)) {
+    let mut ends = pointer.match_indices('/').map(|(end, _)| end);
+    match ends.find(|end| !has(*end)) {
         Some(end) => pointer[..end].to_owned(),
         None => pointer.to_owned(),
     }
