@@ -569,12 +569,12 @@ proptest! {
 
 #[test]
 fn whole_numbers_may_be_written_with_a_point() {
-    let mut value = foreign();
+    let mut value = serde_json::to_value(snapshot()).unwrap();
     value["config"]["max_tokens"] = json!(4096.0);
     value["config"]["seed"] = json!(7.0);
-    value["inputs"]["context_files"][0]["size_bytes"] = json!(9.0);
+    value["inputs"]["context_files"] = json!([{ "path": "doors.md", "size_bytes": 9.0 }]);
     value["metrics"] = json!({ "duration_ms": 12.0, "tool_calls_count": 0.0 });
-    value["replay_status"]["replay_count"] = json!(0.0);
+    value["replay_status"] = json!({ "replayed": false, "replay_count": 0.0 });
     let read = read::document(value.clone()).unwrap();
     let config = &read.snapshot.config;
     assert_eq!((config.max_tokens, config.seed), (Some(4096), Some(7)));

@@ -393,7 +393,7 @@ async fn calls_that_the_seal_does_not_know_are_not_taken_in() {
     let request = Request::new("POST", "/v1/snapshots:import").key(&other);
     let refused = request.json(&bundle).send(host.address).await;
     assert_eq!(refused.status, 422, "{}", refused.json());
-    let findings = refused.json()["findings"].to_string();
+    let findings = refused.json().to_string();
     for code in ["calls_changed", "calls_contradict"] {
         assert!(findings.contains(code), "{findings}");
     }
