@@ -4,6 +4,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
@@ -165,25 +166,38 @@ fn a_folder_that_is_left_out_takes_everything_in_it_along() {
 #[test]
 fn folders_that_come_and_go_while_they_are_looked_at_cost_no_capture() {
     let lab = lab();
-    put(
-        &lab,
-        "shop/busy.sh",
-        "(while :; do d=$(mktemp -d build-XXXX); mkdir $d/a; touch $d/a/o; rm -rf $d; done) & P=$!\n\
-         for i in 1 2 3 4 5 6 7 8; do \"$PROGRAM\" snapshot tool t -- true || exit 9; done\n\
-         kill $P; wait $P; rm -rf build-*; echo ok\n",
-    );
-    let mut command = lab.command(&[
-        "snapshot", "capture", "--root", ".", "--", "bash", "busy.sh",
-    ]);
-    command
-        .current_dir(lab.path().join("shop"))
-        .env("PROGRAM", env!("CARGO_BIN_EXE_runwright"));
-    let ended: Ended = command.output().unwrap().into();
+    let script = "for i in 1 2 3 4 5 6 7 8; do \"$PROGRAM\" snapshot tool t -- true || exit 9; done; echo ok";
+    let args = [
+        "snapshot", "capture", "--root", "shop", "--", "sh", "-c", script,
+    ];
+    let mut command = lab.command(&args);
+    command.env("PROGRAM", env!("CARGO_BIN_EXE_runwright"));
+    let is_over = AtomicBool::new(false);
+    let ended = std::thread::scope(|scope| {
+        // Somebody builds in the folder meanwhile.
+        scope.spawn(|| {
+            let at = |number: usize| lab.path().join(format!("shop/build-{number}"));
+            while !is_over.load(Ordering::Relaxed) {
+                for number in 0..60 {
+                    std::fs::create_dir_all(at(number).join("a/b")).unwrap();
+                    std::fs::write(at(number).join("a/b/o"), "x").unwrap();
+                }
+                for number in 0..60 {
+                    std::fs::remove_dir_all(at(number)).unwrap();
+                }
+            }
+        });
+        let ended: Ended = command.output().unwrap().into();
+        is_over.store(true, Ordering::Relaxed);
+        ended
+    });
     let ended = ended.with(0);
     let snapshot = read(Path::new(ended.stdout.lines().last().unwrap()));
     assert_eq!(snapshot["outputs"]["response"], "ok\n");
     assert_eq!(snapshot["metrics"]["tool_calls_count"], 8);
-    assert_eq!(artifacts(&snapshot), [""; 0]);
+    assert_eq!(snapshot["extensions"].get("unreadable"), None);
+    let mut artifacts = artifacts(&snapshot).into_iter();
+    assert!(artifacts.all(|artifact| artifact.contains(" build-")));
 }
 
 #[test]
