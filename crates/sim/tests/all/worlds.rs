@@ -66,3 +66,12 @@ fn a_cancellation_that_overtakes_a_timeout_ends_the_run() {
         panic!("{broken}");
     }
 }
+
+/// A node that starts workers on their own account (`propagateCancellation: false`) failed by one
+/// that is not there. It stopped the others, as a join does, and did not say so.
+#[test]
+fn a_join_says_whom_it_stops_also_where_children_outlive_their_parent() {
+    if let Err(broken) = play(81) {
+        panic!("{broken}");
+    }
+}

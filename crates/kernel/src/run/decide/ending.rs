@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::Decision;
+use crate::control::sub_workflow::SubWorkflow;
 use crate::definition::NodeIx;
 use crate::ids::NodeId;
 use crate::run::cause::SOURCE_MISSING;
@@ -93,7 +94,10 @@ impl Decision {
 
     pub(super) fn cancel_node(&mut self, ix: NodeIx, reason: &str) {
         self.withdraw_from_workers(ix);
-        self.tell_of_abandoned(ix);
+        // Those that the run's end leaves alone go on.
+        if SubWorkflow::of(&self.run.plan.node(ix).config).propagates_cancellation {
+            self.tell_of_abandoned(ix);
+        }
         let node_id = self.node_id(ix);
         let visit = self.facts().nodes[ix.index()].visit;
         self.emit(RunEvent::NodeCancelled {

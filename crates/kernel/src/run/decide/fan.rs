@@ -9,7 +9,6 @@ use super::Decision;
 use super::orchestrate::Step;
 use crate::control::dispatch::Dispatch;
 use crate::control::join::JoinPolicy;
-use crate::control::sub_workflow::SubWorkflow;
 use crate::definition::NodeIx;
 use crate::ids::StreamId;
 use crate::limits::MAX_FAN_OUT;
@@ -126,8 +125,7 @@ impl Decision {
     /// it was cancelled, and gives them. Earlier versions kept silent. A run that somebody else
     /// stopped waiting for may still come to another end; its own log says which.
     pub(super) fn tell_of_abandoned(&mut self, ix: NodeIx) -> Vec<Abandoned> {
-        let config = &self.run.plan.node(ix).config;
-        if !self.since(5) || !SubWorkflow::of(config).propagates_cancellation {
+        if !self.since(5) {
             return Vec::new();
         }
         let mut abandoned = Vec::new();
