@@ -45,6 +45,9 @@ impl From<SealError> for NodeError {
 
 /// Stands where something was left out of a text.
 const LEFT_OUT: &str = "[REDACTED]";
+/// Sealed values in one another. Each run that a value passes on its way up may put it into an
+/// object that is sealed again.
+const LAYERS: usize = 32;
 
 /// A command as it may be decided: of a node that declares something sensitive no text is kept
 /// that it streams, as nobody can tell what of it is.
@@ -222,24 +225,35 @@ impl Seal {
         .into_value())
     }
 
-    /// Opens every sealed value in `value`, and tells `learn` what was in it.
+    /// Opens every sealed value in `value`, those in others too, and tells `learn` what was in it.
     pub(crate) fn open_all(
         &self,
         value: &mut Value,
         learn: &mut dyn FnMut(&Value),
     ) -> Result<(), SealError> {
+        self.open_within(value, learn, LAYERS)
+    }
+
+    fn open_within(
+        &self,
+        value: &mut Value,
+        learn: &mut dyn FnMut(&Value),
+        layers: usize,
+    ) -> Result<(), SealError> {
         if let Some(sealed) = Sealed::of(value) {
+            let layers = layers.checked_sub(1).ok_or(SealError::Broken)?;
             *value = self.open(&sealed)?;
+            self.open_within(value, learn, layers)?;
             learn(value);
             return Ok(());
         }
         match value {
             Value::Object(fields) => fields
                 .values_mut()
-                .try_for_each(|field| self.open_all(field, learn)),
+                .try_for_each(|field| self.open_within(field, learn, layers)),
             Value::Array(items) => items
                 .iter_mut()
-                .try_for_each(|item| self.open_all(item, learn)),
+                .try_for_each(|item| self.open_within(item, learn, layers)),
             _ => Ok(()),
         }
     }
@@ -300,6 +314,30 @@ mod tests {
         assert_eq!(learned, [value]);
         let other = seal_of(&folder, "other").open_all(&mut sealed.clone(), &mut |_| {});
         assert_eq!(other, Err(SealError::Broken));
+    }
+
+    #[test]
+    fn a_sealed_value_within_another_opens_with_it_up_to_a_bound() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let seal = seal_of(&folder, "acme");
+        let mut within = seal.seal(&json!("x")).expect("sealed");
+        within = json!({ "a": within });
+        seal.cover(&mut within).expect("sealed again");
+        let mut learned = Vec::new();
+        seal.open_all(&mut within, &mut |clear| learned.push(clear.clone()))
+            .expect("opened");
+        assert_eq!(within, json!({ "a": "x" }));
+        assert_eq!(learned, [json!("x"), json!({ "a": "x" })]);
+
+        let mut deep = json!(1);
+        for _ in 0..LAYERS {
+            deep = seal.seal(&deep).expect("sealed");
+        }
+        let mut deeper = seal.seal(&deep).expect("sealed");
+        seal.open_all(&mut deep, &mut |_| {}).expect("opened");
+        assert_eq!(deep, json!(1));
+        let refused = seal.open_all(&mut deeper, &mut |_| {});
+        assert_eq!(refused, Err(SealError::Broken));
     }
 
     #[test]
