@@ -99,7 +99,8 @@ impl Plan {
             match inputs.get(&variable.name) {
                 Some(value) if variable.kind.admits(value) => {}
                 // Whoever sealed it has looked at what is in it.
-                Some(value) if variable.sensitive && Sealed::of(value).is_some() => {}
+                Some(value)
+                    if self.hides_variable(&variable.name) && Sealed::of(value).is_some() => {}
                 // A parent maps an unset variable to null; only a required one refuses that.
                 Some(Value::Null) if !variable.required => {}
                 Some(value) => problems.add(

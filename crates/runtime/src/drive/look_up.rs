@@ -74,14 +74,9 @@ fn check(
     hides: impl Fn(&str) -> bool,
 ) -> Result<(), Rejection> {
     let mut problems = Problems::new();
-    let keeps = |name: &str| {
-        let mut variables = plan.variables.iter();
-        variables.any(|variable| variable.sensitive && variable.name == name)
-    };
     for (name, value) in inputs {
-        let is_sealed = Sealed::of(value).is_some();
-        let is_shown = !value.is_null() && hides(name) && !plan.hides_variable(name);
-        if is_sealed && !keeps(name) || is_shown {
+        let is_hidden = Sealed::of(value).is_some() || !value.is_null() && hides(name);
+        if is_hidden && !plan.hides_variable(name) {
             let what = "is given the value of a sensitive variable; declare it sensitive in the \
                         child too";
             problems.add(pointer("", name), ProblemCode::InvalidValue, what);

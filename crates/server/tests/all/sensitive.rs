@@ -212,6 +212,83 @@ async fn what_a_child_hides_its_parent_hides_wherever_it_shows_it() {
     host.stop().await;
 }
 
+/// A node that tells whether it was given a text, at a place of its input `it`.
+fn tells_whether(id: &str, place: &str, text: &str, given: Value) -> Value {
+    let outputs = json!({ "same": format!("{place} == '{text}'") });
+    let mut tells = node(id, "runwright.transform", json!({ "outputs": outputs }));
+    tells["inputs"] = json!({ "it": given });
+    tells
+}
+
+#[tokio::test]
+async fn a_sealed_value_within_what_a_child_hides_is_clear_to_the_nodes_of_its_parent() {
+    let host = Host::new().await;
+    // A node of the engine is not given what is sealed in the clear: it is sealed around.
+    let mut last = node("last", "core.setVariable", json!({ "name": "x" }));
+    let within = json!({ "type": "expression", "expression": "{'pin': variables.pin}" });
+    last["inputs"] = json!({ "value": within });
+    let mut below = chain("below", &[last]);
+    below["variables"] = json!([
+        { "name": "pin", "type": "string", "sensitive": true },
+        { "name": "x", "type": "object" },
+    ]);
+    below["metadata"] = json!({ "complianceClass": "pii" });
+    let config = json!({ "workflowId": "below", "inputMapping": { "pin": "own" } });
+    let given = json!({ "type": "connection", "nodeId": "call", "outputKey": "outputs" });
+    let mut above = chain(
+        "above",
+        &[
+            node("call", "core.subWorkflow", config),
+            tells_whether("tells", "inputs.it.last.x.pin", "canary-within", given),
+        ],
+    );
+    above["variables"] = json!([{ "name": "own", "type": "string", "sensitive": true }]);
+    host.put(&[below, above]).await;
+    let order = json!({ "workflowId": "above", "inputs": { "own": "canary-within" } });
+    let run = host.completed(&order).await;
+    let shown = host.snapshot(&run).await;
+    assert_eq!(shown["nodeStates"]["tells"]["outputs"]["same"], true);
+    assert!(!shown.to_string().contains("canary-within"), "{shown}");
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn a_value_goes_from_one_child_of_a_class_to_another() {
+    let host = Host::new().await;
+    let of_class = |id: &str, variable: &str, only: Value| {
+        let mut child = chain(id, &[only]);
+        child["variables"] = json!([{ "name": variable, "type": "string" }]);
+        child["metadata"] = json!({ "complianceClass": "pii" });
+        child
+    };
+    let set = json!({ "name": "made", "value": "canary-made" });
+    let makes = of_class("makes", "made", node("sets", "core.setVariable", set));
+    let given = json!({ "type": "variable", "variableName": "given" });
+    let tells = tells_whether("tells", "inputs.it", "canary-made", given);
+    let takes = of_class("takes", "given", tells);
+    let first = json!({ "workflowId": "makes", "outputMapping": { "between": "made" } });
+    let second = json!({ "workflowId": "takes", "inputMapping": { "given": "between" } });
+    let outputs = json!({ "type": "connection", "nodeId": "second", "outputKey": "outputs" });
+    let mut parent = chain(
+        "between-them",
+        &[
+            node("first", "core.subWorkflow", first),
+            node("second", "core.subWorkflow", second),
+            tells_whether("told", "string(inputs.it.tells.same)", "true", outputs),
+        ],
+    );
+    parent["variables"] = json!([{ "name": "between", "type": "string" }]);
+    host.put(&[makes, takes, parent]).await;
+    let run = host
+        .completed(&json!({ "workflowId": "between-them" }))
+        .await;
+    let shown = host.snapshot(&run).await;
+    assert_eq!(shown["status"], "completed", "{shown}");
+    assert_eq!(shown["nodeStates"]["told"]["outputs"]["same"], true);
+    assert!(!shown.to_string().contains("canary-made"), "{shown}");
+    host.stop().await;
+}
+
 #[tokio::test]
 async fn what_is_said_about_something_hidden_is_hidden_with_it() {
     let host = Host::new().await;
