@@ -3,7 +3,8 @@
 
 use kernel::definition::Plan;
 use kernel::run::RunEvent;
-use kernel::run::event::{Ending, Vote};
+use kernel::run::event::{ApprovalAction, Ending, Vote};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
@@ -61,9 +62,12 @@ pub(super) fn hide(plan: &Plan, body: &mut RunEvent) {
             child_workflow_id,
             inputs,
             ..
-        } => mask(inputs, |name| {
-            plan.hides_of_parent(node_id, child_workflow_id.as_str(), name)
-        }),
+        } => {
+            let hidden = plan.hidden_of_parent(node_id, child_workflow_id.as_str());
+            mask(inputs, |name| {
+                hidden.as_ref().is_none_or(|names| names.contains(name))
+            });
+        }
         E::ChildSettled {
             variables,
             outputs,
@@ -121,9 +125,21 @@ pub(super) fn hide(plan: &Plan, body: &mut RunEvent) {
                 hide_answer(resume_value);
             }
         }
-        E::ApprovalRequested { node_id, title, .. } => {
-            if question::asks_hidden(plan, node_id, "title") {
-                MASK.clone_into(title);
+        E::ApprovalRequested {
+            node_id,
+            artifact_id,
+            artifact_type,
+            title,
+            ..
+        } => {
+            for (field, text) in [
+                ("artifactId", artifact_id),
+                ("artifactType", artifact_type),
+                ("title", title),
+            ] {
+                if question::asks_hidden(plan, node_id, field) {
+                    MASK.clone_into(text);
+                }
             }
         }
         E::ApprovalReceived {
@@ -227,7 +243,12 @@ pub(super) fn hide(plan: &Plan, body: &mut RunEvent) {
         }
         E::ToolCalled(call) => {
             if plan.hides_talk(&call.node_id) {
-                call.inputs.iter_mut().for_each(cover);
+                if let Some(inputs) = &mut call.inputs {
+                    cover(inputs);
+                    // A hash of something short tells it to whoever tries. What is too large for
+                    // the log is not short: its hash is all that is known of it.
+                    MASK.clone_into(&mut call.args_hash);
+                }
             }
         }
         E::ToolReturned(call) => {
@@ -242,7 +263,7 @@ pub(super) fn hide(plan: &Plan, body: &mut RunEvent) {
             }
         }
         E::PromptComposed(of) => {
-            // A hash of something short tells it to whoever tries.
+            // Hashes of these are left out for the same reason.
             let node = node_of(plan, &of.node_id);
             of.variable_hashes
                 .retain(|name, _| !node.is_some_and(|node| plan.hides_input(node, name)));
@@ -286,15 +307,27 @@ pub(super) fn hide(plan: &Plan, body: &mut RunEvent) {
     }
 }
 
-/// What was answered; how it was decided stays.
+/// What was answered; how it was decided stays, where a word says it that says nothing else.
 fn hide_answer(answer: &mut Value) {
     match answer {
         Value::Object(fields) => {
-            let stays = |name: &str| matches!(name, "action" | "decision");
-            mask(fields, |name| !stays(name));
+            for (name, value) in fields {
+                if !matches!(name.as_str(), "action" | "decision") || !decides(value) {
+                    cover(value);
+                }
+            }
         }
         other => cover(other),
     }
+}
+
+/// Whether a value is one of the words that questions are decided by. Signals and the answers to
+/// questions of no kind may have anything in its place.
+fn decides(value: &Value) -> bool {
+    let of_governance = ["granted", "rejected", "overridden"];
+    let of_failure = ["retry", "skip", "abort"];
+    let is_of = |words: [&str; 3]| words.iter().any(|word| value == word);
+    ApprovalAction::deserialize(value).is_ok() || is_of(of_governance) || is_of(of_failure)
 }
 
 fn hide_vote(vote: &mut Vote) {

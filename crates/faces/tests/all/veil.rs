@@ -1,5 +1,8 @@
 //! What a workflow declares sensitive, in everything a reader is shown of its runs.
 
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
 use faces::openwop::v1;
 use faces::{Veil, transcript};
 use kernel::definition::Plan;
@@ -26,7 +29,9 @@ fn declared() -> Plan {
     gate["outputSensitivity"] = json!({ "answers": true });
     let of_work = json!({ "type": "connection", "nodeId": "work", "outputKey": "stdout" });
     let mut ask = node("ask", "core.approvalGate", json!({}));
-    ask["inputs"] = json!({ "artifactData": of_work, "title": of_work });
+    ask["inputs"] = json!({
+        "artifactData": of_work, "title": of_work, "artifactId": of_work, "artifactType": of_work,
+    });
     let mut boss = node("boss", "core.orchestrator.supervisor", json!({}));
     boss["inputs"] = json!({ "decision": of_work });
     plan(&definition(
@@ -174,7 +179,7 @@ fn asking(hidden: &Value, failure: &Value) -> Vec<Event> {
             "ask",
             json!({
                 "kind": "approval", "key": "ask", "data": {
-                    "artifactId": "a", "artifactType": "t", "title": hidden,
+                    "artifactId": hidden, "artifactType": hidden, "title": hidden,
                     "artifactData": hidden, "actions": ["accept"],
                 },
             }),
@@ -191,8 +196,8 @@ fn asking(hidden: &Value, failure: &Value) -> Vec<Event> {
             "approval.requested",
             "ask",
             json!({
-                "artifactId": "a", "artifactType": "t", "title": hidden, "actions": ["accept"],
-                "requiredApprovals": 1,
+                "artifactId": hidden, "artifactType": hidden, "title": hidden,
+                "actions": ["accept"], "requiredApprovals": 1,
             }),
         ),
         of(
@@ -245,7 +250,23 @@ fn asking(hidden: &Value, failure: &Value) -> Vec<Event> {
         ),
         event(
             "runwright.signal.received",
-            json!({ "name": "ask", "id": "1", "payload": { "comment": hidden } }),
+            json!({
+                "name": "ask", "id": "1",
+                "payload": { "comment": hidden, "action": hidden, "decision": hidden },
+            }),
+        ),
+        event(
+            "agent.toolCalled",
+            json!({
+                "nodeId": "work", "attempt": 0, "toolName": "a.b", "callId": "1",
+                "inputs": { "it": hidden }, "argsHash": hidden, "transport": "mcp",
+            }),
+        ),
+        // Versions 1 to 4 asked with whatever a definition gave them.
+        of(
+            "interrupt.requested",
+            "ask",
+            json!({ "kind": "custom", "key": "ask", "data": hidden }),
         ),
         of(
             "core.workflowChain.event",
@@ -286,50 +307,124 @@ fn nodes_of_the_kernel_hide_what_they_show_again() {
     assert!(plan.hides_channel("found") && !plan.hides_channel("seen"));
 }
 
-/// However many gates give one another what they ask about, each is looked at once.
+/// Gates that give one another what they ask about; the first asks about the variable `pin`, and
+/// the last is told by an expression what was said to the one before it.
+fn gates(count: usize, pin: bool) -> Plan {
+    let gates = (0..count).map(|n| {
+        let mut gate = node(&format!("g{n}"), "core.approvalGate", json!({}));
+        let before = n.checked_sub(1).map(|before| format!("g{before}"));
+        gate["inputs"] = match before {
+            None => json!({ "artifactData": { "type": "variable", "variableName": "pin" } }),
+            Some(before) if n == count - 1 => {
+                let said = format!("nodes['{before}'].outputs.comment");
+                json!({ "artifactData": { "type": "expression", "expression": said } })
+            }
+            Some(before) => {
+                let given = |port: &str| {
+                    json!({ "type": "connection", "nodeId": before, "outputKey": port })
+                };
+                json!({
+                    "artifactData": given("artifactData"), "title": given("comment"),
+                    "description": given("value"),
+                })
+            }
+        };
+        gate
+    });
+    let edges = (1..count).map(|n| {
+        json!({
+            "id": format!("e{n}"), "sourceNodeId": format!("g{}", n - 1),
+            "targetNodeId": format!("g{n}"),
+        })
+    });
+    plan(&definition(
+        "gates",
+        gates.collect(),
+        edges.collect(),
+        json!({ "variables": [
+            { "name": "pin", "type": "string", "sensitive": pin },
+            { "name": "other", "type": "string", "sensitive": true },
+        ] }),
+    ))
+}
+
 #[test]
 fn what_gates_hand_on_is_hidden_behind_any_number_of_them() {
-    const GATES: usize = 400;
-    let of = |pin: bool| {
-        let gates = (0..GATES).map(|n| {
-            let mut gate = node(&format!("g{n}"), "core.approvalGate", json!({}));
-            let before = n.checked_sub(1).map(|before| format!("g{before}"));
-            gate["inputs"] = match before {
-                None => json!({ "artifactData": { "type": "variable", "variableName": "pin" } }),
-                Some(before) => {
-                    let given = |port: &str| {
-                        json!({ "type": "connection", "nodeId": before, "outputKey": port })
-                    };
-                    json!({
-                        "artifactData": given("artifactData"), "title": given("comment"),
-                        "description": given("value"),
-                    })
-                }
-            };
-            gate
-        });
-        let edges = (1..GATES).map(|n| {
-            json!({
-                "id": format!("e{n}"), "sourceNodeId": format!("g{}", n - 1),
-                "targetNodeId": format!("g{n}"),
-            })
-        });
-        plan(&definition(
-            "gates",
-            gates.collect(),
-            edges.collect(),
-            json!({ "variables": [
-                { "name": "pin", "type": "string", "sensitive": pin },
-                { "name": "other", "type": "string", "sensitive": true },
-            ] }),
-        ))
-    };
     for is_hidden in [true, false] {
-        let plan = of(is_hidden);
+        let plan = gates(400, is_hidden);
         let last = plan.nodes.last().expect("gates");
+        assert_eq!(plan.hides_input(last, "artifactData"), is_hidden);
         assert_eq!(plan.hides_port(last, "artifactData"), is_hidden);
         assert_eq!(plan.hides_answers(&last.id), is_hidden);
+        assert_eq!(plan.hides_signals(), is_hidden);
         assert!(!plan.hides_port(last, "decidedBy"));
+    }
+}
+
+/// What every node asks about is found once, not anew for every port that is shown: that took
+/// minutes.
+#[test]
+fn many_gates_are_shown_as_fast_as_few() {
+    let plan = gates(5_000, false);
+    let began = Instant::now();
+    for node in &plan.nodes {
+        let ports = ["artifactData", "comment", "value"];
+        assert!(!ports.iter().any(|port| plan.hides_port(node, port)));
+        assert!(!plan.hides_answers(&node.id) && !plan.hides_signals());
+        assert!(began.elapsed() < Duration::from_secs(20), "{}", node.id);
+    }
+}
+
+#[test]
+fn what_a_child_is_given_of_a_sensitive_variable_is_known_by_its_name() {
+    let of = |more: Value| {
+        let one = json!({ "theirs": "pin", "name": "owner" });
+        let own = json!({ "b": { "its": "pin", "other": "pin", "who": "owner" } });
+        let dispatch = json!({ "inputMapping": one, "perWorkerInputMappings": own });
+        let call = json!({ "workflowId": "w", "inputMapping": one });
+        let nodes = [
+            node("call", "core.subWorkflow", call),
+            node("boss", "core.orchestrator.supervisor", json!({})),
+            node("hands-out", "core.dispatch", dispatch),
+        ];
+        plan(&definition("parent", json!(nodes), json!([]), more))
+    };
+    let variables = |pin: bool| {
+        json!([
+            { "name": "pin", "type": "string", "sensitive": pin },
+            { "name": "owner", "type": "string" },
+        ])
+    };
+    let parent = of(json!({ "variables": variables(true) }));
+    let hidden = |node: &str, worker: &str| {
+        let names = parent.hidden_of_parent(&node.into(), worker);
+        names.map(|names| names.into_iter().collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(hidden("call", "w").as_deref(), Some("theirs"));
+    assert_eq!(hidden("hands-out", "a").as_deref(), Some("theirs"));
+    assert_eq!(hidden("hands-out", "b").as_deref(), Some("its other"));
+    assert_eq!(hidden("nobody", "b").as_deref(), Some(""));
+    let open = of(json!({ "variables": variables(false) }));
+    let none = open.hidden_of_parent(&"call".into(), "w");
+    assert_eq!(none, Some(BTreeSet::new()));
+    let classed =
+        json!({ "variables": variables(false), "metadata": { "complianceClass": "pii" } });
+    let all = of(classed).hidden_of_parent(&"call".into(), "w");
+    assert_eq!(all, None, "everything is hidden");
+}
+
+#[test]
+fn how_an_answer_decides_is_shown_where_a_known_word_says_it() {
+    let (plan, header) = (declared(), samples::header());
+    for word in ["accept", "edit-accept", "overridden", "abort"] {
+        let payload = json!({ "action": word, "decision": word, "comment": CANARY });
+        let told = event(
+            "runwright.signal.received",
+            json!({ "name": "ask", "id": "1", "payload": payload }),
+        );
+        let doc = v1::event(&header, Veil::of(&plan), &told);
+        let shown = json!({ "action": word, "decision": word, "comment": "[REDACTED]" });
+        assert_eq!(doc["payload"]["payload"], shown);
     }
 }
 

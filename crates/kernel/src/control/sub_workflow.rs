@@ -76,10 +76,10 @@ impl SubWorkflow {
         }
     }
 
-    /// The variable of the parent that the child is given under a name.
-    pub fn parent_of(&self, child: &str) -> Option<&str> {
-        let given = self.input_mapping.iter().find(|(to, _)| to == child);
-        given.map(|(_, from)| from.as_str())
+    /// What the child is given: its variables, each with that of the parent.
+    pub(crate) fn given(&self) -> impl Iterator<Item = (&str, &str)> {
+        let given = self.input_mapping.iter();
+        given.map(|(to, from)| (to.as_str(), from.as_str()))
     }
 
     /// The variables of the parent that keep a variable of the child.

@@ -4,7 +4,7 @@
 //! the `complianceClass` of the whole workflow. A value is hidden where it was declared and where
 //! a node of the kernel shows it again under another name.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -23,16 +23,25 @@ pub struct Sensitivity {
     pub class: Option<String>,
     /// Whether anything in it is sensitive.
     pub any: bool,
+    /// The nodes that ask somebody about something hidden. Of a class, where all is, none.
+    asking: BTreeSet<NodeId>,
 }
 
 impl Sensitivity {
     /// What a plan says that was just made, but for its class.
     pub(super) fn of(plan: &Plan, class: Option<String>) -> Self {
-        let any = class.as_deref().is_some_and(|class| class != PUBLIC)
-            || plan.variables.iter().any(|variable| variable.sensitive)
+        let is_classed = class.as_deref().is_some_and(|class| class != PUBLIC);
+        let declares = plan.variables.iter().any(|variable| variable.sensitive)
             || plan.channels.values().any(|channel| channel.sensitive)
             || plan.nodes.iter().any(PlanNode::declares_sensitive);
-        Self { class, any }
+        Self {
+            class,
+            any: is_classed || declares,
+            asking: match declares && !is_classed {
+                true => plan.asking(),
+                false => BTreeSet::new(),
+            },
+        }
     }
 }
 
@@ -52,18 +61,29 @@ impl PlanNode {
     }
 }
 
-/// Where a value stands: at an output port, or an input port.
+/// Where a value stands.
 #[derive(Clone, Copy)]
 enum Place<'p> {
+    /// At an output port.
     Port(&'p PlanNode, &'p str),
+    /// At an input port.
     Input(&'p PlanNode, &'p str),
+    /// In what a node asks somebody about.
+    Asked(&'p PlanNode),
+    /// In what supervisors decide.
+    Decided,
 }
 
+/// A place, by what tells it from any other.
+type PlaceName<'p> = (u8, &'p str, &'p str);
+
 impl<'p> Place<'p> {
-    fn name(self) -> (bool, &'p str, &'p str) {
+    fn name(self) -> PlaceName<'p> {
         match self {
-            Self::Port(node, port) => (false, node.id.as_str(), port),
-            Self::Input(node, port) => (true, node.id.as_str(), port),
+            Self::Port(node, port) => (0, node.id.as_str(), port),
+            Self::Input(node, port) => (1, node.id.as_str(), port),
+            Self::Asked(node) => (2, node.id.as_str(), ""),
+            Self::Decided => (3, "", ""),
         }
     }
 }
@@ -120,11 +140,26 @@ impl Plan {
                 continue;
             }
             let is_hidden = match place {
-                Place::Port(node, port) => self.port(node, port, &mut places),
-                Place::Input(node, port) => self.input(node, port, &mut places),
+                Place::Asked(node) => self.asks_about_hidden(&node.id),
+                place => self.is_hidden(place, &mut places),
             };
             if is_hidden {
                 return true;
+            }
+        }
+        false
+    }
+
+    /// Whether a place is hidden by itself; `more` is where it comes from else.
+    fn is_hidden<'p>(&'p self, place: Place<'p>, more: &mut Vec<Place<'p>>) -> bool {
+        match place {
+            Place::Port(node, port) => return self.port(node, port, more),
+            Place::Input(node, port) => return self.input(node, port, more),
+            Place::Asked(node) => self.asked(node, more),
+            Place::Decided => {
+                let is_boss =
+                    |node: &&PlanNode| node.kind == NodeKind::Control(ControlKind::Supervisor);
+                more.extend(self.nodes.iter().filter(is_boss).map(Place::Asked));
             }
         }
         false
@@ -155,7 +190,7 @@ impl Plan {
                 | ControlKind::GovernanceGate,
             ) => {
                 if !matches!(port, "action" | "decision" | "decidedBy") {
-                    more.extend(self.asked_about(node));
+                    more.push(Place::Asked(node));
                 }
                 false
             }
@@ -167,7 +202,7 @@ impl Plan {
             }
             NodeKind::Control(ControlKind::Dispatch) => {
                 if port == "answers" {
-                    more.extend(self.asked_about(node));
+                    more.push(Place::Asked(node));
                 }
                 false
             }
@@ -186,12 +221,12 @@ impl Plan {
             }
             Some(PortValue::Expression(expression)) => {
                 let read = expression.references();
-                let of_node = |id: &String| {
-                    let node = self.node_ix(id).map(|ix| self.node(ix));
-                    node.is_some_and(PlanNode::declares_sensitive)
-                };
+                let nodes = read.nodes.iter();
+                let nodes = nodes.filter_map(|id| Some(self.node(self.node_ix(id)?)));
+                // What a gate gives on is hidden and not sealed: an expression sees it.
+                more.extend(nodes.clone().map(Place::Asked));
                 read.variables.iter().any(|name| self.hides_variable(name))
-                    || read.nodes.iter().any(of_node)
+                    || nodes.clone().any(PlanNode::declares_sensitive)
                     || read.roots.contains("channels")
                         && self.channels.values().any(|channel| channel.sensitive)
             }
@@ -199,21 +234,53 @@ impl Plan {
         }
     }
 
-    /// What a node of the kernel asks somebody about. What a dispatch asks, a supervisor has decided.
-    fn asked_about<'p>(&'p self, node: &'p PlanNode) -> Vec<Place<'p>> {
-        let given = |node: &'p PlanNode| {
-            let inputs = node.inputs.iter();
-            inputs.map(move |(port, _)| Place::Input(node, port))
-        };
+    /// Pushes what a node of the kernel asks somebody about. What a dispatch asks, a supervisor has
+    /// decided.
+    fn asked<'p>(&'p self, node: &'p PlanNode, more: &mut Vec<Place<'p>>) {
         match node.kind {
-            NodeKind::Control(ControlKind::Dispatch) => {
-                let is_boss =
-                    |node: &&PlanNode| node.kind == NodeKind::Control(ControlKind::Supervisor);
-                self.nodes.iter().filter(is_boss).flat_map(given).collect()
+            NodeKind::Control(ControlKind::Dispatch) => more.push(Place::Decided),
+            NodeKind::Control(_) => {
+                let inputs = node.inputs.iter();
+                more.extend(inputs.map(|(port, _)| Place::Input(node, port)));
             }
-            NodeKind::Control(_) => given(node).collect(),
-            NodeKind::Work => Vec::new(),
+            NodeKind::Work => {}
         }
+    }
+
+    /// The nodes that ask somebody about something hidden. Every place is looked at once, however
+    /// many ways lead there, and loops lead back.
+    fn asking(&self) -> BTreeSet<NodeId> {
+        let mut found = BTreeSet::new();
+        let mut seen = BTreeSet::new();
+        let mut given_on: BTreeMap<PlaceName<'_>, Vec<Place<'_>>> = BTreeMap::new();
+        let mut hidden = Vec::new();
+        let mut places: Vec<Place<'_>> = self.nodes.iter().map(Place::Asked).collect();
+        while let Some(place) = places.pop() {
+            if !seen.insert(place.name()) {
+                continue;
+            }
+            let mut from = Vec::new();
+            if self.is_hidden(place, &mut from) {
+                hidden.push(place);
+            }
+            for from in from {
+                given_on.entry(from.name()).or_default().push(place);
+                places.push(from);
+            }
+        }
+        while let Some(place) = hidden.pop() {
+            if let Place::Asked(node) = place {
+                found.insert(node.id.clone());
+            }
+            // Taken out: a place is hidden once.
+            hidden.extend(given_on.remove(&place.name()).into_iter().flatten());
+        }
+        found
+    }
+
+    /// Whether a node asks somebody about something hidden.
+    fn asks_about_hidden(&self, node: &NodeId) -> bool {
+        self.hides_all() || self.sensitivity.asking.contains(node)
     }
 
     /// Whether what a node says while it works, and what is answered to it, is hidden: it makes
@@ -226,9 +293,7 @@ impl Plan {
     /// Whether what is answered to a node is hidden: what it says is, or it asks about something
     /// that is.
     pub fn hides_answers(&self, id: &NodeId) -> bool {
-        let node = self.node_ix(id.as_str()).map(|ix| self.node(ix));
-        let about = node.map(|node| self.asked_about(node)).unwrap_or_default();
-        self.hides_talk(id) || self.hides(about)
+        self.hides_talk(id) || self.asks_about_hidden(id)
     }
 
     /// Whether what a supervisor decides is hidden beyond who goes next.
@@ -238,20 +303,29 @@ impl Plan {
 
     /// Whether what comes by a signal is hidden: it may be the answer to a node of which it is.
     pub fn hides_signals(&self) -> bool {
-        self.hides_all() || self.nodes.iter().any(|node| self.hides_answers(&node.id))
+        self.hides_all()
+            || !self.sensitivity.asking.is_empty()
+            || self.nodes.iter().any(PlanNode::declares_sensitive)
     }
 
-    /// Whether what a child is given by a name is hidden: it is the value of a variable that is.
-    pub fn hides_of_parent(&self, node: &NodeId, worker: &str, name: &str) -> bool {
-        let Some(node) = self.node_ix(node.as_str()).map(|ix| self.node(ix)) else {
-            return self.hides_all();
+    /// The names by which a child is given what is hidden: values of variables that are. `None`
+    /// where everything is.
+    pub fn hidden_of_parent(&self, node: &NodeId, worker: &str) -> Option<BTreeSet<String>> {
+        if self.hides_all() {
+            return None;
+        }
+        let sensitive = self.variables.iter().filter(|variable| variable.sensitive);
+        let sensitive: BTreeSet<&str> = sensitive.map(|variable| &*variable.name).collect();
+        let node = self.node_ix(node.as_str()).map(|ix| self.node(ix));
+        let Some(node) = node.filter(|_| !sensitive.is_empty()) else {
+            return Some(BTreeSet::new());
         };
         let config = match node.kind {
             NodeKind::Control(ControlKind::Dispatch) => Dispatch(&node.config).worker(worker),
             _ => SubWorkflow::of(&node.config),
         };
-        let parent = config.parent_of(name);
-        self.hides_all() || parent.is_some_and(|parent| self.hides_variable(parent))
+        let given = config.given().filter(|(_, from)| sensitive.contains(from));
+        Some(given.map(|(to, _)| to.to_owned()).collect())
     }
 
     /// Whether a variable of a child is hidden: this workflow keeps it in one of its own that is.

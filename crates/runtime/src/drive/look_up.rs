@@ -54,7 +54,8 @@ impl Driver {
             .load(&**door.store(), tenant, &definition)
             .await?;
         let node = &run.plan.node(ix).id;
-        let hides = |name: &str| run.plan.hides_of_parent(node, workflow, name);
+        let hidden = run.plan.hidden_of_parent(node, workflow);
+        let hides = |name: &str| hidden.as_ref().is_none_or(|names| names.contains(name));
         Ok(match check(&plan, &run.child_inputs(ix), hides) {
             Ok(()) => Found::Definition(definition),
             Err(rejection) => Found::Not(refused(workflow, &rejection)),
