@@ -26,6 +26,21 @@ fn served(lab: &Lab) {
 }
 
 #[test]
+fn a_question_that_tells_of_an_error_is_not_one_about_a_failed_node() {
+    let lab = Lab::new();
+    let said = json!({ "actions": ["pay"], "error": { "message": "dear" } });
+    let data = json!({ "customKind": "review", "payload": said });
+    let config = json!({ "kind": "custom", "data": data });
+    let asks = node("asks", "core.interrupt", config);
+    let file = lab.workflow(&workflow("asks", &[asks], &[]));
+    lab.call(&["run", &file, "--detach"]).with(0);
+    lab.call(&["resume"]);
+    let listed = lab.call(&["runs", "interrupts"]).with(0);
+    let listed = listed.prints("asks").prints("dear");
+    assert!(!listed.stdout.contains("retry"), "{}", listed.stdout);
+}
+
+#[test]
 fn a_question_is_listed_and_answered_on_a_store() {
     let lab = Lab::new();
     let file = gated(&lab);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use faces::openwop::v1;
 use faces::{Veil, transcript};
 use kernel::definition::Plan;
-use kernel::run::Event;
+use kernel::run::{Event, RunEvent};
 use serde_json::{Value, json};
 
 use crate::samples;
@@ -425,6 +425,60 @@ fn how_an_answer_decides_is_shown_where_a_known_word_says_it() {
         let doc = v1::event(&header, Veil::of(&plan), &told);
         let shown = json!({ "action": word, "decision": word, "comment": "[REDACTED]" });
         assert_eq!(doc["payload"]["payload"], shown);
+    }
+}
+
+/// The protocol's shape of such a question keeps what was asked.
+#[test]
+fn what_is_asked_in_no_shape_of_its_own_is_correlation() {
+    let header = samples::header();
+    for (data, correlation) in [
+        (json!("order 7"), json!({ "data": "order 7" })),
+        (json!([7]), json!({ "data": [7] })),
+        (Value::Null, json!({})),
+        (json!({ "order": 7 }), json!({ "order": 7 })),
+    ] {
+        let asked = event(
+            "interrupt.requested",
+            json!({
+                "interruptId": "i", "nodeId": "work", "kind": "external-event", "key": "paid",
+                "data": data,
+            }),
+        );
+        let doc = v1::event(&header, Veil::bare(), &asked);
+        let shown = json!({ "eventType": "paid", "correlation": correlation });
+        assert_eq!(doc["payload"]["data"], shown);
+    }
+}
+
+#[test]
+fn only_a_question_about_a_failed_node_is_read_as_one() {
+    let header = samples::header();
+    let said = |reason: &str| json!({ "reason": reason, "actions": ["retry"], "error": { "message": "no" } });
+    for (reason, is_failure) in [("node-failed", true), ("review", false)] {
+        let asked = event(
+            "interrupt.requested",
+            json!({
+                "interruptId": "i", "nodeId": "work", "kind": "custom", "key": "k",
+                "data": said(reason),
+            }),
+        );
+        let doc = v1::event(&header, Veil::bare(), &asked);
+        let data = &doc["payload"]["data"];
+        assert_eq!(
+            v1::failure_of_question(data).is_some(),
+            is_failure,
+            "{data}"
+        );
+        let read = v1::read(&doc).expect("an event");
+        let RunEvent::InterruptRequested { data: read, .. } = read.body else {
+            panic!("{read:?}");
+        };
+        let as_shown = match is_failure {
+            true => said(reason),
+            false => data.clone(),
+        };
+        assert_eq!(read, as_shown);
     }
 }
 

@@ -102,7 +102,9 @@ fn asked(data: &Value) -> String {
     if let Some(queue) = v1::queue_of_question(data) {
         return format!("waits for a worker of the queue {queue}");
     }
-    if let Some(error) = data["payload"]["error"]["message"].as_str() {
+    if let Some(failure) = v1::failure_of_question(data)
+        && let Some(error) = failure["error"]["message"].as_str()
+    {
         return format!("failed: {error}; retry, skip or abort?");
     }
     if let Some(title) = data["title"].as_str() {

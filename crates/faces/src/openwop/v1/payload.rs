@@ -504,7 +504,9 @@ fn asked(kind: &str, key: &str, data: &Value) -> Value {
             let kind = awaited_queue(data).map_or(key, |_| WORKER_EVENT);
             let correlation = match data {
                 Value::Object(_) => data.clone(),
-                _ => json!({}),
+                Value::Null => json!({}),
+                // Engines before version 5 asked with whatever a definition gave them.
+                other => json!({ "data": other }),
             };
             json!({ "eventType": kind, "correlation": correlation })
         }
@@ -514,13 +516,9 @@ fn asked(kind: &str, key: &str, data: &Value) -> Value {
 
 /// What [`interrupt`] made of what a work node said, as that node said it.
 pub(super) fn as_said(data: Value) -> Value {
-    if let Some(reason) = data.get("customKind").cloned()
-        && let Some(Value::Object(payload)) = data.get("payload")
-        && payload.contains_key("actions")
-        && payload.contains_key("error")
-    {
+    if let Some(payload) = failure_of_question(&data) {
         let mut said = payload.clone();
-        said.insert("reason".into(), reason);
+        said.insert("reason".into(), NODE_FAILED.into());
         return Value::Object(said);
     }
     match queue_of_question(&data) {
@@ -531,6 +529,17 @@ pub(super) fn as_said(data: Value) -> Value {
 
 /// What a node waits for that has a task for the workers of a queue.
 const WORKER_EVENT: &str = "runwright.worker.result";
+
+/// What becomes of a node that failed is asked by this name.
+const NODE_FAILED: &str = "node-failed";
+
+/// What a question that was rendered says of a node that failed, by its data; `None` where it asks
+/// something else.
+pub fn failure_of_question(data: &Value) -> Option<&Map<String, Value>> {
+    let is_failure = data.get("customKind").and_then(Value::as_str) == Some(NODE_FAILED);
+    let said = data.get("payload").filter(|_| is_failure)?.as_object()?;
+    (said.contains_key("actions") && said.contains_key("error")).then_some(said)
+}
 
 /// The queue whose worker a question that was rendered waits for, by its data: nobody is asked
 /// anything then.
