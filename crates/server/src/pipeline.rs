@@ -13,7 +13,7 @@ use axum::body::Body;
 use axum::extract::{RawPathParams, Request};
 use axum::response::Response;
 use futures_util::FutureExt;
-use hyper::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue, VARY};
+use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue, VARY};
 use hyper::{HeaderMap, Method, StatusCode};
 use runtime::access::{Action, Denied, Principal, Resource, What, authorise, trail};
 use tracing::Instrument as _;
@@ -53,6 +53,7 @@ pub(crate) async fn answer(
     };
     if let (Some(page), Some(mut response)) = (&page, workbench::preflight(&request)) {
         workbench::share(&mut response, page.clone());
+        rest.clear_up(&mut response, unread.as_ref()).await;
         return response;
     }
     let found = check_head(&app, &request).and_then(|()| find(table.as_deref(), params, &request));
@@ -104,11 +105,7 @@ pub(crate) async fn answer(
     );
     let path = route.as_ref().map_or("none", |route| route.path);
     let status = response.status();
-    if !rest.is_gone().await {
-        let headers = response.headers_mut();
-        headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        unread.iter().for_each(Unread::mark);
-    }
+    rest.clear_up(&mut response, unread.as_ref()).await;
     let took = began.elapsed();
     app.metrics().answered(path, &method, status, took);
     log(&trace, &method, path, status, tenant.as_deref(), code, took);

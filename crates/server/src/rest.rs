@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
+use axum::response::Response;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Frame, SizeHint};
-use hyper::header::EXPECT;
+use hyper::header::{CONNECTION, EXPECT, HeaderValue};
 
 /// Bytes that are read to keep a connection.
 const MOST: u64 = 64 << 10;
@@ -27,8 +28,9 @@ const TIME: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(crate) struct Rest {
     body: Arc<Mutex<Body>>,
-    /// The peer sends the body only when it is told to.
-    is_held_back: bool,
+    /// The peer sends the body only when it is told to, and nobody has asked for it yet: who asks
+    /// for the first piece of it tells the peer.
+    is_held_back: Arc<AtomicBool>,
 }
 
 impl Rest {
@@ -36,7 +38,7 @@ impl Rest {
     pub(crate) fn of(request: &mut Request) -> Self {
         let rest = Self {
             body: Arc::new(Mutex::new(std::mem::take(request.body_mut()))),
-            is_held_back: request.headers().contains_key(EXPECT),
+            is_held_back: Arc::new(request.headers().contains_key(EXPECT).into()),
         };
         if !rest.with(|body| body.is_end_stream()) {
             *request.body_mut() = Body::new(rest.clone());
@@ -44,13 +46,22 @@ impl Rest {
         rest
     }
 
+    /// Reads what nobody has read, or has the answer say that the connection ends.
+    pub(crate) async fn clear_up(self, response: &mut Response, unread: Option<&Unread>) {
+        if !self.is_gone().await {
+            let headers = response.headers_mut();
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+            unread.into_iter().for_each(Unread::mark);
+        }
+    }
+
     /// Reads what nobody has read. Whether nothing is left of it.
-    pub(crate) async fn is_gone(mut self) -> bool {
+    async fn is_gone(mut self) -> bool {
         let (is_over, least) = self.with(|body| (body.is_end_stream(), body.size_hint().lower()));
         if is_over {
             return true;
         }
-        if self.is_held_back || least > MOST {
+        if self.is_held_back.load(Ordering::Relaxed) || least > MOST {
             return false;
         }
         let reading = async {
@@ -80,6 +91,7 @@ impl hyper::body::Body for Rest {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        self.is_held_back.store(false, Ordering::Relaxed);
         self.with(|body| Pin::new(body).poll_frame(cx))
     }
 

@@ -299,6 +299,21 @@ async fn a_connection_outlives_a_refusal_or_is_said_to_close() {
         let next = conn.answer().await.expect("the connection goes on");
         assert_eq!(next.status, 200, "after {status}");
     }
+    // A body that was held back until it was asked for, in chunks, and was read whole.
+    let chunked = with_key("/v1/runs")
+        .header("expect", "100-continue")
+        .header("content-type", "application/json")
+        .header("transfer-encoding", "chunked");
+    for _ in 0..2 {
+        conn.send(&chunked.bytes()).await;
+        assert_eq!(conn.head().await.expect("it is asked for").0, 100);
+        let order = json!({ "workflowId": "three" }).to_string();
+        let chunks = format!("{:x}\r\n{order}\r\n0\r\n\r\n", order.len());
+        conn.send(chunks.as_bytes()).await;
+        let answer = conn.answer().await.expect("an answer");
+        assert_eq!(answer.status, 201);
+        assert_eq!(answer.header("connection"), None);
+    }
     // What is too long to be read for nothing: the answer arrives, and says that it is the last.
     for request in [
         body(post("/v1/runs"), 3_000_000),

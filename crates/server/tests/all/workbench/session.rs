@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use server::Limits;
 
 use super::{Caller, ID, code, document, noted};
-use crate::client::Request;
+use crate::client::{Conn, Request};
 use crate::host::{Host, Models};
 
 /// No token: three parts that no issuer signed.
@@ -177,6 +177,18 @@ async fn pages_of_origins_that_are_allowed_may_read_answers_and_no_others() {
         let request = request.header("access-control-request-method", "PUT");
         request.send(host.address).await
     };
+    // One with a body is read, or says that the connection ends.
+    let with_body = |bytes: usize| {
+        let request = Request::new("OPTIONS", &path).header("origin", PAGE);
+        let request = request.header("access-control-request-method", "PUT");
+        request.body("text/plain", vec![b'x'; bytes]).bytes()
+    };
+    let mut conn = Conn::to(host.address).await;
+    for (bytes, ends) in [(10, None), (3_000_000, Some("close"))] {
+        conn.send(&with_body(bytes)).await;
+        let answer = conn.answer().await.expect("an answer");
+        assert_eq!((answer.status, answer.header("connection")), (204, ends));
+    }
     let allowed = preflight(PAGE).await;
     assert_eq!(allowed.status, 204);
     assert_eq!(allowed.header("access-control-allow-origin"), Some(PAGE));
