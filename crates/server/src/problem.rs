@@ -350,12 +350,7 @@ impl From<ApiError> for Problem {
                 "not_found",
                 "the run has no artifact of this id; GET its artifacts to list those it has",
             ),
-            ApiError::Hidden => Self::new(
-                StatusCode::FORBIDDEN,
-                "forbidden",
-                "the workflow declares what this node says sensitive, and this is what it said; \
-                 the steps that are given it see it",
-            ),
+            ApiError::Hidden => Self::new(StatusCode::FORBIDDEN, "forbidden", runtime::api::HIDDEN),
             ApiError::Erased { grave } => Self::new(
                 StatusCode::GONE,
                 "run_expired",

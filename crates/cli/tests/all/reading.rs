@@ -152,12 +152,13 @@ fn an_artifact_is_what_the_process_wrote() {
         .call(&["runs", "show", "last"])
         .with(0)
         .prints("process.stdout");
-    let line = shown
-        .stdout
-        .lines()
-        .find(|line| line.contains("process.stdout"))
-        .unwrap();
-    let id = line.split_whitespace().next().unwrap();
+    let id_in = |shown: &str| {
+        let mut lines = shown.lines();
+        let line = lines.find(|line| line.contains("process.stdout")).unwrap();
+        line.split_whitespace().next().unwrap().to_owned()
+    };
+    let id = id_in(&shown.stdout);
+    let id = id.as_str();
     assert_eq!(
         lab.call(&["runs", "artifact", "last", id]).with(0).stdout,
         whole
@@ -173,6 +174,21 @@ fn an_artifact_is_what_the_process_wrote() {
     lab.call(&["runs", "artifact", "last", "art-nope"])
         .with(2)
         .says("runwright runs show");
+    // Nobody is shown what its node says where the workflow hides that, here as over HTTP.
+    let config = json!({ "argv": ["sh", "-c", "echo canary; seq 1 3"], "keepOutput": "always" });
+    let mut step = node("step", "runwright.process", config);
+    step["outputSensitivity"] = json!({ "stdout": true });
+    let file = lab.workflow(&workflow("hides", &[step], &[]));
+    lab.call(&["run", &file, "--quiet"]).with(0);
+    let id = id_in(&lab.call(&["runs", "show", "last"]).with(0).stdout);
+    for more in [&[][..], &["-o", "hidden.txt"]] {
+        let mut call = vec!["runs", "artifact", "last", &id];
+        call.extend(more);
+        let told = lab.call(&call).with(2).says(runtime::api::HIDDEN);
+        assert!(!told.stdout.contains("canary"), "{}", told.stdout);
+        assert!(told.stderr.contains("outputSensitivity"), "{}", told.stderr);
+    }
+    assert!(!lab.path().join("hidden.txt").exists());
 }
 
 #[test]

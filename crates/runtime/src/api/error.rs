@@ -15,6 +15,10 @@ use crate::door::{CoordinatorError, DoorError, ForkFailed, RegistryError};
 use crate::plans::PlanError;
 use crate::webhooks::BadAddress;
 
+/// Why what a node said is shown to nobody.
+pub const HIDDEN: &str = "the workflow declares what this node says sensitive, and this is what it \
+                          said; the steps that are given it see it";
+
 /// What somebody asked for that is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thing {
@@ -65,7 +69,7 @@ pub enum ApiError {
     #[error("there is no such {}", .0.word())]
     NotFound(Thing),
     /// It is there, and its workflow hides it from every reader.
-    #[error("the workflow declares this sensitive; it is shown to nobody")]
+    #[error("{HIDDEN}")]
     Hidden,
     /// It was there and has been erased.
     #[error("the run was erased")]

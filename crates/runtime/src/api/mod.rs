@@ -47,7 +47,7 @@ pub use documents::{
     Cascade, DocumentError, DocumentFilter, DocumentPage, DocumentSave, DocumentTail,
     DocumentViewTail, Held, Outcome,
 };
-pub use error::{ApiError, BY_HAND, NotNow, Thing};
+pub use error::{ApiError, BY_HAND, HIDDEN, NotNow, Thing};
 pub use expiry::ExpiryToken;
 pub use follow::{LogPage, Tail};
 pub use follow_notes::NotesTail;

@@ -8,6 +8,7 @@ use kernel::digest::Hasher;
 use kernel::ids::TenantId;
 use kernel::problem::quoted;
 use kernel::run::Artifact;
+use runtime::api::HIDDEN;
 use runtime::door::Door;
 use store::StoreError;
 
@@ -49,6 +50,11 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         .iter()
         .filter(|(_, artifact)| fits(&artifact.artifact_id));
     let artifact = match (found.next(), found.next()) {
+        (Some((node, _)), None) if state.plan.hides_talk(node) => {
+            let hint = "a run of the workflow without the node's `outputSensitivity`, and without \
+                        a `complianceClass`, shows it";
+            return Err(Failure::new(HIDDEN).hint(hint));
+        }
         (Some((_, artifact)), None) => artifact,
         (Some(_), Some(_)) => {
             let what = format!("{} fits several artifacts", quoted(&args.artifact));
