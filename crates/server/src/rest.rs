@@ -48,7 +48,7 @@ impl Rest {
 
     /// Reads what nobody has read, or has the answer say that the connection ends.
     pub(crate) async fn clear_up(self, response: &mut Response, unread: Option<&Unread>) {
-        if !self.is_gone().await {
+        if !self.has_gone().await {
             let headers = response.headers_mut();
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
             unread.into_iter().for_each(Unread::mark);
@@ -56,7 +56,7 @@ impl Rest {
     }
 
     /// Reads what nobody has read. Whether nothing is left of it.
-    async fn is_gone(mut self) -> bool {
+    async fn has_gone(mut self) -> bool {
         let (is_over, least) = self.with(|body| (body.is_end_stream(), body.size_hint().lower()));
         if is_over {
             return true;
