@@ -584,7 +584,7 @@ pub(crate) const REMADE: [(&str, &str); 54] = [
     ),
 ];
 
-/// The same, for which no rule was made or changed.
+/// Paraphrases for which no rule was made or changed.
 pub(crate) const UNSEEN: [(&str, &str); 12] = [
     (
         "The nurse checked his temperature twice.",
