@@ -61,6 +61,8 @@ struct Between {
     asked: BTreeMap<String, Asked>,
     /// What the recording asks it, with what is told behind the answer.
     asked_again: BTreeMap<String, (Asked, Telling)>,
+    /// What the recording asked it and has no answer to.
+    asked_in_vain: BTreeSet<String>,
 }
 
 struct Pending {
@@ -98,6 +100,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         told: ToldAgain::default(),
         asked: BTreeMap::new(),
         asked_again: BTreeMap::new(),
+        asked_in_vain: BTreeSet::new(),
     };
     let mut client = client_lines();
     loop {
@@ -251,6 +254,7 @@ impl Between {
                     progress: progress.clone(),
                     notifications: std::mem::take(&mut self.early),
                 };
+                self.asked_within(seq);
                 self.open.insert(message["id"].to_string(), pending);
                 self.need_server().await?;
             }
@@ -309,10 +313,13 @@ impl Between {
             self.asks(&message).await?;
             return to_client(&canonical_json(&message));
         }
-        let pending = match is_answer {
+        let mut pending = match is_answer {
             true => self.open.remove(&message["id"].to_string()),
             false => None,
         };
+        if let Some(pending) = &mut pending {
+            self.leave_open(pending);
+        }
         if pending.as_ref().is_some_and(|pending| pending.lists_tools) {
             self.learn(&message["result"]);
         }

@@ -123,3 +123,92 @@ fn what_a_server_of_tools_asks_belongs_to_its_call() {
         }
     }
 }
+
+const HASTY_SERVER: &str = r#"
+import json, sys
+def say(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+def asks(number):
+    say(id=number, method="roots/list")
+first = None
+for line in sys.stdin:
+    request = json.loads(line)
+    if "method" not in request:
+        continue
+    name = request["params"]["name"]
+    if name == "hurry":
+        asks("s-1")
+        say(id=request["id"], result={"content": ["done"]})
+    elif name == "first":
+        first = request["id"]
+    else:
+        asks("s-2")
+        say(id=first, result={"content": []})
+        sys.stdin.readline()
+        say(id=request["id"], result={"content": []})
+"#;
+
+const LATE_CLIENT: &str = r#"
+import json, os, signal, subprocess
+signal.alarm(60)
+server = subprocess.Popen([os.environ["PROGRAM"], "snapshot", "mcp", "--", "python3", "../server.py"],
+    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def send(**message):
+    server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    server.stdin.flush()
+def call(number, name):
+    send(id=number, method="tools/call", params={"name": name, "arguments": {}})
+def answer(asked):
+    send(id=asked["id"], result={"roots": []})
+def read():
+    return json.loads(server.stdout.readline())
+call(1, "hurry")
+asked = read()
+assert read()["id"] == 1
+if os.environ["WAY"] == "late":
+    answer(asked)
+# Asked within the second, it answers when the first is done.
+call(2, "first")
+call(3, "second")
+asked, done = None, []
+while len(done) < 2:
+    message = read()
+    if "method" in message:
+        asked = message
+    else:
+        done.append(message["id"])
+    if asked and 2 in done:
+        answer(asked)
+        asked = None
+server.stdin.close()
+server.wait()
+"#;
+
+#[test]
+fn a_call_does_not_wait_for_what_its_recording_did_not_wait_for() {
+    if !has_python("a_call_does_not_wait_for_what_its_recording_did_not_wait_for") {
+        return;
+    }
+    let bench = Bench::new(|_, _| says("x"));
+    bench.lab.write("server.py", HASTY_SERVER);
+    bench.lab.write("client.py", LATE_CLIENT);
+    for way in ["silent", "late"] {
+        let args = [
+            "snapshot",
+            "capture",
+            "--root",
+            "shop",
+            "--",
+            "python3",
+            "../client.py",
+        ];
+        let mut command = bench.command(&args);
+        let ended: Ended = command.env("WAY", way).output().unwrap().into();
+        ended.with(0);
+        let args = ["snapshot", "replay", "latest", "--root", "shop", "--json"];
+        let mut command = bench.command(&args);
+        let ended: Ended = command.env("WAY", way).output().unwrap().into();
+        let report = ended.with(0).json();
+        assert_eq!(report["match_status"], "exact_match", "{way}: {report}");
+    }
+}

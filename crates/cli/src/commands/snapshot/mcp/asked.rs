@@ -8,7 +8,7 @@ use capture::call::OF_CLIENT;
 use capture::tool::{BEGIN, Client, END};
 use serde_json::{Value, json};
 
-use super::{Between, Failure, kept, output_of, said, to_client};
+use super::{Between, Failure, Pending, kept, output_of, said, to_client};
 
 /// What the client was asked, and within which call.
 pub(super) struct Asked {
@@ -69,16 +69,23 @@ impl Between {
     /// Tells what was recorded around a call, up to where its client is asked something.
     pub(super) async fn tell(&mut self, mut telling: Telling) -> Result<(), Failure> {
         while let Some(part) = telling.rest.pop_front() {
-            let asked = match part {
+            let (asked, was_open) = match part {
                 Part::Answer(answer) => {
                     to_client(&answer)?;
                     continue;
                 }
-                Part::Told(kept) => self.told.tell(&kept, &telling.progress)?,
+                Part::Told(kept) => (
+                    self.told.tell(&kept, &telling.progress)?,
+                    kept["open"] == true,
+                ),
             };
             if let Some(message) = asked {
-                let asked = Asked::of(&message, telling.seq);
                 let id = message["id"].to_string();
+                if was_open {
+                    self.asked_in_vain.insert(id);
+                    continue;
+                }
+                let asked = Asked::of(&message, telling.seq);
                 self.asked_again.insert(id, (asked, telling));
                 return Ok(());
             }
@@ -104,19 +111,52 @@ impl Between {
             }
             return Ok(false);
         }
+        // What came too late in the recording, or never, nobody waits for.
+        if self.asked_in_vain.remove(&id) {
+            return Ok(false);
+        }
         if let Some(asked) = self.asked.remove(&id) {
             asked.answered(capture, answer).await?;
         }
         Ok(true)
     }
 
-    /// The server asks its client something: it stands where a notification would.
+    /// The server asks its client something: it stands where a notification would, with the call that
+    /// it is asked within and no other.
     pub(super) async fn asks(&mut self, message: &Value) -> Result<(), Failure> {
-        let open = self.open.values().map(|pending| pending.seq).max();
-        let within = open.or(self.last.as_ref().map(|(seq, _)| *seq));
-        let asked = Asked::of(message, within);
-        self.asked.insert(message["id"].to_string(), asked);
         self.count += 1;
-        self.keep_with_calls(kept(self.count, message, false)).await
+        let kept = kept(self.count, message, false);
+        let last = self.last.as_ref().map(|(seq, _)| *seq);
+        let open = self.open.values_mut().max_by_key(|pending| pending.seq);
+        let within = open.as_ref().map(|pending| pending.seq).or(last);
+        let id = message["id"].to_string();
+        self.asked_in_vain.remove(&id);
+        self.asked.insert(id, Asked::of(message, within));
+        match open {
+            Some(pending) => {
+                pending.notifications.push(kept);
+                Ok(())
+            }
+            None => self.keep_with_calls(kept).await,
+        }
+    }
+
+    /// The server answers a call before its client has answered what it was asked within it: a replay
+    /// does not wait for that either, and an answer that comes later is only passed on.
+    pub(super) fn leave_open(&mut self, pending: &mut Pending) {
+        self.asked.retain(|id, asked| {
+            let is_open = asked.within == Some(pending.seq);
+            if is_open {
+                pending.notifications.leave_open(id);
+            }
+            !is_open
+        });
+    }
+
+    /// What the server asked before it was asked anything itself is kept with the first call.
+    pub(super) fn asked_within(&mut self, seq: u64) {
+        for asked in self.asked.values_mut() {
+            asked.within.get_or_insert(seq);
+        }
     }
 }

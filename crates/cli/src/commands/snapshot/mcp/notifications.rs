@@ -32,6 +32,17 @@ impl Notifications {
         }
     }
 
+    /// Notes of a question, by its id, that its client has not answered it.
+    pub(super) fn leave_open(&mut self, id: &str) {
+        let is_it = |kept: &&mut Value| {
+            let message = &kept["message"];
+            !message["method"].is_null() && message["id"].to_string() == id
+        };
+        if let Some(kept) = self.waiting.iter_mut().rev().find(is_it) {
+            kept["open"] = json!(true);
+        }
+    }
+
     /// Records what is not recorded yet: `before` the answer to a call, or `after` it.
     pub(super) async fn record(
         &mut self,
