@@ -7,7 +7,7 @@ use provenance::Redaction;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::call::{Call, Kind};
+use crate::call::{Call, Kind, OF_CLIENT};
 use crate::family::{Family, is_parallel, overlap};
 
 /// Which calls are answered from the recording.
@@ -252,7 +252,12 @@ impl Tape {
             .get(&key)
             .and_then(|places| places.last())
             .copied();
-        let expected = self.is_used.iter().position(|used| !used);
+        let is_of_client = kind == Kind::Protocol && name.starts_with(OF_CLIENT);
+        let mut unused = (0..self.calls.len()).filter(|place| !self.is_used[*place]);
+        let first = unused.next();
+        let mut unused = first.into_iter().chain(unused);
+        let expected = unused.find(|place| self.calls[*place].is_of_client() == is_of_client);
+        let expected = expected.or(first);
         match found {
             Some(place) if self.may_come(place) => Match::Call(place),
             found => Match::Other { expected, found },
@@ -294,9 +299,14 @@ impl Tape {
 
     fn may_come(&self, place: usize) -> bool {
         let call = &self.calls[place];
+        // A client that answers does so beside everything that it calls: which of the two is heard
+        // first is chance.
+        if call.is_of_client() {
+            return true;
+        }
         let before = self.calls[..place].iter().zip(&self.is_used);
         before
-            .filter(|(_, used)| !**used)
+            .filter(|(earlier, used)| !**used && !earlier.is_of_client())
             .all(|(earlier, _)| overlap(earlier, call))
     }
 }
@@ -513,6 +523,51 @@ mod tests {
         assert!(tape.serves(Kind::Tool));
         tape.consume(0);
         assert!(!tape.serves(Kind::Tool));
+        assert_eq!(tape.unused(), None);
+    }
+
+    #[test]
+    fn an_answer_of_the_client_has_no_place_among_its_calls() {
+        let mut answer = call(2, "folders", 2, 3);
+        answer.kind = Kind::Protocol;
+        answer.name = format!("{OF_CLIENT}roots/list");
+        answer.parent = Some(1);
+        let calls = vec![
+            call(1, "hello", 0, 1),
+            answer.clone(),
+            call(3, "list", 4, 5),
+        ];
+        let everything = Sources {
+            models: true,
+            tools: true,
+        };
+        let digest = |text: &str| Digest::of(text.as_bytes());
+        let mut tape = Tape::new(calls, everything);
+        tape.consume(0);
+        assert_eq!(
+            tape.find(Kind::Tool, "grep", digest("list")),
+            Match::Call(2)
+        );
+        assert_eq!(
+            tape.find(Kind::Tool, "grep", digest("other")),
+            Match::Other {
+                expected: Some(2),
+                found: None
+            }
+        );
+        tape.consume(2);
+        assert_eq!(
+            tape.find(Kind::Protocol, &answer.name, digest("other")),
+            Match::Other {
+                expected: Some(1),
+                found: None
+            }
+        );
+        assert_eq!(
+            tape.find(Kind::Protocol, &answer.name, digest("folders")),
+            Match::Call(1)
+        );
+        tape.consume(1);
         assert_eq!(tape.unused(), None);
     }
 
