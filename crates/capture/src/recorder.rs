@@ -25,7 +25,7 @@ use serde_json::Value;
 use store::{StoreClock, SystemClock};
 use tokio::sync::watch;
 
-use crate::call::{Beside, Call, Change, EffectClass, Keep, Kind, Order};
+use crate::call::{Beside, Call, Change, EffectClass, Keep, Kind, OF_CLIENT, Order};
 use crate::clean::Cleaner;
 use crate::dialect::{Route, ToolUse};
 use crate::ignored::Ignored;
@@ -68,8 +68,8 @@ pub struct Recorder {
     /// Tools that are being called. What changes in the folder meanwhile is their doing.
     busy: Mutex<usize>,
     diverged: watch::Sender<Option<Divergence>>,
-    /// Whether a replay has left its recording and it is not known yet how.
-    looks_ahead: watch::Sender<bool>,
+    /// What has come since a replay has left its recording and it is not known yet how.
+    looks_ahead: watch::Sender<u64>,
 }
 
 struct State {
@@ -244,7 +244,7 @@ impl Recorder {
             woken: Condvar::new(),
             busy: Mutex::new(0),
             diverged: watch::Sender::new(None),
-            looks_ahead: watch::Sender::new(false),
+            looks_ahead: watch::Sender::new(0),
         })
     }
 
@@ -352,9 +352,19 @@ impl Recorder {
             beside: Beside::default(),
             notified: Vec::new(),
         };
+        // What a server asks within a call that is really made belongs to it.
+        let is_part = kind == Kind::Protocol
+            && name.starts_with(OF_CLIENT)
+            && within.is_some_and(|seq| {
+                let mut made = state.of_server.values();
+                made.any(|calls| calls.contains(&seq))
+            });
         loop {
             if let Some(divergence) = self.diverged.borrow().clone() {
                 return Begun::Diverged(Box::new(divergence));
+            }
+            if is_part && state.ahead.is_none() {
+                break;
             }
             let tape = state.tape.as_ref().filter(|tape| tape.serves(kind));
             let found = tape.map(|tape| (tape.find(kind, &name, digest), tape.is_parallel()));

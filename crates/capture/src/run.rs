@@ -14,6 +14,7 @@ use serde_json::Value;
 use store::{StoreClock, SystemClock};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{Beside, Change, Keep};
@@ -34,8 +35,8 @@ const MAX_OUTPUT: usize = 16 << 20;
 const LOOPBACK: &str = "127.0.0.1,localhost";
 /// How long a command that is to end has before it is killed.
 const GRACE: Duration = Duration::from_secs(3);
-/// How long a replay goes on that has left its recording, for it to be known how.
-const LOOKS_AHEAD: Duration = Duration::from_secs(5);
+/// How long nothing more may come of a replay that has left its recording, for it to be known how.
+const LOOKS_AHEAD: Duration = Duration::from_secs(10);
 
 /// What is run, and how it is recorded.
 pub struct Plan {
@@ -326,13 +327,8 @@ async fn attend(
         .take()
         .map(|out| tokio::spawn(read(out, Stream::Stderr, echo)));
     let mut diverged = recorder.diverged();
-    let mut looks_ahead = recorder.looks_ahead();
-    let mut too_long = std::pin::pin!(async {
-        match looks_ahead.wait_for(|looks| *looks).await {
-            Ok(_) => tokio::time::sleep(LOOKS_AHEAD).await,
-            Err(_) => std::future::pending().await,
-        }
-    });
+    let patience = || tokio::time::sleep(LOOKS_AHEAD);
+    let mut too_long = std::pin::pin!(is_quiet(recorder.looks_ahead(), patience));
     let (mut why, mut is_decided) = (None, false);
     let status = loop {
         tokio::select! {
@@ -374,6 +370,21 @@ async fn attend(
         stdout: stdout.0,
         stderr: stderr.0,
     }
+}
+
+/// Waits until something has come, and then until nothing more does for as long as `patience` lasts.
+async fn is_quiet<F: Future<Output = ()>>(
+    mut came: watch::Receiver<u64>,
+    patience: impl Fn() -> F,
+) {
+    let mut is_over = came.wait_for(|count| *count > 0).await.is_err();
+    while !is_over {
+        tokio::select! {
+            more = came.changed() => is_over = more.is_err(),
+            () = patience() => return,
+        }
+    }
+    std::future::pending().await
 }
 
 fn signal_group(group: Option<Pid>, signal: Signal) {
@@ -423,4 +434,38 @@ async fn read(
         }
     });
     (reading, read)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use tokio::sync::{oneshot, watch};
+
+    use super::is_quiet;
+
+    #[tokio::test]
+    async fn a_replay_that_goes_on_has_its_patience_anew() {
+        let came = watch::Sender::new(0);
+        let ends = RefCell::new(Vec::new());
+        let patience = || {
+            let (end, ended) = oneshot::channel::<()>();
+            ends.borrow_mut().push(end);
+            async move {
+                let _ = ended.await;
+            }
+        };
+        let mut quiet = std::pin::pin!(is_quiet(came.subscribe(), patience));
+        let mut begun = Vec::new();
+        for count in 0..3 {
+            came.send_replace(count);
+            let polled = futures_util::poll!(quiet.as_mut());
+            assert!(polled.is_pending());
+            begun.push(ends.borrow().len());
+        }
+        assert_eq!(begun, [0, 1, 2], "one for each that came");
+        let last = ends.borrow_mut().pop().unwrap();
+        last.send(()).unwrap();
+        quiet.await;
+    }
 }

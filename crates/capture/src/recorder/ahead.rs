@@ -67,7 +67,7 @@ impl Recorder {
         // What other threads wait for may not come any more.
         state.moved();
         self.woken.notify_all();
-        self.looks_ahead.send_replace(true);
+        self.looks_ahead.send_modify(|moves| *moves += 1);
         Begun::Diverged(Box::new(divergence))
     }
 
@@ -78,8 +78,10 @@ impl Recorder {
         let (ahead, tape) = (ahead.as_mut()?, tape.as_ref()?);
         let calls = tape.calls();
         ahead.has_come |= place == ahead.expected;
-        ahead.has_passed |=
-            place > ahead.expected && !overlap(&calls[ahead.expected], &calls[place]);
+        let (expected, came) = (&calls[ahead.expected], &calls[place]);
+        let is_in_turn = expected.is_of_client() || !came.is_of_client();
+        ahead.has_passed |= place > ahead.expected && is_in_turn && !overlap(expected, came);
+        self.looks_ahead.send_modify(|moves| *moves += 1);
         let is_known = ahead.found.is_none() && (ahead.has_come || ahead.has_passed);
         is_known.then(|| self.decide_on(state, Next::Unknown))
     }
@@ -103,8 +105,9 @@ impl Recorder {
         }
     }
 
-    /// Tells when a replay has left its recording and it is not known yet how.
-    pub fn looks_ahead(&self) -> tokio::sync::watch::Receiver<bool> {
+    /// What has come since a replay has left its recording and it is not known yet how: 0 while it
+    /// follows it.
+    pub fn looks_ahead(&self) -> tokio::sync::watch::Receiver<u64> {
         self.looks_ahead.subscribe()
     }
 

@@ -34,6 +34,10 @@ for line in sys.stdin:
         result = {"tools": [{"name": "look", "annotations": {"readOnlyHint": True}}, {"name": "change"}]}
     elif method == "tools/call":
         open(called, "a").write(message["params"]["name"] + "\n")
+        if message["params"]["arguments"]["n"] == 7:
+            print(json.dumps({"jsonrpc": "2.0", "id": "s-1", "method": "roots/list"}), flush=True)
+            answer = json.loads(sys.stdin.readline())
+            open(called, "a").write("in " + answer["result"]["roots"][0]["uri"] + "\n")
         result = {"content": [{"type": "text", "text": json.dumps(message["params"]["arguments"])}]}
     else:
         result = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
@@ -54,7 +58,7 @@ for line in sys.stdin:
         bench.lab.write(
             "client.py",
             format!(
-                "import json, os, subprocess, sys\nserver = subprocess.Popen([os.environ['PROGRAM'], 'snapshot', 'mcp', '--', 'python3', {:?}], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)\nfor request in json.loads({:?}):\n    server.stdin.write(json.dumps(request) + '\\n')\n    server.stdin.flush()\n    line = server.stdout.readline()\n    if not line or 'error' in json.loads(line):\n        sys.exit(8)\nserver.stdin.close()\nserver.wait()\nprint('done')\n",
+                "import json, os, subprocess, sys\nserver = subprocess.Popen([os.environ['PROGRAM'], 'snapshot', 'mcp', '--', 'python3', {:?}], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)\nfor request in json.loads({:?}):\n    server.stdin.write(json.dumps(request) + '\\n')\n    server.stdin.flush()\n    line = server.stdout.readline()\n    if line and 'method' in json.loads(line):\n        answer = {{'jsonrpc': '2.0', 'id': 's-1', 'result': {{'roots': [{{'uri': 'file:///shop'}}]}}}}\n        server.stdin.write(json.dumps(answer) + '\\n')\n        server.stdin.flush()\n        line = server.stdout.readline()\n    if not line or 'error' in json.loads(line):\n        sys.exit(8)\nserver.stdin.close()\nserver.wait()\nprint('done')\n",
                 path("server.py"),
                 json!(requests).to_string()
             ),
@@ -88,7 +92,9 @@ for line in sys.stdin:
     assert_eq!(report["is_mixed"], true, "{report}");
     assert_eq!(report["live"], json!({ "models": 0, "tools": 1 }));
     assert_eq!(report["first_divergence"]["reason"], "added", "{report}");
-    assert_eq!(called(), "look\nchange\nlook\n");
+    // What it asks its client is a part of it.
+    assert_eq!(report["run_status"], "succeeded", "{report}");
+    assert_eq!(called(), "look\nchange\nlook\nin file:///shop\n");
     assert_ne!(report["match_status"], "exact_match");
     // Never one that may change something.
     client(&[("look", 1), ("change", 7)]);
@@ -98,7 +104,7 @@ for line in sys.stdin:
         json!({ "n": 7 }),
         "{report}"
     );
-    assert_eq!(called(), "look\nchange\nlook\n");
+    assert_eq!(called(), "look\nchange\nlook\nin file:///shop\n");
 }
 
 #[test]
