@@ -17,10 +17,10 @@ pub fn first_divergence(
     };
     let (a, b) = (steps(recorded.0), steps(replayed.0));
     let is_parallel = is_parallel(recorded.0);
-    for (place, (old, new)) in pairs(is_parallel, &a, &b).into_iter().enumerate() {
+    for (nth, (old, new)) in pairs(is_parallel, &a, &b).into_iter().enumerate() {
         let (old, new, reason) = match is_parallel {
             true => (old, new, None),
-            false => parted((old, new), (&a, &b), place),
+            false => parted((old, new), (&a, &b), nth),
         };
         let step = old.map_or(last_step(recorded.0) + 1, |call| call.seq);
         let (reason, word) = match (old, new) {
@@ -68,15 +68,28 @@ pub fn first_divergence(
             }
             _ => None,
         };
-        let name = old.or(new).map_or("", |call| call.name.as_str());
-        let kind = old.or(new).map_or("call", |call| call.kind.as_str());
+        // Of a call that came in the place of another that one is told.
+        let named = match reason {
+            Reason::Added | Reason::OutOfOrder => new.or(old),
+            _ => old.or(new),
+        };
+        let name = named.map_or("", |call| call.name.as_str());
+        let kind = named.map_or("call", |call| call.kind.as_str());
+        let recorded_step = match (reason, new) {
+            (Reason::Added, _) => None,
+            (Reason::OutOfOrder, Some(new)) => {
+                let later = a.iter().skip(nth).find(|call| is_same(call, new));
+                later.map(|call| call.seq)
+            }
+            _ => old.map(|call| call.seq),
+        };
         let place = at.as_deref().filter(|at| !at.is_empty());
         let place = place.map_or_else(String::new, |at| format!(" at {at}"));
         return Some(Divergence {
             step,
             reason,
             at,
-            recorded_step: old.map(|call| call.seq),
+            recorded_step,
             expected,
             actual,
             message: format!("step {step}: {kind} {name}: {word}{place}"),
@@ -95,7 +108,6 @@ fn parted<'a>(
     let (Some(one), Some(other)) = (old, new) else {
         return (old, new, None);
     };
-    let is_same = |a: &Call, b: &Call| (a.kind, &a.name, a.input) == (b.kind, &b.name, b.input);
     if is_same(one, other) {
         return (old, new, None);
     }
@@ -119,6 +131,11 @@ fn parted<'a>(
         (true, true) => Reason::Changed,
     };
     (old, new, Some(reason))
+}
+
+/// Whether two calls are matched by the same.
+fn is_same(a: &Call, b: &Call) -> bool {
+    (a.kind, &a.name, a.input) == (b.kind, &b.name, b.input)
 }
 
 /// A call of the recording and the one of the replay beside it; one of them may be missing.

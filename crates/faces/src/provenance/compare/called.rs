@@ -8,6 +8,11 @@ use super::super::ladder::Level;
 use super::report::{FieldReport, FirstDivergence};
 use super::{Side, drift};
 
+/// A call of the second list that the first one lacks.
+const ADDED: &str = "the call is added";
+/// A call of the second list that the first one has later.
+const IN_ANOTHER_ORDER: &str = "the calls are in another order";
+
 /// What tells two calls apart, in the order of the rules.
 fn key(call: &ToolCall) -> (Option<&str>, Option<String>, Option<String>) {
     let plain = |hash: &Option<String>| {
@@ -87,8 +92,8 @@ fn parted(a: &[ToolCall], b: &[ToolCall]) -> Option<&'static str> {
     let is_more = count(b, other.clone()) > count(a, other);
     match (is_gone, is_more) {
         (true, false) => Some("the call is missing"),
-        (false, true) => Some("the call is added"),
-        (false, false) => Some("the calls are in another order"),
+        (false, true) => Some(ADDED),
+        (false, false) => Some(IN_ANOTHER_ORDER),
         (true, true) => None,
     }
 }
@@ -108,17 +113,22 @@ fn at_call(
             "tool": call.tool, "input_hash": call.input_hash, "output_hash": call.output_hash,
         }))
     };
+    // Of a call that came in the place of another that one is told.
+    let named = match what {
+        Some(ADDED | IN_ANOTHER_ORDER) => b.1.or(a.1),
+        _ => a.1.or(b.1),
+    };
     let mut found = FirstDivergence {
         field: "outputs.tool_calls",
         step: Some(step + 1),
-        tool: a.1.or(b.1).and_then(|call| call.tool.clone()),
+        tool: named.and_then(|call| call.tool.clone()),
         a: shown(a),
         b: shown(b),
         ..FirstDivergence::default()
     };
     let (Some(one), Some(other)) = (a.1, b.1) else {
         let missing = if a.1.is_none() {
-            "the call is added"
+            ADDED
         } else {
             "the call is missing"
         };

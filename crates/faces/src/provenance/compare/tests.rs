@@ -407,27 +407,27 @@ fn the_first_call_that_differs_is_named() {
     assert_eq!(found.fields[1].level, Level::SameShape);
     let step = |calls| {
         let found = first(&with(calls)).first_divergence.unwrap();
-        (found.step.unwrap(), found.what)
+        (found.step.unwrap(), found.what, found.tool.unwrap())
     };
     assert_eq!(
         step(vec![read.clone(), edit("one")]),
-        (3, "the call is missing".into())
+        (3, "the call is missing".into(), "Read".into())
     );
     let all = vec![read.clone(), edit("one"), read.clone(), edit("two")];
-    assert_eq!(step(all), (4, "the call is added".into()));
+    assert_eq!(step(all), (4, "the call is added".into(), "Edit".into()));
     assert_eq!(
         step(vec![edit("one"), read.clone(), read.clone()]),
-        (1, "the calls are in another order".into())
+        (1, "the calls are in another order".into(), "Edit".into())
     );
     assert_eq!(
         step(vec![edit("one"), read.clone()]),
-        (1, "the call is missing".into())
+        (1, "the call is missing".into(), "Read".into())
     );
     let list = call("List", &json!({}), &json!([]));
     let all = vec![read.clone(), list.clone(), edit("one"), read.clone()];
-    assert_eq!(step(all), (2, "the call is added".into()));
+    assert_eq!(step(all), (2, "the call is added".into(), "List".into()));
     let other = vec![read.clone(), list, read.clone()];
-    assert_eq!(step(other), (2, "another tool".into()));
+    assert_eq!(step(other), (2, "another tool".into(), "Edit".into()));
     // Another order alone is equivalent, and still goes another way.
     let turned = first(&with(vec![edit("one"), read.clone(), read]));
     assert_eq!(turned.fields[1].level, Level::Equivalent);
