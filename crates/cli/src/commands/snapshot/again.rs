@@ -24,7 +24,7 @@ use faces::provenance::seal::seal;
 use provenance::{Folder, Kept, Redaction};
 use serde_json::{Value, json};
 
-use super::command::{echo, not_run, said, say_unread, stop_signal, surroundings};
+use super::command::{echo, not_run, said, say_unread, surroundings};
 use super::failed;
 use super::how::{Held, Judge, rounded};
 use super::kind::{Kind, NotReplayed, Typed};
@@ -153,6 +153,10 @@ impl Again {
         judge: &Judge,
         session: &Session,
     ) -> Result<Result<Replayed, NotReplayed>, Failure> {
+        // One that came between two replays ends the next.
+        if judge.stop().is_cancelled() {
+            return Ok(Err(NotReplayed::Cancelled));
+        }
         let recorded = &self.kept.document.snapshot;
         let kind = self.kind;
         let more = recorded.extensions.as_ref();
@@ -185,12 +189,15 @@ impl Again {
             source,
             copied: _copied,
         } = prepared;
+        if judge.stop().is_cancelled() {
+            return Ok(Err(NotReplayed::Cancelled));
+        }
         let kept = plan.keep.clone();
         let quiet = match session.form {
             Form::Text => echo(Form::Json),
             Form::Json => Arc::new(|_, _: &[u8]| {}),
         };
-        let outcome = capture::run::run(plan, stop_signal()?, quiet)
+        let outcome = capture::run::run(plan, judge.stop().clone(), quiet)
             .await
             .map_err(not_run)?;
         if outcome.status == Status::Cancelled {

@@ -115,6 +115,8 @@ impl How {
 pub(super) struct Judge {
     how: How,
     reader: Reader,
+    /// Whether a signal came, since it was made: also between two things that could be ended.
+    stop: CancellationToken,
 }
 
 /// Who reads meaning.
@@ -137,7 +139,13 @@ impl Judge {
             }
             (None, Some(url)) => Reader::Endpoint(endpoint(url, &how)?),
         };
-        Ok(Self { how, reader })
+        let stop = stop_signal()?;
+        Ok(Self { how, reader, stop })
+    }
+
+    /// What a signal ends.
+    pub(super) fn stop(&self) -> &CancellationToken {
+        &self.stop
     }
 
     /// The same for replays of an execution: nothing of a strict one is sent elsewhere.
@@ -159,7 +167,10 @@ impl Judge {
         b: Held,
         otherwise: Option<Strategy>,
     ) -> Result<Option<Comparison>, Failure> {
-        let stop = stop_signal()?;
+        let stop = &self.stop;
+        if stop.is_cancelled() {
+            return Ok(None);
+        }
         let sides = Arc::new(Mutex::new((a, b)));
         let scored: Option<(String, Vectors)> = match &self.reader {
             Reader::Nobody => None,
@@ -170,14 +181,14 @@ impl Judge {
                     let vectors = texts.map(|text| (text.clone(), model.embed(&text)));
                     (model.id().to_owned(), vectors.collect())
                 };
-                match aside(&stop, read).await {
+                match aside(stop, read).await {
                     Some(scored) => Some(scored),
                     None => return Ok(None),
                 }
             }
             Reader::Endpoint(endpoint) => {
                 let sides = sides.clone();
-                let Some(texts) = aside(&stop, move || to_score(&sides)).await else {
+                let Some(texts) = aside(stop, move || to_score(&sides)).await else {
                     return Ok(None);
                 };
                 if !texts.is_empty() {
@@ -202,7 +213,7 @@ impl Judge {
             let (a, b) = &*sides.lock();
             compare(&a.side(), &b.side(), &options)
         };
-        Ok(aside(&stop, compared).await)
+        Ok(aside(stop, compared).await)
     }
 }
 
@@ -288,4 +299,40 @@ fn endpoint(url: &Url, how: &How) -> Result<Endpoint, Failure> {
         key,
         Outbound::new(allowed),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use faces::provenance::document::{Config, Model};
+    use kernel::time::Timestamp;
+    use rustix::process::{Signal, getpid, kill_process};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Typed {
+        #[command(flatten)]
+        how: How,
+    }
+
+    #[tokio::test]
+    async fn a_signal_between_two_runs_is_heard() {
+        let judge = Judge::new(Typed::parse_from(["compare"]).how).unwrap();
+        let held = || {
+            let config = Config::new(Model::named("none"), Mode::Default);
+            Held {
+                snapshot: Snapshot::new("id".into(), "w".into(), Timestamp(0), config),
+                calls: Vec::new(),
+                contents: Box::new(|_| None),
+            }
+        };
+        let compared = judge.compare(held(), held(), None).await.unwrap();
+        assert!(compared.is_some());
+        // Nothing is under way that could be ended.
+        kill_process(getpid(), Signal::HUP).unwrap();
+        judge.stop().cancelled().await;
+        let compared = judge.compare(held(), held(), None).await.unwrap();
+        assert!(compared.is_none());
+    }
 }

@@ -22,7 +22,8 @@ against. With so few runs a rate below 1 means that one of them was another: fiv
 
   runwright snapshot validate latest --runs 5
 
-Exits with 0 if the rate is reached, 1 if not, 3 if nothing could be compared."
+Exits with 0 if the rate is reached, 1 if not, 3 if nothing could be compared, 130 if a \
+signal ended it."
 )]
 pub(crate) struct Args {
     /// The snapshot: its id, the beginning of it, its name, `latest`, or a path
