@@ -31,7 +31,9 @@ const COOKIE: &str = "(?:set-)?cookie";
 const SCHEME: &str = "(?:(?:basic|bearer|token|negotiate|apikey)[ +]+)?";
 /// Behind a name: the end of its quotes, if it has any, and a sign.
 const SIGN: &str = r"[ \t]*(?:=>|:=|[:=])[ \t]*";
-/// With what a line of settings begins before the end of a name: the rule for these would come first.
+/// With what a line of settings begins before a name.
+const LINE: &str = r"^[ \t]*(?:[\-+>][ \t]*)?(?:(?:export|set|env)[ \t]+)?";
+/// The same before the end of a name: the rule for these would come first.
 const BEGINNING: &str =
     r"(?im)(?:^[ \t]*(?:[\-+>][ \t]*)?(?:(?:export|set|env)[ \t]+)?[a-z0-9_\-]*)?";
 /// Between a sign and quotes: what kind of text it is, or what makes a value of it.
@@ -89,9 +91,12 @@ pub(super) fn rules() -> Vec<Rule> {
     };
     let (field, header) = (rule("[REDACTED:field]"), rule("[REDACTED:header]"));
     vec![
-        // Where the next page begins, and what a model of language calls its own signs.
+        // Where the next page begins, and what a model of language calls its own signs: words by
+        // themselves, which are no end of another one (`BACKEND_TOKEN`, `sendToken`).
         field(
-            BEGINNING.to_owned() + r"(?:page|next|continuation|continue|sync|start|resume|bos|eos|pad|unk|sep|cls|mask|end)[_\-]?(?:page[_\-]?)?token",
+            format!(
+                r"(?im)(?:(?:{LINE}(?:[a-z0-9_\-]*[_\-])?|\b|_)(?:page|next|continuation|continue|sync|start|resume|bos|eos|pad|unk|sep|cls|mask)|(?:{LINE}|\b)end|(?:{LINE}[a-z0-9_\-]*)?(?-i:Page|Next|Continuation|Continue|Sync|Start|Resume))[_\-]?(?:page[_\-]?)?token"
+            ),
             |_, _| None,
         ),
         // Where a secret is and how it has to be, not what it is.
@@ -99,7 +104,12 @@ pub(super) fn rules() -> Vec<Rule> {
             BEGINNING.to_owned() + r"(?:password|passwd|passphrase)[_\-]?(?:[a-z0-9]{1,20}_){0,3}[a-z0-9]{0,20}(?:file|path|dir|name|type|count|length|len|policy|field|label|hint|prompt|url|uri|days|hours|minutes|seconds|timeout|expiry|attempt|enabled|required|regex|pattern|rounds|template|strength)s?\b",
             |_, _| None,
         ),
-        field(BEGINNING.to_owned() + r"pull[_\-]?secret", |_, _| None),
+        field(
+            format!(
+                r"(?im)(?:(?:{LINE}(?:[a-z0-9_\-]*[_\-])?|\b|_)image|(?:{LINE}[a-z0-9_\-]*)?(?-i:Image))[_\-]?pull[_\-]?secret"
+            ),
+            |_, _| None,
+        ),
         field(
             format!(r#"(?i)pwd(?:\\*["']{SIGN}{quoted}|{SIGN}{opened}|={BARE})"#),
             ordinary::of_folder_or_password,

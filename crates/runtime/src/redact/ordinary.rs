@@ -2,7 +2,9 @@
 //! is and not what it is, code, states, types, versions, and words that are shown to people.
 //!
 //! A word alone can be either. In a line of settings, a query, quotes or behind an option it is taken
-//! for a secret, as an argument of code and in a sentence for none; with digits it always is one.
+//! for a secret, as an argument of code and in a sentence for none. One with digits is a secret in all
+//! of these places, unless it reads like something else: a version, a measured number, one or two
+//! digits, a colour, code. In a sentence it has six characters and a letter, too.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -26,20 +28,20 @@ static NONE: LazyLock<Regex> = LazyLock::new(|| {
         // Places to be filled in: what a shell, a template, a page or a format puts there, with no
         // more around it than signs and words before them.
         r"(?:[:/.\-@ +,=?&_|]|[A-Za-z]{1,12}[:/ ]|:[0-9]{2,5}/)*(?:(?:\$\{\{[^}]*(?:\}\})?|\$\{[A-Za-z_][A-Za-z0-9_.\[\]]*(?::?\?[^}]*)?\}?|\$[({][^(){}]*[)}]?|\$[A-Z_][A-Z0-9_]*|\$[a-z_]+(?:[A-Z][a-z]+)*|%[A-Za-z_]+%|\$[0-9@*#?]|\{\{[^{}]*(?:\}\})?|#\{[^}]*\}|\{[A-Za-z_]?[A-Za-z0-9_.\[\]()]*(?:![rs])?\}?|<[^<>]*>|<[A-Za-z _\-]*|%\([a-z_]+\)s|\\\([^()]*\))(?:[:/.\-@ +,=?&_|]|[A-Za-z]{1,12}[:/ ]|:[0-9]{2,5}/)*)+",
-        r"`.*|\$\(.*\(.*|\?|:[a-z_]+|@[a-z_]+|%[sdvq]|\*[a-z_]+",
+        r"`[^`]*|`[^`]*[ $({][^`]*`.*|\$\(.*\(.*|\?|:[a-z_]+|@[a-z_]+|%[sdvq]|\*[a-z_]+",
         // What somebody else put in the place of one.
         r"(?:[A-Za-z]{1,8}[\-_])?(?:[*.]{3,}|[xX]{3,}(?:[\-_]?[xX]{3,})*|\-{3,})|[*.x\-]{3,}",
         r"(?i:your[_\-][a-z_\-]+|[a-z_\-]+[_\-]here|change[_\-]?(?:me|this|it)|replace[_\-]?(?:me|this|with[a-z_\-]+)|placeholder|example|todo|fixme|redacted|hidden|masked|value|string|password|passwd|pass|token|secret|null|undefined)",
         r"(?:[A-Z]{1,12}_){0,4}(?:TOKEN|KEY|SECRET|PASSWORD|PASS|CREDENTIALS?|VALUE|STRING|HERE)",
         // Where it is.
-        r"(?i:env|vault|ssm|op|secret|keychain|keyring|file):[A-Za-z_./~\-]+|//.*|arn:aws:.*|(?:/[A-Za-z_\-.:]+[0-9]?)+/?|\./[A-Za-z_\-./]*",
+        r"(?i:env|vault|ssm|op|secret|keychain|keyring|file):[A-Za-z_./~\-]+|arn:aws:.*|(?:/[A-Za-z_\-.:]+[0-9]?)+/?|\./[A-Za-z_\-./]*",
         r"[a-z][a-z0-9+]{1,12}://(?:[a-z\-]+\.)*[a-z\-]+(?::[0-9]{2,5})?(?:/(?:v[0-9]|[A-Za-z_\-.]*))*",
         // Versions and measured numbers.
         r"(?:(?:[\^~>=<v]{1,2} ?[0-9]{1,6}(?:\.[0-9xX*]{1,6}){0,3}|[0-9]{1,6}(?:\.[0-9xX*]{1,6}){1,3})(?:[.\-+][A-Za-z0-9.\-+]{1,16})?(?: ?\|\| ?| - |,? |)){1,4}(?:ms|s|%)?",
-        r"\*|latest|next|(?:workspace|catalog|npm|link|portal|patch):.*|[0-9]{1,2}(?:ms|s|m|h|d|%)?|[0-9]{1,2}[.,]?",
+        r"workspace:[\^~*]?(?:[0-9]{1,6}(?:\.[0-9]{1,6}){1,2})?|catalog:[a-z]*|(?:npm|patch):@?[a-z.\-]+(?:/[a-z.\-]+)?@.*|(?:workspace|link|portal):\.{0,2}/[A-Za-z_\-./]*",
+        r"\*|latest|next|[0-9]{1,2}(?:ms|s|m|h|d|%)?|[0-9]{1,2}[.,]?",
         // Types.
         r"[&*]{0,2}(?i:str|string|text|bytes?|int|integer|number|bool|boolean|any|object|optional|secretstr|varchar|uuid|jwt|json|blob|datetime|timestamp|float|double|decimal|void|never|unknown|buffer|uint8array|[iuf](?:8|16|32|64|128)|u?int(?:8|16|32|64)(?:_t)?|[iu]size|ident|identifier|credentials?|option|id)(?:\[\]|\?|!)*",
-        r"[&*]?(?:[A-Z][a-z]+)+(?:Token|Credentials?|Type|Id|Key|Secret|Password|String|Str|Buffer|Bytes|Config|Options|Provider|Source|Ref)[!?]?",
         r"[A-Za-z_][A-Za-z_:.]*<[A-Za-z0-9_:., &'<>\[\]()*]+>[?!]*|[A-Za-z]+(?:\|[A-Za-z]+)+",
         // What was settled about it.
         r"(?i:true|false|none|nil|yes|no|on|off|ok|okay|required|optional|mandatory|missing|present|absent|empty|blank|set|unset|valid|invalid|validated|verified|unverified|expired|expires|refreshed|revoked|rotated|renewed|issued|incorrect|correct|wrong|accepted|rejected|denied|granted|forbidden|unauthorized|authorized|authenticated|unauthenticated|unknown|unchanged|changed|updated|created|deleted|removed|generated|reset|mismatch|mismatched|match|matched|matches|failed|failure|success|successful|succeeded|passed|enabled|disabled|active|inactive|supported|unsupported|available|unavailable|allowed|pending|loaded|loading|encrypted|hashed|stored|saved|provided|given|omitted|skipped|checked|found|sensitive|ignored|used|unused|inherit|inherited|read|write|include|omit|same-origin)[.,:;!?]*",
@@ -59,6 +61,10 @@ static CODE: LazyLock<Regex> = LazyLock::new(|| {
         r"[&*!]?[A-Za-z_$@:][A-Za-z_.:$?!>\-]*(?:[0-9]{1,3}[a-z_]*)?[(\[](?:[^()\[\]]|[(\[][^()\[\]]*[)\]])*(?:[)\]](?:[.?!\[;].*)?|[(\[].*)?",
         r"(?:self|this|args|opts|options|config|cfg|settings|process|os|env|request|req|ctx|data|params|var|local|module|each|secrets|inputs|steps)(?:\??\.[A-Za-z_][A-Za-z0-9_]*)+[!?]?",
         r"\$?[A-Za-z_]{1,40}(?:(?:\.|->|::|\?\.)[A-Za-z_]{1,40})+[!?]?|::?[A-Za-z_]+(?:::[A-Za-z0-9_]+)*(?:<.*)?|\*(?:mut|const) [A-Za-z_:]+",
+        // Types, by the name of what they hold.
+        r"[&*]?(?:[A-Z][a-z]+)+(?:Token|Credentials?|Type|Id|Key|Secret|Password|String|Str|Buffer|Bytes|Config|Options|Provider|Source|Ref)[!?]?",
+        // What is said of a line of code.
+        r"//.*",
         // Names of variables, in the words of their programs.
         r"[A-Za-z]{1,2}|[*&$@]?(?:[a-z]+_){1,4}(?:token|key|secret|password|passwd|passphrase|pass|pwd|pw|credentials?|creds|cookie|dsn|auth|value|val|str|string|hash|bytes|env|header|name|id|arg|param|input|opt|option|var)",
         r"[a-z]+(?:[A-Z][a-z]+)*(?:Token|Key|Secret|Password|Passphrase|Credentials?|Cookie|Value|Header|Name|Id|Input|Env|Hash)",
@@ -205,10 +211,9 @@ fn narrowed(text: &[u8], value: Range<usize>) -> Range<usize> {
     // What another rule took out, and what closes something behind it.
     if text[value.clone()].starts_with(MARK.as_bytes())
         && let Some(at) = find(&text[value.clone()], b"]")
-        && matches!(
-            text[..value.end].get(value.start + at + 1),
-            Some(b')' | b']' | b'`')
-        )
+        && let behind = &text[value.start + at + 1..value.end]
+        && (matches!(behind.first(), Some(b')' | b']' | b'`'))
+            || behind.iter().all(|byte| b")]}>`.:{".contains(byte)))
     {
         end = value.start + at + 1;
     }
@@ -218,16 +223,19 @@ fn narrowed(text: &[u8], value: Range<usize>) -> Range<usize> {
             end = value.start + at;
         }
     }
-    let count = |end: usize, byte: u8| {
-        let inner = text[value.start..end].iter();
-        inner.filter(|other| **other == byte).count()
-    };
+    // Once for all of them: a value may end with a million signs.
+    let mut counts = [0_usize; 256];
+    for byte in &text[value.start..end] {
+        counts[usize::from(*byte)] += 1;
+    }
     while end > value.start {
-        let is_end = match text[end - 1] {
-            b'`' => count(end, b'`') % 2 == 1,
-            b')' => count(end, b')') > count(end, b'('),
-            b']' => count(end, b']') > count(end, b'['),
-            b'>' => count(end, b'>') > count(end, b'<'),
+        let last = text[end - 1];
+        let count = |byte: u8| counts[usize::from(byte)];
+        let is_end = match last {
+            b'`' => count(b'`') % 2 == 1,
+            b')' => count(b')') > count(b'('),
+            b']' => count(b']') > count(b'['),
+            b'>' => count(b'>') > count(b'<'),
             // What a block begins with.
             b':' => matches!(text[value.start..end - 1].last(), Some(b')' | b']')),
             _ => false,
@@ -235,6 +243,7 @@ fn narrowed(text: &[u8], value: Range<usize>) -> Range<usize> {
         if !is_end {
             break;
         }
+        counts[usize::from(last)] -= 1;
         end -= 1;
     }
     value.start..end
@@ -256,14 +265,23 @@ fn is_variable(text: &[u8], value: &Range<usize>) -> bool {
     before.next() == Some(&b'=') && before.next().is_some_and(u8::is_ascii_uppercase)
 }
 
-/// The value, unless it looks like none; of what a shell falls back to, that alone.
+/// A value between backticks, which are how it is shown.
+fn in_backticks(text: &[u8], value: &Range<usize>) -> Option<Range<usize>> {
+    let inner = text[value.clone()].strip_prefix(b"`")?.strip_suffix(b"`")?;
+    let is_one = !inner.is_empty() && !inner.contains(&b'`');
+    is_one.then_some(value.start + 1..value.end - 1)
+}
+
+/// The value, unless it looks like none; of what a shell falls back to, that alone, and of what
+/// stands between backticks not these.
 fn unless(
     text: &[u8],
     value: Range<usize>,
     is_none: impl Fn(&[u8]) -> bool,
 ) -> Option<Range<usize>> {
     if UNLESS_SET.is_match(&text[value.clone()]) {
-        let sign = find(&text[value.clone()], b"-").or_else(|| find(&text[value.clone()], b"="))?;
+        let mut own = text[value.clone()].iter();
+        let sign = own.position(|byte| matches!(byte, b'-' | b'='))?;
         let from = value.start + sign + 1;
         let is_open = !text[from..value.end].contains(&b'}');
         let to = match is_open {
@@ -275,7 +293,11 @@ fn unless(
             .all(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
         return (!is_word && !is_none(&text[from..to])).then_some(from..to);
     }
-    (!value.is_empty() && !is_none(&text[value.clone()])).then_some(value)
+    if value.is_empty() || is_none(&text[value.clone()]) {
+        return None;
+    }
+    let own = in_backticks(text, &value).unwrap_or(value);
+    (!is_none(&text[own.clone()])).then_some(own)
 }
 
 /// Between quotes, or of what is like it.

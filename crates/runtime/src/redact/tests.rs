@@ -246,6 +246,17 @@ fn a_stream_stays_bounded_whatever_comes() {
     }
 }
 
+#[test]
+fn many_closing_signs_take_no_longer_than_they_are_long() {
+    let name = "token=x";
+    for sign in [">", ")", "]"] {
+        let text = name.to_owned() + &sign.repeat(1 << 20);
+        let value = name.len() - 1..text.len();
+        let none = ordinary::of_setting(text.as_bytes(), value);
+        assert_eq!(none, None, "a name of one letter is left");
+    }
+}
+
 fn secret() -> impl Strategy<Value = String> {
     prop_oneof![
         "[ -~]{6,40}",
