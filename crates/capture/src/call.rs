@@ -114,6 +114,13 @@ pub struct Change {
     /// Values that were taken out of its content before, where it was modified.
     #[serde(default, skip_serializing_if = "is_none")]
     pub redacted_before: u64,
+    /// Whether the values that were taken out of its content now are those of variables, written as
+    /// they are, so that these make it what it was.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub verbatim: bool,
+    /// The same of its content before, where it was modified.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub verbatim_before: bool,
 }
 
 #[expect(
@@ -449,6 +456,8 @@ mod tests {
                 not_kept: false,
                 redacted: 1,
                 redacted_before: 0,
+                verbatim: true,
+                verbatim_before: false,
             }],
             beside: Beside {
                 folders: vec![FolderChange {

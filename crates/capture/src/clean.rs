@@ -23,6 +23,25 @@ pub const ROOT: &str = "[RUNWRIGHT:ROOT]";
 #[derive(Clone)]
 pub struct Cleaner(Arc<Inner>);
 
+/// A content without secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// What may be kept.
+    pub bytes: Vec<u8>,
+    /// What was taken out of it, by kind.
+    pub taken: BTreeMap<String, u64>,
+    /// Whether something was, all of it values of variables as they are, not in a spelling of an
+    /// address, a text in quotes or the like: with them it is again what it was.
+    pub is_verbatim: bool,
+}
+
+impl Content {
+    /// How many values were taken out.
+    pub fn redacted(&self) -> u64 {
+        self.taken.values().sum()
+    }
+}
+
 struct Inner {
     roots: Vec<String>,
     redaction: RwLock<Redaction>,
@@ -106,9 +125,9 @@ impl Cleaner {
         }
     }
 
-    /// The content of a file that may never be kept, and what was taken out of it by kind: whoever
-    /// keeps it [tallies](Self::tally) that.
-    pub fn content(&self, bytes: Vec<u8>) -> (Vec<u8>, BTreeMap<String, u64>) {
+    /// The content of a file that may never be kept, without what was taken out of it: whoever keeps
+    /// it [tallies](Self::tally) that.
+    pub fn content(&self, bytes: Vec<u8>) -> Content {
         let placed = match std::str::from_utf8(&bytes) {
             Ok(text) => match self.placed(text) {
                 Cow::Owned(placed) => placed.into_bytes(),
@@ -116,7 +135,18 @@ impl Cleaner {
             },
             Err(_) => bytes,
         };
-        self.0.redaction.read().sifted(&placed)
+        let redaction = self.0.redaction.read();
+        let (bytes, taken) = redaction.sifted(&placed);
+        let is_verbatim = !taken.is_empty()
+            && std::str::from_utf8(&bytes)
+                .ok()
+                .and_then(|clean| redaction.restored(clean))
+                .is_some_and(|whole| whole.as_bytes() == placed);
+        Content {
+            bytes,
+            taken,
+            is_verbatim,
+        }
     }
 
     /// Counts what was taken out of what is kept.
@@ -138,13 +168,13 @@ impl Cleaner {
     }
 
     /// A kept content as this machine means it, with the values that were taken out of it: those of
-    /// variables, as they are now. `None` where one is not known, or where it was written in another
-    /// way than it is kept.
+    /// variables, as they are now. `None` where one is not known. Every spelling of a value is kept
+    /// as the same mark, and the value itself comes back: only of a content that was
+    /// [verbatim](Content::is_verbatim) this is what it was.
     pub fn restore_whole(&self, kept: &[u8]) -> Option<Vec<u8>> {
         let text = std::str::from_utf8(kept).ok()?;
         let whole = self.restore(&self.restore_name(text)?).into_bytes();
-        let (clean, _) = self.content(whole.clone());
-        (clean == kept).then_some(whole)
+        (self.content(whole.clone()).bytes == kept).then_some(whole)
     }
 
     /// The name of a file with the secrets that were taken out of it; `None` where one is not known.

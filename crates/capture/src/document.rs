@@ -345,9 +345,10 @@ fn process(about: &About, outcome: &Outcome, cleaner: &Cleaner) -> Value {
     }
     if !about.stdin.is_empty() {
         process["stdin_hash"] = json!(hash_json(&cleaner.output(&about.stdin)));
-        let redacted: u64 = cleaner.content(about.stdin.clone()).1.values().sum();
-        if redacted > 0 {
-            process["stdin_redacted"] = json!(redacted);
+        let content = cleaner.content(about.stdin.clone());
+        if content.redacted() > 0 {
+            process["stdin_redacted"] = json!(content.redacted());
+            process["stdin_verbatim"] = json!(content.is_verbatim);
         }
     }
     if outcome.output_cut {

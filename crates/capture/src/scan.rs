@@ -16,7 +16,7 @@ use kernel::digest::{Digest, Hasher};
 use parking_lot::Mutex;
 
 use crate::call::{Beside, Change, FolderChange, Keep, ModeChange, Operation};
-use crate::clean::Cleaner;
+use crate::clean::{Cleaner, Content};
 
 mod walk;
 
@@ -157,6 +157,8 @@ struct Entry {
     content: Option<Arc<[u8]>>,
     /// What was taken out of them, by kind.
     taken: BTreeMap<String, u64>,
+    /// Whether these are values of variables, written as they are.
+    is_verbatim: bool,
 }
 
 impl Entry {
@@ -343,6 +345,8 @@ impl Folder {
                 not_kept: !kept || before.is_some_and(|(_, kept)| !kept),
                 redacted: new.redacted(),
                 redacted_before: old.map_or(0, Entry::redacted),
+                verbatim: new.is_verbatim,
+                verbatim_before: old.is_some_and(|old| old.is_verbatim),
             });
         }
         for (path, old) in &from.files {
@@ -359,6 +363,8 @@ impl Folder {
                     not_kept: !kept,
                     redacted: old.redacted(),
                     redacted_before: 0,
+                    verbatim: old.is_verbatim,
+                    verbatim_before: false,
                 });
             }
         }
@@ -543,6 +549,7 @@ fn entry(
             stamp,
             content: None,
             taken: BTreeMap::new(),
+            is_verbatim: false,
         }));
     }
     let bytes = match link {
@@ -565,7 +572,11 @@ fn entry(
             ..old.clone()
         }));
     }
-    let (bytes, taken) = cleaner.content(bytes);
+    let Content {
+        bytes,
+        taken,
+        is_verbatim,
+    } = cleaner.content(bytes);
     let clean = Digest::of(&bytes);
     let is_held = size <= MAX_CONTENT && *held + (bytes.len() as u64) <= MAX_HELD;
     let content: Option<Arc<[u8]>> = is_held.then(|| bytes.into());
@@ -579,6 +590,7 @@ fn entry(
         stamp,
         content,
         taken,
+        is_verbatim,
     }))
 }
 

@@ -176,11 +176,14 @@ pub fn undo(
                 });
             }
             (Operation::Deleted, _) => {
-                let content = (change.hash, change.redacted);
-                put_back(&path, change, content, cleaner, keep)?;
+                put_back(&path, change, Held::now(change), cleaner, keep)?;
             }
             (Operation::Modified, Some(before)) => {
-                let content = (before, change.redacted_before);
+                let content = Held {
+                    digest: before,
+                    redacted: change.redacted_before,
+                    is_verbatim: change.verbatim_before,
+                };
                 put_back(&path, change, content, cleaner, keep)?;
             }
             (Operation::Modified, None) => {
@@ -209,7 +212,25 @@ pub fn undo(
     Ok(())
 }
 
-/// Makes changes again. Blocks.
+/// Whether every content that changes put there can be written. Blocks.
+///
+/// # Errors
+/// As [`undo`], and nothing was touched.
+pub fn ready<'a>(
+    changes: impl IntoIterator<Item = &'a Change>,
+    cleaner: &Cleaner,
+    keep: &dyn Keep,
+) -> Result<(), ScratchError> {
+    for change in changes {
+        if change.operation != Operation::Deleted {
+            whole(change, Held::now(change), cleaner, keep)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes changes again: all of them, or none where a content is missing. A file that was renamed is
+/// one that goes and one that comes, and does not go alone. Blocks.
 ///
 /// # Errors
 /// As [`undo`].
@@ -219,14 +240,14 @@ pub fn apply(
     cleaner: &Cleaner,
     keep: &dyn Keep,
 ) -> Result<(), ScratchError> {
+    ready(changes, cleaner, keep)?;
     let names = Names::of(root, changes, cleaner);
     for change in changes {
         let path = inside(root, &names.own(&change.path))?;
         match change.operation {
             Operation::Deleted => remove(&path)?,
             Operation::Created | Operation::Modified => {
-                let content = (change.hash, change.redacted);
-                put(&path, change, content, cleaner, keep)?;
+                put(&path, change, Held::now(change), cleaner, keep)?;
             }
         }
     }
@@ -320,18 +341,38 @@ fn remove(path: &Path) -> Result<(), ScratchError> {
     }
 }
 
+/// One of the contents that a file had.
+#[derive(Clone, Copy)]
+struct Held {
+    digest: kernel::digest::Digest,
+    /// Values that were taken out of it.
+    redacted: u64,
+    /// Whether these are values of variables, written as they are.
+    is_verbatim: bool,
+}
+
+impl Held {
+    /// The one it has now, or had last.
+    fn now(change: &Change) -> Self {
+        Self {
+            digest: change.hash,
+            redacted: change.redacted,
+            is_verbatim: change.verbatim,
+        }
+    }
+}
+
 /// Puts what a file held before there again. One that is there now as it was then, but for the
 /// values that were taken out, was put back by somebody and is taken as it stands: nobody else has
 /// those values. Where the change was of nothing but such values, it cannot be told from the other.
 fn put_back(
     path: &Path,
     change: &Change,
-    content: (kernel::digest::Digest, u64),
+    content: Held,
     cleaner: &Cleaner,
     keep: &dyn Keep,
 ) -> Result<(), ScratchError> {
-    let (digest, redacted) = content;
-    if redacted == 0 {
+    if content.redacted == 0 {
         return put(path, change, content, cleaner, keep);
     }
     let is_of_values_alone = change.before == Some(change.hash);
@@ -345,35 +386,46 @@ fn put_back(
         false if path.is_symlink() => return put(path, change, content, cleaner, keep),
         false => std::fs::read(path),
     };
-    let now = now.ok().map(|now| cleaner.content(now).0);
-    match now.is_some_and(|now| kernel::digest::Digest::of(&now) == digest) {
+    let now = now.ok().map(|now| cleaner.content(now).bytes);
+    match now.is_some_and(|now| kernel::digest::Digest::of(&now) == content.digest) {
         true => Ok(()),
         false => put(path, change, content, cleaner, keep),
     }
 }
 
-fn put(
-    path: &Path,
+/// The bytes of a content, as they are written.
+fn whole(
     change: &Change,
-    (digest, redacted): (kernel::digest::Digest, u64),
+    content: Held,
     cleaner: &Cleaner,
     keep: &dyn Keep,
-) -> Result<(), ScratchError> {
-    let kept = keep.get(digest).map_err(failed(path))?;
+) -> Result<Vec<u8>, ScratchError> {
+    let kept = keep.get(content.digest);
+    let kept = kept.map_err(failed(Path::new(&change.path)))?;
     let Some(kept) = kept else {
         return Err(ScratchError::ContentUnavailable {
             path: change.path.clone(),
         });
     };
-    let bytes = match redacted {
-        0 => cleaner.restore_bytes(kept),
-        _ => {
-            let whole = cleaner.restore_whole(&kept);
-            whole.ok_or_else(|| ScratchError::ContentRedacted {
-                path: change.path.clone(),
-            })?
-        }
+    let bytes = match content.redacted {
+        0 => Some(cleaner.restore_bytes(kept)),
+        _ if content.is_verbatim => cleaner.restore_whole(&kept),
+        // The value alone would be written in another spelling than it had.
+        _ => None,
     };
+    bytes.ok_or_else(|| ScratchError::ContentRedacted {
+        path: change.path.clone(),
+    })
+}
+
+fn put(
+    path: &Path,
+    change: &Change,
+    content: Held,
+    cleaner: &Cleaner,
+    keep: &dyn Keep,
+) -> Result<(), ScratchError> {
+    let bytes = whole(change, content, cleaner, keep)?;
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent).map_err(failed(parent))?;
     }

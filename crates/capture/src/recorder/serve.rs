@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -9,6 +10,7 @@ use super::observed::{claim, settle_as};
 use super::traffic::{Note, Place};
 use super::{Begun, Recorder, State, TOO_LARGE, now};
 use crate::call::{Call, Change, Keep, Kind};
+use crate::scratch::ScratchError;
 use crate::tape::{Divergence, Reason};
 use crate::{beside, scratch};
 
@@ -52,23 +54,16 @@ impl Recorder {
             .filter(has_effects)
             .collect();
         changing.sort_by_key(|call| ended(call));
-        if let Some(folder) = &self.folder {
-            for call in &changing {
-                let effects = latest(&mut state.applied, call);
-                let root = folder.root();
-                let applied = beside::before(root, &call.beside)
-                    .and_then(|()| scratch::apply(root, &effects, &self.cleaner, source))
-                    .and_then(|()| beside::after(root, &call.beside));
-                if let Err(error) = applied {
-                    let what = match error {
-                        scratch::ScratchError::ContentRedacted { .. } => {
-                            format!("{error}; --kind env runs the tools again instead")
-                        }
-                        error => error.to_string(),
-                    };
-                    return self.diverge(state, unavailable(what));
+        if let Some(folder) = &self.folder
+            && let Err(error) = self.do_again(&mut state.applied, folder.root(), &changing, source)
+        {
+            let what = match error {
+                ScratchError::ContentRedacted { .. } => {
+                    format!("{error}; --kind env runs the tools again instead")
                 }
-            }
+                error => error.to_string(),
+            };
+            return self.diverge(state, unavailable(what));
         }
         // Only what has been served counts as used.
         if let Some(tape) = &mut state.tape {
@@ -125,6 +120,29 @@ impl Recorder {
             is_error: recorded.is_error,
             told,
         }
+    }
+
+    /// Makes the changes of calls again, in the order of their ends: none of any where a content of one
+    /// is missing.
+    fn do_again(
+        &self,
+        applied: &mut BTreeMap<String, u64>,
+        root: &Path,
+        changing: &[&Call],
+        source: &dyn Keep,
+    ) -> Result<(), ScratchError> {
+        for call in changing {
+            let effects = call.effects.iter();
+            let effects = effects.filter(|change| is_latest(applied, change, ended(call)));
+            scratch::ready(effects, &self.cleaner, source)?;
+        }
+        for call in changing {
+            let effects = latest(applied, call);
+            beside::before(root, &call.beside)?;
+            scratch::apply(root, &effects, &self.cleaner, source)?;
+            beside::after(root, &call.beside)?;
+        }
+        Ok(())
     }
 
     /// What a tool called itself comes with it: the tool is not run.
@@ -196,11 +214,15 @@ fn latest(applied: &mut BTreeMap<String, u64>, call: &Call) -> Vec<Change> {
     let end = ended(call);
     let mut changes = Vec::new();
     for change in &call.effects {
-        let last = applied.entry(change.path.clone()).or_insert(end);
-        if *last <= end {
-            *last = end;
+        if is_latest(applied, change, end) {
+            applied.insert(change.path.clone(), end);
             changes.push(change.clone());
         }
     }
     changes
+}
+
+/// Whether no call that ended later has changed the path of a change already.
+fn is_latest(applied: &BTreeMap<String, u64>, change: &Change, end: u64) -> bool {
+    applied.get(&change.path).is_none_or(|last| *last <= end)
 }

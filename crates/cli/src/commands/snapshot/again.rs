@@ -434,8 +434,10 @@ impl Again {
                 match process["stdin_redacted"].is_null() {
                     true => cleaner.restore_output(&output),
                     false => {
-                        let whole = cleaner.restore_whole(&capture::clean::bytes_of(&output));
-                        whole.ok_or_else(|| {
+                        let kept = capture::clean::bytes_of(&output);
+                        let is_verbatim = process["stdin_verbatim"] == true;
+                        let whole = is_verbatim.then(|| cleaner.restore_whole(&kept));
+                        whole.flatten().ok_or_else(|| {
                             Failure::new(
                                 "values that look like secrets were taken out of what the command read",
                             )

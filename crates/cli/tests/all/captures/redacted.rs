@@ -152,3 +152,57 @@ fn what_a_command_read_is_not_read_again_without_its_values() {
     let refused = bench.call(&args).with(2).says("what the command read");
     assert!(!refused.stderr.contains("planted"), "{refused:?}");
 }
+
+#[test]
+fn a_file_that_was_renamed_does_not_go_where_it_cannot_come_again() {
+    let bench = Bench::new(|_, _| says("x"));
+    let login = "token=planted-7\n";
+    bench.write("login.conf", login);
+    let script =
+        "\"$PROGRAM\" snapshot tool move -- sh -c 'mkdir -p old && mv login.conf old/login.bak'";
+    capture(&bench, script, &[]);
+    bench.write("login.conf", login);
+    std::fs::remove_dir_all(bench.root().join("old")).unwrap();
+    let report = replay(&bench, &["--in-place"], &[], 3);
+    let divergence = &report["first_divergence"];
+    assert_eq!(divergence["reason"], "content_unavailable", "{report}");
+    let left = std::fs::read_to_string(bench.root().join("login.conf"));
+    assert_eq!(left.unwrap(), login, "it is where it was");
+    assert!(!bench.root().join("old").exists(), "nothing was done");
+}
+
+#[test]
+fn a_value_that_had_another_spelling_is_not_put_back_in_its_own() {
+    let has_it = [("DB_PASSWORD", "p@ss\"w0rd/1")];
+    let address = "postgres://u:p%40ss%22w0rd%2F1@h/shop\n";
+    for text in [address, "{ \"say\": \"p@ss\\\"w0rd/1\" }\n"] {
+        let bench = Bench::new(|_, _| says("x"));
+        bench.write("db.conf", text);
+        capture(&bench, "grep -c ss db.conf; rm db.conf", &has_it);
+        let report = replay(&bench, &[], &has_it, 3);
+        assert_eq!(report["error"]["code"], "content_unavailable", "{report}");
+        let message = report["error"]["message"].as_str().unwrap();
+        assert!(message.contains("db.conf"), "{message}");
+        // What a tool wrote so is not written in its own spelling either.
+        bench.write("from.conf", text);
+        let script = "\"$PROGRAM\" snapshot tool move -- cp from.conf db.conf";
+        capture(&bench, script, &has_it);
+        let report = replay(&bench, &[], &has_it, 3);
+        let reason = &report["first_divergence"]["reason"];
+        assert_eq!(reason, "content_unavailable", "{report}");
+    }
+    // As it is, it comes back; in the standard input the same holds.
+    let bench = Bench::new(|_, _| says("x"));
+    for (text, code) in [("say p@ss\"w0rd/1\n", 0), (address, 2)] {
+        bench.lab.write("input", text);
+        let args = "snapshot capture --root shop --stdin -- grep -c ss";
+        let mut command = bench.command(&args.split(' ').collect::<Vec<_>>());
+        command.stdin(std::fs::File::open(bench.lab.path().join("input")).unwrap());
+        command.envs(has_it);
+        Ended::from(command.output().unwrap()).with(0);
+        let args = "snapshot replay latest --root shop";
+        let mut command = bench.command(&args.split(' ').collect::<Vec<_>>());
+        command.envs(has_it);
+        Ended::from(command.output().unwrap()).with(code);
+    }
+}
