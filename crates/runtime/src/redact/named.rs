@@ -22,7 +22,7 @@ pub(super) struct Rule {
 }
 
 /// How the name of a secret ends; what stands before it does not matter.
-const NAME: &str = r"(?:token|(?:api|access|account|secret|private)[_\-]?key|secret(?:[_\-]?(?:value|text|string))?[0-9_]*|(?:password|passwd|passphrase)[a-z0-9_]*|credentials?|dsn)";
+const NAME: &str = r"(?:token|(?:api|access|account|secret|private)[_\-]?key(?:[_\-]?base)?(?:_?[0-9]{1,3})?|secret(?:[_\-]?(?:value|text|string))?[0-9_]*|(?:password|passwd|passphrase)[a-z0-9_]*|credentials?|dsn)";
 /// Names of headers that are a credential.
 const HEADER: &str = "(?:proxy-authorization|authorization|x-api-key)";
 /// Names of headers that have cookies.
@@ -199,6 +199,30 @@ pub(super) fn rules() -> Vec<Rule> {
         field(
             format!(r#"(?i){NAME}[ \t]+(?:(?:is:?[ \t]+)?["']([^\s"'\\]*[0-9][^\s"'\\]*)["']|is:?[ \t]+([^\s"'`\\&;,{{}}\[\]()<>=]*[0-9][^\s"'`\\&;,{{}}\[\]()<>=]*))"#),
             ordinary::of_text,
+        ),
+        // One in bold letters, or in the next cell of a table, as pages of notes have them.
+        field(
+            format!(r#"(?i){NAME}(?::\*\*|\*\*[ \t]*:)[ \t]+`?([^\s"'`\\&;,{{}}\[\]()<>=|]*[0-9][^\s"'`\\&;,{{}}\[\]()<>=|]*)"#),
+            ordinary::of_text,
+        ),
+        field(
+            format!(r#"(?im)^[ \t]*\|[ \t]*[`*]{{0,3}}[a-z0-9_\-]*{NAME}[`*]{{0,3}}[ \t]*\|[ \t]*`?([^\s"'`\\&;,{{}}\[\]()<>=|]*[0-9][^\s"'`\\&;,{{}}\[\]()<>=|]*)`?[ \t]*\|"#),
+            ordinary::of_text,
+        ),
+        // As the clients of servers and of databases are told it, and that of a registry.
+        field(
+            r#"(?i)\bcurl(?:[ \t]+-{1,2}[a-z\-]{1,20}(?:[ \t]+[a-z]{3,6})?){0,6}[ \t]+(?:-u|--user)[ \t=]*["']?[^\s:"'$]{1,64}:([^\s"'\\]+)"#
+                .to_owned(),
+            ordinary::of_quotes,
+        ),
+        field(
+            r#"\bmysql(?:dump|admin|import|show)?(?:[ \t]+-[^\sp"'][^\s"']{0,64}(?:[ \t]+[^\s\-"'][^\s"']{0,64})?){0,6}[ \t]+-p([^\s"'\\]+)"#
+                .to_owned(),
+            ordinary::of_quotes,
+        ),
+        field(
+            format!(r"(?im)^[ \t]*(?://[^\s=]{{1,200}}:)?_auth[ \t]*=[ \t]*{TO_END}"),
+            ordinary::of_setting,
         ),
         // As databases are told it.
         field(
