@@ -242,13 +242,13 @@ pub(super) fn hide(plan: &Plan, body: &mut RunEvent) {
             }
         }
         E::ToolCalled(call) => {
-            if plan.hides_talk(&call.node_id) {
-                if let Some(inputs) = &mut call.inputs {
-                    cover(inputs);
-                    // A hash of something short tells it to whoever tries. What is too large for
-                    // the log is not short: its hash is all that is known of it.
-                    MASK.clone_into(&mut call.args_hash);
-                }
+            if plan.hides_talk(&call.node_id)
+                && let Some(inputs) = &mut call.inputs
+            {
+                cover(inputs);
+                // A hash of something short tells it to whoever tries. What is too large for
+                // the log is not short: its hash is all that is known of it.
+                MASK.clone_into(&mut call.args_hash);
             }
         }
         E::ToolReturned(call) => {
