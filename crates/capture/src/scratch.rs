@@ -142,7 +142,7 @@ pub fn copy(from: &Path, to: &Path) -> Result<Vec<String>, ScratchError> {
                     Err(error) if is_gone(&error) => {}
                     Err(_) => {
                         std::fs::write(&target, b"").map_err(failed(&target))?;
-                        let shut = std::fs::Permissions::from_mode(0);
+                        let shut = std::fs::Permissions::from_mode(0o0);
                         std::fs::set_permissions(&target, shut).map_err(failed(&target))?;
                         unread.push(shown(&inner));
                     }
