@@ -55,7 +55,7 @@ fn shut(lab: &Lab, path: &str) {
     if rustix::process::geteuid().is_root() {
         give(lab.path());
     }
-    std::fs::set_permissions(lab.path().join(path), Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(lab.path().join(path), Permissions::from_mode(0o0)).unwrap();
 }
 
 /// Gives them back, so that the lab can be cleared.

@@ -8,11 +8,11 @@ fn a_result_that_is_refused_fails_its_node_and_the_program_has_run_once() {
     flow(&lab, "one", 1, &config());
     // Short as it stands here, and four times as long as it is written elsewhere.
     let numbers = vec!["1e15"; 90_000].join(",");
-    lab.write("numbers.json", &format!("{{\"n\": [{numbers}]}}"));
+    lab.write("numbers.json", format!("{{\"n\": [{numbers}]}}"));
     let (open, close) = ("[".repeat(118), "]".repeat(118));
-    lab.write("deep.json", &format!("{{\"n\": {open}{close}}}"));
+    lab.write("deep.json", format!("{{\"n\": {open}{close}}}"));
     let (open, close) = ("[".repeat(98), "]".repeat(98));
-    lab.write("flat.json", &format!("{{\"n\": {open}{close}}}"));
+    lab.write("flat.json", format!("{{\"n\": {open}{close}}}"));
     let serving = Serving::of(&lab, &["--dev"]);
     let (tell, said) = channel();
     for place in [["--server", serving.url.as_str()], ["--data", "store"]] {

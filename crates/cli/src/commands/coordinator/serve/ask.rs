@@ -48,6 +48,20 @@ fn was_unread(error: &std::io::Error) -> bool {
     cfg!(target_os = "linux") && error.kind() == ErrorKind::ConnectionReset
 }
 
+/// A connection to a server that has greeted. A socket that a killed server left refuses it.
+fn reach(dir: &Path) -> Option<UnixStream> {
+    let near = Near::new(&data(dir)).ok()?;
+    let mut stream = UnixStream::connect(near.path(SOCKET)).ok()?;
+    stream.set_read_timeout(Some(GREETING_WAIT)).ok()?;
+    let mut greeting = [0; GREETING.len()];
+    stream.read_exact(&mut greeting).ok()?;
+    if greeting != GREETING.as_bytes() {
+        return None;
+    }
+    stream.set_read_timeout(None).ok()?;
+    Some(stream)
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead, BufReader};
@@ -85,18 +99,4 @@ mod tests {
         });
         assert_eq!(read.unwrap().unwrap_err().0, NO_ANSWER);
     }
-}
-
-/// A connection to a server that has greeted. A socket that a killed server left refuses it.
-fn reach(dir: &Path) -> Option<UnixStream> {
-    let near = Near::new(&data(dir)).ok()?;
-    let mut stream = UnixStream::connect(near.path(SOCKET)).ok()?;
-    stream.set_read_timeout(Some(GREETING_WAIT)).ok()?;
-    let mut greeting = [0; GREETING.len()];
-    stream.read_exact(&mut greeting).ok()?;
-    if greeting != GREETING.as_bytes() {
-        return None;
-    }
-    stream.set_read_timeout(None).ok()?;
-    Some(stream)
 }

@@ -36,7 +36,8 @@ impl Notifications {
     pub(super) fn leave_open(&mut self, id: &str) {
         let is_it = |kept: &&mut Value| {
             let message = &kept["message"];
-            !message["method"].is_null() && message["id"].to_string() == id
+            let of_message = message["id"].to_string();
+            !message["method"].is_null() && of_message == id
         };
         if let Some(kept) = self.waiting.iter_mut().rev().find(is_it) {
             kept["open"] = json!(true);
