@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::fields::Fields;
 
 /// Who decides where nobody answers in time.
-const BY_TIMEOUT: &str = "host:timeout";
+pub(super) const BY_TIMEOUT: &str = "host:timeout";
 
 /// The payload of an event of a gate; empty for any other event.
 pub(super) fn gate(event: &Event) -> Fields {

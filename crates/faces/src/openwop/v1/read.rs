@@ -9,6 +9,7 @@ use kernel::stream::DefinitionRef;
 use kernel::time::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::gate::BY_TIMEOUT;
 use super::payload::as_said;
 
 /// The event that [`event`](super::event) rendered. `None` for a type that this version does not
@@ -75,6 +76,10 @@ fn body(doc: &Value, at: Timestamp) -> Option<RunEvent> {
             if let Some(Value::Object(progress)) = data.remove("quorumProgress") {
                 data.extend(progress);
             }
+        }
+        // The log names nobody where time ran out.
+        "approval.received" => {
+            data.retain(|name, value| name != "decidedBy" || value != BY_TIMEOUT);
         }
         "runwright.approval.asked" => rename(&mut data, "askedBy", "resolvedBy"),
         "channel.written" => {
