@@ -121,6 +121,8 @@ pub(crate) struct Inner {
     /// In the order of ids, so that holds are renewed in the same order in every replay.
     driven: Mutex<BTreeMap<StreamId, Driven>>,
     adopted: Mutex<HashSet<StreamId>>,
+    /// Runs that were created and held here before [`Engine::start`]; nothing afterwards.
+    awaits_start: Mutex<Option<Vec<(Run, Hold)>>>,
     /// A run is not driven here any more.
     pub(crate) let_go: Notify,
     pub(crate) shutdown: Shutdown,
@@ -168,6 +170,7 @@ impl Engine {
                 options,
                 driven: Mutex::default(),
                 adopted: Mutex::default(),
+                awaits_start: Mutex::new(Some(Vec::new())),
                 let_go: Notify::new(),
                 shutdown: Shutdown::default(),
                 tasks: TaskTracker::new(),
@@ -215,6 +218,12 @@ impl Engine {
         if options.authority.is_some() || options.watches_queues {
             tasks.spawn(crate::authority::keep(self.clone(), options.authority));
         }
+        for (run, hold) in self.inner.awaits_start.lock().take().into_iter().flatten() {
+            // A hold that lapsed meanwhile is the queue's to give.
+            if self.can_drive(&hold) {
+                self.drive(run, hold, &[], self.slot());
+            }
+        }
     }
 
     /// Stops in order: nothing new is claimed; what runs may end within `grace`; what is left is
@@ -243,6 +252,15 @@ impl Engine {
         self.create_in(new, None).await
     }
 
+    /// Creates a run for this engine: nobody else on the store takes it, whenever it starts, and
+    /// it is driven from [`Engine::start`] on.
+    ///
+    /// # Errors
+    /// As [`Engine::create`].
+    pub async fn create_held(&self, new: NewRun) -> Result<Done, DoorError> {
+        self.create_as(new, None, true).await
+    }
+
     /// A place to drive one more run in, if there is one.
     pub(crate) fn slot(&self) -> Option<OwnedSemaphorePermit> {
         self.inner.runs.clone().try_acquire_owned().ok()
@@ -253,6 +271,16 @@ impl Engine {
         &self,
         new: NewRun,
         slot: Option<OwnedSemaphorePermit>,
+    ) -> Result<Done, DoorError> {
+        let is_held = new.create.start == kernel::run::Start::Now;
+        self.create_as(new, slot, is_held).await
+    }
+
+    async fn create_as(
+        &self,
+        new: NewRun,
+        slot: Option<OwnedSemaphorePermit>,
+        is_held: bool,
     ) -> Result<Done, DoorError> {
         let now = self.inner.door.store().now();
         let stream = new.id.unwrap_or_else(new_run_id);
@@ -273,8 +301,8 @@ impl Engine {
             predecessor: None,
         }
         .seal_genesis();
-        let at_once = new.create.start == kernel::run::Start::Now;
-        let hold = match at_once {
+        let waits = is_held && new.create.start == kernel::run::Start::WhenClaimed;
+        let hold = match is_held {
             true => HoldChange::Take {
                 holder: self.inner.options.holder.clone(),
                 ttl: self.inner.options.hold_ttl,
@@ -300,7 +328,10 @@ impl Engine {
             .create(header, &envelope, new.keys, hold)
             .await?;
         if let Some(hold) = done.hold.take() {
-            if self.can_drive(&hold) {
+            if waits && let Some(awaits_start) = &mut *self.inner.awaits_start.lock() {
+                awaits_start.push((done.run.clone(), hold.clone()));
+                done.hold = Some(hold);
+            } else if self.can_drive(&hold) {
                 self.drive(done.run.clone(), hold.clone(), &done.events, slot);
                 done.hold = Some(hold);
             } else if let Err(error) = self.inner.door.store().release(&hold).await {

@@ -303,24 +303,20 @@ async fn talk(
     call: Option<&Call>,
 ) -> Result<Map<String, Value>, Ended> {
     let deadline = tokio::time::Instant::now() + patience;
-    let session = tokio::select! {
-        biased;
-        () = cx.stop.cancelled() => return Err(Ended::Stopped),
-        opened = tokio::time::timeout_at(
-            deadline,
-            Session::open(server, &cx.ports, started, patience),
-        ) => match opened {
-            Ok(session) => session?,
-            Err(_) => return Err(patience_over(&server.name).into()),
-        },
+    let given_up = async {
+        tokio::select! {
+            biased;
+            () = cx.stop.cancelled() => Ended::Stopped,
+            () = tokio::time::sleep_until(deadline) => patience_over(&server.name).into(),
+        }
     };
+    tokio::pin!(given_up);
+    let opened = Session::open(server, &cx.ports, started, patience, given_up.as_mut());
+    let session = opened.await?;
     let result = tokio::select! {
         biased;
-        () = cx.stop.cancelled() => Err(Ended::Stopped),
-        done = tokio::time::timeout_at(deadline, act(&session, server, call)) => match done {
-            Ok(done) => done.map_err(Ended::Failed),
-            Err(_) => Err(patience_over(&server.name).into()),
-        },
+        why = given_up => Err(why),
+        done = act(&session, server, call) => done.map_err(Ended::Failed),
     };
     session.close().await;
     result

@@ -44,15 +44,40 @@ pub(crate) struct ToolAnswer {
 }
 
 impl Session {
-    /// Reaches a server and agrees with it on the protocol.
+    /// Reaches a server and agrees with it on the protocol, unless `given_up` comes first. Where
+    /// it comes to nothing the process of a server that is one is gone when this returns.
     ///
     /// # Errors
-    /// When it is not there, or speaks otherwise.
-    pub(crate) async fn open(
+    /// When it is not there, speaks otherwise, or was given up.
+    pub(crate) async fn open<E: From<NodeError>>(
         server: &ToolServer,
         ports: &Ports,
         started: &Started,
         patience: Duration,
+        given_up: impl Future<Output = E>,
+    ) -> Result<Self, E> {
+        let mut process = None;
+        let opened = tokio::select! {
+            biased;
+            why = given_up => Err(why),
+            reached = Self::reach(server, ports, started, patience, &mut process) => {
+                reached.map_err(E::from)
+            }
+        };
+        if let Some(process) = process {
+            // Nobody talks to it any more, so it ends.
+            let _ = process.await;
+        }
+        opened
+    }
+
+    /// Leaves the process of a server in `greeted` until it has answered.
+    async fn reach(
+        server: &ToolServer,
+        ports: &Ports,
+        started: &Started,
+        patience: Duration,
+        greeted: &mut Option<JoinHandle<String>>,
     ) -> Result<Self, NodeError> {
         let name = server.name.clone();
         match &server.reach {
@@ -64,15 +89,17 @@ impl Session {
                 let mut env = env.clone();
                 env.extend(secrets(ports, secret_env).await?);
                 let process = stdio::start(ports, started, &name, argv, env).await?;
+                let over = greeted.insert(process.over);
                 match rmcp::serve_client((), process.stream).await {
                     Ok(service) => Ok(Self {
                         name,
                         service,
-                        process: Some(process.over),
+                        process: greeted.take(),
                     }),
                     Err(_) => {
                         // The stream was dropped with the attempt to greet it: the process ends.
-                        let complaints = process.over.await.unwrap_or_default();
+                        let complaints = over.await.unwrap_or_default();
+                        *greeted = None;
                         let why = match complaints.trim() {
                             "" => "it does not speak the Model Context Protocol",
                             said => said,

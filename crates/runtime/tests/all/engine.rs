@@ -107,6 +107,11 @@ pub(crate) fn chain() -> Vec<u8> {
 }
 
 pub(crate) async fn create(engine: &Engine, document: &[u8], start: Start) -> Run {
+    let new = new_run(engine, document, start).await;
+    engine.create(new).await.expect("a created run").run
+}
+
+async fn new_run(engine: &Engine, document: &[u8], start: Start) -> NewRun {
     let door = engine.door();
     let tenant = "local".into();
     let prepared = door
@@ -114,7 +119,7 @@ pub(crate) async fn create(engine: &Engine, document: &[u8], start: Start) -> Ru
         .prepare(&**door.store(), &tenant, document)
         .await
         .expect("a valid document");
-    let new = NewRun {
+    NewRun {
         owner: Owner::tenant("local"),
         prepared,
         create: Create::new(Map::new(), "test", start),
@@ -122,8 +127,7 @@ pub(crate) async fn create(engine: &Engine, document: &[u8], start: Start) -> Ru
         trace: None,
         id: None,
         keys: Vec::new(),
-    };
-    engine.create(new).await.expect("a created run").run
+    }
 }
 
 pub(crate) async fn kinds(store: &Arc<dyn Store>, run: &Run) -> Vec<String> {
@@ -385,4 +389,32 @@ async fn a_secret_a_process_prints_reaches_neither_log_nor_artifacts() {
         }
     }
     engine.drain(Duration::from_secs(5)).await;
+}
+
+/// Between its creation and its start nobody else takes a run that its creator keeps.
+#[tokio::test]
+async fn a_run_that_is_held_from_its_creation_waits_for_the_engine_that_created_it() {
+    let store = memory();
+    let lab = Lab::new();
+    let other = engine_on(store.clone(), "other", &lab);
+    other.start();
+    let own = engine_on(store.clone(), "own", &lab);
+    let document = definition(json!([{ "id": "n", "typeId": "core.noop" }]), json!([]));
+    let new = new_run(&own, &document, Start::WhenClaimed).await;
+    let run = own.create_held(new).await.expect("a created run").run;
+    let id = run.header.stream.clone();
+    // The other one looks at the queue meanwhile, and finds one that is free.
+    let free = create(&other, &document, Start::WhenClaimed).await;
+    let end = other.settled(&free.header.stream).await.expect("its end");
+    assert_eq!(end.status(), "completed");
+    let loaded = store.load(&id, ReadFrom::Seq(0), 10).await.expect("a log");
+    assert_eq!(loaded.next_seq, 1, "nothing but its creation");
+    assert_eq!(loaded.hold.expect("a hold").holder, "own".into());
+
+    own.start();
+    let end = own.settled(&id).await.expect("a settled run");
+    assert_eq!(end.status(), "completed");
+    for engine in [own, other] {
+        engine.drain(Duration::from_secs(5)).await;
+    }
 }

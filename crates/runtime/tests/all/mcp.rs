@@ -190,6 +190,13 @@ async fn what_goes_wrong_with_tools_is_told_apart() {
     );
     assert_eq!(alive(&lab), 0);
 
+    // One that never answers its greeting is gone as well when the call gives up.
+    let deaf = lab_with("[mcp.bench]\ncommand = [\"sleep\", \"1000\"]");
+    let config = json!({ "server": "bench", "tool": "add", "timeoutMs": 300 });
+    let late = error(run_node(&deaf, &Recorder::new(), CALL, config, json!({})).await);
+    assert_eq!(late.code, "mcp_timed_out");
+    assert_eq!(alive(&deaf), 0);
+
     for (command, said) in [
         ("[\"/nowhere/at-all\"]", "No such file"),
         ("[\"true\"]", "does not speak"),

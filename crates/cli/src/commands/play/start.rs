@@ -167,7 +167,7 @@ impl Order<'_> {
                 id: Some(StreamId::new(&id)),
                 keys: Vec::new(),
             };
-            match engine.create(new).await {
+            match engine.create_held(new).await {
                 Ok(_) => return Ok(StreamId::new(&id)),
                 Err(DoorError::Rejected(Rejection::Existing)) if self.id.is_none() => {}
                 Err(error) => return Err(error.into()),

@@ -9,6 +9,8 @@ mod past;
 mod untrusted;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::future::pending;
 use std::time::Duration;
 
 use kernel::ids::AttemptKey;
@@ -80,8 +82,12 @@ impl Toolbox {
         for name in &config.mcp_servers {
             let server = servers.named(started.tenant(), Some(name))?;
             let deadline = Instant::now() + self.patience;
-            let opened = Session::open(server, &cx.ports, started, self.patience);
-            let session = until(cx, deadline, &server.name, opened).await?;
+            let given_up = async {
+                let Err(why) = until(cx, deadline, &server.name, pending::<Never>()).await;
+                why
+            };
+            let opened = Session::open(server, &cx.ports, started, self.patience, given_up);
+            let session = opened.await?;
             let listed = until(cx, deadline, &server.name, session.tools()).await;
             self.sessions.insert(server.name.clone(), session);
             for tool in listed? {
@@ -289,6 +295,9 @@ async fn run(
         Outcome::Waits { .. } => Err(Undone::Stopped),
     }
 }
+
+/// What is waited for where there is only giving up.
+type Never = Result<Infallible, NodeError>;
 
 /// Waits for a server, unless the run stops or it takes too long.
 async fn until<T>(
