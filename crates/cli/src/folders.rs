@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use kernel::audit::Actor;
+use kernel::problem::{Problem, ProblemCode};
 use runtime::api::Registered;
 use runtime::definitions::shared_tenant;
 use runtime::door::Door;
@@ -51,7 +52,8 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// Registers a file. Answers the workflow's id, unless there is a warning about it.
+/// Registers a file. Answers the workflow's id, unless a warning says that it does not do what it
+/// says.
 async fn register_file(door: &Door, file: &Path) -> Result<Option<String>, Failure> {
     let source = Source::File(file.to_owned());
     let document = source.read()?;
@@ -63,7 +65,9 @@ async fn register_file(door: &Door, file: &Path) -> Result<Option<String>, Failu
         .await
         .map_err(|error| Failure::plan(&source.name(), error))?;
     let id = definition.workflow.to_string();
-    let usable = warnings.is_empty().then_some(id);
+    // A secret in the open runs like any other text.
+    let is_odd = |warning: &Problem| warning.code != ProblemCode::LiteralSecret;
+    let usable = (!warnings.iter().any(is_odd)).then_some(id);
     for warning in warnings {
         let workflow = &definition.workflow;
         tracing::warn!(%workflow, file = %file.display(), %warning, "registered with a warning");

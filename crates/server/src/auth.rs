@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use kernel::ids::TenantId;
-use runtime::access::{AuthError, Authenticator, Principal, Scopes};
+use runtime::access::{AuthError, Authenticator, LEAST_OVERLAP, Principal, Scopes};
 use runtime::definitions::shared_tenant;
 use serde_json::{Value, json};
 
@@ -45,8 +45,8 @@ impl Gate {
             return None;
         };
         let mut profiles = vec!["openwop-auth-api-key-rotation"];
-        // How long both keys work is said with each rotation, a day where it is not.
-        let mut auth = json!({ "rotation": { "supported": true, "minGraceSeconds": 0 } });
+        let grace = LEAST_OVERLAP.as_secs();
+        let mut auth = json!({ "rotation": { "supported": true, "minGraceSeconds": grace } });
         if let Some(issuer) = bearer.public_issuer() {
             profiles.push("openwop-auth-oauth2-client-credentials");
             auth["oauth2"] = json!({

@@ -150,7 +150,7 @@ fn what_to_type_next_keeps_the_tenant() {
 }
 
 #[test]
-fn a_rotated_key_ends_and_its_successor_may_do_the_same() {
+fn a_rotated_key_has_an_end_and_its_successor_may_do_the_same() {
     let lab = Lab::new();
     let create = [
         "keys",
@@ -165,16 +165,22 @@ fn a_rotated_key_ends_and_its_successor_may_do_the_same() {
     let old = printed(&lab.call(&create).with(0));
     // By the end of its id.
     let id = key_id(&old);
-    let rotate = ["keys", "rotate", &id[id.len() - 8..], "--overlap", "0s"];
-    let new = printed(&lab.call(&rotate).with(0));
+    let rotate = ["keys", "rotate", &id[id.len() - 8..], "--overlap"];
+    lab.call(&[&rotate[..], &["23h"]].concat())
+        .with(2)
+        .says("24 hours")
+        .says("keys revoke");
+    let new = printed(&lab.call(&[&rotate[..], &["25h"]].concat()).with(0));
     assert_ne!(key_id(&new), id);
     let keys = lab.keys("local");
     let of = |wanted: &str| keys.iter().find(|key| key["keyId"] == wanted).unwrap();
-    assert_eq!(of(id)["status"], "expired");
+    assert_eq!(of(id)["status"], "live");
+    assert_ne!(of(id)["expiresAt"], Value::Null);
     assert_eq!(of(id)["successor"], key_id(&new));
     assert_eq!(of(key_id(&new))["status"], "live");
     assert_eq!(of(key_id(&new))["scopes"], json!(["runs:read"]));
     assert_eq!(of(key_id(&new))["replaces"], id);
+    lab.call(&["keys", "revoke", id]).with(0);
     lab.call(&["keys", "rotate", id])
         .with(2)
         .says("does not work any more");

@@ -392,8 +392,17 @@ fn definitions_of_the_protocol_are_claimed_where_they_are_at_hand() {
     lab.write_flow(&noop("conformance-of-another-kind"));
     let unknown = node("a", "acme.unheard-of", json!({}));
     lab.write_flow(&workflow("conformance-delay", &[unknown], &[]));
+    // One with a secret in the open is warned of, and runs.
+    let leaks =
+        json!({ "attrs": { "openwop.cost.token": format!("sk-ant-{}", "x1Y2".repeat(9)) } });
+    let leaks = node("a", "conformance.cost.emit", leaks);
+    lab.write_flow(&workflow("openwop-smoke-cost-emit", &[leaks], &[]));
+    lab.call(&["workflow", "put", "flows/openwop-smoke-cost-emit.json"])
+        .with(0)
+        .says("literal_secret");
     let serving = Serving::of(&lab, &[]);
-    assert_eq!(claimed(&serving), json!(["conformance-noop"]));
+    let able = ["conformance-noop", "openwop-smoke-cost-emit"];
+    assert_eq!(claimed(&serving), json!(able));
     serving.stop();
 }
 

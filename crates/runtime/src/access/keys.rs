@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kernel::audit::Actor;
 use kernel::ids::{KeyId, TenantId};
@@ -53,10 +54,17 @@ pub enum KeyError {
     /// The system has no randomness to give.
     #[error("no key can be made: the system gives no randomness: {0}")]
     NoEntropy(std::io::Error),
+    /// A rotation that leaves no time to change over.
+    #[error("a rotated key works for {} hours at least, for whoever uses it to change over", LEAST_OVERLAP.as_secs() / 3_600)]
+    OverlapTooShort,
     /// The store.
     #[error(transparent)]
     Store(StoreError),
 }
+
+/// How long a key works beside its successor at the least: what `auth-profiles.md` advises hosts
+/// in production, and what discovery promises. A key that somebody else knows is revoked instead.
+pub const LEAST_OVERLAP: Duration = Duration::from_secs(86_400);
 
 impl From<RegistryError> for KeyError {
     fn from(error: RegistryError) -> Self {
@@ -73,6 +81,7 @@ impl KeyError {
         match self {
             Self::Rejected(rejection) => rejection.code(),
             Self::NoEntropy(_) => "no_entropy",
+            Self::OverlapTooShort => "overlap_too_short",
             Self::Store(_) => "store_unavailable",
         }
     }
@@ -128,14 +137,17 @@ impl ApiKeys {
     /// Gives a key a successor with the same grant; both work for the overlap.
     ///
     /// # Errors
-    /// As [`ApiKeys::create`].
+    /// As [`ApiKeys::create`]; `OverlapTooShort` below [`LEAST_OVERLAP`].
     pub async fn rotate(
         &self,
         tenant: &TenantId,
         key: &KeyId,
-        overlap: std::time::Duration,
+        overlap: Duration,
         by: &Actor,
     ) -> Result<Issued, KeyError> {
+        if overlap < LEAST_OVERLAP {
+            return Err(KeyError::OverlapTooShort);
+        }
         let overlap_ms = u64::try_from(overlap.as_millis()).unwrap_or(u64::MAX);
         let rotate = |token: &Token| RegistryCommand::RotateKey {
             key: key.clone(),

@@ -26,7 +26,7 @@ pub use jwt::{
     ClaimNames, JwksSource, JwtKeys, JwtOptions, PublicAlgorithm, PublicIssuer, TenantFrom,
     TenantName,
 };
-pub use keys::{ApiKeys, Issued, KeyError, NewKey};
+pub use keys::{ApiKeys, Issued, KeyError, LEAST_OVERLAP, NewKey};
 pub use options::{AuthOptions, BadOptions};
 pub use principal::Principal;
 pub use scopes::{Scope, Scopes, UnknownScope};

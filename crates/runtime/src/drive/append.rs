@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use kernel::run::{Command, Envelope, Rejection};
-use store::{Guard, HoldChange, StoreError};
+use store::{Guard, HoldChange, ReadFrom, StoreError};
 
 use super::{CHECKPOINT_EVERY, Driver, Stop};
 use crate::door::{DoorError, Turned, Unsure};
@@ -44,7 +44,11 @@ impl Driver {
                     ..
                 }) => {
                     self.run = run.map(|run| *run);
-                    return Ok(Err(rejection));
+                    if self.is_current().await? {
+                        return Ok(Err(rejection));
+                    }
+                    // Another process wrote since the log was read last: decided upon again.
+                    self.run = None;
                 }
                 Err(Turned { error, unsure, .. }) => match error {
                     DoorError::Store(StoreError::Fenced | StoreError::Missing) => {
@@ -70,6 +74,29 @@ impl Driver {
                         }
                     }
                 },
+            }
+        }
+    }
+
+    /// Whether the state at hand is that of the whole log. One that is not cannot refuse anything:
+    /// a write would have found out, a refusal writes nothing.
+    async fn is_current(&self) -> Result<bool, Stop> {
+        let Some(run) = &self.run else {
+            return Ok(false);
+        };
+        let mut wait = Duration::from_millis(10);
+        let store = self.engine.door().store();
+        loop {
+            match store
+                .load(&self.hold.stream, ReadFrom::Seq(u64::MAX), 0)
+                .await
+            {
+                Ok(head) => return Ok(head.next_seq == run.head.next_seq),
+                Err(StoreError::Missing) => return Err(Stop::Lost),
+                Err(error) => {
+                    tracing::warn!(run = %self.hold.stream, %error, "a run cannot be read");
+                    self.pause(&mut wait).await?;
+                }
             }
         }
     }

@@ -10,7 +10,7 @@ use kernel::registry::Rejection;
 use kernel::time::Timestamp;
 use runtime::access::{
     Action, ApiKeys, AuthError, AuthOptions, Authenticator, Denied, FRESH, Issued, KeyError,
-    NewKey, Principal, Resource, Scope, Scopes, What, authorise, trail,
+    LEAST_OVERLAP, NewKey, Principal, Resource, Scope, Scopes, What, authorise, trail,
 };
 use runtime::door::Door;
 use runtime::hints::Hints;
@@ -206,9 +206,20 @@ async fn an_expired_key_and_a_rotated_one_are_refused_in_time() {
     let world = World::new();
     let now = world.store.now();
     let day = Duration::from_secs(86_400);
-    let issued = world.key(|new| new.expires_at = Some(now.plus(day))).await;
+    let issued = world
+        .key(|new| new.expires_at = Some(now.plus(3 * day)))
+        .await;
     let by = Actor::new("admin");
-    let overlap = Duration::from_secs(3600);
+    let overlap = LEAST_OVERLAP;
+    let short = overlap - Duration::from_millis(1);
+    let refused = world
+        .keys()
+        .rotate(&world.tenant, issued.token.key(), short, &by)
+        .await;
+    assert!(
+        matches!(refused, Err(KeyError::OverlapTooShort)),
+        "{refused:?}"
+    );
     let successor = world
         .keys()
         .rotate(&world.tenant, issued.token.key(), overlap, &by)
@@ -222,7 +233,7 @@ async fn an_expired_key_and_a_rotated_one_are_refused_in_time() {
     world.clock.advance(overlap);
     assert_eq!(old().await, Err(AuthError::Expired));
     assert!(new().await.is_ok());
-    world.clock.advance(day);
+    world.clock.advance(2 * day);
     assert_eq!(new().await, Err(AuthError::Expired));
 }
 

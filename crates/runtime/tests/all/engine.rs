@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kernel::run::event::DrainPolicy;
-use kernel::run::{Command, Create, End, Envelope, Event, NodeError, Run, Start};
+use kernel::run::{Command, Create, End, Envelope, Event, NodeError, Rejection, Run, Start};
 use kernel::stream::{Owner, Policy};
 use runtime::nodes::{Ports, Registry, Secrets};
 use runtime::outbound::Outbound;
-use runtime::{Engine, EngineOptions, NewRun};
+use runtime::{DoorError, Engine, EngineOptions, NewRun};
 use serde_json::{Map, Value, json};
 use store::memory::MemoryStore;
 use store::{ReadFrom, Store, SystemClock};
@@ -417,4 +417,57 @@ async fn a_run_that_is_held_from_its_creation_waits_for_the_engine_that_created_
     for engine in [own, other] {
         engine.drain(Duration::from_secs(5)).await;
     }
+}
+
+/// What another process wrote counts before a poll finds it: a refusal is not decided upon a log
+/// that has gone on.
+#[tokio::test]
+async fn nothing_is_refused_by_what_a_log_said_before() {
+    let store = memory();
+    let lab = Lab::new();
+    let marker = lab.work().join("go");
+    let script = format!(
+        "touch begun; while [ ! -e {} ]; do sleep 0.02; done",
+        marker.display()
+    );
+    let document = definition(
+        json!([{
+            "id": "p", "typeId": "runwright.process",
+            "config": { "argv": ["sh", "-c", script] }
+        }]),
+        json!([]),
+    );
+    let options = EngineOptions {
+        holder: "one".into(),
+        hold_ttl: support::DEADLINE,
+        poll: support::DEADLINE,
+        ..EngineOptions::default()
+    };
+    let engine = engine_with(store.clone(), options, &lab);
+    engine.start();
+    let run = create(&engine, &document, Start::Now).await;
+    let id = run.header.stream.clone();
+    until(|| lab.work().join("begun").exists()).await;
+    let pause = Command::Pause {
+        reason: None,
+        policy: DrainPolicy::DrainCurrentNode,
+    };
+    let elsewhere = engine_on(store.clone(), "two", &lab);
+    elsewhere.command(&id, pause.into()).await.expect("a pause");
+
+    let resume = Command::Resume { reason: None };
+    engine
+        .command(&id, resume.clone().into())
+        .await
+        .expect("a resume");
+    // One that nobody paused is refused all the same.
+    let again = engine.command(&id, resume.into()).await;
+    assert!(
+        matches!(again, Err(DoorError::Rejected(Rejection::NotPaused))),
+        "{again:?}"
+    );
+    std::fs::write(&marker, "").expect("a marker");
+    let end = engine.settled(&id).await.expect("a settled run");
+    assert_eq!(end.status(), "completed", "{:?}", end.end());
+    engine.drain(Duration::from_secs(5)).await;
 }

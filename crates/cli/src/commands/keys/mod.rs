@@ -164,6 +164,8 @@ impl From<KeyError> for Failure {
     fn from(error: KeyError) -> Self {
         match error {
             KeyError::Store(error) => error.into(),
+            short @ KeyError::OverlapTooShort => Self::new(short.to_string())
+                .hint("a key that somebody else knows is ended at once by `runwright keys revoke`"),
             other => Self::new(other.to_string()),
         }
     }

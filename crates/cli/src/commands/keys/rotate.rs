@@ -14,7 +14,8 @@ use crate::{talk, text};
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "The successor may do what the key may, and lives as long from now as the key \
-was made to. Give it to whoever uses the key; the key ends after the overlap."
+was made to. Give it to whoever uses the key; the key ends after the overlap, which is a day or \
+more. A key that somebody else knows ends at once by `runwright keys revoke`."
 )]
 pub(crate) struct Args {
     /// The key: its id, the end of it, or its name
@@ -24,7 +25,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     whose: Whose,
 
-    /// For how long both work
+    /// For how long both work: a day or more
     #[arg(long, value_name = "SPAN", default_value = "24h")]
     overlap: Span,
 }
