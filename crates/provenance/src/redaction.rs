@@ -9,11 +9,13 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use faces::provenance::document::RedactionCount;
-use runtime::redact::{Redactor, is_secret_member, is_secret_name, is_secret_option};
+use runtime::redact::{
+    Redactor, is_secret_member, is_secret_option, secrets_of_variable, told_on_command_line,
+};
 use serde_json::Value;
 
 /// The version of the rules; it stands in each snapshot.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 /// Bytes that the value of a variable has at least to be looked for everywhere.
 const MIN_KNOWN_BYTES: usize = 8;
 
@@ -25,12 +27,13 @@ pub struct Redaction {
 }
 
 impl Redaction {
-    /// One that knows the value of every variable that is called like a secret.
+    /// One that knows what is secret of every variable: its value where it is called like a secret, the
+    /// password where it is an address.
     pub fn of_environment(variables: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut redaction = Self::default();
         for (name, value) in variables {
-            if is_secret_name(&name) {
-                redaction.know(&name, &value);
+            for (name, secret) in secrets_of_variable(&name, &value) {
+                redaction.know(&name, &secret);
             }
         }
         redaction
@@ -108,7 +111,12 @@ impl Redaction {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
             Value::String(text) => *text = self.text(text),
             Value::Array(items) => {
-                // Of arguments, the one behind `--password` is it.
+                // Of arguments, the one behind `--password` is it, and what a program takes for one.
+                for place in told_on_command_line(items) {
+                    if let Some(Value::String(text)) = items.get_mut(place) {
+                        self.take(text);
+                    }
+                }
                 let mut is_asked_for = false;
                 for item in items {
                     match item {
@@ -306,6 +314,48 @@ mod tests {
         ];
         assert_eq!(value, json!(expected));
         assert_eq!(redaction.counted().count, 1);
+    }
+
+    #[test]
+    fn what_a_program_takes_for_a_password_is_one_in_a_list_of_arguments() {
+        for (mut value, expected) in [
+            (
+                json!(["/usr/bin/sshpass", "-p", "sesame", "ssh", "ada@h"]),
+                json!(["/usr/bin/sshpass", "-p", "[REDACTED:field]", "ssh", "ada@h"]),
+            ),
+            (
+                json!(["mysql", "-u", "root", "-psesame", "shop"]),
+                json!(["mysql", "-u", "root", "[REDACTED:field]", "shop"]),
+            ),
+            (
+                json!(["curl", "-u", "ada:sesame", "https://h"]),
+                json!(["curl", "-u", "[REDACTED:field]", "https://h"]),
+            ),
+            (
+                json!(["tar", "-p", "sesame", 1]),
+                json!(["tar", "-p", "sesame", 1]),
+            ),
+        ] {
+            Redaction::default().value(&mut value);
+            assert_eq!(value, expected);
+        }
+    }
+
+    #[test]
+    fn of_an_address_in_a_variable_the_password_is_known() {
+        let variables = [
+            ("DATABASE_URL", "postgres://ada:planted-1@db/shop"),
+            ("STRIPE_KEY", "planted-in-key-2"),
+            ("SHOP_PASS", "open-sesame"),
+            ("WF_ATTEMPT_KEY", "run-1f2e3d4c"),
+            ("NODE_ENV", "production"),
+        ];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let redaction = Redaction::of_environment(variables);
+        assert_eq!(
+            redaction.text("planted-1 planted-in-key-2 open-sesame run-1f2e3d4c production"),
+            "[REDACTED:DATABASE_URL.password] [REDACTED:STRIPE_KEY] [REDACTED:SHOP_PASS] run-1f2e3d4c production"
+        );
     }
 
     #[test]

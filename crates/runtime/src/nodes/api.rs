@@ -18,7 +18,7 @@ use kernel::trace::TraceContext;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::redact::{RedactedStream, Redactor, is_secret_name};
+use crate::redact::{RedactedStream, Redactor, secrets_of_variable};
 use crate::secrets::Scope;
 
 /// Whether an attempt whose holder was lost may run again.
@@ -440,12 +440,14 @@ pub trait Secrets: Send + Sync {
 /// Bytes that the value of an inherited variable has at least to be looked for in what comes back.
 pub(crate) const MIN_INHERITED_BYTES: usize = 8;
 
-/// Takes note of a variable that a program inherits, where its name is that of a secret: what the
-/// program says of it is kept out of the log. One that is too short to be told from ordinary
+/// Takes note of a variable that a program inherits, where its name is that of a secret or it is an
+/// address with one: what the program says of it is kept out of the log. One that is too short to be told from ordinary
 /// words, or no secret but a document, is not looked for.
 pub(crate) fn learn_inherited(ports: &Ports, name: &str, value: &str) {
-    if is_secret_name(name) && value.len() >= MIN_INHERITED_BYTES {
-        let _ = ports.secrets.learn(name, value);
+    for (name, secret) in secrets_of_variable(name, value) {
+        if secret.len() >= MIN_INHERITED_BYTES {
+            let _ = ports.secrets.learn(&name, &secret);
+        }
     }
 }
 

@@ -13,6 +13,7 @@
 //! result as redacting it whole, unless it holds a credential of more than 16 KiB that is known
 //! by its shape or its name alone. What was redacted stays as it is when it is redacted again.
 
+mod keys;
 mod literals;
 mod named;
 mod names;
@@ -20,6 +21,7 @@ mod ordinary;
 mod shapes;
 mod spellings;
 mod stream;
+mod variables;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -33,10 +35,12 @@ use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input, Match};
 use serde_json::{Map, Value};
 
+pub use keys::{is_secret_parameter, told_on_command_line};
 pub(crate) use literals::literal_secrets;
 pub use names::{is_secret_member, is_secret_name, is_secret_option};
 pub use stream::RedactedStream;
 pub(crate) use stream::Tail;
+pub use variables::secrets_of_variable;
 
 use spellings::Spelled;
 use stream::into_text;
@@ -279,10 +283,10 @@ impl Redactor {
         RedactedStream::new(self)
     }
 
-    /// For a text of which each piece is to be seen as it comes, word by word. What stands behind the
-    /// name of a secret is not looked for: a stream would hold back whatever begins like a name.
+    /// For a text of which each piece is to be seen as it comes, word by word. The same is taken out;
+    /// of what begins like a name no more is held back than what stands behind the name of a secret.
     pub fn stream_of_words(&self) -> RedactedStream {
-        RedactedStream::without_names(self)
+        RedactedStream::in_words(self)
     }
 
     /// Goes on where a stream was that knew the same secrets. `None` where this is no tail.

@@ -5,7 +5,13 @@
 //! `token_count` and `tokenizer` are none. What reads like a place to be filled in, like code or
 //! like prose stays (`ordinary.rs`).
 
-use super::ordinary;
+use std::sync::LazyLock;
+
+use regex_automata::Input;
+use regex_automata::meta::Regex;
+use regex_automata::util::syntax;
+
+use super::{keys, ordinary};
 
 /// Which part of a match is taken out, by where its value stands in it. None of it: it stays.
 pub(super) type Takes = fn(&[u8], std::ops::Range<usize>) -> Option<std::ops::Range<usize>>;
@@ -22,7 +28,13 @@ pub(super) struct Rule {
 }
 
 /// How the name of a secret ends; what stands before it does not matter.
-const NAME: &str = r"(?:token|(?:api|access|account|secret|private)[_\-]?key(?:[_\-]?base)?(?:_?[0-9]{1,3})?|secret(?:[_\-]?(?:value|text|string))?[0-9_]*|(?:password|passwd|passphrase)[a-z0-9_]*|credentials?|dsn)";
+const NAME: &str = r"(?:token|(?:api|access|account|secret|private|encrypt(?:ion)?|sign(?:ing)?|master|ssh|jwt|hmac|deploy|license|subscription|stripe|sendgrid|twilio|mailgun|openai|anthropic)[_\-]?keys?(?:[_\-]?base)?(?:_?[0-9]{1,3})?|secret(?:[_\-]?(?:value|text|string))?[0-9_]*|(?:password|passwd|passphrase)[a-z0-9_]*|credentials?|dsn)";
+/// The same in short, and what may not be a part of another word before it.
+const PASS: &str = r"(?:(?:\b|_)(?:admin|bind|db|ftp|http|imap|keystore|ldap|mail|mysql|pg|proxy|redis|root|smtp|ssh|user)?pass|(?-i:Pass)|_pwd)(?:_?[0-9]{1,3})?";
+/// A variable that has the key of something.
+const KEY: &str = r"\b[A-Z][A-Z0-9_]*_KEY(?:_[0-9]{1,3})?";
+/// How lists of secrets are called; some may have words.
+const LISTS: &str = r"(?:(?:password|passwd|passphrase|(?:(?:api|access|account|secret|private|encryption|signing)[_\-]?)?key|(?:(?:access|refresh|bearer|auth|api)[_\-]?)?token|secret|credential)s)";
 /// Names of headers that are a credential.
 const HEADER: &str = "(?:proxy-authorization|authorization|x-api-key)";
 /// Names of headers that have cookies.
@@ -76,6 +88,43 @@ fn opened() -> String {
 fn in_lines(double: &str, single: &str) -> String {
     format!(
         r#""{{3}}((?:[^"\\]|\\[^\r\n]|"{{1,2}}(?:[^"\\]|\\[^\r\n]))+)"{{3}}|"((?:{double}){LINES}(?:\r?\n)?)"{CLOSED}|'((?:{single}){LINES_SINGLE}(?:\r?\n)?)'{CLOSED}"#
+    )
+}
+
+/// What every rule finds before a secret.
+static NAMES: LazyLock<Regex> = LazyLock::new(|| {
+    let names = r"(?i:token|key|secret|pass|pwd|credential|dsn|auth|cookie|session|sig|code|identified[ \t]+by|curl|mysql|mariadb|redis-cli|valkey-cli|login|mongo|sqlplus|cqlsh|sqlcmd|bcp|zip|mosquitto|ldap)";
+    let syntax = syntax::Config::new().unicode(false).utf8(false);
+    let built = Regex::builder().syntax(syntax).build(names);
+    built.expect("patterns that are made here compile")
+});
+
+/// Where the first name ends in a text: no secret that a rule finds begins before.
+pub(super) fn name_ends(text: &[u8]) -> Option<usize> {
+    NAMES.search_half(&Input::new(text)).map(|end| end.offset())
+}
+
+/// Texts in quotes between brackets, and items of YAML below each other: words, or texts in quotes.
+fn listed() -> String {
+    let texts = |quote: &str, text: &str| {
+        format!(r"{quote}{text}*{quote}(?:\s*,\s*{quote}{text}*{quote})*")
+    };
+    let lists = [
+        texts(r#"""#, r#"(?:[^"\\\r\n]|\\[^\r\n])"#),
+        texts(r#"\\""#, r#"(?:[^"\\\r\n]|\\{2,3}[^\r\n])"#),
+        texts("'", r"(?:[^'\\\r\n]|\\[^\r\n])"),
+    ];
+    let item = r#"[ \t]*-[ \t]+(?:"[^"\r\n]*"|'[^'\r\n]*'|[^\s:=#"'{}\[\]&*!|>%@`\-][^\s:=]*)[ \t]*(?:#[^\r\n]*)?(?:\r?\n|\z)"#;
+    format!(
+        r#"(?:\\*["'])?(?:{SIGN}\[\s*({})[\s,]*\]|:[ \t]*(?:#[^\r\n]*)?\r?\n((?:{item})+))"#,
+        lists.join("|")
+    )
+}
+
+/// How clients are told a password: the program, more of its arguments, and what stands before it.
+fn told(programs: &str, option: &str) -> String {
+    format!(
+        r#"\b(?:{programs})(?:[ \t]+[^\s|;&<>"'`]+){{0,10}}?[ \t]+{option}["']?([^\s"'\\|;&<>`]+)"#
     )
 }
 
@@ -144,12 +193,34 @@ pub(super) fn rules() -> Vec<Rule> {
             ),
             ordinary::of_header_setting,
         ),
+        // The key of something, by its variable.
+        field(
+            format!(
+                r"(?m)^[ \t]*(?:[\-+>][ \t]*)?(?:(?:export|set|env|ENV)[ \t]+)?{KEY}[ \t]*[:=][ \t]*{TO_END}"
+            ),
+            keys::of_variable,
+        ),
+        field(
+            format!(r#"{KEY}(?:\\*["']\]?{SIGN}{KIND}{quoted}|{SIGN}{KIND}{opened}|={BARE})"#),
+            keys::of_variable,
+        ),
+        // Lists.
+        field(
+            format!(r#"(?im)(?:^[ \t]*(?:-[ \t]+)?["']?[a-z0-9_\-]*)?{LISTS}{}"#, listed()),
+            keys::of_list,
+        ),
         // A line of YAML, of an ini file, or of variables.
         field(
             format!(
                 r"(?im)^[ \t]*(?:[\-+>][ \t]*)?(?:(?:export|set|env)[ \t]+)?[a-z0-9_\-]*{NAME}[ \t]*[:=][ \t]*{TO_END}"
             ),
             ordinary::of_setting,
+        ),
+        field(
+            format!(
+                r"(?im)^[ \t]*(?:[\-+>][ \t]*)?(?:(?:export|set|env)[ \t]+)?[a-z0-9_\-]*{PASS}[ \t]*[:=][ \t]*{TO_END}"
+            ),
+            keys::of_pass,
         ),
         // A text of several lines in YAML: its first.
         field(
@@ -189,6 +260,22 @@ pub(super) fn rules() -> Vec<Rule> {
             format!(r"(?i){NAME}(?:{SIGN}{KIND}{opened}|={BARE})"),
             ordinary::of_parameter,
         ),
+        // A password in short.
+        field(
+            format!(
+                r#"(?i)--(?:[a-z0-9]+[_\-]){{0,4}}(?:pass|pwd)(?:\\*["'][ \t]*,[ \t]*{quoted}|[ \t=](?:{quoted}|([^\s"'\\\-&;|,<>=][^\s"'\\&;|,]*)))"#
+            ),
+            keys::of_pass_option,
+        ),
+        field(
+            format!(r#"(?i){PASS}(?:\\*["']\]?{SIGN}{KIND}{quoted}|{SIGN}{KIND}{opened}|={BARE})"#),
+            keys::of_pass,
+        ),
+        // User and password of a registry of images.
+        field(
+            r#"(?i)\bauth\\*"\s*:\s*\\*"([A-Za-z0-9+/]{8,}={0,2})\\*""#.to_owned(),
+            keys::of_registry,
+        ),
         // A variable with its type.
         field(format!(r"(?i){NAME}{TYPE}{KIND}{opened}"), ordinary::of_quotes),
         // One in a list or amid a text, where it has digits as no word has.
@@ -216,7 +303,7 @@ pub(super) fn rules() -> Vec<Rule> {
             ordinary::of_quotes,
         ),
         field(
-            r#"\bmysql(?:dump|admin|import|show)?(?:[ \t]+-[^\sp"'][^\s"']{0,64}(?:[ \t]+[^\s\-"'][^\s"']{0,64})?){0,6}[ \t]+-p([^\s"'\\]+)"#
+            r#"\b(?:mysql(?:dump|admin|import|show)?|mariadb(?:-dump|-admin)?)(?:[ \t]+-[^\sp"'][^\s"']{0,64}(?:[ \t]+[^\s\-"'][^\s"']{0,64})?){0,6}[ \t]+-p["']?([^\s"'\\]+)"#
                 .to_owned(),
             ordinary::of_quotes,
         ),
@@ -224,6 +311,16 @@ pub(super) fn rules() -> Vec<Rule> {
             format!(r"(?im)^[ \t]*(?://[^\s=]{{1,200}}:)?_auth[ \t]*=[ \t]*{TO_END}"),
             ordinary::of_setting,
         ),
+        field(told("sshpass", "-p[ \\t]*"), ordinary::of_quotes),
+        field(told("redis-cli|valkey-cli", "-a[ \\t]+"), ordinary::of_quotes),
+        field(
+            told("(?:docker|podman|buildah|skopeo|nerdctl|oras|helm(?:[ \\t]+registry)?|crane(?:[ \\t]+auth)?)[ \\t]+login", "-p[ \\t=]+"),
+            ordinary::of_quotes,
+        ),
+        field(told("mongosh?|mongodump|mongorestore|sqlplus|cqlsh", "-p[ \\t]+"), ordinary::of_option),
+        field(told("sqlcmd|bcp|zip|unzip|mosquitto_(?:pub|sub)", "-P[ \\t]*"), ordinary::of_option),
+        field(told("ldap(?:search|modify|add|delete|whoami|passwd)", "-w[ \\t]*"), ordinary::of_quotes),
+        field(told("openssl", "-pass(?:in|out)?[ \\t]+pass:"), ordinary::of_quotes),
         // As databases are told it.
         field(
             r"(?i)\b(?:password|identified[ \t]+by)[ \t]+'([^'\r\n]+)'".to_owned(),
@@ -231,7 +328,7 @@ pub(super) fn rules() -> Vec<Rule> {
         ),
         // As programs find whom to say they are to a machine.
         field(
-            r"(?i)\bmachine\s{1,8}[^\s]+\s{1,8}login\s{1,8}[^\s]+\s{1,8}password\s{1,8}([^\s]+)"
+            r"(?i)\b(?:machine\s{1,8}[^\s]+|default)(?:\s{1,8}(?:login|account)\s{1,8}[^\s]+){0,2}\s{1,8}password\s{1,8}([^\s]+)"
                 .to_owned(),
             ordinary::of_quotes,
         ),
@@ -241,9 +338,13 @@ pub(super) fn rules() -> Vec<Rule> {
             ordinary::of_quotes,
         ),
         field(
-            r#"(?i)[?&](?:amp;)?[a-z0-9_\-]{0,40}(?:auth|session(?:[_\-]?id)?|sig|signature)=([^\s&\#"'<>\\]+)"#
+            r#"(?i)(?:[?&]|\\u0026)(?:amp;)?[a-z0-9_\-]{0,40}(?:auth|session(?:[_\-]?id)?|sig|signature)=([^\s&\#"'<>\\]+)"#
                 .to_owned(),
             ordinary::of_query,
+        ),
+        field(
+            r#"(?i)(?:[?&]|\\u0026)(?:amp;)?[a-z0-9_\-]{0,40}(?:key|code)=([^\s&\#"'<>\\]+)"#.to_owned(),
+            keys::of_query,
         ),
     ]
 }

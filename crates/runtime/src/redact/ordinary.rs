@@ -15,7 +15,7 @@ use regex_automata::util::syntax;
 use super::{MARK, is_taken_out};
 
 /// A pattern over the whole of a value.
-fn matcher(patterns: &[&str]) -> Regex {
+pub(super) fn matcher(patterns: &[&str]) -> Regex {
     let syntax = syntax::Config::new().unicode(false).utf8(false);
     let whole = format!(r"\A(?:{})\z", patterns.join("|"));
     let built = Regex::builder().syntax(syntax).build(&whole);
@@ -30,11 +30,13 @@ static NONE: LazyLock<Regex> = LazyLock::new(|| {
         r"(?:[:/.\-@ +,=?&_|]|[A-Za-z]{1,12}[:/ ]|:[0-9]{2,5}/)*(?:(?:\$\{\{[^}]*(?:\}\})?|\$\{[A-Za-z_][A-Za-z0-9_.\[\]]*(?::?\?[^}]*)?\}?|\$[({][^(){}]*[)}]?|\$[A-Z_][A-Z0-9_]*|\$[a-z_]+(?:[A-Z][a-z]+)*|%[A-Za-z_]+%|\$[0-9@*#?]|\{\{[^{}]*(?:\}\})?|#\{[^}]*\}|\{[A-Za-z_]?[A-Za-z0-9_.\[\]()]*(?:![rs])?\}?|<[^<>]*>|<[A-Za-z _\-]*|%\([a-z_]+\)s|\\\([^()]*\))(?:[:/.\-@ +,=?&_|]|[A-Za-z]{1,12}[:/ ]|:[0-9]{2,5}/)*)+",
         r"`[^`]*|`[^`]*[ $({][^`]*`.*|\$\(.*\(.*|\?|:[a-z_]+|@[a-z_]+|%[sdvq]|\*[a-z_]+",
         // What somebody else put in the place of one.
-        r"(?:[A-Za-z]{1,8}[\-_])?(?:[*.]{3,}|[xX]{3,}(?:[\-_]?[xX]{3,})*|\-{3,})|[*.x\-]{3,}",
+        r"(?:[A-Za-z]{1,8}[\-_]){0,3}(?:[*.]{3,}|[xX]{3,}(?:[\-_]?[xX]{3,})*|\-{3,})|[*.x\-]{3,}",
         r"(?i:your[_\-][a-z_\-]+|[a-z_\-]+[_\-]here|change[_\-]?(?:me|this|it)|replace[_\-]?(?:me|this|with[a-z_\-]+)|placeholder|example|todo|fixme|redacted|hidden|masked|value|string|password|passwd|pass|token|secret|null|undefined)",
         r"(?:[A-Z]{1,12}_){0,4}(?:TOKEN|KEY|SECRET|PASSWORD|PASS|CREDENTIALS?|VALUE|STRING|HERE)",
         // Where it is.
-        r"(?i:env|vault|ssm|op|secret|keychain|keyring|file):[A-Za-z_./~\-]+|arn:aws:.*|(?:/[A-Za-z_\-.:]+[0-9]?)+/?|\./[A-Za-z_\-./]*",
+        r"(?i:env|vault|ssm|op|secret|keychain|keyring|file):[A-Za-z_./~\-]+|arn:aws:.*|(?:/[A-Za-z_\-.:]+[0-9]?)+/?|\./[A-Za-z_\-./]*|~(?:/[A-Za-z0-9_\-.]+)+",
+        // The public half.
+        r"(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-[a-z0-9\-]+) AAAA.*",
         r"[a-z][a-z0-9+]{1,12}://(?:[a-z\-]+\.)*[a-z\-]+(?::[0-9]{2,5})?(?:/(?:v[0-9]|[A-Za-z_\-.]*))*",
         // Versions and measured numbers.
         r"(?:(?:[\^~>=<v]{1,2} ?[0-9]{1,6}(?:\.[0-9xX*]{1,6}){0,3}|[0-9]{1,6}(?:\.[0-9xX*]{1,6}){1,3})(?:[.\-+][A-Za-z0-9.\-+]{1,16})?(?: ?\|\| ?| - |,? |)){1,4}(?:ms|s|%)?",
@@ -123,6 +125,40 @@ const FUNCTION_WORDS: [&str; 44] = [
     "will", "with", "would", "you", "your", "enter",
 ];
 
+/// What a password is called in the languages that pages are written in.
+const LABELS: [&str; 30] = [
+    "adgangskode",
+    "contraseña",
+    "contrasenya",
+    "hasło",
+    "heslo",
+    "jelszó",
+    "kennwort",
+    "lozinka",
+    "lösenord",
+    "lykilorð",
+    "parool",
+    "passe",
+    "passord",
+    "passwort",
+    "pasahitza",
+    "palavra-passe",
+    "salasana",
+    "salasõna",
+    "senha",
+    "slaptažodis",
+    "wachtwoord",
+    "şifre",
+    "κωδικός",
+    "пароль",
+    "סיסמה",
+    "パスワード",
+    "密码",
+    "密碼",
+    "비밀번호",
+    "รหัสผ่าน",
+];
+
 /// Words before the name of a secret in what is told of it.
 const STATES: [&str; 22] = [
     "bad",
@@ -154,16 +190,21 @@ pub(super) fn is_no_secret(value: &[u8]) -> bool {
     is_taken_out(value) || NONE.is_match(value) || is_shown_to_people(value)
 }
 
+/// Whether a value is what a program says in the place of one.
+pub(super) fn is_code(value: &[u8]) -> bool {
+    CODE.is_match(value)
+}
+
 /// Whether a text reads like one of an interface: a label such as `Confirm password`, or a sentence. A
 /// passphrase has words without a sentence.
 fn is_shown_to_people(value: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(value) else {
         return false;
     };
-    let is_mark = |c: char| ".,:;!?()[]\"'`*<>\u{2026}\u{2019}".contains(c);
+    let is_mark = |c: char| ".,:;!?()[]\"'`*<>\u{2026}\u{2019}\u{bf}".contains(c);
     let words: Vec<String> = text
         .split_whitespace()
-        .map(|word| word.trim_matches(is_mark).to_ascii_lowercase())
+        .map(|word| word.trim_matches(is_mark).to_lowercase())
         .filter(|word| !word.is_empty())
         .collect();
     let is_plain = |word: &String| {
@@ -171,6 +212,10 @@ fn is_shown_to_people(value: &[u8]) -> bool {
         let is_letter = |c: char| c.is_alphabetic() || "'\u{2019}-/".contains(c);
         is_number || (word.len() <= 24 && word.chars().all(is_letter))
     };
+    let is_named = words.iter().any(|word| LABELS.contains(&word.as_str()));
+    if words.len() == 1 && is_named {
+        return true;
+    }
     if words.len() < 2 || !words.iter().all(is_plain) {
         return false;
     }
@@ -199,6 +244,7 @@ fn is_shown_to_people(value: &[u8]) -> bool {
         .filter(|word| FUNCTION_WORDS.contains(&word.as_str()))
         .count();
     is_label
+        || (is_named && (begins_like_one || ends_like_one))
         || (words.len() >= 3
             && function_words > 0
             && (begins_like_one || ends_like_one || function_words > 1))
@@ -206,7 +252,7 @@ fn is_shown_to_people(value: &[u8]) -> bool {
 
 /// What of a value without quotes is its own: not what closes a call, a list, an element or a piece of
 /// code around it.
-fn narrowed(text: &[u8], value: Range<usize>) -> Range<usize> {
+pub(super) fn narrowed(text: &[u8], value: Range<usize>) -> Range<usize> {
     let mut end = value.end;
     // What another rule took out, and what closes something behind it.
     if text[value.clone()].starts_with(MARK.as_bytes())
@@ -254,7 +300,7 @@ fn find(text: &[u8], part: &[u8]) -> Option<usize> {
 }
 
 /// A value between quotes.
-fn is_quoted(text: &[u8], value: &Range<usize>) -> bool {
+pub(super) fn is_quoted(text: &[u8], value: &Range<usize>) -> bool {
     let before = value.start.checked_sub(1).map(|at| text[at]);
     matches!(before, Some(b'"' | b'\''))
 }
@@ -372,7 +418,12 @@ pub(super) fn of_query(text: &[u8], value: Range<usize>) -> Option<Range<usize>>
 
 /// Of the password in an address.
 pub(super) fn of_address(text: &[u8], value: Range<usize>) -> Option<Range<usize>> {
-    let is_word = |value: &[u8]| matches!(value, b"password" | b"PASSWORD" | b"pass" | b"passwd");
+    let is_word = |value: &[u8]| {
+        matches!(
+            value,
+            b"password" | b"PASSWORD" | b"pass" | b"passwd" | b"x-oauth-basic"
+        )
+    };
     let is_none = |value: &[u8]| is_word(value) || value.iter().all(|byte| b"*x.".contains(byte));
     unless(text, value, is_none)
 }
@@ -454,7 +505,7 @@ fn is_no_credential(value: &[u8]) -> bool {
 }
 
 /// Whether a value reads like a folder, or like what stands for one.
-fn is_folder(value: &[u8]) -> bool {
+pub(super) fn is_folder(value: &[u8]) -> bool {
     let begins = |beginning: &[u8]| value.starts_with(beginning);
     matches!(
         value.first(),

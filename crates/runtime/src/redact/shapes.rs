@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 use super::named::Takes;
-use super::ordinary;
 use super::spellings::{self, Spelled};
+use super::{keys, ordinary};
 
 /// What a credential looks like.
 pub(super) struct Shape {
@@ -25,9 +25,17 @@ const fn alone(pattern: &'static str) -> Shape {
     }
 }
 
+const fn hook(pattern: &'static str) -> Shape {
+    Shape {
+        replacement: "[REDACTED:url]",
+        pattern,
+        takes: |_, credential| Some(credential),
+    }
+}
+
 /// Well-known shapes. Each begins with something fixed, so that ordinary text is passed over
 /// quickly and a stream holds back little.
-pub(super) const SHAPES: [Shape; 16] = [
+pub(super) const SHAPES: [Shape; 30] = [
     // Private keys in PEM, also with their line breaks escaped.
     alone(
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[A-Za-z0-9+/=\s\\:,.\-]*?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----",
@@ -53,6 +61,30 @@ pub(super) const SHAPES: [Shape; 16] = [
     alone(r"\bAIza[A-Za-z0-9_\-]{35}\b"),
     // Anything that is sent as a bearer token.
     alone(r"\b[Bb][Ee][Aa][Rr][Ee][Rr] {1,4}[A-Za-z0-9\-._~+/]{16,}={0,2}"),
+    // The name in an address that has no password is a key where it looks like one.
+    Shape {
+        replacement: "[REDACTED:url]",
+        takes: keys::of_user,
+        pattern: r#":(?:\\?/){2}([^\s/?\#:@"'<>\\{}$\[\]`,;()=&]{16,})(?::(?:x-oauth-basic)?)?@"#,
+    },
+    // The addresses of hooks, which are keys themselves.
+    hook(r"\bhooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/([A-Za-z0-9/]{10,})"),
+    hook(r"\bdiscord(?:app)?\.com/api/(?:v[0-9]{1,2}/)?webhooks/[0-9]{1,25}/([A-Za-z0-9_\-]{10,})"),
+    hook(
+        r"\b(?:webhook\.office|outlook\.office(?:365)?)\.com/webhook(?:b2)?/([A-Za-z0-9@/\-]{10,})",
+    ),
+    // A bot of Telegram.
+    hook(r"/bot([0-9]{5,14}:[A-Za-z0-9_\-]{20,})"),
+    // SendGrid, npm, PyPI, Hugging Face, Groq, Google, Shopify, Vault, DigitalOcean, age.
+    alone(r"\bSG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}"),
+    alone(r"\bnpm_[A-Za-z0-9]{36}\b"),
+    alone(r"\bpypi-[A-Za-z0-9_\-]{50,}"),
+    alone(r"\b(?:hf|gsk)_[A-Za-z0-9]{30,}"),
+    alone(r"\b(?:GOCSPX-|ya29\.)[A-Za-z0-9_\-]{20,}"),
+    alone(r"\bshp(?:at|ca|pa|ss)_[0-9a-f]{32}"),
+    alone(r"\bhv[bs]\.[A-Za-z0-9_\-]{24,}"),
+    alone(r"\bdo[opr]_v1_[0-9a-f]{64}"),
+    alone(r"\bAGE-SECRET-KEY-1[A-Z0-9]{40,}"),
     // The password of an address, up to the last `@` before its path. A place to be filled in,
     // such as `${PASSWORD}`, is none.
     Shape {
@@ -64,7 +96,7 @@ pub(super) const SHAPES: [Shape; 16] = [
     Shape {
         replacement: "[REDACTED:field]",
         takes: ordinary::of_query,
-        pattern: r#"(?i)[?&](?:(?:access|auth|id|refresh|session)[_\-]?token|token|api[_\-]?key|client[_\-]?secret|secret|password|passwd|pwd)=((?:%[0-9a-f]{2}|[^\s&\#"'<>\\{}$%\[])[^\s&\#"'<>\\]*)"#,
+        pattern: r#"(?i)(?:[?&]|\\u0026)(?:amp;)?(?:(?:access|auth|id|refresh|session|api|bearer|private|x-amz-security|x-goog-security)[_\-]?token|token|(?:api|app|access|subscription)[_\-]?key|client[_\-]?secret|secret|password|passwd|passphrase|pass|pwd|jwt|auth|sig|signature|x-(?:amz|goog)-(?:signature|credential))=((?:%[0-9a-f]{2}|[^\s&\#"'<>\\{}$%\[])[^\s&\#"'<>\\]*)"#,
     },
     // Basic authentication: base64 that is padded, or mixes its letters as no word does. The name of
     // the header is not asked for: a stream would hold back each word that begins like it.

@@ -105,7 +105,7 @@ fn of_an_address_or_a_header_the_secret_alone_goes() {
     check(
         &knowing("hunter22"),
         &text,
-        "https://[REDACTED]:[REDACTED:url]@h ftp://[REDACTED:env:TOKEN]:[REDACTED:env:TOKEN]@h\
+        "https://[REDACTED:url]:x-oauth-basic@h ftp://[REDACTED:env:TOKEN]:[REDACTED:env:TOKEN]@h\
          ?token=[REDACTED:env:TOKEN]&y",
     );
     // A secret that a shape would cut short is taken whole.
@@ -220,11 +220,26 @@ fn a_stream_holds_back_no_more_than_it_must() {
     assert_eq!(stream.push("me to"), "me ");
     assert_eq!(stream.push("day\nis "), "today\nis ");
     assert_eq!(stream.push("12.5 %"), "12.5 %");
-    // Whoever is shown each word when it comes is given it then.
+    // Whoever is shown each word when it comes is given it then, but for what may be a secret.
     let mut stream = Redactor::default().stream_of_words();
-    for word in ["a", " to", "ken", ": 7", "\nname"] {
-        assert_eq!(stream.push(word), word);
+    for word in [
+        "a",
+        " to",
+        "ken",
+        "s\n",
+        "name",
+        "d \"it\": 7",
+        "\n\"pass",
+        "word\"",
+    ] {
+        assert_eq!(stream.push(word), if word == "word\"" { "" } else { word });
     }
+    assert_eq!(stream.push(": \"hun"), "");
+    let expected = "word\": \"[REDACTED:field]\"";
+    assert_eq!(
+        stream.push("ter2x9\", ok") + &stream.finish(),
+        format!("{expected}, ok")
+    );
 }
 
 #[test]
@@ -254,6 +269,23 @@ fn many_closing_signs_take_no_longer_than_they_are_long() {
         let value = name.len() - 1..text.len();
         let none = ordinary::of_setting(text.as_bytes(), value);
         assert_eq!(none, None, "a name of one letter is left");
+    }
+}
+
+#[test]
+fn long_lists_take_no_longer_than_they_are_long() {
+    let (redactor, many) = (Redactor::default(), 1 << 16);
+    let items = "\"planted-1\", ".repeat(many);
+    let list = format!("passwords = [{items}\"x\"]\nnext");
+    let expected = "passwords = [\"[REDACTED:field]\"]\nnext";
+    assert_eq!(redactor.text(&list), expected);
+    let lines = format!("tokens:\n{}next: 1\n", "  - planted-1\n".repeat(many));
+    let expected = "tokens:\n  - [REDACTED:field]\nnext: 1\n";
+    assert_eq!(redactor.text(&lines), expected);
+    // Nothing closes it, and each of them could begin one.
+    for open in ["tokens = [\"a\", ", "docker login a b ", "passwords:\n"] {
+        let text = open.repeat(many);
+        assert!(matches!(redactor.text(&text), Cow::Borrowed(_)), "{open}");
     }
 }
 
@@ -345,6 +377,11 @@ proptest! {
             streamed.extend(stream.finish_bytes());
             let whole = redactor.text(&text);
             prop_assert_eq!(&String::from_utf8(streamed).unwrap(), &whole);
+            let mut words = redactor.stream_of_words();
+            let pieces = cuts.windows(2).map(|cut| &text.as_bytes()[cut[0]..cut[1]]);
+            let mut streamed: Vec<u8> = pieces.flat_map(|piece| words.push_bytes(piece)).collect();
+            streamed.extend(words.finish_bytes());
+            prop_assert_eq!(&String::from_utf8(streamed).unwrap(), &whole, "in words");
             prop_assert_eq!(redactor.text(&whole), &*whole, "once is enough");
         }
     }
