@@ -329,10 +329,12 @@ fn surroundings(about: &About, outcome: &Outcome) -> BTreeMap<String, String> {
 
 fn process(about: &About, outcome: &Outcome, cleaner: &Cleaner) -> Value {
     let home = about.home.as_deref();
-    let argv = about
-        .argv
-        .iter()
-        .map(|argument| written_argument(argument, home, cleaner));
+    // As a whole: the argument behind `--password` is known by the one before it.
+    let mut argv = json!(about.argv);
+    cleaner.value(&mut argv);
+    let argv = argv.as_array().into_iter().flatten();
+    let argv =
+        argv.map(|argument| written_argument(argument.as_str().unwrap_or_default(), home, cleaner));
     let mut process = json!({
         "argv": argv.collect::<Vec<_>>(),
         "cwd": if about.cwd.is_empty() { ROOT.to_owned() } else { format!("{ROOT}/{}", about.cwd) },

@@ -5,6 +5,7 @@
 //! event by event; what is recorded of them is clean. Headers are passed on and never recorded,
 //! and what they carry as credentials is learned, so that it is found wherever else it stands.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
@@ -24,6 +25,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
+use runtime::redact::{Redactor, is_secret_parameter};
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 use tokio::net::{TcpListener, TcpStream};
@@ -365,7 +367,7 @@ struct Asked {
 
 async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> Answer {
     let recorder = &shared.recorder;
-    learn(recorder.cleaner(), &asked.headers);
+    learn(recorder.cleaner(), &asked.headers, asked.query.as_deref());
     let route = Route::of(&format!("/{}", asked.rest));
     let name = format!("{}/{}", asked.provider, asked.rest.trim_end_matches('/'));
     let mut body: Value = match serde_json::from_slice(&asked.body) {
@@ -376,7 +378,12 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
     // What is matched is what the program sent; the settings come on top.
     let input = match (&asked.method, &asked.query) {
         (&Method::POST, None) => body.clone(),
-        (method, query) => json!({ "method": method.as_str(), "query": query, "body": body }),
+        (method, query) => {
+            let query = query
+                .as_deref()
+                .map(|query| keyless(query, recorder.cleaner()));
+            json!({ "method": method.as_str(), "query": query, "body": body })
+        }
     };
     let (said, is_json) = (body.clone(), body.is_object());
     let enforced = recorder.enforce(route, &mut body);
@@ -664,7 +671,8 @@ async fn of_tool(shared: &Arc<Shared>, (within, rest): (Option<u64>, &str), body
     }
 }
 
-fn learn(cleaner: &Cleaner, headers: &HeaderMap) {
+/// Learns what a request has as its key, in its headers or in its query.
+fn learn(cleaner: &Cleaner, headers: &HeaderMap, query: Option<&str>) {
     for name in CREDENTIALS {
         for value in headers.get_all(name) {
             let Ok(value) = value.to_str() else { continue };
@@ -672,6 +680,39 @@ fn learn(cleaner: &Cleaner, headers: &HeaderMap) {
             cleaner.learn(name, secret);
         }
     }
+    for pair in query.unwrap_or_default().split('&') {
+        if let Some((name, value)) = pair.split_once('=')
+            && is_key(name)
+        {
+            let pair = format!("x={value}");
+            let mut decoded = url::form_urlencoded::parse(pair.as_bytes());
+            let decoded = decoded.next().map(|(_, value)| value.into_owned());
+            cleaner.learn("query", &decoded.unwrap_or_default());
+        }
+    }
+}
+
+/// Whether a parameter of a request to a model is a key, whatever it looks like.
+fn is_key(name: &str) -> bool {
+    let is_so = |key: &str| name.eq_ignore_ascii_case(key);
+    is_so("key") || is_so("code") || is_so("subscription-key") || is_secret_parameter(name)
+}
+
+/// A query without the values of its keys, those that are too short to be known elsewhere, too. What
+/// the rules for texts take out stands as they write it, as it does in older recordings.
+fn keyless(query: &str, cleaner: &Cleaner) -> String {
+    let pairs = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, value)) if is_key(name) && !value.is_empty() => {
+            cleaner.tally(&BTreeMap::from([("field".to_owned(), 1)]));
+            let pair = format!("?{pair}");
+            match Redactor::default().text(&pair) {
+                Cow::Borrowed(_) => format!("{name}=[REDACTED:field]"),
+                Cow::Owned(clean) => clean[1..].to_owned(),
+            }
+        }
+        _ => pair.to_owned(),
+    });
+    pairs.collect::<Vec<_>>().join("&")
 }
 
 fn passed_back(headers: &HeaderMap) -> HeaderMap {

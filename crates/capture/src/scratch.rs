@@ -36,6 +36,15 @@ pub enum ScratchError {
         /// The file.
         path: String,
     },
+    /// Nothing but such values changed in a file.
+    #[error(
+        "values that look like secrets were taken out of what {path} held, and nothing else in it \
+         changed: whether it is now as it was then cannot be told"
+    )]
+    ValueChanged {
+        /// The file.
+        path: String,
+    },
     /// The name of a file holds a secret that is not known here.
     #[error(
         "the name of {path} holds a secret, so the file cannot be put there again; give the \
@@ -377,7 +386,7 @@ fn put_back(
     }
     let is_of_values_alone = change.before == Some(change.hash);
     if is_of_values_alone {
-        return Err(ScratchError::ContentRedacted {
+        return Err(ScratchError::ValueChanged {
             path: change.path.clone(),
         });
     }

@@ -339,6 +339,12 @@ impl Again {
                      replay again, or put the whole folder back and replay with --in-place"
                 ))));
             }
+            Err(error @ scratch::ScratchError::ValueChanged { .. }) => {
+                return Ok(Err(NotReplayed::NoWorkspace(format!(
+                    "{error}; put the whole folder back as it was and replay with --in-place, or leave \
+                     the file out of another capture with --exclude"
+                ))));
+            }
             Err(error) => return Err(said(error)),
         }
         let about = self.about(&process, &cleaner, &surroundings, &*source)?;

@@ -103,6 +103,15 @@ fn a_file_of_which_nothing_but_a_value_changed_is_not_taken_for_what_it_was() {
     capture(&bench, "sed -i s/code-7/code-8/ app.py", &[]);
     let report = replay(&bench, &[], &[], 3);
     assert_eq!(report["error"]["code"], "content_unavailable", "{report}");
+    let message = report["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("--in-place") && !message.contains("--kind"),
+        "{message}"
+    );
+    // What it advises helps.
+    bench.write("app.py", APP);
+    let report = replay(&bench, &["--in-place"], &[], 0);
+    assert_eq!(report["match_status"], "exact_match", "{report}");
 }
 
 #[test]

@@ -7,10 +7,16 @@ use serde_json::{Value, json};
 use super::peer::says;
 use super::{Bench, has_python, read};
 
-const PLANTED: [(&str, &str); 6] = [
+const PLANTED: [(&str, &str); 12] = [
     ("PAY_TOKEN", "planted-by-variable-1"),
     ("DB_PASSWORD", "planted-by-variable-2"),
     ("OPENAI_API_KEY", "planted-by-header-3"),
+    ("STRIPE_KEY", "planted-by-variable-4"),
+    ("SMTP_PASS", "opensesame"),
+    ("SHOP_URL", "postgres://ada:planted-word-5@db/shop"),
+    ("password", "planted-word-5"),
+    ("query", "k9-x"),
+    ("argument", "swordfish-6"),
     ("url", "planted-in-url-4"),
     ("header", "planted-in-header-5"),
     ("cookie", "planted-cookie"),
@@ -49,7 +55,7 @@ fn bench() -> Bench {
 import json, os, subprocess, sys, urllib.request, urllib.error
 def ask(text, **more):
     body = {"model": "tiny", "messages": [{"role": "user", "content": text}], **more}
-    request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions?api_key=planted-in-url-4", json.dumps(body).encode(),
+    request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions?api_key=planted-in-url-4&key=k9-x", json.dumps(body).encode(),
         {"content-type": "application/json", "authorization": "Bearer " + os.environ["OPENAI_API_KEY"]})
     try:
         with urllib.request.urlopen(request) as answer:
@@ -66,6 +72,7 @@ open("made.env", "w").write("PAY_TOKEN=" + os.environ["PAY_TOKEN"] + "\n")
 open("made.bin", "wb").write(b"\xff\xfe" + os.environ["PAY_TOKEN"].encode() + b"\x00")
 os.remove("before.env")
 print(os.environ["DB_PASSWORD"], os.environ["OPENAI_BASE_URL"])
+print(os.environ["STRIPE_KEY"], "and", os.environ["SMTP_PASS"], "log in as planted-word-5")
 print("Cookie: planted-cookie", file=sys.stderr)
 "#);
     bench
@@ -79,7 +86,7 @@ fn planted_secrets_are_found_in_no_file_and_a_replay_still_matches() {
     let bench = bench();
     let run = |args: &[&str]| {
         let mut command = bench.command(args);
-        for (name, value) in &PLANTED[..3] {
+        for (name, value) in &PLANTED[..6] {
             command.env(name, value);
         }
         crate::support::Ended::from(command.output().unwrap())
@@ -99,6 +106,8 @@ fn planted_secrets_are_found_in_no_file_and_a_replay_still_matches() {
         "python3",
         "../agent.py",
         "--password=planted-by-variable-2",
+        "--db-pass",
+        "swordfish-6",
     ]);
     let ended = ended.with(0);
     let path = Path::new(ended.stdout.lines().last().unwrap()).to_owned();
@@ -107,7 +116,10 @@ fn planted_secrets_are_found_in_no_file_and_a_replay_still_matches() {
         came.head.contains("Bearer planted-by-header-3"),
         "what is not recorded is passed on"
     );
-    assert_eq!(came.path, "/v1/chat/completions?api_key=planted-in-url-4");
+    assert_eq!(
+        came.path,
+        "/v1/chat/completions?api_key=planted-in-url-4&key=k9-x"
+    );
     let snapshot = read(&path);
     assert_eq!(
         snapshot["inputs"]["user_prompt"],
@@ -166,10 +178,13 @@ fn planted_secrets_are_found_in_no_file_and_a_replay_still_matches() {
         "python3",
         "../agent.py",
         "--password=planted-by-variable-2",
+        "--db-pass",
+        "swordfish-6",
     ];
     let asked = bench.peer.came().len();
     let agent = bench.lab.path().join("agent.py");
-    let command = [command[0], command[1], agent.to_str().unwrap(), command[3]];
+    let agent = agent.to_str().unwrap();
+    let command = [&command[..2], &[agent], &command[3..]].concat();
     let replay: Vec<&str> = args.iter().chain(&command).copied().collect();
     let report: Value = run(&replay).with(0).json();
     assert_eq!(report["match_status"], "exact_match", "{report}");
@@ -196,7 +211,7 @@ fn of_hashes_alone_nothing_is_kept_and_nothing_replayed() {
         "python3",
         "../agent.py",
     ]);
-    for (name, value) in &PLANTED[..3] {
+    for (name, value) in &PLANTED[..6] {
         command.env(name, value);
     }
     crate::support::Ended::from(command.output().unwrap()).with(0);
