@@ -11,6 +11,8 @@ pub const MAX_NODES: usize = 20_000;
 pub const MAX_EDGES: usize = 100_000;
 /// Bytes of an id or name within a definition.
 pub const MAX_NAME_BYTES: usize = 256;
+/// Characters of the id of a node.
+pub const MAX_NODE_ID_CHARS: usize = 128;
 /// Problems listed of one definition; the rest is counted.
 pub const MAX_PROBLEMS: usize = 100;
 /// Bytes of one expression.

@@ -107,6 +107,20 @@ impl Plans {
         Ok((plan, json::canonical(&value)))
     }
 
+    /// The plan of a document that was registered before, perhaps by an earlier version: no rule of
+    /// registration is asked, and node types this engine does not have are warnings.
+    ///
+    /// # Errors
+    /// What keeps the document from being a workflow.
+    pub fn of_stored(&self, document: &[u8]) -> Result<Plan, Problems> {
+        self.stored(document, UnknownTypes::Warn)
+    }
+
+    fn stored(&self, document: &[u8], unknown: UnknownTypes) -> Result<Plan, Problems> {
+        let value = json::parse(document, Limits::DEFINITION)?;
+        Plan::from_stored(&value, &*self.registry, unknown)
+    }
+
     /// The first node of a plan whose type this engine does not have.
     pub fn unknown_type<'a>(&self, plan: &'a Plan) -> Option<&'a PlanNode> {
         plan.nodes
@@ -149,8 +163,7 @@ impl Plans {
             return Ok(plan);
         }
         let document = store.blob(tenant, &definition.digest).await?;
-        let stored = json::parse(&document, Limits::DEFINITION)
-            .and_then(|value| Plan::from_stored(&value, &*self.registry));
+        let stored = self.stored(&document, UnknownTypes::Refuse);
         let plan = Arc::new(stored.map_err(|problems| {
             StoreError::Corrupt(format!(
                 "workflow {} was stored, but this engine cannot read it: {problems}",

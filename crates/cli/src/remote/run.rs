@@ -36,8 +36,9 @@ pub(super) async fn run(
         false => register(remote, &source).await?,
     };
     let plans = runtime::plans::Plans::new(session.nodes.clone());
-    let (plan, _) = plans
-        .compile_lenient(document.to_string().as_bytes())
+    // What the server has is not held to the rules for what is new to it.
+    let plan = plans
+        .of_stored(document.to_string().as_bytes())
         .map_err(|problems| Failure::Problems {
             document: source.name(),
             problems,

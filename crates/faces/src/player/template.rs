@@ -5,7 +5,7 @@ mod graph;
 use std::collections::{BTreeMap, BTreeSet};
 
 use kernel::json::{self, Limits};
-use kernel::limits::{MAX_NAME_BYTES, MAX_NODES, MAX_RETRIES, MAX_WAIT_MS};
+use kernel::limits::{MAX_NODE_ID_CHARS, MAX_NODES, MAX_RETRIES, MAX_WAIT_MS};
 use kernel::problem::{Problem, ProblemCode, Problems, closest, pointer, quoted};
 use serde_json::Value;
 
@@ -370,9 +370,10 @@ impl Reader<'_> {
         let fields = Fields::open(path, value, problems)?;
         let id = fields.required_text("id", "a name, unique in the template", problems);
         if id.is_some_and(|id| {
-            id.is_empty() || id.len() > MAX_NAME_BYTES || id.contains(['{', '}', '\0'])
+            let length = id.chars().count();
+            !(1..=MAX_NODE_ID_CHARS).contains(&length) || id.contains(['{', '}', '\0'])
         }) {
-            let what = format!("must have 1 to {MAX_NAME_BYTES} bytes and no braces");
+            let what = format!("must have 1 to {MAX_NODE_ID_CHARS} characters and no braces");
             problems.add(fields.at("id"), ProblemCode::InvalidValue, what);
         }
         let parallel_group = fields.text("parallel_group", problems).map(str::to_owned);

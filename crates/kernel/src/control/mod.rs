@@ -140,13 +140,8 @@ pub(crate) fn port_of_edge(plan: &Plan, source: NodeIx, edge: EdgeIx) -> Option<
     }
 }
 
-/// What is wrong with the config of a control node, by its key; of one that was registered before,
-/// what always was.
-pub(crate) fn check_config(
-    kind: ControlKind,
-    config: &Value,
-    is_new: bool,
-) -> Vec<(&'static str, String)> {
+/// What is wrong with the config of a control node of a new definition, by its key.
+pub(crate) fn check_config(kind: ControlKind, config: &Value) -> Vec<(&'static str, String)> {
     let mut problems = match kind {
         ControlKind::ApprovalGate => approval::check_config(config),
         // What it says of answers is for people: the rules are the gate's own.
@@ -154,8 +149,7 @@ pub(crate) fn check_config(
         ControlKind::ClarificationGate => clarification::check_config(config),
         ControlKind::Supervisor => supervisor::check_config(config),
         ControlKind::Dispatch => dispatch::check_config(config),
-        ControlKind::Interrupt if is_new => interrupt::check_config(config),
-        ControlKind::Interrupt => Vec::new(),
+        ControlKind::Interrupt => interrupt::check_config(config),
         _ => return Vec::new(),
     };
     if let Some(Err(what)) = config.get("resumeSchema").map(|of| schema::check(of, "")) {

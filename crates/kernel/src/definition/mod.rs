@@ -4,6 +4,7 @@
 //! the document, [`Plan::compile`] resolves every reference and checks the graph. Each step lists
 //! everything that is wrong at once.
 
+mod age;
 mod channel;
 mod compile;
 mod condition;

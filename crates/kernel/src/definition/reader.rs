@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value};
 
+use super::age::Age;
 use super::variable::type_name;
 use crate::limits::MAX_NAME_BYTES;
 use crate::problem::{Path, Problem, ProblemCode, Problems, closest, quoted};
@@ -12,6 +13,7 @@ use crate::problem::{Path, Problem, ProblemCode, Problems, closest, quoted};
 /// What is found on the way.
 #[derive(Default)]
 pub(super) struct Findings {
+    pub(super) age: Age,
     pub(super) problems: RefCell<Problems>,
     pub(super) warnings: RefCell<Problems>,
 }
@@ -21,6 +23,13 @@ impl Findings {
         self.problems
             .borrow_mut()
             .add(path.pointer(), code, message);
+    }
+
+    /// As [`Findings::problem`], of a rule that what was stored before is not held to.
+    pub(super) fn rule(&self, path: &Path<'_>, code: ProblemCode, message: impl Into<String>) {
+        if self.age == Age::New {
+            self.problem(path, code, message);
+        }
     }
 
     fn warning(&self, path: &Path<'_>, code: ProblemCode, message: impl Into<String>) {
@@ -77,12 +86,12 @@ impl<'a> Fields<'a> {
             let path = Path::Key(path, key);
             let shown = quoted(key);
             match (keys, meant) {
-                (Keys::Closed, Some(meant)) => findings.problem(
+                (Keys::Closed, Some(meant)) => findings.rule(
                     &path,
                     ProblemCode::UnknownField,
                     format!("there is no field {shown} here; did you mean `{meant}`?"),
                 ),
-                (Keys::Closed, None) => findings.problem(
+                (Keys::Closed, None) => findings.rule(
                     &path,
                     ProblemCode::UnknownField,
                     format!(
@@ -121,6 +130,12 @@ impl<'a> Fields<'a> {
     pub(super) fn problem(&self, key: &str, code: ProblemCode, message: impl Into<String>) {
         self.findings
             .problem(&Path::Key(self.path, key), code, message);
+    }
+
+    /// Reports a breach of a rule, which only a new definition is held to.
+    pub(super) fn rule(&self, key: &str, code: ProblemCode, message: impl Into<String>) {
+        self.findings
+            .rule(&Path::Key(self.path, key), code, message);
     }
 
     pub(super) fn get(&self, key: &str) -> Option<&'a Value> {
@@ -189,9 +204,11 @@ impl<'a> Fields<'a> {
     }
 
     fn check_name(&self, key: &str, text: &str) -> bool {
-        let wrong = if text.is_empty() {
-            "must not be empty".to_owned()
-        } else if text.len() > MAX_NAME_BYTES {
+        if text.is_empty() {
+            self.problem(key, ProblemCode::InvalidValue, "must not be empty");
+            return false;
+        }
+        let wrong = if text.len() > MAX_NAME_BYTES {
             format!(
                 "must have at most {MAX_NAME_BYTES} bytes, not {}",
                 text.len()
@@ -201,8 +218,8 @@ impl<'a> Fields<'a> {
         } else {
             return true;
         };
-        self.problem(key, ProblemCode::InvalidValue, wrong);
-        false
+        self.rule(key, ProblemCode::InvalidValue, wrong);
+        true
     }
 
     pub(super) fn flag(&self, key: &'static str) -> Option<bool> {
@@ -219,14 +236,13 @@ impl<'a> Fields<'a> {
             .as_u64()
             .unwrap_or(if number < 0.0 { 0 } else { number as u64 });
         if number < 0.0 || !range.contains(&whole) {
-            self.problem(
+            self.rule(
                 key,
                 ProblemCode::InvalidValue,
                 format!("must be from {} to {}", range.start(), range.end()),
             );
-            return None;
         }
-        Some(whole)
+        Some(whole.clamp(*range.start(), *range.end()))
     }
 
     pub(super) fn number(&self, key: &'static str) -> Option<f64> {

@@ -2,8 +2,10 @@
 
 use kernel::run::event::DrainPolicy;
 use kernel::run::{Command, Create, NodeError, Outcome, Start};
+use kernel::stream::Policy;
 use serde_json::{Map, json};
 
+use crate::flow;
 use crate::world::{Then, World, started};
 
 const ASKING: &str = "a: {\"settings\":{\"onFailure\":\"ask\"}}\na -> b none_failed";
@@ -378,7 +380,10 @@ fn nothing_waits_in_a_run_that_is_being_stopped() {
 fn the_key_of_a_failure_is_no_longer_than_a_key_may_be() {
     let key = |length: usize| {
         let id = "n".repeat(length);
-        let mut run = started(&format!("{id}: {{\"settings\":{{\"onFailure\":\"ask\"}}}}"));
+        // Ids were as long before they were held to what events may name.
+        let text = format!("{id}: {{\"settings\":{{\"onFailure\":\"ask\"}}}}");
+        let mut run = World::of(flow::stored(&text), Policy::default());
+        run.create(Map::new()).decided();
         run.fails(&id, "boom").decided();
         run.run.facts().expect("facts").interrupts[0].key.clone()
     };

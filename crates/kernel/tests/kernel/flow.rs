@@ -34,7 +34,7 @@ pub(crate) fn compile(document: &Value) -> Arc<Plan> {
 
 /// The plan of a document that an earlier version may have registered.
 pub(crate) fn stored(text: &str) -> Arc<Plan> {
-    let plan = Plan::from_stored(&document(text), &Types);
+    let plan = Plan::from_stored(&document(text), &Types, UnknownTypes::Refuse);
     Arc::new(plan.expect("what was registered is read"))
 }
 

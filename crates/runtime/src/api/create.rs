@@ -208,7 +208,7 @@ impl Api {
             Err(error) => return Err(error.into()),
         };
         let document = store.blob(&owner.tenant, &definition.digest).await?;
-        let Ok((plan, _)) = plans.compile_lenient(&document) else {
+        let Ok(plan) = plans.of_stored(&document) else {
             return Err(corrupt.into());
         };
         match plans.unknown_type(&plan) {

@@ -221,6 +221,23 @@ impl Host {
         }
     }
 
+    /// Has a definition of tenant `acme` in its store as an earlier version left it there, which no
+    /// rule of registration has seen.
+    pub(crate) async fn has_stored(&self, definition: &Value) {
+        let (door, tenant) = (self.engine.door(), TenantId::new("acme"));
+        let document = kernel::json::canonical(definition);
+        let digest = door.store().put_blob(&tenant, document).await;
+        let text = |name: &str| definition[name].as_str().expect("a text").to_owned();
+        let stored = kernel::stream::DefinitionRef {
+            workflow: text("id").into(),
+            version: text("version"),
+            digest: digest.expect("stored"),
+        };
+        let by = Actor::operator();
+        let put = door.put_workflow(&tenant, &stored, &by).await;
+        put.expect("named");
+    }
+
     pub(crate) async fn snapshot(&self, run: &str) -> Value {
         self.get(&format!("/v1/runs/{run}")).await.json()
     }

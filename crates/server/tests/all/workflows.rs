@@ -200,3 +200,66 @@ async fn a_schema_of_settings_that_is_none_is_refused() {
         assert!(text.contains("/configurableSchema"), "{text}");
     }
 }
+
+/// Each of these was taken by a version before this one, or may have been.
+#[tokio::test]
+async fn what_was_stored_is_read_and_run_whatever_registration_says_of_it_today() {
+    let host = Host::new().await;
+    let long = "n".repeat(200);
+    let mut odd = chain("odd", &[node(&long, "core.noop", json!({ "unheard": 1 }))]);
+    odd["slug"] = json!("No Slug");
+    odd["metadata"]["tags"] = json!([""]);
+    odd["settings"]["maxRetries"] = json!(1_000_000);
+    let worker = json!({ "queue": "..", "repeat": "once" });
+    let nowhere = chain("nowhere", &[node("n", "runwright.worker", worker)]);
+    for definition in [&odd, &nowhere] {
+        let refused = host.post("/v1/workflows", definition).await;
+        assert_eq!(refused.refusal(400), "validation_error");
+        let id = definition["id"].as_str().unwrap();
+        assert_eq!(host.get(&format!("/v1/workflows/{id}")).await.status, 404);
+        host.has_stored(definition).await;
+        let shown = host.get(&format!("/v1/workflows/{id}")).await.json();
+        assert_eq!(shown, *definition);
+    }
+    let listed = host.get("/v1/workflows").await.json();
+    for id in ["odd", "nowhere"] {
+        let mut rows = listed["workflows"].as_array().unwrap().iter();
+        assert!(rows.any(|row| row["id"] == id), "{id}: {listed}");
+    }
+    for (workflow, expected) in [("odd", json!(null)), ("nowhere", json!("invalid_config"))] {
+        let run = host.completed(&json!({ "workflowId": workflow })).await;
+        let snapshot = host.snapshot(&run).await;
+        assert_eq!(snapshot["error"]["code"], expected, "{snapshot}");
+        let fork = format!("/v1/runs/{run}:fork");
+        let replay = host.post(&fork, &json!({ "mode": "replay" })).await;
+        assert_eq!(replay.status, 201, "{workflow}");
+        let bundle = host.get(&format!("/v1/runs/{run}/debug-bundle")).await;
+        assert_eq!(bundle.status, 200, "{workflow}");
+    }
+    // What this engine has no node for is refused for that, and for nothing that is older.
+    let mut unknown = odd.clone();
+    unknown["id"] = json!("unknown-and-odd");
+    unknown["nodes"][0]["typeId"] = json!("acme.unheard-of");
+    host.has_stored(&unknown).await;
+    let order = json!({ "workflowId": "unknown-and-odd" });
+    let refused = host.post("/v1/runs", &order).await;
+    assert_eq!(refused.refusal(400), "capability_required");
+}
+
+#[tokio::test]
+async fn an_id_of_a_node_is_as_long_as_events_may_name_it() {
+    let host = Host::new().await;
+    // Characters count, not bytes.
+    let longest = "\u{e4}".repeat(128);
+    host.put(&[chain("longest", &[node(&longest, "core.noop", json!({}))])])
+        .await;
+    let run = host.completed(&json!({ "workflowId": "longest" })).await;
+    crate::schemas::check_log(&host, &run).await;
+    let longer = chain("longer", &[node(&"n".repeat(129), "core.noop", json!({}))]);
+    let refused = host.post("/v1/workflows", &longer).await;
+    assert_eq!(refused.refusal(400), "validation_error");
+    let first = refused.json()["details"]["errors"][0].clone();
+    assert_eq!(first["path"], "/nodes/0/id", "{first}");
+    let message = first["message"].as_str().unwrap();
+    assert!(message.contains("128 characters"), "{message}");
+}

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::age::Age;
 use super::condition::Condition;
 use super::control::ControlKind;
 use super::document::{Comparison, ConditionText, Definition, Edge, Node, Port, Trigger};
@@ -75,7 +76,7 @@ impl Plan {
         types: &dyn NodeTypes,
         unknown: UnknownTypes,
     ) -> Result<Self, Problems> {
-        match parse::read(document) {
+        match parse::read(document, Age::New) {
             (None, problems) => Err(problems),
             (Some(definition), problems) => {
                 compile(&definition, types, (unknown, Age::New), problems)
@@ -88,15 +89,16 @@ impl Plan {
     ///
     /// # Errors
     /// Everything that keeps it from being a workflow, with paths into the document.
-    pub fn from_stored(document: &Value, types: &dyn NodeTypes) -> Result<Self, Problems> {
-        match parse::read(document) {
+    pub fn from_stored(
+        document: &Value,
+        types: &dyn NodeTypes,
+        unknown: UnknownTypes,
+    ) -> Result<Self, Problems> {
+        match parse::read(document, Age::Stored) {
             (None, problems) => Err(problems),
-            (Some(definition), problems) => compile(
-                &definition,
-                types,
-                (UnknownTypes::Refuse, Age::Stored),
-                problems,
-            ),
+            (Some(definition), problems) => {
+                compile(&definition, types, (unknown, Age::Stored), problems)
+            }
         }
     }
 
@@ -111,15 +113,6 @@ impl Plan {
     ) -> Result<Self, Problems> {
         compile(definition, types, (unknown, Age::New), Problems::new())
     }
-}
-
-/// Whether a definition is new to the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Age {
-    /// It is about to be registered.
-    New,
-    /// It was registered before, perhaps by an earlier version.
-    Stored,
 }
 
 fn compile(
@@ -319,31 +312,37 @@ impl<'d> Compiler<'d> {
             self.unknown_type(&Path::Key(path, "typeId"), &node.type_id);
             return NodeKind::Work;
         };
+        // What a config says is looked at once more by the node that is given it.
+        if self.age == Age::New {
+            self.check_config(path, node, kind);
+        }
+        kind
+    }
+
+    fn check_config(&mut self, path: &Path<'_>, node: &Node, kind: NodeKind) {
         let config = Path::Key(path, "config");
         for problem in self.types.check_config(&node.type_id, &node.config) {
             let path = config.pointer() + &problem.path;
             self.problems.push(Problem { path, ..problem });
         }
-        let is_new = self.age == Age::New;
-        if let NodeKind::Control(kind) = kind {
-            self.control_config(path, node, kind);
-            // Of which kind its data has to be, a port says when the node starts.
-            let asks_by_port = kind == ControlKind::Interrupt
-                && node.inputs.iter().any(|(port, _)| port == "kind");
-            let problems = crate::control::check_config(kind, &node.config, is_new);
-            for (key, message) in problems {
-                if asks_by_port && key == "data" {
-                    continue;
-                }
-                self.problem(&Path::Key(&config, key), ProblemCode::InvalidValue, message);
+        let NodeKind::Control(kind) = kind else {
+            return;
+        };
+        self.control_config(path, node, kind);
+        // Of which kind its data has to be, a port says when the node starts.
+        let asks_by_port =
+            kind == ControlKind::Interrupt && node.inputs.iter().any(|(port, _)| port == "kind");
+        for (key, message) in crate::control::check_config(kind, &node.config) {
+            if asks_by_port && key == "data" {
+                continue;
             }
+            self.problem(&Path::Key(&config, key), ProblemCode::InvalidValue, message);
         }
-        if kind == NodeKind::Control(ControlKind::ChannelWrite) {
+        if kind == ControlKind::ChannelWrite {
             for key in CHANNEL_KEYS {
                 self.channel(&config, key, &node.config);
             }
         }
-        kind
     }
 
     fn port(&mut self, path: &Path<'_>, port: &'d Port) -> Option<PortValue> {
@@ -367,7 +366,7 @@ impl<'d> Compiler<'d> {
                 if !known {
                     let message = self.unknown_variable(name);
                     let path = Path::Key(path, "variableName");
-                    self.problem(&path, ProblemCode::UnknownReference, message);
+                    self.rule(&path, ProblemCode::UnknownReference, message);
                 }
                 PortValue::Variable {
                     name: name.clone(),
@@ -397,7 +396,7 @@ impl<'d> Compiler<'d> {
             .condition
             .as_ref()
             .and_then(|condition| self.condition(&Path::Key(path, "condition"), condition));
-        if let Some(source) = source {
+        if let Some(source) = source.filter(|_| self.age == Age::New) {
             self.port_of_edge(path, edge, source);
         }
         Some(PlanEdge {

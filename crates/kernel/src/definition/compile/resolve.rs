@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::{Compiler, ExpressionKind, UnknownTypes, mapped_variables};
+use crate::definition::age::Age;
 use crate::definition::control::ControlKind;
 use crate::definition::document::Definition;
 use crate::definition::plan::{NodeIx, NodeKind};
@@ -73,6 +74,13 @@ impl<'d> Compiler<'d> {
         message: impl Into<String>,
     ) {
         self.problems.add(path.pointer(), code, message);
+    }
+
+    /// As [`Compiler::problem`], of a rule that what was stored before is not held to.
+    pub(super) fn rule(&mut self, path: &Path<'_>, code: ProblemCode, message: impl Into<String>) {
+        if self.age == Age::New {
+            self.problem(path, code, message);
+        }
     }
 
     pub(super) fn index_nodes(&mut self) {
@@ -182,7 +190,7 @@ impl<'d> Compiler<'d> {
             None => "declare it in `channels`".to_owned(),
         };
         let message = format!("there is no channel {}; {hint}", quoted(name));
-        self.problem(
+        self.rule(
             &Path::Key(config, key),
             ProblemCode::UnknownReference,
             message,
@@ -218,7 +226,7 @@ impl<'d> Compiler<'d> {
         {
             self.expression_bytes += text.len();
         }
-        if self.expression_bytes > MAX_EXPRESSIONS_BYTES {
+        if self.expression_bytes > MAX_EXPRESSIONS_BYTES && self.age == Age::New {
             let message = format!(
                 "the expressions of the workflow have more than {MAX_EXPRESSIONS_BYTES} bytes \
                  together; split the workflow"

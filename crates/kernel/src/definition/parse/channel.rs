@@ -142,7 +142,7 @@ fn access(fields: &Fields<'_>) -> Access {
 fn entries(fields: &Fields<'_>, key: &'static str) -> Option<Vec<String>> {
     let entries = fields.texts(key)?;
     if entries.len() > MAX_ACCESS_ENTRIES {
-        fields.problem(
+        fields.rule(
             key,
             ProblemCode::TooLarge,
             format!(

@@ -68,7 +68,7 @@ fn condition(findings: &Findings, path: &Path<'_>, value: &Value) -> Option<Cond
     };
     let unused = |keys: &[&str]| {
         for key in keys.iter().filter(|key| fields.has(key)) {
-            fields.problem(
+            fields.rule(
                 key,
                 ProblemCode::UnknownField,
                 format!("has no meaning in a condition of type `{kind}`; remove it"),

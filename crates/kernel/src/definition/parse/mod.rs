@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::age::Age;
 use super::document::{Definition, DocumentSettings, Trigger};
 use super::reader::{Fields, Findings, Keys};
 use super::variable::{Type, Variable, type_name};
@@ -54,7 +55,7 @@ impl Definition {
     /// # Errors
     /// Everything that is wrong, with paths into the document.
     pub fn parse(document: &Value) -> Result<Self, Problems> {
-        match read(document) {
+        match read(document, Age::New) {
             (Some(definition), problems) => problems.or(definition),
             (None, problems) => Err(problems),
         }
@@ -63,8 +64,11 @@ impl Definition {
 
 /// Reads as much as can be read. What has no readable id has an empty one, so that positions
 /// stay those of the document; `None` only when the document is not an object.
-pub(super) fn read(document: &Value) -> (Option<Definition>, Problems) {
-    let findings = Findings::default();
+pub(super) fn read(document: &Value, age: Age) -> (Option<Definition>, Problems) {
+    let findings = Findings {
+        age,
+        ..Findings::default()
+    };
     let mut definition = definition(&findings, document);
     if let Some(definition) = &mut definition {
         definition.warnings = findings.warnings.into_inner().listed;
@@ -89,7 +93,7 @@ fn definition(findings: &Findings, document: &Value) -> Option<Definition> {
     if let Some(slug) = fields.text("slug")
         && !is_slug(slug, |b| b.is_ascii_lowercase() || b.is_ascii_digit())
     {
-        fields.problem(
+        fields.rule(
             "slug",
             ProblemCode::InvalidValue,
             "must be lowercase letters, digits, `_` and `-`, and begin with a letter or digit",
@@ -133,19 +137,21 @@ fn items<T>(
         return Vec::new();
     };
     if values.len() < min {
-        fields.problem(
+        fields.rule(
             key,
             ProblemCode::InvalidValue,
             format!("must have at least {min} element"),
         );
     }
     if values.len() > max {
-        fields.problem(
+        fields.rule(
             key,
             ProblemCode::TooLarge,
             format!("has {} elements; at most {max} are allowed", values.len()),
         );
-        return Vec::new();
+        if fields.findings().age == Age::New {
+            return Vec::new();
+        }
     }
     let path = Path::Key(fields.path, key);
     let read = |(index, value)| read(fields.findings(), &Path::Index(&path, index), value);
@@ -155,12 +161,11 @@ fn items<T>(
 fn id<'a>(fields: &Fields<'a>) -> Option<&'a str> {
     let id = limited(fields, "id", MAX_ID)?;
     if !is_slug(id, |b| b.is_ascii_lowercase()) {
-        fields.problem(
+        fields.rule(
             "id",
             ProblemCode::InvalidValue,
             "must be lowercase letters, digits, `_` and `-`, and begin with a letter",
         );
-        return None;
     }
     Some(id)
 }
@@ -176,12 +181,11 @@ fn limited<'a>(fields: &Fields<'a>, key: &'static str, max: usize) -> Option<&'a
     let text = fields.required_text(key)?;
     let length = text.chars().count();
     if length == 0 || length > max {
-        fields.problem(
+        fields.rule(
             key,
             ProblemCode::InvalidValue,
             format!("must have from 1 to {max} characters, not {length}"),
         );
-        return None;
     }
     Some(text)
 }
@@ -209,7 +213,7 @@ fn metadata(fields: &Fields<'_>) -> Option<String> {
             .iter()
             .any(|tag| tag.is_empty() || tag.chars().count() > MAX_TAG_CHARS)
     {
-        metadata.problem(
+        metadata.rule(
             "tags",
             ProblemCode::InvalidValue,
             format!("must be at most {MAX_TAGS} tags of 1 to {MAX_TAG_CHARS} characters"),
@@ -335,7 +339,7 @@ fn variable(findings: &Findings, path: &Path<'_>, value: &Value) -> Variable {
         if let Some(default) = &variable.default
             && !kind.admits(default)
         {
-            fields.problem(
+            fields.rule(
                 "defaultValue",
                 ProblemCode::WrongType,
                 format!(

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::definition::age::Age;
 use crate::definition::document::{Node, NodeSettings, Port};
 use crate::definition::plan::{Backoff, OnFailure};
 use crate::definition::reader::{Fields, Findings, Keys};
 use crate::ids::NodeId;
-use crate::limits::{MAX_RETRIES, MAX_WAIT_MS};
+use crate::limits::{MAX_NAME_BYTES, MAX_NODE_ID_CHARS, MAX_RETRIES, MAX_WAIT_MS};
 use crate::problem::{Path, ProblemCode, quoted};
 
 const FIELDS: [&str; 19] = [
@@ -59,7 +60,7 @@ pub(super) fn read(findings: &Findings, path: &Path<'_>, value: &Value) -> Node 
         fields.text(key);
     }
     fields.object("envelopeContract");
-    node.id = NodeId::from(fields.name("id").unwrap_or_default());
+    node.id = id(&fields);
     node.type_id = type_id(&fields).unwrap_or_default().to_owned();
     node.name = fields.name("name").unwrap_or_default().to_owned();
     position(&fields);
@@ -76,11 +77,22 @@ pub(super) fn read(findings: &Findings, path: &Path<'_>, value: &Value) -> Node 
     node
 }
 
+/// Events name their node, and the protocol bounds how long that name may be there.
+fn id(fields: &Fields<'_>) -> NodeId {
+    let id = fields.name("id").unwrap_or_default();
+    let length = id.chars().count();
+    if length > MAX_NODE_ID_CHARS && id.len() <= MAX_NAME_BYTES {
+        let what = format!("must have at most {MAX_NODE_ID_CHARS} characters, not {length}");
+        fields.rule("id", ProblemCode::InvalidValue, what);
+    }
+    NodeId::from(id)
+}
+
 fn type_id<'a>(fields: &Fields<'a>) -> Option<&'a str> {
     let text = fields.name("typeId")?;
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     if !text.starts_with(|c: char| c.is_ascii_lowercase()) || !text.bytes().all(plain) {
-        fields.problem(
+        fields.rule(
             "typeId",
             ProblemCode::InvalidValue,
             format!(
@@ -89,7 +101,8 @@ fn type_id<'a>(fields: &Fields<'a>) -> Option<&'a str> {
                 quoted(text)
             ),
         );
-        return None;
+        // Nothing more is to be said of it.
+        return (fields.findings().age == Age::Stored).then_some(text);
     }
     Some(text)
 }
@@ -186,7 +199,7 @@ fn either<'a, T>(
     read: impl Fn(&'static str) -> Option<T>,
 ) -> Option<T> {
     if fields.has(first) && fields.has(second) {
-        fields.problem(
+        fields.rule(
             second,
             ProblemCode::InvalidValue,
             format!("says the same as `{first}`; keep one of them"),
@@ -270,13 +283,12 @@ fn settings(node: &Fields<'_>) -> NodeSettings {
 fn factor(fields: &Fields<'_>, key: &'static str) -> Option<f64> {
     const MAX_FACTOR: f64 = 100.0;
     let factor = fields.number(key)?;
-    if (1.0..=MAX_FACTOR).contains(&factor) {
-        return Some(factor);
+    if !(1.0..=MAX_FACTOR).contains(&factor) {
+        fields.rule(
+            key,
+            ProblemCode::InvalidValue,
+            format!("must be from 1 to {MAX_FACTOR}"),
+        );
     }
-    fields.problem(
-        key,
-        ProblemCode::InvalidValue,
-        format!("must be from 1 to {MAX_FACTOR}"),
-    );
-    None
+    Some(factor.clamp(1.0, MAX_FACTOR))
 }

@@ -6,6 +6,7 @@ mod graph;
 mod references;
 mod samples;
 mod shape;
+mod stored;
 mod variables;
 
 use serde_json::{Map, Value, json};
