@@ -46,7 +46,7 @@ const GOOD: Says = Says::Text("{\"valid\": true}");
 const WORDS: Says = Says::Text("I do think that it is so.");
 
 /// Every way an answer may go, with what the log says of it and how the run ends.
-const WAYS: [(&[Says], &[&str], &str); 7] = [
+const WAYS: [(&[Says], &[&str], &str); 8] = [
     (
         &[Says::Text("```json\n{\"valid\": true}\n```")],
         &["envelope.recovery.applied markdown-fence"],
@@ -84,13 +84,21 @@ const WAYS: [(&[Says], &[&str], &str); 7] = [
         "envelope_truncation_unrecoverable",
     ),
     (
-        &[WORDS, WORDS, WORDS, GOOD],
+        &[WORDS, WORDS, GOOD],
         &[
             "envelope.retry.attempted 2",
-            "envelope.retry.attempted 3",
             "envelope.nlToFormat.engaged Verdict",
         ],
         "completed",
+    ),
+    (
+        &[WORDS, WORDS, WORDS, GOOD],
+        &[
+            "envelope.retry.attempted 2",
+            "envelope.nlToFormat.engaged Verdict",
+            "envelope.retry.exhausted parse-error",
+        ],
+        "envelope_invalid",
     ),
     (&[Says::Refuses], &["envelope.refusal"], "envelope_refusal"),
 ];
@@ -121,6 +129,8 @@ async fn every_way_an_answer_may_go_is_told() {
             _ => {}
         }
         let discovery = host.get("/.well-known/openwop").await.json();
+        let rounds = discovery["limits"]["schemaRounds"].as_u64();
+        assert!(Some(asked.len() as u64) <= rounds, "{told:?}: {asked:?}");
         let claimed = &discovery["envelopes"]["reliability"];
         assert_eq!(claimed["maxRetryAttempts"], 3);
         for event in &events {
@@ -149,6 +159,29 @@ async fn a_model_is_asked_no_more_often_than_is_advertised() {
     let breached = host.payload(run, "cap.breached").await;
     let expected = json!({ "kind": "schema", "limit": 3, "observed": 4, "nodeId": "ask" });
     assert_eq!(breached, expected);
+}
+
+/// What an earlier version took when it was registered.
+#[tokio::test]
+async fn a_stored_definition_that_asks_more_often_is_run_within_the_bound() {
+    const WRONG: &[Says] = &[Says::Text("{\"valid\": 1}")];
+    for says in [WRONG, &[WORDS]] {
+        let model = Model::saying(says);
+        let host = model.host().await;
+        let mut more = shaped();
+        more["nodes"][0]["config"]["maxAsks"] = json!(9);
+        host.has_stored(&more).await;
+        assert_eq!(host.get("/v1/workflows/verdict").await.json(), more);
+        let (snapshot, _) = ran(&host, "verdict").await;
+        assert_eq!(snapshot["error"]["code"], "envelope_invalid", "{snapshot}");
+        assert_eq!(model.asked().len(), 3);
+        let run = snapshot["runId"].as_str().unwrap();
+        let breached = host.payload(run, "cap.breached").await;
+        assert_eq!(
+            (&breached["limit"], &breached["observed"]),
+            (&json!(3), &json!(4))
+        );
+    }
 }
 
 #[tokio::test]
@@ -198,7 +231,7 @@ async fn the_protocols_own_definitions_go_these_ways() {
         ),
         (
             "nl-to-format-engaged",
-            &[WORDS, WORDS, WORDS, RESULT],
+            &[WORDS, WORDS, RESULT],
             "envelope.nlToFormat.engaged",
             "",
         ),

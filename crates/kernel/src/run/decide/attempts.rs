@@ -296,7 +296,7 @@ impl Decision {
         if let Report::EnvelopesExhausted(of) = report
             && self.since(5)
         {
-            // What puts words into a shape at last is not one of the rounds.
+            // A log may tell of a round more than may be asked: plain words were one beyond.
             let limit = of.asked.min(limits::MAX_SCHEMA_ROUNDS);
             self.emit(RunEvent::CapBreached {
                 kind: CapKind::Schema,

@@ -35,6 +35,23 @@ impl Turn<'_> {
         asked: u32,
         shape: Option<&Shape>,
     ) -> Result<NextAsk, Silenced> {
+        // Words that say it all the same: the last thing that is asked is to put them into shape.
+        if let Some(shape) = shape.filter(|_| self.config.coerces && asked == self.config.asks())
+            && wanting.fault == EnvelopeFault::ParseError
+            && is_prose(&answer.text)
+        {
+            self.report(|node_id, visit, attempt| {
+                Report::EnvelopeCoerced(EnvelopeCoerced {
+                    node_id,
+                    visit,
+                    attempt,
+                    envelope: shape.name(),
+                    calls: 1,
+                })
+            })
+            .await?;
+            return Ok(NextAsk::WithWords(coerce(shape, &answer.text)));
+        }
         if asked <= self.config.asks() {
             self.report(|node_id, visit, attempt| {
                 Report::EnvelopeRetried(EnvelopeRetried {
@@ -51,24 +68,6 @@ impl Turn<'_> {
                 EnvelopeFault::Truncation => NextAsk::WithMoreRoom,
                 _ => NextAsk::WithWords(repair(wanting)),
             });
-        }
-        // Words that say it all the same: the last thing that is asked is to put them into shape.
-        if let Some(shape) = shape.filter(|_| self.config.coerces && !self.is_coerced)
-            && wanting.fault == EnvelopeFault::ParseError
-            && is_prose(&answer.text)
-        {
-            self.is_coerced = true;
-            self.report(|node_id, visit, attempt| {
-                Report::EnvelopeCoerced(EnvelopeCoerced {
-                    node_id,
-                    visit,
-                    attempt,
-                    envelope: shape.name(),
-                    calls: 1,
-                })
-            })
-            .await?;
-            return Ok(NextAsk::WithWords(coerce(shape, &answer.text)));
         }
         self.report(|node_id, visit, attempt| {
             Report::EnvelopesExhausted(EnvelopesExhausted {

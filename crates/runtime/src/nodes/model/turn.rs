@@ -56,7 +56,6 @@ pub(super) async fn run(
         reported: started.past_usage().len(),
         calls: 0,
         tools: Toolbox::default(),
-        is_coerced: false,
     };
     let played = turn.play().await;
     turn.tools.close().await;
@@ -99,8 +98,6 @@ pub(super) struct Turn<'a> {
     /// Calls of the model that were made.
     calls: u32,
     tools: Toolbox,
-    /// It was asked to put its words into shape.
-    pub(super) is_coerced: bool,
 }
 
 impl Turn<'_> {
