@@ -30,6 +30,15 @@ pub struct Divergence {
     pub refused: Option<&'static str>,
 }
 
+impl Divergence {
+    /// The type of the event at which logs part: what the log has there, else what is decided now.
+    pub fn point(&self) -> Option<String> {
+        let event = self.expected.as_ref().or(self.actual.as_ref())?;
+        let body = serde_json::to_value(&event.body).ok()?;
+        body["type"].as_str().map(str::to_owned)
+    }
+}
+
 /// Why a log cannot be vouched for.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ReplayError {

@@ -73,6 +73,16 @@ fn lines_about_a_run_say_which_and_in_which_trace() {
         assert_eq!(line["attempt"], 0, "{line}");
     }
     let ends = of("openwop.run.completed");
+    for end in &ends {
+        // By what its creator was answered with the end is found, too.
+        let run = &end["runId"];
+        let mut created = of("openwop.run.created").into_iter();
+        let created = created
+            .find(|line| line["runId"] == *run)
+            .expect("it was created");
+        assert!(end["request_id"].is_string(), "{end}");
+        assert_eq!(end["request_id"], created["span"]["request_id"], "{end}");
+    }
     let [completed, failed] = ends[..] else {
         panic!("{ends:?}")
     };

@@ -324,6 +324,7 @@ pub(super) fn text(event: &RunEvent) -> String {
             source_run_id,
             at_sequence,
             divergence_kind,
+            ..
         } => format!(
             "from {source_run_id} at {at_sequence}: {}",
             word(divergence_kind)

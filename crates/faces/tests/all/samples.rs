@@ -697,11 +697,13 @@ fn data_events() -> Vec<RunEvent> {
             source_run_id: StreamId::new("run-source"),
             at_sequence: 4,
             divergence_kind: DivergenceKind::TypeMismatch,
+            divergence_point: Some("node.completed".into()),
         },
         RunEvent::ReplayDiverged {
             source_run_id: StreamId::new("run-source"),
             at_sequence: 9,
             divergence_kind: DivergenceKind::Extra,
+            divergence_point: None,
         },
     ]
 }

@@ -91,6 +91,7 @@ impl Repeat {
             source: source.header.stream.clone(),
             at: divergence.seq,
             kind: divergence.kind,
+            point: divergence.point(),
         };
         let parted = match before.state {
             RunState::Unborn => begin(before, batch, command, chunk)

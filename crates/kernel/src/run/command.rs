@@ -194,6 +194,8 @@ pub enum Command {
         at: u64,
         /// How.
         kind: DivergenceKind,
+        /// The type of the event there.
+        point: Option<String>,
     },
 }
 
@@ -533,10 +535,12 @@ impl Command {
                     source_run_id,
                     at_sequence,
                     divergence_kind,
+                    divergence_point,
                 } => Self::Diverge {
                     source: source_run_id.clone(),
                     at: *at_sequence,
                     kind: *divergence_kind,
+                    point: divergence_point.clone(),
                 },
                 _ => return None,
             },

@@ -899,6 +899,9 @@ pub enum RunEvent {
         at_sequence: Seq,
         /// How.
         divergence_kind: DivergenceKind,
+        /// The type of the event there: the source's, or the replay's where the source has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        divergence_point: Option<String>,
     },
 }
 

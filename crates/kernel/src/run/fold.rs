@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use crate::definition::{NodeIx, PlanNode, Reducer};
 use crate::ids::NodeId;
 use crate::run::budget::Budget;
+use crate::run::cause::CausedBy;
 use crate::run::channel;
 use crate::run::event::{DrainPolicy, Event, RunEvent};
 use crate::run::state::{
@@ -275,6 +276,10 @@ impl Run {
             started_at: event.at,
             engine_version: *engine_version,
             transport: transport.clone(),
+            request_id: match event.cause.as_ref().map(|cause| &cause.command) {
+                Some(CausedBy::Create { request_id, .. }) => request_id.clone(),
+                _ => None,
+            },
             inputs: Value::Object(inputs.clone()),
             variables: Value::Object(variables.clone()),
             channels: Value::Object(Map::new()),
@@ -322,7 +327,7 @@ impl Run {
             .map(|ms| event.at.plus_ms(ms));
         set_timer(&mut facts, timer::RUN.to_owned(), due);
         let phase = match event.cause.as_ref().map(|cause| &cause.command) {
-            Some(crate::run::CausedBy::Create {
+            Some(CausedBy::Create {
                 start: crate::run::Start::Now,
                 ..
             }) => Phase::Running,

@@ -128,6 +128,9 @@ pub struct Facts {
     pub engine_version: u32,
     /// Which face it came in by.
     pub transport: String,
+    /// The request that created it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
     /// Inputs as given; always an object.
     pub inputs: Value,
     /// The variables now; always an object.

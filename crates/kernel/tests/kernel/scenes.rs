@@ -123,7 +123,8 @@ pub(crate) fn all() -> Vec<Scene> {
         scene("waiting", WAITING, Policy::default(), waiting),
         scene("slots", "a\nb\nc -> d", one_slot(), slots),
         branched(),
-        diverged(),
+        diverged("replay-diverged", 1),
+        diverged("replay-diverged-at", 5),
         crate::replays::unfinished(),
     ]
     .into_iter()
@@ -881,20 +882,16 @@ fn branched() -> Scene {
 }
 
 /// A replay whose source decided otherwise: its definition had another trigger rule.
-fn diverged() -> Scene {
-    let source = scene(
-        "rules",
-        "a -> c any_success\nb -> c any_success",
-        Policy::default(),
-        |run| {
-            begin(run);
-            run.completes("a").decided();
-            run.completes("c").decided();
-            run.completes("b").decided();
-        },
-    );
+fn diverged(name: &'static str, engine_version: u32) -> Scene {
+    let rules = flow::document("a -> c any_success\nb -> c any_success");
+    let mut changed = World::of(flow::compile(&rules), Policy::default());
+    let mut create = Create::new(Map::new(), "test", Start::Now);
+    create.engine_version = engine_version;
+    changed.when(Command::Create(create)).decided();
+    for node in ["a", "c", "b"] {
+        changed.completes(node).decided();
+    }
     let document = flow::document("a -> c\nb -> c");
-    let mut changed = source.world.clone();
     let plan = flow::compile(&document);
     let mut header = (*changed.run.header).clone();
     header.definition.as_mut().expect("a definition").digest = plan.digest;
@@ -904,7 +901,7 @@ fn diverged() -> Scene {
     let divergence = forked.fork.divergence().expect("it diverges");
     assert_eq!(divergence.kind, DivergenceKind::Missing);
     Scene {
-        name: "replay-diverged",
+        name,
         document,
         world: forked.world,
     }

@@ -57,10 +57,11 @@ pub(super) fn tell(run: &Run, event: &Event, took: Option<u64>) {
     match &event.body {
         RunEvent::RunStarted { workflow_id, .. } => {
             let Named { trace, span } = named();
+            let request = request_of(run);
             tracing::info!(
                 target: "openwop", metricKind = "openwop.run.created", runId = %header.stream,
-                workflowId = %workflow_id, tenantId = %header.tenant(), trace_id = trace,
-                span_id = span, "created"
+                workflowId = %workflow_id, tenantId = %header.tenant(), request_id = request,
+                trace_id = trace, span_id = span, "created"
             );
         }
         RunEvent::RunCompleted { duration_ms, .. } => ended(run, "completed", None, *duration_ms),
@@ -150,12 +151,20 @@ fn cost(run: &Run, node: &NodeId, usage: &Usage) {
 
 fn ended(run: &Run, status: &str, code: Option<&str>, took: u64) {
     let header = &run.header;
+    // Whoever asked for the run finds its end by what they were answered with.
+    let request = request_of(run);
     let Named { trace, span } = Named::of(&super::context::at_hand(header));
     tracing::info!(
         target: "openwop", metricKind = "openwop.run.completed", runId = %header.stream,
         workflowId = %run.plan.workflow, tenantId = %header.tenant(), status, errorCode = code,
-        durationMs = took, trace_id = trace, span_id = span, "ended"
+        durationMs = took, request_id = request, trace_id = trace, span_id = span, "ended"
     );
+}
+
+/// The request that created a run. What a fork copied tells of its source's.
+fn request_of(run: &Run) -> Option<&str> {
+    let facts = run.facts().filter(|_| run.header.origin.is_none());
+    facts?.request_id.as_deref()
 }
 
 /// A run was refused because of another.

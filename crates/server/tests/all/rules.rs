@@ -135,6 +135,7 @@ async fn a_changed_rule_is_found_at_the_first_changed_event() {
     assert_eq!(told["payload"]["atSequence"], changed["sequence"]);
     assert_eq!(told["payload"]["originalEventId"], changed["eventId"]);
     assert_eq!(told["payload"]["divergenceKind"], "output");
+    assert_eq!(told["payload"]["divergencePoint"], "node.completed");
     assert_eq!(told["payload"]["replayEventId"], events[at + 1]["eventId"]);
     let given = |id: &str| {
         let mut completed = events

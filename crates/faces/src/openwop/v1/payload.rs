@@ -441,6 +441,7 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             source_run_id,
             at_sequence,
             divergence_kind,
+            divergence_point,
         } => Fields::new()
             .text("sourceRunId", source_run_id)
             .with("atSequence", at_sequence)
@@ -456,7 +457,8 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
                 (*divergence_kind != DivergenceKind::Missing)
                     .then(|| header.stream.event(event.seq + 1)),
             )
-            .with("divergenceKind", divergence_kind),
+            .with("divergenceKind", divergence_kind)
+            .maybe("divergencePoint", divergence_point.as_ref()),
     };
     fields.build()
 }

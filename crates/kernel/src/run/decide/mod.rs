@@ -204,11 +204,17 @@ impl Decision {
                 at,
                 overlay,
             } => self.fork(source, *at, overlay),
-            Command::Diverge { source, at, kind } => {
+            Command::Diverge {
+                source,
+                at,
+                kind,
+                point,
+            } => {
                 self.emit(RunEvent::ReplayDiverged {
                     source_run_id: source.clone(),
                     at_sequence: *at,
                     divergence_kind: *kind,
+                    divergence_point: point.clone().filter(|_| self.since(5)),
                 });
                 Ok(())
             }
