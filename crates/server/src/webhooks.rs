@@ -1,5 +1,6 @@
 //! What webhooks, and deliveries to them, look like on the wire.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -31,6 +32,10 @@ const LISTED: usize = 100;
 struct Openwop;
 
 impl Render for Openwop {
+    fn event_type<'a>(&self, stored: Cow<'a, str>, content: &[u8]) -> Cow<'a, str> {
+        v1::event_type(stored, content)
+    }
+
     fn body(
         &self,
         header: &StreamHeader,

@@ -20,6 +20,7 @@ mod router;
 mod sign;
 mod worker;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use kernel::definition::Plan;
@@ -46,6 +47,9 @@ pub const MAX_BODY_BYTES: usize = 1 << 20;
 
 /// The wire that deliveries speak.
 pub trait Render: Send + Sync + 'static {
+    /// What subscribers call an event, of the type it is stored with and as it is stored.
+    fn event_type<'a>(&self, stored: Cow<'a, str>, content: &[u8]) -> Cow<'a, str>;
+
     /// The body of a delivery: an event, with the plan of its run and the first one of its batch.
     fn body(
         &self,

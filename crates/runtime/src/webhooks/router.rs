@@ -150,7 +150,7 @@ impl Router {
             }
             let lanes = self.lanes.get(&event.tenant);
             for lane in lanes.into_iter().flat_map(BTreeMap::values) {
-                if let Some(job) = wanted(lane, event) {
+                if let Some(job) = wanted(lane, event, &*self.render) {
                     lane.offer(job);
                 }
             }
@@ -173,17 +173,18 @@ struct Peek<'a> {
 }
 
 /// The event, if the webhook of a lane wants events of its type and was there before it.
-pub(super) fn wanted(lane: &Lane, event: &FeedEvent) -> Option<Job> {
+pub(super) fn wanted(lane: &Lane, event: &FeedEvent, render: &dyn Render) -> Option<Job> {
     let is_of_run = event.tenant == lane.tenant && event.stream.as_str().starts_with("run-");
     let webhook = lane.webhook().filter(|_| is_of_run)?;
     let peek: Peek<'_> = serde_json::from_slice(&event.content).ok()?;
     let is_new = peek.at >= webhook.created_at;
-    (is_new && webhook.wants(&peek.kind)).then(|| Job {
+    let kind = render.event_type(peek.kind, &event.content);
+    (is_new && webhook.wants(&kind)).then(|| Job {
         position: event.position.0,
         item: Item {
             run_id: event.stream.clone(),
             sequence: event.seq,
-            event_type: peek.kind.into_owned(),
+            event_type: kind.into_owned(),
         },
     })
 }

@@ -263,7 +263,9 @@ impl Worker {
         if let Some(from) = self.lane.behind() {
             let page = self.store().feed(Position(from), PAGE).await?;
             let through = page.last().map_or(from, |event| event.position.0);
-            let jobs = page.iter().filter_map(|event| wanted(&self.lane, event));
+            let jobs = page
+                .iter()
+                .filter_map(|event| wanted(&self.lane, event, &*self.shared.render));
             self.lane.caught(through, jobs.collect());
         }
         let (jobs, through) = self.lane.take(limit);

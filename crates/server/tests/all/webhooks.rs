@@ -14,7 +14,7 @@ use server::Limits;
 use sha2::Sha256;
 
 use crate::client::{Answer, Request};
-use crate::host::Host;
+use crate::host::{Host, chain, node};
 use crate::receiver::{Received, Receiver};
 
 async fn host() -> Host {
@@ -140,6 +140,46 @@ async fn only_what_was_asked_for_is_told() {
     assert_eq!(tagged.next().await.event().0, other);
     host.stop().await;
     assert!(narrow.rest().await.is_empty() && tagged.rest().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_variable_of_an_older_time_is_told_as_the_channel_that_streams_say_it_is() {
+    let host = host().await;
+    let sets = |id: &str, name: &str| {
+        let config = json!({ "name": name, "value": 1 });
+        node(id, "core.setVariable", config)
+    };
+    let nodes = [sets("a", "_loopbackCount:gate"), sets("b", "plain")];
+    host.put(&[chain("older", &nodes)]).await;
+    let (written, changed) = (Receiver::new().await, Receiver::new().await);
+    for (receiver, kind) in [
+        (&written, "channel.written"),
+        (&changed, "variable.changed"),
+    ] {
+        let order = json!({ "url": receiver.url(), "events": [kind, "run.completed"] });
+        register(&host, order).await;
+    }
+    let run = host.completed(&json!({ "workflowId": "older" })).await;
+    for (receiver, kind, field, name) in [
+        (&written, "channel.written", "channel", "loopbackCount:gate"),
+        (&changed, "variable.changed", "name", "plain"),
+    ] {
+        let told = receiver.next().await;
+        let (of, _, said) = told.event();
+        assert_eq!((of, said.as_str()), (run.clone(), kind));
+        assert_eq!(told.header("x-openwop-event-type"), kind);
+        let event = &told.json()["event"];
+        assert_eq!(
+            (&event["type"], &event["payload"][field]),
+            (&json!(kind), &json!(name))
+        );
+        assert_eq!(
+            receiver.next().await.event().2,
+            "run.completed",
+            "and no more"
+        );
+    }
+    host.stop().await;
 }
 
 #[tokio::test]

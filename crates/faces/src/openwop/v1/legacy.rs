@@ -3,12 +3,16 @@
 //! The protocol wants a write to one of them told as a write to a channel: by the name without its
 //! underscore, with the reducer that goes with the name.
 
+use std::borrow::Cow;
+
 use kernel::run::{Event, RunEvent};
 use serde_json::Value;
 
 use super::fields::Fields;
 use crate::record;
 
+/// What a change of a variable is stored as.
+const VARIABLE_CHANGED: &str = "variable.changed";
 /// What a write to a channel is told as.
 const CHANNEL_WRITTEN: &str = "channel.written";
 /// The version of a channel that nobody has declared.
@@ -47,6 +51,16 @@ pub(super) fn kind(event: &RunEvent) -> &'static str {
         RunEvent::VariableChanged { name, .. } if channel(name).is_some() => CHANNEL_WRITTEN,
         event => record::kind(event),
     }
+}
+
+/// The type of a stored event on the wire, by the type it is stored with. Its content is read only
+/// where that does not say it.
+pub fn event_type<'a>(stored: Cow<'a, str>, content: &[u8]) -> Cow<'a, str> {
+    if stored != VARIABLE_CHANGED {
+        return stored;
+    }
+    let event: Option<Event> = serde_json::from_slice(content).ok();
+    event.map_or(stored, |event| Cow::Borrowed(kind(&event.body)))
 }
 
 /// The payload of a change of such a variable; `None` for any other event.

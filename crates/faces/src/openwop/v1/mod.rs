@@ -28,6 +28,7 @@ pub use audit::audit_verification;
 pub use bundle::{Bundle, MAX_BUNDLE_BYTES, SPANS_BYTES};
 pub use diff::{Diff, MAX_DIFF_BYTES, MAX_DIFFS, Told};
 pub use event::{EVENT_TYPES, event, event_caused_by, events};
+pub use legacy::event_type;
 pub use payload::{failure_of_question, queue_of_question};
 pub use read::read;
 pub use snapshot::{RUN_STATUSES, open_interrupts, question, snapshot};
