@@ -11,6 +11,9 @@ use super::{
     MASK, cover, hide_inputs, hide_outputs, hide_run_outputs, mask, node_of, question, shortened,
 };
 
+/// What a decision can come to.
+const KINDS_OF_DECISION: [&str; 3] = ["next-worker", "ask-user", "terminate"];
+
 /// Hides what its workflow declares sensitive of an event.
 pub(super) fn hide(plan: &Plan, body: &mut RunEvent) {
     use RunEvent as E;
@@ -340,18 +343,95 @@ fn hide_texts<const N: usize>(texts: [&mut Option<String>; N]) {
     }
 }
 
-/// A decision without its words: what it comes to stays.
+/// A decision without its words: what it comes to stays, as far as it can only be that. A field
+/// of a known name may hold anything at all.
 fn hide_decision(decision: &mut Value) {
-    match decision {
+    let Value::Object(fields) = decision else {
+        return cover(decision);
+    };
+    for (name, value) in fields {
+        match (name.as_str(), &mut *value) {
+            ("kind", Value::String(kind)) if KINDS_OF_DECISION.contains(&kind.as_str()) => {}
+            ("confidence", Value::Number(sure))
+                if sure
+                    .as_f64()
+                    .is_some_and(|sure| (0.0..=1.0).contains(&sure)) => {}
+            // Which workflows they name, their runs show anyway.
+            ("nextWorkerIds", Value::Array(workers)) => workers
+                .iter_mut()
+                .filter(|worker| !worker.as_str().is_some_and(is_workflow_id))
+                .for_each(cover),
+            ("successCriteria", Value::Array(criteria)) => {
+                criteria.iter_mut().for_each(hide_criterion);
+            }
+            _ => cover(value),
+        }
+    }
+}
+
+/// Whether it is met stays, its name goes.
+fn hide_criterion(criterion: &mut Value) {
+    match criterion {
         Value::Object(fields) => {
-            let stays = |name: &str| {
-                matches!(
-                    name,
-                    "kind" | "nextWorkerIds" | "confidence" | "successCriteria"
-                )
-            };
-            mask(fields, |name| !stays(name));
+            for (name, value) in fields {
+                if name != "met" || !value.is_boolean() {
+                    cover(value);
+                }
+            }
         }
         other => cover(other),
+    }
+}
+
+/// Whether a text is written as ids of workflows are.
+fn is_workflow_id(text: &str) -> bool {
+    text.len() <= 128
+        && text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text
+            .bytes()
+            .all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn of_a_hidden_decision_only_what_it_comes_to_is_shown() {
+        let hides = |decision: Value, shown: Value| {
+            let mut hidden = decision;
+            hide_decision(&mut hidden);
+            assert_eq!(hidden, shown);
+        };
+        let plain =
+            json!({ "kind": "next-worker", "nextWorkerIds": ["stamps"], "confidence": 0.25 });
+        hides(plain.clone(), plain);
+        hides(
+            json!({
+                "kind": "terminate", "reason": "canary", "confidence": 1,
+                "successCriteria": [{ "key": "canary", "met": true }, "canary"],
+            }),
+            json!({
+                "kind": "terminate", "reason": MASK, "confidence": 1,
+                "successCriteria": [{ "key": MASK, "met": true }, MASK],
+            }),
+        );
+        hides(
+            json!({
+                "kind": "canary kind", "nextWorkerIds": ["Canary 4111", { "a": "canary" }, "stamps"],
+                "confidence": 4111, "canary": 1,
+            }),
+            json!({
+                "kind": MASK, "nextWorkerIds": [MASK, MASK, "stamps"],
+                "confidence": MASK, "canary": MASK,
+            }),
+        );
+        hides(
+            json!({ "nextWorkerIds": "canary", "successCriteria": { "canary": true } }),
+            json!({ "nextWorkerIds": MASK, "successCriteria": MASK }),
+        );
+        hides(json!("canary"), json!(MASK));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kernel::definition::{NodeIx, Plan};
 use kernel::problem::{ProblemCode, Problems, pointer};
 use kernel::run::{Found, NodeError, Rejection};
-use kernel::sealed::Sealed;
+use kernel::sealed::has_sealed;
 use kernel::stream::DefinitionRef;
 use serde_json::{Map, Value, json};
 use store::StoreError;
@@ -76,7 +76,7 @@ fn check(
 ) -> Result<(), Rejection> {
     let mut problems = Problems::new();
     for (name, value) in inputs {
-        let is_hidden = Sealed::of(value).is_some() || !value.is_null() && hides(name);
+        let is_hidden = has_sealed(value) || !value.is_null() && hides(name);
         if is_hidden && !plan.hides_variable(name) {
             let what = "is given the value of a sensitive variable; declare it sensitive in the \
                         child too";
@@ -124,4 +124,45 @@ fn refused(workflow: &str, rejection: &Rejection) -> NodeError {
         .collect();
     let details = json!({ "workflowId": workflow, "problems": problems });
     NodeError::new(CODE, message).fatal().with_details(details)
+}
+
+#[cfg(test)]
+mod tests {
+    use kernel::definition::UnknownTypes;
+    use kernel::sealed::Sealed;
+
+    use super::*;
+    use crate::nodes::Registry;
+
+    #[test]
+    fn what_is_sealed_anywhere_in_a_value_is_given_to_no_child_that_shows_it() {
+        let plan = |sensitive: bool| {
+            let document = json!({
+                "id": "child", "name": "child", "version": "1.0.0",
+                "nodes": [{ "id": "n", "typeId": "core.noop", "name": "n", "config": {},
+                    "inputs": {}, "position": { "x": 0, "y": 0 } }],
+                "edges": [], "triggers": [], "metadata": {}, "settings": {},
+                "variables": [{ "name": "s", "type": "object", "sensitive": sensitive }],
+            });
+            let plan = Plan::from_json(&document, &Registry::standard(), UnknownTypes::Refuse);
+            plan.expect("a child")
+        };
+        let sealed = Sealed {
+            key: "k".into(),
+            nonce: "bg==".into(),
+            body: "Yg==".into(),
+        };
+        let sealed = sealed.into_value();
+        for (value, is_hidden) in [
+            (sealed.clone(), true),
+            (json!({ "pin": sealed.clone() }), true),
+            (json!({ "pins": [1, { "pin": sealed }] }), true),
+            (json!({ "pin": 1 }), false),
+        ] {
+            let inputs = Map::from_iter([("s".to_owned(), value)]);
+            let shown = check(&plan(false), &inputs, |_| false);
+            assert_eq!(shown.is_err(), is_hidden, "{inputs:?}");
+            assert_eq!(check(&plan(true), &inputs, |_| false), Ok(()), "{inputs:?}");
+        }
+    }
 }

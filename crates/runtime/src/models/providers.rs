@@ -48,16 +48,17 @@ pub(crate) enum HostSecret {
 }
 
 impl HostSecret {
-    /// How it is named where its value must not be.
-    pub(crate) fn reference(&self) -> String {
+    /// How whoever runs the engine named it. Nobody else is told.
+    fn reference(&self) -> String {
         match self {
             Self::Env(name) => format!("env:{name}"),
             Self::File(path) => format!("file:{}", path.display()),
         }
     }
 
-    /// Its value now, so that a changed one is used at once.
-    pub(crate) async fn read(&self) -> Result<String, NodeError> {
+    /// Its value now, so that a changed one is used at once. What keeps it from being read is for
+    /// whoever runs the engine.
+    async fn read(&self) -> Result<String, String> {
         let read = match self {
             Self::Env(name) => std::env::var(name).map_err(|error| error.to_string()),
             Self::File(path) => {
@@ -67,12 +68,24 @@ impl HostSecret {
         };
         read.map(|text| text.trim_end_matches(['\r', '\n']).to_owned())
             .map_err(|error| {
-                let text = format!(
+                format!(
                     "the credential {} of the engine's configuration cannot be read: {error}",
                     self.reference()
-                );
-                NodeError::new("credential_unavailable", text)
+                )
             })
+    }
+
+    /// As [`HostSecret::read`], for a run: it hears whose credential cannot be read, and the log of
+    /// the engine which that is.
+    pub(crate) async fn read_of(&self, whose: &str) -> Result<String, NodeError> {
+        self.read().await.map_err(|what| {
+            tracing::warn!(%what, whose, "a credential cannot be read");
+            let text = format!(
+                "the engine's own credential for {whose} cannot be read; the log of the engine \
+                 says why"
+            );
+            NodeError::new("credential_unavailable", text)
+        })
     }
 }
 
@@ -112,9 +125,12 @@ impl Provider {
     /// Whether the host's own credential for it, if it has one, can be read.
     ///
     /// # Errors
-    /// `credential_unavailable`.
-    pub async fn check_credential(&self) -> Result<(), NodeError> {
-        self.host_credential().await.map(drop)
+    /// Why not, for whoever runs the engine: it names the variable or the file.
+    pub async fn check_credential(&self) -> Result<(), String> {
+        match &self.credential {
+            Some(secret) => secret.read().await.map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Whether what calls of it cost is known, for any model.
@@ -138,10 +154,14 @@ impl Provider {
         price?.of(self.api, tokens)
     }
 
-    /// The host's own credential for it, and how it is named.
+    /// The host's own credential for it, and what stands in its place where it comes back.
     pub(crate) async fn host_credential(&self) -> Result<Option<(String, String)>, NodeError> {
+        let whose = format!("provider {}", self.name);
         match &self.credential {
-            Some(secret) => Ok(Some((secret.reference(), secret.read().await?))),
+            Some(secret) => {
+                let value = secret.read_of(&whose).await?;
+                Ok(Some((format!("provider:{}", self.name), value)))
+            }
             None => Ok(None),
         }
     }

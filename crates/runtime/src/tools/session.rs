@@ -87,7 +87,7 @@ impl Session {
                 secret_env,
             } => {
                 let mut env = env.clone();
-                env.extend(secrets(ports, secret_env).await?);
+                env.extend(secrets(ports, &name, secret_env).await?);
                 let process = stdio::start(ports, started, &name, argv, env).await?;
                 let over = greeted.insert(process.over);
                 match rmcp::serve_client((), process.stream).await {
@@ -112,7 +112,7 @@ impl Session {
                 let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
                     .max_sse_event_size(MAX_EVENT_BYTES);
                 if let Some(secret) = credential {
-                    config = config.auth_header(learnt(ports, secret).await?);
+                    config = config.auth_header(learnt(ports, &name, secret).await?);
                 }
                 let client = GuardedClient {
                     outbound: ports.outbound.clone(),
@@ -211,19 +211,21 @@ pub(crate) fn patience_over(name: &str) -> NodeError {
     NodeError::new("mcp_timed_out", text)
 }
 
-async fn learnt(ports: &Ports, secret: &HostSecret) -> Result<String, NodeError> {
-    let value = secret.read().await?;
-    ports.secrets.learn(&secret.reference(), &value)?;
+async fn learnt(ports: &Ports, server: &str, secret: &HostSecret) -> Result<String, NodeError> {
+    let whose = format!("the server of tools {server}");
+    let value = secret.read_of(&whose).await?;
+    ports.secrets.learn(&format!("tools:{server}"), &value)?;
     Ok(value)
 }
 
 async fn secrets(
     ports: &Ports,
+    server: &str,
     named: &BTreeMap<String, HostSecret>,
 ) -> Result<BTreeMap<String, String>, NodeError> {
     let mut values = BTreeMap::new();
     for (name, secret) in named {
-        values.insert(name.clone(), learnt(ports, secret).await?);
+        values.insert(name.clone(), learnt(ports, server, secret).await?);
     }
     Ok(values)
 }

@@ -27,7 +27,7 @@ pub(super) async fn check(args: &PortArgs) -> Result<Vec<Finding>, Failure> {
             ),
             (_, Err(error)) => Finding::bad(
                 "provider",
-                format!("{name}: {}", error.message),
+                format!("{name}: {error}"),
                 "correct its credential, or set what it names",
             ),
             (Ok(()), Ok(())) => {

@@ -184,3 +184,32 @@ async fn a_prompt_with_a_name_is_told_by_its_hash() {
     .await;
     assert_eq!(recorder.reports.lock().unwrap().as_slice(), []);
 }
+
+/// Where the engine's own credential lies is for whoever runs it.
+#[tokio::test]
+async fn a_credential_of_the_engine_that_cannot_be_read_is_not_named_to_callers() {
+    let peer = Peer::start(|_| Answer::Bytes(openai(&["a"], "stop"))).await;
+    for credential in ["file:deep/planted-place", "env:PLANTED_PLACE"] {
+        let mut lab = lab_for(&peer, "openai", "");
+        let text = format!(
+            "[provider.p]\napi = \"openai\"\nbase_url = \"{}\"\nmodel = \"m-1\"\n\
+             credential = \"{credential}\"\n",
+            peer.url("/v1")
+        );
+        let providers = Providers::parse(&text, &lab.work()).unwrap();
+        lab.models = Arc::new(providers.clone());
+        let (error, _) = failed(&lab, json!({}), json!({ "prompt": "a" })).await;
+        assert_eq!(error.code, "credential_unavailable");
+        let said = serde_json::to_string(&error).unwrap().to_lowercase();
+        assert!(said.contains("provider p"), "{said}");
+        let work = lab.work().display().to_string();
+        for place in ["planted", work.as_str(), "file:", "env:"] {
+            assert!(!said.contains(place), "{place}: {said}");
+        }
+        // Whoever runs the engine is told.
+        let provider = providers.all().next().expect("a provider");
+        let why = provider.check_credential().await.unwrap_err();
+        assert!(why.to_lowercase().contains("planted"), "{why}");
+    }
+    assert_eq!(peer.got().len(), 0, "nothing was sent");
+}
