@@ -1,5 +1,6 @@
 //! The same commands against a server instead of a store.
 
+mod artifact;
 mod lineage;
 mod run;
 mod runs;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, StatusCode};
-use runtime::outbound::{Allowed, Outbound, Redirects, Request};
+use runtime::outbound::{Allowed, Outbound, Redirects, Request, Response};
 use serde_json::Value;
 use url::Url;
 
@@ -121,8 +122,20 @@ impl Remote {
         method: Method,
         path: &str,
         body: Option<&Value>,
-        mut headers: HeaderMap,
+        headers: HeaderMap,
     ) -> Result<(StatusCode, Option<Value>), Failure> {
+        read(self.sent(method, path, body, headers, TIMEOUT).await?).await
+    }
+
+    /// Sends a request. The body of the answer may come within the `timeout`.
+    async fn sent(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        mut headers: HeaderMap,
+        timeout: Duration,
+    ) -> Result<Response, Failure> {
         let url = self.base.join(path);
         let url = url.map_err(|_| Failure::new("the address of the request is no URL"))?;
         if body.is_some() {
@@ -140,32 +153,37 @@ impl Remote {
             headers: HeaderMap::new(),
             origin_headers: headers,
             body: body.map(Value::to_string).unwrap_or_default().into(),
-            timeout: TIMEOUT,
+            timeout,
             redirects: Redirects::Return,
         };
         let sent = self.outbound.send(request).await;
-        let mut response = sent.map_err(|error| {
+        sent.map_err(|error| {
             Failure::new(error.to_string())
                 .hint("check that the server runs: GET /readyz answers 200 when it does")
-        })?;
-        let status = response.status();
-        let mut bytes = Vec::new();
-        while let Some(chunk) = response
-            .chunk()
-            .await
-            .map_err(|error| Failure::new(error.to_string()))?
-        {
-            bytes.extend_from_slice(&chunk);
-            if bytes.len() > MAX_ANSWER {
-                return Err(Failure::new("the server's answer is too large"));
-            }
-        }
-        let answer: Option<Value> = match status {
-            StatusCode::NO_CONTENT => Some(Value::Null),
-            _ => serde_json::from_slice(&bytes).ok(),
-        };
-        Ok((status, answer))
+        })
     }
+}
+
+/// The whole of an answer; it is there where it is JSON.
+async fn read(mut response: Response) -> Result<(StatusCode, Option<Value>), Failure> {
+    let status = response.status();
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(broken_off)? {
+        bytes.extend_from_slice(&chunk);
+        if bytes.len() > MAX_ANSWER {
+            return Err(Failure::new("the server's answer is too large"));
+        }
+    }
+    let answer: Option<Value> = match status {
+        StatusCode::NO_CONTENT => Some(Value::Null),
+        _ => serde_json::from_slice(&bytes).ok(),
+    };
+    Ok((status, answer))
+}
+
+/// An answer that did not come to its end.
+fn broken_off(error: impl std::fmt::Display) -> Failure {
+    Failure::new(error.to_string())
 }
 
 /// What a server refuses, in its words.
@@ -216,6 +234,7 @@ pub(crate) async fn dispatch(
         }
         Command::Runs(RunsCommand::Note(args)) => lineage::note(args, session, remote).await,
         Command::Runs(RunsCommand::Bundle(args)) => lineage::bundle(args, remote).await,
+        Command::Runs(RunsCommand::Artifact(args)) => artifact::run(args, remote).await,
         Command::Runs(RunsCommand::Interrupts(args)) => {
             steering::interrupts(args, session, remote).await
         }

@@ -10,7 +10,7 @@ use kernel::run::{End, NodeError};
 use kernel::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::Remote;
+use super::{Remote, artifact};
 use crate::commands::runs::{cancel, events, list, show, tail};
 use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
@@ -196,6 +196,7 @@ pub(super) async fn show(
     }
     data.line("")?;
     table.lines().try_for_each(|line| data.line(line))?;
+    artifact::list(&mut data, remote, &run).await?;
     match end(&snapshot) {
         Some(End::Completed { outputs }) => {
             data.line("")?;

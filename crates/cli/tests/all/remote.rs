@@ -12,12 +12,12 @@ use crate::support::*;
 /// two runs, and what started, which is told only where it is seen before its end.
 fn told(text: &str) -> Vec<String> {
     let words = |line: &str| -> Vec<String> {
-        let shown = line
-            .split(' ')
-            .map(|word| match word.chars().any(|c| c.is_ascii_digit()) {
-                true => "#".to_owned(),
-                false => word.to_owned(),
-            });
+        let shown = line.split(' ').map(|word| match word {
+            word if word.chars().any(|c| c.is_ascii_digit()) => "#".to_owned(),
+            // How long it took is said in one of the two.
+            "s" | "s:" => format!("m{word}"),
+            word => word.to_owned(),
+        });
         shown.collect()
     };
     let lines = text.lines().filter(|line| !line.contains(" started"));
@@ -134,5 +134,43 @@ fn what_a_server_decides_cannot_be_asked_of_it() {
         .says("leave --max-parallel out");
     let runs = call(&lab, &serving, "", &["runs", "list", "--json"]).with(0);
     assert_eq!(runs.stdout, "", "nothing was made");
+    serving.stop();
+}
+
+#[test]
+fn an_artifact_of_a_server_is_what_the_process_wrote() {
+    let lab = lab();
+    let serving = Serving::of(&lab, &["--dev"]);
+    let config = json!({ "argv": ["sh", "-c", "seq 1 300000"], "keepOutput": "always" });
+    let step = node("step", "runwright.process", config);
+    let shown = lab.workflow(&workflow("w", &[step.clone()], &[]));
+    let there = |args: &[&str]| call(&lab, &serving, "", args);
+    // Its id, which `runs show` prints of either.
+    let left_by = |file: &str| {
+        there(&["run", file, "--quiet"]).with(0);
+        let shown = there(&["runs", "show", "last"]).with(0);
+        let mut lines = shown.stdout.lines();
+        let line = lines.find(|line| line.contains("process.stdout")).unwrap();
+        line.split_whitespace().next().unwrap().to_owned()
+    };
+    let id = left_by(&shown);
+    let whole: String = (1..=300_000).map(|n| format!("{n}\n")).collect();
+    let printed = there(&["runs", "artifact", "last", &id]).with(0).stdout;
+    assert_eq!(printed, whole);
+    let save = ["runs", "artifact", "last", &id[..10], "-o", "saved.txt"];
+    there(&save).with(0).says("2.0 MB");
+    assert_eq!(lab.read("saved.txt"), whole);
+    there(&save).with(2).says("exists already");
+    there(&["runs", "artifact", "last", "art-nope"])
+        .with(2)
+        .says("runwright runs show");
+    // What the workflow hides is refused before there is a file.
+    let mut hidden = step;
+    hidden["outputSensitivity"] = json!({ "stdout": true });
+    let id = left_by(&lab.workflow(&workflow("hides", &[hidden], &[])));
+    there(&["runs", "artifact", "last", &id, "-o", "hidden.txt"])
+        .with(2)
+        .says("forbidden");
+    assert!(!lab.path().join("hidden.txt").exists());
     serving.stop();
 }

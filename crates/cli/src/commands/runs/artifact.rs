@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kernel::digest::Hasher;
-use kernel::ids::TenantId;
+use kernel::ids::{StreamId, TenantId};
 use kernel::problem::quoted;
 use kernel::run::Artifact;
 use runtime::api::HIDDEN;
@@ -24,15 +24,15 @@ use crate::{talk, text};
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
-    run: RunName,
+    pub(crate) run: RunName,
 
     /// The artifact: its id, or the beginning or the end of it
     #[arg(value_name = "ARTIFACT")]
-    artifact: String,
+    pub(crate) artifact: String,
 
     /// Save it as this file, which must not exist yet, instead of printing it
     #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
 }
 
 /// Prints or saves an artifact.
@@ -45,36 +45,40 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         .facts()
         .map(|facts| facts.artifacts.as_slice())
         .unwrap_or_default();
-    let fits = |id: &str| id.starts_with(&args.artifact) || id.ends_with(&args.artifact);
-    let mut found = artifacts
-        .iter()
-        .filter(|(_, artifact)| fits(&artifact.artifact_id));
-    let artifact = match (found.next(), found.next()) {
-        (Some((node, _)), None) if state.plan.hides_talk(node) => {
-            let hint = "a run of the workflow without the node's `outputSensitivity`, and without \
-                        a `complianceClass`, shows it";
-            return Err(Failure::new(HIDDEN).hint(hint));
-        }
-        (Some((_, artifact)), None) => artifact,
-        (Some(_), Some(_)) => {
-            let what = format!("{} fits several artifacts", quoted(&args.artifact));
-            return Err(Failure::new(what).hint("give more characters of its id"));
-        }
-        (None, _) => {
-            let what = format!(
-                "run {} has no artifact {}",
-                short(&run),
-                quoted(&args.artifact)
-            );
-            return Err(Failure::new(what)
-                .hint(format!("`runwright runs show {}` lists them", short(&run))));
-        }
-    };
+    let named = artifacts.iter().map(|of| (of.1.artifact_id.as_str(), of));
+    let (node, artifact) = chosen(run.as_str(), &args.artifact, named)?;
+    if state.plan.hides_talk(node) {
+        let hint = "a run of the workflow without the node's `outputSensitivity`, and without a \
+                    `complianceClass`, shows it";
+        return Err(Failure::new(HIDDEN).hint(hint));
+    }
     match &args.output {
         None => print(&door, tenant, artifact).await?,
         Some(path) => save(&door, tenant, artifact, path).await?,
     }
     Ok(Exit::Done)
+}
+
+/// The one of a run's artifacts, each with its id, that what was typed fits.
+pub(crate) fn chosen<'a, T>(
+    run: &str,
+    typed: &str,
+    artifacts: impl Iterator<Item = (&'a str, T)>,
+) -> Result<T, Failure> {
+    let mut found = artifacts.filter(|(id, _)| id.starts_with(typed) || id.ends_with(typed));
+    match (found.next(), found.next()) {
+        (Some((_, artifact)), None) => Ok(artifact),
+        (Some(_), Some(_)) => {
+            let what = format!("{} fits several artifacts", quoted(typed));
+            Err(Failure::new(what).hint("give more characters of its id"))
+        }
+        (None, _) => {
+            let run = StreamId::new(run);
+            let run = short(&run);
+            let what = format!("run {run} has no artifact {}", quoted(typed));
+            Err(Failure::new(what).hint(format!("`runwright runs show {run}` lists them")))
+        }
+    }
 }
 
 async fn print(door: &Door, tenant: &TenantId, artifact: &Artifact) -> Result<(), Failure> {
@@ -91,31 +95,42 @@ async fn save(
     artifact: &Artifact,
     path: &Path,
 ) -> Result<(), Failure> {
-    let fail = |error| match error {
-        error if is_taken(&error) => Failure::new(format!("{} exists already", path.display()))
-            .hint("choose another name, or remove it first"),
-        error => Failure::file(path, &error),
-    };
-    let mut file = File::create_new(path).map_err(fail)?;
+    let mut file = created(path)?;
     let mut digest = Hasher::default();
     for part in &artifact.parts {
         let bytes = door.store().blob(tenant, part).await?;
         digest.update(&bytes);
-        file.write_all(&bytes).map_err(fail)?;
+        file.write_all(&bytes)
+            .map_err(|error| Failure::file(path, &error))?;
     }
-    file.sync_all().map_err(fail)?;
-    if digest.finish() != artifact.digest {
-        let what = format!("artifact {} is not what the run left", artifact.artifact_id);
-        return Err(StoreError::Corrupt(what).into());
-    }
-    talk::say(format!(
-        "{}: {}",
-        path.display(),
-        text::bytes(artifact.size)
-    ));
-    Ok(())
+    let about = (artifact.artifact_id.as_str(), artifact.size);
+    saved(&file, path, about, digest.finish() == artifact.digest)
 }
 
-fn is_taken(error: &std::io::Error) -> bool {
-    error.kind() == std::io::ErrorKind::AlreadyExists
+/// The file an artifact is saved as, which was not there.
+pub(crate) fn created(path: &Path) -> Result<File, Failure> {
+    File::create_new(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            Failure::new(format!("{} exists already", path.display()))
+                .hint("choose another name, or remove it first")
+        }
+        _ => Failure::file(path, &error),
+    })
+}
+
+/// Says that an artifact of this id and size lies in a file now, where it `is_whole`.
+pub(crate) fn saved(
+    file: &File,
+    path: &Path,
+    (id, size): (&str, u64),
+    is_whole: bool,
+) -> Result<(), Failure> {
+    file.sync_all()
+        .map_err(|error| Failure::file(path, &error))?;
+    if !is_whole {
+        let what = format!("artifact {id} is not what the run left");
+        return Err(StoreError::Corrupt(what).into());
+    }
+    talk::say(format!("{}: {}", path.display(), text::bytes(size)));
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! `runwright runs`: what there is, what happened, and steering it.
 
 pub(crate) mod ancestry;
-mod artifact;
+pub(crate) mod artifact;
 pub(crate) mod awaited;
 pub(crate) mod bundle;
 pub(crate) mod cancel;

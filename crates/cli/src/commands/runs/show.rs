@@ -58,8 +58,16 @@ fn print(
     data.line("")?;
     nodes(data, run, facts, awaited, now)?;
     if !facts.artifacts.is_empty() {
-        data.line("")?;
-        artifacts(data, facts)?;
+        let listed = facts.artifacts.iter().map(|(node, artifact)| {
+            let (id, kind) = (&artifact.artifact_id, &artifact.artifact_type);
+            [
+                id.clone(),
+                node.to_string(),
+                kind.clone(),
+                text::bytes(artifact.size),
+            ]
+        });
+        artifacts(data, listed)?;
     }
     match run.end().map(|end| summary::shown_end(run, end)) {
         Some(End::Completed { .. }) => {
@@ -218,15 +226,20 @@ fn nodes(
     table.lines().try_for_each(|line| data.line(line))
 }
 
-fn artifacts(data: &mut Data, facts: &Facts) -> Result<(), Failure> {
+/// Prints what nodes left: of each artifact its id, node, type and size.
+pub(crate) fn artifacts(
+    data: &mut Data,
+    listed: impl Iterator<Item = [String; 4]>,
+) -> Result<(), Failure> {
     let mut table = Table::new(["ARTIFACT", "NODE", "TYPE", "SIZE"]);
-    for (node, artifact) in &facts.artifacts {
+    for [id, node, kind, size] in listed {
         table.row([
-            artifact.artifact_id.clone(),
-            text::one_line(node.as_str(), 40),
-            text::one_line(&artifact.artifact_type, 40),
-            text::bytes(artifact.size),
+            id,
+            text::one_line(&node, 40),
+            text::one_line(&kind, 40),
+            size,
         ]);
     }
+    data.line("")?;
     table.lines().try_for_each(|line| data.line(line))
 }
