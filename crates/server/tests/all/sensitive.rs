@@ -41,6 +41,20 @@ fn safe() -> Value {
     safe
 }
 
+/// Nowhere that a run is read is a text shown.
+async fn shows_nobody(host: &Host, run: &str, text: &str) {
+    for path in [
+        "",
+        "/events/poll",
+        "/debug-bundle",
+        "/events?streamMode=values",
+    ] {
+        let answer = host.get(&format!("/v1/runs/{run}{path}")).await;
+        let shown = String::from_utf8(answer.body).expect("text");
+        assert!(!shown.contains(text), "{path}: {shown}");
+    }
+}
+
 #[tokio::test]
 async fn no_face_tells_what_is_declared_sensitive() {
     let host = Host::reaching(Limits::default(), Reach::Private).await;
@@ -345,16 +359,7 @@ async fn what_is_said_about_something_hidden_is_hidden_with_it() {
     let event = json!({ "of": "canary-of", "more": "canary-event" });
     assert_eq!(host.answer(&run, "asks", event).await.status, 200);
     assert_eq!(host.ended(&run).await["status"], "completed");
-    for path in [
-        "",
-        "/events/poll",
-        "/debug-bundle",
-        "/events?streamMode=values",
-    ] {
-        let answer = host.get(&format!("/v1/runs/{run}{path}")).await;
-        let text = String::from_utf8(answer.body).expect("text");
-        assert!(!text.contains("canary"), "{path}: {text}");
-    }
+    shows_nobody(&host, &run, "canary").await;
     let received = host.payload(&run, "approval.received").await;
     assert_eq!(
         (&received["action"], &received["comment"]),
@@ -367,16 +372,7 @@ async fn what_is_said_about_something_hidden_is_hidden_with_it() {
     assert_eq!(host.answer(&run, "gate", no).await.status, 200);
     let failed = host.ended(&run).await;
     assert_eq!(failed["error"]["code"], "interrupt_rejected", "{failed}");
-    for path in [
-        "",
-        "/events/poll",
-        "/debug-bundle",
-        "/events?streamMode=values",
-    ] {
-        let answer = host.get(&format!("/v1/runs/{run}{path}")).await;
-        let text = String::from_utf8(answer.body).expect("text");
-        assert!(!text.contains("canary"), "{path}: {text}");
-    }
+    shows_nobody(&host, &run, "canary").await;
     host.stop().await;
 }
 
