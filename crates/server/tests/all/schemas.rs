@@ -1,12 +1,17 @@
 //! Answers against the protocol's own schemas, where they are at hand.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use jsonschema::{Registry, Validator};
-use serde_json::{Value, json};
+use kernel::run::{Create, Start};
+use kernel::stream::{Owner, Policy};
+use runtime::NewRun;
+use serde_json::{Map, Value, json};
 
 use crate::events::stream;
-use crate::host::Host;
+use crate::host::{Host, chain, node};
 
 const BASE: &str = "https://openwop.dev/spec/v1/";
 
@@ -170,6 +175,119 @@ pub(crate) async fn check_log(host: &Host, run: &str) {
     for frame in stream(host, run, "?streamMode=debug", None).await {
         check_event(&registry, &frame.data);
     }
+    check_bundle(&registry, host, run).await;
+}
+
+async fn check_bundle(registry: &Registry<'static>, host: &Host, run: &str) {
+    let bundle = host.get(&format!("/v1/runs/{run}/debug-bundle")).await;
+    check(registry, "debug-bundle.schema.json", &bundle.json());
+}
+
+/// A run that waits for somebody to drive it.
+async fn unclaimed(host: &Host) -> String {
+    let (door, tenant) = (host.engine.door(), "acme".into());
+    let document = chain("waits", &[node("n", "core.noop", json!({}))]).to_string();
+    let prepared = door
+        .plans()
+        .prepare(&**door.store(), &tenant, document.as_bytes());
+    let new = NewRun {
+        owner: Owner::tenant("acme"),
+        prepared: prepared.await.expect("a workflow"),
+        create: Create::new(Map::new(), "rest", Start::WhenClaimed),
+        policy: Policy::default(),
+        trace: None,
+        id: None,
+        keys: Vec::new(),
+    };
+    let created = host.engine.create(new).await.expect("a run");
+    created.run.header.stream.to_string()
+}
+
+#[tokio::test]
+async fn a_bundle_is_valid_whatever_the_status_of_its_run() {
+    let Some(folder) = folder() else {
+        let test = "a_bundle_is_valid_whatever_the_status_of_its_run";
+        return testkit::skip(test, "there is no folder of OpenWOP schemas");
+    };
+    let registry = registry(&folder);
+    let host = Host::new().await;
+    let event = json!({ "eventType": "order.paid", "correlation": { "order": 1 } });
+    let questions = json!([{ "id": "q", "question": "Which?" }]);
+    host.put(&[
+        chain("approved", &[node("n", "core.approvalGate", json!({}))]),
+        chain(
+            "asked",
+            &[node(
+                "n",
+                "core.clarificationGate",
+                json!({ "questions": questions }),
+            )],
+        ),
+        chain(
+            "heard",
+            &[node(
+                "n",
+                "core.interrupt",
+                json!({ "kind": "external-event", "data": event }),
+            )],
+        ),
+        chain(
+            "calls",
+            &[node(
+                "n",
+                "core.subWorkflow",
+                json!({ "workflowId": "waits" }),
+            )],
+        ),
+    ])
+    .await;
+    let mut runs = Vec::new();
+    for workflow in ["three", "fails"] {
+        runs.push(host.completed(&json!({ "workflowId": workflow })).await);
+    }
+    for (workflow, status) in [
+        ("approved", "waiting-approval"),
+        ("asked", "waiting-input"),
+        ("heard", "waiting-external"),
+        ("waits", "running"),
+    ] {
+        let run = host.create(&json!({ "workflowId": workflow })).await;
+        host.shows(&run, |shown| shown["status"] == status).await;
+        runs.push(run);
+    }
+    let calls = host.create(&json!({ "workflowId": "calls" })).await;
+    host.shows(&calls, |shown| shown["childRuns"].is_array())
+        .await;
+    for verb in [":pause", "/cancel"] {
+        let run = host.create(&json!({ "workflowId": "waits" })).await;
+        host.shows(&run, |shown| shown["status"] == "running").await;
+        let body = json!({ "drainPolicy": "immediate" });
+        let body = if verb == ":pause" { body } else { json!({}) };
+        let answer = host.post(&format!("/v1/runs/{run}{verb}"), &body).await;
+        assert!(answer.status < 300, "{}", answer.json());
+        runs.push(run);
+    }
+    // Nobody drives any more: a new run is not claimed, and a child never hears of the end.
+    host.engine.drain(Duration::from_secs(5)).await;
+    runs.push(unclaimed(&host).await);
+    let cancelled = host
+        .post(&format!("/v1/runs/{calls}/cancel"), &json!({}))
+        .await;
+    assert_eq!(cancelled.status, 200, "{}", cancelled.json());
+    runs.push(calls);
+    let mut seen = BTreeSet::new();
+    for run in runs {
+        let exact = host.snapshot(&run).await["status"].clone();
+        let bundle = host.get(&format!("/v1/runs/{run}/debug-bundle")).await;
+        assert_eq!(bundle.json()["run"]["runStatus"], exact);
+        check_bundle(&registry, &host, &run).await;
+        seen.insert(exact.as_str().unwrap().to_owned());
+    }
+    let every: BTreeSet<String> = faces::openwop::v1::RUN_STATUSES
+        .iter()
+        .map(|status| (*status).to_owned())
+        .collect();
+    assert_eq!(seen, every);
 }
 
 /// Holds what is asked to the protocol's schema of a question, without what an event adds to it.
@@ -178,7 +296,7 @@ pub(crate) fn check_question(asked: &Value) {
     let Some(folder) = folder() else { return };
     let fields = asked.as_object().unwrap().iter();
     let of_it = fields.filter(|(name, _)| FIELDS.contains(&name.as_str()));
-    let question: serde_json::Map<String, Value> = of_it
+    let question: Map<String, Value> = of_it
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     let schema = "suspend-request.schema.json";

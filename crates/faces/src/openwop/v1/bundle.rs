@@ -43,6 +43,7 @@ impl Bundle {
     pub fn of(run: &Run, most: usize) -> Self {
         let mut cut = BTreeSet::new();
         let mut run = snapshot(run);
+        say_status(&mut run);
         if shrink(&mut run) {
             cut.insert("run_truncated_to_size_cap");
         }
@@ -123,6 +124,20 @@ impl Bundle {
         }
         bundle
     }
+}
+
+/// Says the status of a run by a word that bundles know, and beside it as snapshots do. The
+/// protocol's bundle has fewer words than its snapshot.
+fn say_status(run: &mut Value) {
+    let exact = run["status"].take();
+    run["status"] = match exact.as_str() {
+        // What is asked and what is waited for: somebody outside has to say something.
+        Some("waiting-input" | "waiting-external") => json!("waiting-clarification"),
+        // It has not ended, and nobody is asked.
+        Some("paused" | "cancelling") => json!("running"),
+        _ => exact.clone(),
+    };
+    run["runStatus"] = exact;
 }
 
 /// Takes the largest parts out of a state that is too large. Answers whether any was.
