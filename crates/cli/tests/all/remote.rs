@@ -143,7 +143,7 @@ fn an_artifact_of_a_server_is_what_the_process_wrote() {
     let serving = Serving::of(&lab, &["--dev"]);
     let config = json!({ "argv": ["sh", "-c", "seq 1 300000"], "keepOutput": "always" });
     let step = node("step", "runwright.process", config);
-    let shown = lab.workflow(&workflow("w", &[step.clone()], &[]));
+    let shown = lab.workflow(&workflow("w", std::slice::from_ref(&step), &[]));
     let there = |args: &[&str]| call(&lab, &serving, "", args);
     // Its id, which `runs show` prints of either.
     let left_by = |file: &str| {
