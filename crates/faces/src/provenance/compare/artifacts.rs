@@ -7,6 +7,7 @@ use super::super::hash;
 use super::super::ladder::Level;
 use super::drift::Difference;
 use super::report::FieldReport;
+use super::text::Text;
 use super::{Options, Side, semantic, shape};
 
 const FIELD: &str = "outputs.artifacts_created";
@@ -149,6 +150,7 @@ fn content(
             _ => Level::Different,
         },
         prose if PROSE.contains(&prose) => {
+            let (one, other) = (Text::of(&one), Text::of(&other));
             if semantic::compare(&one, &other, options).is_equivalent {
                 Level::Equivalent
             } else if shape::same(&one, &other) {

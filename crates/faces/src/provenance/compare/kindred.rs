@@ -1,6 +1,8 @@
 //! Words that may stand for each other where a sentence is built anew. In the place of each other they
 //! are held to be others: `guard` knows what may be exchanged there.
 
+use std::sync::LazyLock;
+
 use super::guard::stem;
 
 /// Such words; each stands for all forms that have its stem.
@@ -194,9 +196,18 @@ fn with_particles(words: Vec<String>) -> Vec<String> {
     joined
 }
 
+/// The same by their stems, which are looked for in every sentence.
+static STEMS: LazyLock<Vec<Vec<&str>>> = LazyLock::new(|| {
+    let groups = KINDRED.iter();
+    groups
+        .map(|group| group.iter().map(|word| stem(word)).collect())
+        .collect()
+});
+
 fn is_pair(a: &str, b: &str) -> bool {
-    let has = |group: &[&str], word: &str| group.iter().any(|known| stem(known) == word);
-    KINDRED.iter().any(|group| has(group, a) && has(group, b))
+    STEMS
+        .iter()
+        .any(|group| group.contains(&a) && group.contains(&b))
 }
 
 #[cfg(test)]

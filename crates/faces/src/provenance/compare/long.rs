@@ -142,7 +142,7 @@ fn steps_that_look_ahead_do_so_once() {
     let escaped = "\\\" ".repeat(LONG / 3);
     assert!(shape::same_code(&escaped, &escaped));
     let row = format!("|{}\n{}", "a|".repeat(LONG / 4), "|a|\n".repeat(LONG / 8));
-    assert!(shape::same(&row, &row));
+    assert!(shape::same(&Text::of(&row), &Text::of(&row)));
     let line = "word ".repeat(LONG / 5);
     assert_eq!(
         guard::contradiction(&line, &(line.clone() + "more")),

@@ -24,6 +24,7 @@ mod shape;
 mod signs;
 #[cfg(test)]
 mod tests;
+mod text;
 mod units;
 mod yaml;
 
@@ -33,6 +34,8 @@ use super::calls::Call;
 use super::document::{Mode, Snapshot};
 use super::hash;
 use super::ladder::{Compared, Field, Level, Strategy};
+
+use text::Text;
 
 pub use drift::{Difference, MetricDelta};
 pub use lines::{Line, side_by_side};
@@ -136,12 +139,18 @@ impl Default for Options<'_> {
 /// Compares: `a` is what is measured by.
 pub fn compare(a: &Side<'_>, b: &Side<'_>, options: &Options<'_>) -> Comparison {
     let (text_a, text_b) = (a.response(), b.response());
+    let (text_a, text_b) = (
+        text_a.as_deref().map(Text::of),
+        text_b.as_deref().map(Text::of),
+    );
     let (response, meaning) = match (a.response_hash(), b.response_hash()) {
         (Some(one), Some(other)) if hash::same(&one, &other) => {
             (Level::Identical, Meaning::identical())
         }
         (Some(_), Some(_)) => match (&text_a, &text_b) {
-            (Some(one), Some(other)) if one == other => (Level::Identical, Meaning::identical()),
+            (Some(one), Some(other)) if one.raw() == other.raw() => {
+                (Level::Identical, Meaning::identical())
+            }
             (Some(one), Some(other)) => texts(one, other, options),
             _ => (Level::Different, Meaning::reason("content_unavailable")),
         },
@@ -177,7 +186,7 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>, options: &Options<'_>) -> Comparison 
     let mode = a.snapshot.config.execution_mode;
     // A long text is not read for a default that nobody needs.
     let strategy = options.strategy.unwrap_or_else(|| {
-        let text = text_a.as_deref().filter(|_| mode != Mode::Strict);
+        let text = text_a.as_ref().filter(|_| mode != Mode::Strict);
         Strategy::default_for(mode, text.is_some_and(shape::is_structured))
     });
     Comparison {
@@ -189,7 +198,13 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>, options: &Options<'_>) -> Comparison 
         response,
         meaning,
         similarity: options.similarity,
-        first_divergence: divergence(a, b, response, &fields, options.fields),
+        first_divergence: divergence(
+            (a, text_a.as_ref()),
+            (b, text_b.as_ref()),
+            response,
+            &fields,
+            options.fields,
+        ),
         fields,
         drift: drift::drift(a.snapshot, b.snapshot),
         metrics: drift::metrics(a.snapshot, b.snapshot),
@@ -208,17 +223,17 @@ pub fn texts_to_score(a: &Side<'_>, b: &Side<'_>) -> Vec<String> {
 }
 
 /// How far two texts agree. Data is compared as data, everything else by its meaning first.
-fn texts(a: &str, b: &str, options: &Options<'_>) -> (Level, Meaning) {
-    if let (Some(one), Some(other)) = (shape::data(a), shape::data(b)) {
-        let is_equal = hash::canonical_json(&one) == hash::canonical_json(&other);
-        return match (is_equal, shape::same_value(&one, &other)) {
+fn texts(a: &Text<'_>, b: &Text<'_>, options: &Options<'_>) -> (Level, Meaning) {
+    if let (Some(one), Some(other)) = (a.data(), b.data()) {
+        let is_equal = hash::canonical_json(one) == hash::canonical_json(other);
+        return match (is_equal, shape::same_value(one, other)) {
             (true, _) => (Level::Equivalent, Meaning::normalized()),
             (false, true) => (Level::SameShape, Meaning::reason("data")),
             (false, false) => (Level::Different, Meaning::reason("data")),
         };
     }
     // A program means what it says: nobody reads it for anything else.
-    let is_code = shape::is_code(a) && shape::is_code(b);
+    let is_code = a.is_code() && b.is_code();
     let unread = Options {
         scorer: None,
         fields: options.fields,
@@ -226,7 +241,7 @@ fn texts(a: &str, b: &str, options: &Options<'_>) -> (Level, Meaning) {
     };
     let mut meaning = semantic::compare(a, b, if is_code { &unread } else { options });
     if is_code {
-        meaning.is_equivalent = shape::same_lines(a, b);
+        meaning.is_equivalent = shape::same_lines(a.raw(), b.raw());
     }
     let level = if meaning.is_equivalent {
         Level::Equivalent
@@ -241,8 +256,8 @@ fn texts(a: &str, b: &str, options: &Options<'_>) -> (Level, Meaning) {
 /// Where the executions first went different ways: at a call; if at none, where the first field
 /// differs.
 fn divergence(
-    a: &Side<'_>,
-    b: &Side<'_>,
+    (a, text_a): (&Side<'_>, Option<&Text<'_>>),
+    (b, text_b): (&Side<'_>, Option<&Text<'_>>),
     response: Level,
     fields: &[FieldReport],
     taken: Fields,
@@ -272,11 +287,8 @@ fn divergence(
     if matches!(response, Level::Identical | Level::Unavailable) {
         return None;
     }
-    let (one, other) = (
-        a.response().unwrap_or_default(),
-        b.response().unwrap_or_default(),
-    );
-    let (line, one, other) = lines::first_difference(&one, &other);
+    let (one, other) = (text_a.map_or("", Text::raw), text_b.map_or("", Text::raw));
+    let (line, one, other) = lines::first_difference(one, other);
     Some(FirstDivergence {
         field: "outputs.response",
         line: Some(line),

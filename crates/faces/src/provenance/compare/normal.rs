@@ -25,7 +25,8 @@ pub(super) fn normal(text: &str) -> String {
         if std::mem::take(&mut blank) {
             out.push('\n');
         }
-        match in_fence || is_fence {
+        // Most lines have nothing that emphasis is written with.
+        match in_fence || is_fence || !line.contains(['*', '_', '`']) {
             true => out.push_str(line),
             false => out.push_str(&plain(line)),
         }

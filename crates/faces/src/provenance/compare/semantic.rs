@@ -3,12 +3,14 @@
 //! A whole answer with one contradicted sentence is as similar to the right one as a paraphrase is,
 //! or more; so there is no score of the whole here, and a mean never decides.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::Options;
 use super::guard;
 use super::normal::normal;
 use super::report::{Meaning, WorstPair};
+use super::text::Text;
 use super::units::{Kind, Unit, units};
 
 /// Units of a text that are read for their meaning; of longer ones nothing is said.
@@ -61,16 +63,16 @@ pub fn text_similarity(vectors: &Vectors, a: &str, b: &str) -> Option<f32> {
 }
 
 /// Compares two texts.
-pub(super) fn compare(a: &str, b: &str, options: &Options<'_>) -> Meaning {
-    let (a, b) = (normal(a), normal(b));
-    if a == b {
+pub(super) fn compare(a: &Text<'_>, b: &Text<'_>, options: &Options<'_>) -> Meaning {
+    if a.normal() == b.normal() {
         return Meaning::normalized();
     }
-    let (one, other) = (units(&a), units(&b));
+    let (one, other) = (a.units(), b.units());
+    let (a, b) = (a.normal(), b.normal());
     let scorer = options
         .scorer
         .filter(|_| one.len().max(other.len()) <= MAX_UNITS);
-    let sides = (known(&one, scorer), known(&other, scorer));
+    let sides = (known(one, scorer), known(other, scorer));
     let mut sides = [
         align(&sides.0, &sides.1, options.similarity),
         align(&sides.1, &sides.0, options.similarity),
@@ -130,7 +132,7 @@ pub(super) fn compare(a: &str, b: &str, options: &Options<'_>) -> Meaning {
             matching as f64 / all as f64
         },
         worst,
-        lexical_overlap: (a.len().max(b.len()) <= MAX_OVERLAP).then(|| overlap(&a, &b)),
+        lexical_overlap: (a.len().max(b.len()) <= MAX_OVERLAP).then(|| overlap(a, b)),
     }
 }
 
@@ -145,7 +147,7 @@ struct Aligned {
 /// A unit with what it is found by.
 struct Known<'a> {
     unit: &'a Unit,
-    key: (bool, String),
+    key: (bool, Cow<'a, str>),
     /// What the scorer made of it, of length 1.
     vector: Option<Vec<f32>>,
 }
@@ -162,12 +164,15 @@ fn known<'a>(units: &'a [Unit], scorer: Option<Scorer<'_>>) -> Vec<Known<'a>> {
 }
 
 fn align(from: &[Known<'_>], to: &[Known<'_>], least: f32) -> Aligned {
-    let there: HashSet<&(bool, String)> = to.iter().map(|known| &known.key).collect();
+    let there: HashSet<&(bool, Cow<'_, str>)> = to.iter().map(|known| &known.key).collect();
     // The same sentence is not looked for twice, nor looked at.
     let mut seen = HashSet::new();
-    let others = to.iter().filter(|known| seen.insert(&known.key));
+    let others = to
+        .iter()
+        .filter_map(|known| Some((known, known.vector.as_deref()?)));
     let others: Vec<(&Unit, &[f32])> = others
-        .filter_map(|known| Some((known.unit, known.vector.as_deref()?)))
+        .filter(|(known, _)| seen.insert(&known.key))
+        .map(|(known, vector)| (known.unit, vector))
         .collect();
     let mut found: HashMap<&str, Partner<'_>> = HashMap::new();
     let mut aligned = Aligned {
@@ -236,10 +241,10 @@ impl<'a> Partner<'a> {
 
 /// What makes two units the same without a score: code by its lines, as where these begin may say
 /// what belongs to what.
-fn plain(unit: &Unit) -> String {
+fn plain(unit: &Unit) -> Cow<'_, str> {
     match unit.kind {
-        Kind::Code(_) => super::shape::lines(&unit.text).join("\n"),
-        _ => unit.text.clone(),
+        Kind::Code(_) => super::shape::lines(&unit.text).join("\n").into(),
+        _ => unit.text.as_str().into(),
     }
 }
 

@@ -4,16 +4,16 @@ use kernel::json::{self, Limits};
 use kernel::limits::{MAX_JSON_DEPTH, MAX_SNAPSHOT_BYTES};
 use serde_json::Value;
 
-use super::normal::normal;
-use super::units::{ItemKind, Kind, Unit, units};
+use super::text::Text;
+use super::units::{ItemKind, Kind, Unit};
 use super::yaml;
 
 /// Whether a response has a structure to go by: it is data, or code above all.
-pub(super) fn is_structured(text: &str) -> bool {
-    if data(text).is_some() || is_code(text) {
+pub(super) fn is_structured(text: &Text<'_>) -> bool {
+    if text.data().is_some() || text.is_code() {
         return true;
     }
-    let units = units(&normal(text));
+    let units = text.units();
     let code = units
         .iter()
         .filter(|unit| matches!(unit.kind, Kind::Code(_)));
@@ -23,14 +23,14 @@ pub(super) fn is_structured(text: &str) -> bool {
 }
 
 /// Whether two texts have the same shape. Plain prose has none.
-pub(super) fn same(a: &str, b: &str) -> bool {
-    match (data(a), data(b)) {
-        (Some(a), Some(b)) => return same_value(&a, &b),
+pub(super) fn same(a: &Text<'_>, b: &Text<'_>) -> bool {
+    match (a.data(), b.data()) {
+        (Some(a), Some(b)) => return same_value(a, b),
         (None, None) => {}
         _ => return false,
     }
-    match (is_code(a), is_code(b)) {
-        (true, true) => return same_code(a, b),
+    match (a.is_code(), b.is_code()) {
+        (true, true) => return same_code(a.raw(), b.raw()),
         (false, false) => {}
         _ => return false,
     }
@@ -40,21 +40,21 @@ pub(super) fn same(a: &str, b: &str) -> bool {
 
 /// What a unit is in the outline of a text.
 #[derive(PartialEq, Eq)]
-enum Part {
-    Code(String, String),
+enum Part<'a> {
+    Code(&'a str, &'a str),
     /// With how many bars, counted once: a long row may stand before many short ones.
     Row(usize),
     Heading(usize),
     Item(ItemKind),
 }
 
-impl Part {
-    fn of(unit: Unit) -> Option<Self> {
-        Some(match unit.kind {
-            Kind::Code(language) => Self::Code(language, unit.text),
+impl<'a> Part<'a> {
+    fn of(unit: &'a Unit) -> Option<Self> {
+        Some(match &unit.kind {
+            Kind::Code(language) => Self::Code(language, &unit.text),
             Kind::Row => Self::Row(unit.text.matches('|').count()),
-            Kind::Heading(level) => Self::Heading(level),
-            Kind::Item(kind) => Self::Item(kind),
+            Kind::Heading(level) => Self::Heading(*level),
+            Kind::Item(kind) => Self::Item(*kind),
             Kind::Sentence => return None,
         })
     }
@@ -74,9 +74,9 @@ impl Part {
 }
 
 /// What gives a text its shape. A list counts once, however long it is, and so does a table.
-fn outline(text: &str) -> Vec<Part> {
-    let units = units(&normal(text)).into_iter();
-    let mut parts: Vec<Part> = units.filter_map(Part::of).collect();
+fn outline<'a>(text: &'a Text<'_>) -> Vec<Part<'a>> {
+    let units = text.units().iter();
+    let mut parts: Vec<Part<'a>> = units.filter_map(Part::of).collect();
     parts.dedup_by(|next, part| matches!(next, Part::Item(_) | Part::Row(_)) && part == next);
     parts
 }
