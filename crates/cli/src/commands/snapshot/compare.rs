@@ -8,7 +8,7 @@ use faces::provenance::ladder::Level;
 use provenance::{Folder, Kept};
 use serde_json::Value;
 
-use super::how::{Held, How, Judge};
+use super::how::{Held, How, Judge, aside};
 use super::list::matched;
 use super::{Rooted, failed, find_whole};
 use crate::data::Data;
@@ -95,34 +95,52 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let b = Whole::of(find_whole(&folder, &args.b)?, &folder)?;
     let judge = Judge::new(args.how)?;
     let Some(found) = judge.compare(a.held(), b.held(), None).await? else {
-        talk::say(format!(
-            "{} nothing was compared",
-            style::warn("interrupted:")
-        ));
-        return Ok(Exit::Interrupted);
+        return Ok(interrupted());
     };
-    let (one, other) = (a.response(), b.response());
-    if let Some(path) = &args.html {
-        let page = html::page(&found, &one, &other);
-        std::fs::write(path, page).map_err(|error| Failure::file(path, &error))?;
-    }
-    match session.form {
-        Form::Json => {
-            let mut value = serde_json::to_value(&found).unwrap_or_default();
-            if found.match_status.is_none() {
-                value["error"] = "not_comparable".into();
-            }
-            let mut data = Data::new();
-            data.json(&value)?;
-            data.done()?;
-        }
-        Form::Text => show(&found, &one, &other, args.html.as_deref())?,
-    }
-    Ok(match (found.match_status, found.pass) {
+    let exit = match (found.match_status, found.pass) {
         (None, _) => Exit::Incomparable,
         (_, true) => Exit::Done,
         (_, false) => Exit::Found,
-    })
+    };
+    // A report may be long, and who reads it slow: a signal is heard meanwhile, too.
+    let (page, form) = (args.html, session.form);
+    let written = move || report(&found, &a.response(), &b.response(), page.as_deref(), form);
+    match aside(judge.stop(), written).await {
+        Some(written) => written.map(|()| exit),
+        None => Ok(interrupted()),
+    }
+}
+
+fn interrupted() -> Exit {
+    talk::say(format!(
+        "{} nothing was compared, or not all of it was written",
+        style::warn("interrupted:")
+    ));
+    Exit::Interrupted
+}
+
+/// Writes what a comparison came to, as a page where one is wanted, too.
+fn report(
+    found: &Comparison,
+    a: &str,
+    b: &str,
+    page: Option<&Path>,
+    form: Form,
+) -> Result<(), Failure> {
+    if let Some(path) = page {
+        let text = html::page(found, a, b);
+        std::fs::write(path, text).map_err(|error| Failure::file(path, &error))?;
+    }
+    if form == Form::Text {
+        return show(found, a, b, page);
+    }
+    let mut value = serde_json::to_value(found).unwrap_or_default();
+    if found.match_status.is_none() {
+        value["error"] = "not_comparable".into();
+    }
+    let mut data = Data::new();
+    data.json(&value)?;
+    data.done()
 }
 
 fn show(found: &Comparison, a: &str, b: &str, page: Option<&Path>) -> Result<(), Failure> {

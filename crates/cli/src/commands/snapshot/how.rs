@@ -244,7 +244,7 @@ fn to_score(sides: &Mutex<(Held, Held)>) -> Vec<String> {
 
 /// Does what keeps a processor busy on a thread of its own, which nobody waits for when a signal
 /// comes: it ends with the process.
-async fn aside<T: Send + 'static>(
+pub(super) async fn aside<T: Send + 'static>(
     stop: &CancellationToken,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {

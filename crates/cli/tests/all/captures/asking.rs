@@ -69,16 +69,7 @@ fn what_a_server_of_tools_asks_belongs_to_its_call() {
     let bench = Bench::new(|_, _| says("thought"));
     bench.lab.write("server.py", SERVER);
     bench.lab.write("client.py", CLIENT);
-    let args = [
-        "snapshot",
-        "capture",
-        "--root",
-        "shop",
-        "--",
-        "python3",
-        "../client.py",
-    ];
-    let ended = bench.call(&args).with(0);
+    let ended = bench.record(&["python3", "../client.py"]);
     assert!(ended.stdout.contains("yes!") && ended.stdout.contains("heard"));
     let path = std::path::PathBuf::from(ended.stdout.lines().last().unwrap());
     let calls = std::fs::read_to_string(path.with_extension("calls.jsonl")).unwrap();

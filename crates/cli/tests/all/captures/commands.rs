@@ -280,16 +280,7 @@ server.wait()
 "#;
     bench.lab.write("server.py", server);
     bench.lab.write("client.py", client);
-    let args = [
-        "snapshot",
-        "capture",
-        "--root",
-        "shop",
-        "--",
-        "python3",
-        "../client.py",
-    ];
-    bench.call(&args).with(0);
+    bench.record(&["python3", "../client.py"]);
     for (way, step, reason, expected, actual) in [
         ("a c b", 3, "out_of_order", "b", "c"),
         ("a c", 3, "missing", "b", "c"),

@@ -2,6 +2,7 @@
 
 mod asking;
 mod commands;
+mod compared;
 mod cut;
 mod faces;
 mod families;
@@ -109,6 +110,12 @@ impl Bench {
         ];
         let tail = ["--", "python3", AGENT, "../steps.jsonl"];
         head.iter().chain(options).chain(&tail).copied().collect()
+    }
+
+    /// Captures a command that ends well.
+    pub(crate) fn record(&self, argv: &[&str]) -> Ended {
+        let head = ["snapshot", "capture", "--root", "shop", "--"];
+        self.call(&[&head[..], argv].concat()).with(0)
     }
 
     /// Replays the latest snapshot; the answer must be JSON.

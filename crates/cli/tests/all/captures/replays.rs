@@ -65,16 +65,7 @@ for line in sys.stdin:
         );
     };
     client(&[("look", 1), ("change", 2)]);
-    let args = [
-        "snapshot",
-        "capture",
-        "--root",
-        "shop",
-        "--",
-        "python3",
-        "../client.py",
-    ];
-    bench.call(&args).with(0);
+    bench.record(&["python3", "../client.py"]);
     let called = || bench.lab.read("called");
     assert_eq!(called(), "look\nchange\n");
 
@@ -146,10 +137,7 @@ fn answers_with_other_ids_are_no_divergence_where_all_comes_to_the_same() {
     let agent = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/captures/agent.py");
     let steps = bench.lab.path().join("steps.jsonl").display().to_string();
     let script = format!("python3 '{agent}' '{steps}'; exit $(cat '{path}')");
-    let capture = [
-        "snapshot", "capture", "--root", "shop", "--", "sh", "-c", &script,
-    ];
-    bench.call(&capture).with(0);
+    bench.record(&["sh", "-c", &script]);
     let report = bench.replay("rerun", 0);
     assert_eq!(report["match_status"], "exact_match", "{report}");
     assert_eq!(report["first_divergence"], Value::Null, "{report}");
