@@ -68,6 +68,8 @@ pub const KNOBS: &str = "knobs";
 pub const SYSTEM_PROMPT_SOURCE: &str = "system_prompt_source";
 /// The member of `extensions` that says what a replay needs to begin where the execution began.
 pub const WORKSPACE: &str = "workspace";
+/// The member of `extensions` that lists what servers of tools asked and nobody answered in time.
+pub const UNANSWERED: &str = "unanswered";
 
 /// The member of `extensions` that lists folders that came or went.
 pub const FOLDERS: &str = "folders";

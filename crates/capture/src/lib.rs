@@ -6,6 +6,7 @@
 //! its start to its end), [`nodes`] (a workflow done again). What is written down about it all is a document of
 //! `faces::provenance` ([`document`]); where it lies is decided by a [`Keep`](call::Keep).
 
+pub mod asked;
 pub mod attempts;
 pub mod beside;
 pub mod call;

@@ -5,6 +5,7 @@ use faces::provenance::hash::canonical_json;
 use serde_json::Value;
 
 use super::Recorder;
+use crate::asked;
 use crate::call::{Call, Keep, Notified, Side};
 
 /// What is told around an answer, in its order.
@@ -41,7 +42,12 @@ impl Recorder {
     }
 
     /// What was told around a recorded answer; why that cannot be told again where it cannot.
-    pub(super) fn told(&self, recorded: &Call, source: &dyn Keep) -> Result<Told, String> {
+    pub(super) fn told(
+        &self,
+        recorded: &Call,
+        calls: &[Call],
+        source: &dyn Keep,
+    ) -> Result<Told, String> {
         let mut told = Told::default();
         for notified in &recorded.notified {
             if notified.cut {
@@ -60,6 +66,15 @@ impl Recorder {
                 Side::Before => told.before.append(&mut kept),
                 Side::After => told.after.append(&mut kept),
             }
+        }
+        let all = || told.before.iter().chain(&told.after);
+        if all().any(|told| asked::question(told).is_some()) {
+            let mut answers = asked::answers(calls, recorded.seq, source);
+            for (_, params) in &mut answers {
+                self.cleaner.restore_value(params);
+            }
+            // Nobody waits for what was never answered.
+            asked::leave_open(told.before.iter_mut().chain(&mut told.after), answers);
         }
         Ok(told)
     }

@@ -43,7 +43,7 @@ impl Recorder {
             let what = "the recorded result is not kept, so it cannot be served".to_owned();
             return self.diverge(state, unavailable(what));
         };
-        let told = match self.told(&recorded, source) {
+        let told = match self.told(&recorded, tape.calls(), source) {
             Ok(told) => told,
             Err(what) => return self.diverge(state, unavailable(what)),
         };

@@ -5,9 +5,10 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use capture::asked::unanswered;
 use capture::call::Keep;
 use capture::clean::Cleaner;
-use capture::document::{About, draft};
+use capture::document::{About, UNANSWERED, draft};
 use capture::folder_keep::{Contents, FolderKeep};
 use capture::ignored::Ignored;
 use capture::knobs::{Enforcement, Knobs, Mode};
@@ -286,6 +287,11 @@ pub(super) fn write_down(
 ) -> Result<Exit, Failure> {
     let mut draft = draft(new_id(), about, outcome, cleaner, contents);
     draft.extend().parent = parent;
+    let unanswered = unanswered(&outcome.recorded.calls, keep);
+    if !unanswered.is_empty() {
+        let other = &mut draft.extend().other;
+        other.insert(UNANSWERED.to_owned(), json!(unanswered));
+    }
     let sealed = seal(draft, &mut |value| cleaner.value(value));
     let sealed =
         sealed.map_err(|error| Failure::new(format!("no snapshot came of it: {error}")))?;
@@ -314,6 +320,15 @@ pub(super) fn write_down(
         talk::say(told(outcome));
         if let Some(line) = not_honoured(&sealed) {
             talk::say(format!("{} {line}", style::warn("note:")));
+        }
+        for one in &unanswered {
+            let method = text::one_line(&one.method, 80);
+            let note = style::warn("note:");
+            talk::say(format!(
+                "{note} step {}: a server of tools asked its client {method} and had no answer in time; a \
+                 replay asks it again and waits for none",
+                one.step
+            ));
         }
         if let Some(line) = taken_out(&sealed) {
             talk::say(format!("{} {line}", style::warn("note:")));

@@ -203,3 +203,75 @@ fn a_call_does_not_wait_for_what_its_recording_did_not_wait_for() {
         assert_eq!(report["match_status"], "exact_match", "{way}: {report}");
     }
 }
+
+const CURIOUS_SERVER: &str = r#"
+import json, sys
+def say(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    if "method" not in request:
+        continue
+    say(id=request["id"], result={"content": ["done"]})
+    if request["params"]["name"] == "first":
+        say(id="s-1", method="elicitation/create", params={"message": "why?"})
+        say(method="notifications/message", params={"data": "never mind"})
+"#;
+
+const SILENT_CLIENT: &str = r#"
+import json, os, signal, subprocess
+signal.alarm(60)
+server = subprocess.Popen([os.environ["PROGRAM"], "snapshot", "mcp", "--", "python3", "../server.py"],
+    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def call(number, name):
+    server.stdin.write(json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call",
+        "params": {"name": name, "arguments": {}}}) + "\n")
+    server.stdin.flush()
+def read():
+    message = json.loads(server.stdout.readline())
+    print(message.get("method", message.get("id")), flush=True)
+    return message
+call(1, "first")
+# It is asked when no call is open, says nothing, and waits for what comes behind the question.
+while read().get("method") != "notifications/message":
+    pass
+if os.environ["WAY"] == "goes-on":
+    call(2, "second")
+    read()
+server.stdin.close()
+server.wait()
+"#;
+
+#[test]
+fn a_question_outside_of_calls_that_nobody_answers_is_told_and_asked_again() {
+    if !has_python("a_question_outside_of_calls_that_nobody_answers_is_told_and_asked_again") {
+        return;
+    }
+    let bench = Bench::new(|_, _| says("x"));
+    bench.lab.write("server.py", CURIOUS_SERVER);
+    bench.lab.write("client.py", SILENT_CLIENT);
+    for way in ["goes-on", "ends"] {
+        let run = |args: &[&str]| {
+            let mut command = bench.command(args);
+            Ended::from(command.env("WAY", way).output().unwrap())
+        };
+        let capture = ["snapshot", "capture", "--root", "shop", "--"];
+        let ended = run(&[&capture[..], &["python3", "../client.py"]].concat()).with(0);
+        let ended = ended.says("elicitation/create");
+        let snapshot = super::read(ended.stdout.lines().last().unwrap().as_ref());
+        assert_eq!(
+            snapshot["extensions"]["unanswered"],
+            json!([{ "method": "elicitation/create", "step": 1 }]),
+            "{way}"
+        );
+        let args = ["snapshot", "replay", "latest", "--root", "shop", "--json"];
+        // What the client was told in which order is its output, and so its response.
+        let response = snapshot["outputs"]["response"].as_str().unwrap();
+        assert!(
+            response.contains("elicitation/create\nnotifications/message"),
+            "{response}"
+        );
+        let report = run(&args).with(0).json();
+        assert_eq!(report["match_status"], "exact_match", "{way}: {report}");
+    }
+}
