@@ -1,0 +1,389 @@
+//! What a replay begins with: the folder as it was, the recording, and the command as it is run again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use capture::call::{Beside, Call, Change, Keep, list};
+use capture::clean::{Cleaner, ROOT};
+use capture::document::{
+    About, FOLDERS, IGNORED, KNOBS, MODES, PROCESS, SYSTEM_PROMPT_SOURCE, WORKSPACE, meant_argument,
+};
+use capture::folder_keep::{InMemory, Recording};
+use capture::ignored::Ignored;
+use capture::knobs::{Enforcement, Knobs, Mode};
+use capture::run::Plan;
+use capture::scan::Filter;
+use capture::scratch;
+use capture::tape::{Sources, Tape};
+use faces::provenance::document::{self, Content, Snapshot};
+use provenance::Redaction;
+use serde_json::Value;
+
+use super::Again;
+use crate::commands::snapshot::command::{said, say_unread, surroundings};
+use crate::commands::snapshot::failed;
+use crate::commands::snapshot::kind::{Kind, NotReplayed};
+use crate::exit::Failure;
+use crate::scratch::Scratch;
+
+/// What the folders are called that hold the copies of replays.
+const COPIES: &str = "runwright-replay-";
+
+/// Everything that a replay begins with.
+pub(in super::super) struct Prepared {
+    /// What is told of it.
+    pub about: About,
+    /// What is run.
+    pub plan: Plan,
+    /// Cleans what is kept of it.
+    pub cleaner: Cleaner,
+    /// What the snapshot says was run.
+    pub process: Value,
+    /// The recorded calls.
+    pub calls: Vec<Call>,
+    /// Where their contents lie.
+    pub source: Arc<dyn Keep>,
+    /// The copy of the folder, for as long as it is needed.
+    pub copied: Scratch,
+}
+
+impl Again {
+    /// The folder, the recording and the command as they are to be.
+    ///
+    /// # Errors
+    /// What keeps anything from being run; inside, why there is nothing to compare.
+    pub(in super::super) async fn prepare(&self) -> Result<Result<Prepared, NotReplayed>, Failure> {
+        let more = self.kept.document.snapshot.extensions.as_ref();
+        let process = more.and_then(|more| more.other.get(PROCESS));
+        let Some(process) = process.cloned().or(match self.typed.argv.is_empty() {
+            true => None,
+            false => Some(Value::Null),
+        }) else {
+            return Ok(Err(NotReplayed::NoCommand));
+        };
+        let calls = self.folder.calls(&self.kept.path).map_err(failed)?;
+        let calls: Vec<Call> = calls.iter().filter_map(Call::of_file).collect();
+        if let Some(not) = self.missing(&calls) {
+            return Ok(Err(not));
+        }
+        let changes: Vec<Change> = more
+            .and_then(|more| more.other.get(WORKSPACE))
+            .and_then(|changes| serde_json::from_value(changes.clone()).ok())
+            .unwrap_or_default();
+        let beside = Beside {
+            folders: list(more.and_then(|more| more.other.get(FOLDERS))),
+            modes: list(more.and_then(|more| more.other.get(MODES))),
+        };
+        let source: Arc<dyn Keep> = Arc::new(Recording(self.folder.clone()));
+
+        // A copy is called as the folder is: programs print that.
+        let copied = tokio::task::spawn_blocking(|| {
+            // The command of a replay ends with it and holds no lock of its own to ask for.
+            Scratch::new(&std::env::temp_dir(), COPIES, |_| Ok(false))
+        });
+        let copied = copied.await.map_err(said)?.map_err(said)?;
+        let name = self.root.file_name().unwrap_or_default();
+        let root = match self.typed.in_place {
+            true => self.root.clone(),
+            false => copied.path().canonicalize().map_err(said)?.join(name),
+        };
+        let surroundings = surroundings();
+        let redaction = Redaction::of_environment(surroundings.clone());
+        let cleaner = Cleaner::new(redaction, &[&root, &self.root]);
+        let prepared = {
+            let (from, to, cleaner, source) = (
+                self.root.clone(),
+                root.clone(),
+                cleaner.clone(),
+                source.clone(),
+            );
+            let in_place = self.typed.in_place;
+            tokio::task::spawn_blocking(move || {
+                let mut unread = Vec::new();
+                if !in_place {
+                    unread = scratch::copy(&from, &to)?;
+                    scratch::undo(&to, &changes, &cleaner, &*source)?;
+                    capture::beside::undo(&from, &to, &changes, &beside)?;
+                }
+                Ok::<_, scratch::ScratchError>(unread)
+            })
+            .await
+            .map_err(said)?
+        };
+        match prepared {
+            Ok(unread) => say_unread(&unread, &cleaner, "and are empty in the copy"),
+            Err(
+                error @ (scratch::ScratchError::ContentUnavailable { .. }
+                | scratch::ScratchError::NameUnavailable { .. }),
+            ) => {
+                return Ok(Err(NotReplayed::NoWorkspace(error.to_string())));
+            }
+            Err(error @ scratch::ScratchError::ContentRedacted { .. }) => {
+                return Ok(Err(NotReplayed::NoWorkspace(format!(
+                    "{error}; give the variable that had them, put the file back as it was then and \
+                     replay again, or put the whole folder back and replay with --in-place"
+                ))));
+            }
+            Err(error @ scratch::ScratchError::ValueChanged { .. }) => {
+                return Ok(Err(NotReplayed::NoWorkspace(format!(
+                    "{error}; put the whole folder back as it was and replay with --in-place, or leave \
+                     the file out of another capture with --exclude"
+                ))));
+            }
+            Err(error) => return Err(said(error)),
+        }
+        let about = self.about(&process, &cleaner, &surroundings, &*source)?;
+        let plan = self.plan(
+            &about,
+            &root,
+            surroundings,
+            cleaner.clone(),
+            (&calls, &source),
+        )?;
+        Ok(Ok(Prepared {
+            about,
+            plan,
+            cleaner,
+            process,
+            calls,
+            source,
+            copied,
+        }))
+    }
+
+    /// What the recording lacks for this kind of replay.
+    fn missing(&self, calls: &[Call]) -> Option<NotReplayed> {
+        let snapshot = &self.kept.document.snapshot;
+        let sources = self.kind.sources();
+        let content = snapshot.extensions.as_ref().and_then(|more| more.content);
+        if content == Some(Content::HashesOnly) && sources != Sources::LIVE {
+            return Some(NotReplayed::ContentUnavailable);
+        }
+        let served = Tape::new(calls.to_vec(), sources);
+        let without = served.calls().iter().find(|call| call.output.is_none());
+        if let Some(call) = without {
+            return Some(NotReplayed::NoResult {
+                step: call.seq,
+                name: crate::text::one_line(&call.name, 100),
+            });
+        }
+        let unobserved = capture::family::unobserved(calls);
+        if !sources.tools || unobserved.is_empty() {
+            return None;
+        }
+        let mut names: Vec<&str> = unobserved.iter().map(|call| call.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        Some(NotReplayed::ToolsUnobserved {
+            count: unobserved.len(),
+            names: crate::text::one_line(&names.join(", "), 200),
+        })
+    }
+
+    fn about(
+        &self,
+        process: &Value,
+        cleaner: &Cleaner,
+        surroundings: &std::collections::BTreeMap<String, String>,
+        source: &dyn Keep,
+    ) -> Result<About, Failure> {
+        let recorded = &self.kept.document.snapshot;
+        let home = surroundings.get("HOME").map(String::as_str);
+        let argv: Vec<String> = match self.typed.argv.is_empty() {
+            false => self.typed.argv.clone(),
+            true => {
+                let written = process["argv"].as_array().into_iter().flatten();
+                let written = written.filter_map(Value::as_str);
+                let cwd = process["cwd"]
+                    .as_str()
+                    .and_then(|cwd| cwd.strip_prefix(ROOT));
+                let cwd = self
+                    .root
+                    .join(cwd.unwrap_or_default().trim_start_matches('/'));
+                written
+                    .map(|argument| meant_argument(argument, home, cleaner))
+                    .map(|argument| self.beside(argument, &cwd))
+                    .collect()
+            }
+        };
+        if argv.is_empty() {
+            return Err(Failure::new(
+                "the snapshot does not say which command was run",
+            ));
+        }
+        if argv.iter().any(|argument| argument.contains("[REDACTED")) {
+            return Err(
+                Failure::new("the recorded command had a secret in it, which is not kept")
+                    .hint("give the command again behind `--`"),
+            );
+        }
+        let stdin = process["stdin_hash"].as_str();
+        let stdin = stdin.and_then(faces::provenance::hash::digest);
+        let stdin = match stdin.map(|digest| source.get(digest)) {
+            Some(Ok(Some(bytes))) => {
+                let output: Value = serde_json::from_slice(&bytes).map_err(said)?;
+                match process["stdin_redacted"].is_null() {
+                    true => cleaner.restore_output(&output),
+                    false => {
+                        let kept = capture::clean::bytes_of(&output);
+                        let is_verbatim = process["stdin_verbatim"] == true;
+                        let whole = is_verbatim.then(|| cleaner.restore_whole(&kept));
+                        whole.flatten().ok_or_else(|| {
+                            Failure::new(
+                                "values that look like secrets were taken out of what the command read",
+                            )
+                            .hint("give the variable that had them, or capture the command again")
+                        })?
+                    }
+                }
+            }
+            Some(_) => return Err(Failure::new("what the command read is not kept")),
+            None => Vec::new(),
+        };
+        let listed = |list: Option<&Vec<String>>| list.cloned().unwrap_or_default();
+        let agent = recorded.agent.as_ref();
+        // The same variables, with what they are now.
+        let names = recorded.inputs.environment.iter().flatten();
+        let names: Vec<String> = names.map(|(name, _)| name.clone()).collect();
+        let more = recorded.extensions.as_ref();
+        let other = |name: &str| more.and_then(|more| more.other.get(name));
+        let is_declared = other(SYSTEM_PROMPT_SOURCE).is_some_and(|source| source == "declared");
+        let cwd = process["cwd"]
+            .as_str()
+            .and_then(|cwd| cwd.strip_prefix(ROOT));
+        Ok(About {
+            workflow: recorded.workflow_id.clone(),
+            mode: match recorded.config.execution_mode {
+                document::Mode::Strict => Mode::Strict,
+                document::Mode::Seeded => Mode::Seeded,
+                document::Mode::Logged => Mode::Logged,
+                document::Mode::Default => Mode::Default,
+            },
+            knobs: declared(recorded),
+            prompt: recorded.inputs.user_prompt.clone(),
+            argv,
+            stdin,
+            home: home.map(str::to_owned),
+            ignored: self.ignored(),
+            agent: agent.and_then(|agent| Some((agent.name.clone()?, agent.version.clone()))),
+            tools: listed(agent.and_then(|agent| agent.tools.as_ref())),
+            rules: listed(agent.and_then(|agent| agent.rules_active.as_ref())),
+            context: recorded.inputs.context_files.clone().unwrap_or_default(),
+            system_prompt: None,
+            system_prompt_hash: recorded
+                .config
+                .system_prompt_hash
+                .clone()
+                .filter(|_| is_declared),
+            environment: capture::environment::allowed(surroundings, &names, cleaner),
+            cwd: cwd.unwrap_or_default().trim_start_matches('/').to_owned(),
+            patterns: self.patterns(),
+            name: None,
+        })
+    }
+
+    /// What was watched although it would not be, and what was not.
+    fn patterns(&self) -> (Vec<String>, Vec<String>) {
+        let more = self.kept.document.snapshot.extensions.as_ref();
+        let watched = more.and_then(|more| more.other.get("watched"));
+        let list = |name: &str| {
+            let listed = watched.and_then(|watched| watched.get(name)).cloned();
+            serde_json::from_value(listed.unwrap_or_default()).unwrap_or_default()
+        };
+        (list("include"), list("exclude"))
+    }
+
+    /// What of tools' inputs did not count in the recording.
+    fn ignored(&self) -> Ignored {
+        let more = self.kept.document.snapshot.extensions.as_ref();
+        let listed = more.and_then(|more| more.other.get(IGNORED)).cloned();
+        listed
+            .and_then(|listed| serde_json::from_value(listed).ok())
+            .unwrap_or_default()
+    }
+
+    /// An argument that leads out of the folder leads from its copy to where it did.
+    fn beside(&self, argument: String, cwd: &Path) -> String {
+        if self.typed.in_place || !argument.starts_with("../") {
+            return argument;
+        }
+        // Links are left as they are: a program may look for what belongs to it beside the one that
+        // it was started by.
+        let mut meant = cwd.to_owned();
+        let mut rest = Path::new(&argument);
+        while let Ok(below) = rest.strip_prefix("..") {
+            meant.pop();
+            rest = below;
+        }
+        meant.push(rest);
+        let is_there = meant.symlink_metadata().is_ok();
+        let meant = Some(meant).filter(|path| is_there && !path.starts_with(&self.root));
+        let text = meant.and_then(|path| path.into_os_string().into_string().ok());
+        text.unwrap_or(argument)
+    }
+
+    fn plan(
+        &self,
+        about: &About,
+        root: &Path,
+        mut surroundings: std::collections::BTreeMap<String, String>,
+        cleaner: Cleaner,
+        (calls, source): (&[Call], &Arc<dyn Keep>),
+    ) -> Result<Plan, Failure> {
+        let more = self.kept.document.snapshot.extensions.as_ref();
+        let other = |name: &str| more.and_then(|more| more.other.get(name));
+        let (include, exclude) = &about.patterns;
+        let cwd = other(PROCESS).and_then(|process| process["cwd"].as_str());
+        let cwd = cwd.map_or_else(
+            || root.to_owned(),
+            |cwd| PathBuf::from(cleaner.restore(cwd)),
+        );
+        let sources = self.kind.sources();
+        if sources.models {
+            // Clients refuse to begin without a key; nobody asks for it here.
+            for name in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"] {
+                surroundings
+                    .entry(name.to_owned())
+                    .or_insert_with(|| "recorded".to_owned());
+            }
+        }
+        Ok(Plan {
+            argv: about.argv.clone(),
+            environment: surroundings,
+            cwd,
+            leash: std::env::current_exe().ok(),
+            root: root.to_owned(),
+            stdin: about.stdin.clone(),
+            filter: Filter::new(include, exclude).map_err(said)?,
+            cleaner,
+            keep: Arc::new(InMemory::default()),
+            enforcement: Enforcement::new(about.mode, about.knobs.clone(), false),
+            tape: (sources != Sources::LIVE)
+                .then(|| (Tape::new(calls.to_vec(), sources), source.clone())),
+            on_miss: self.typed.on_miss(),
+            ignored: about.ignored.clone(),
+            deny_elsewhere: self.kind == Kind::Verify,
+        })
+    }
+}
+
+/// The settings that were put into requests; others are the command's own to send.
+fn declared(recorded: &Snapshot) -> Knobs {
+    let config = &recorded.config;
+    let more = recorded.extensions.as_ref();
+    let typed = more.and_then(|more| more.other.get(KNOBS)).cloned();
+    if let Some(knobs) = typed.and_then(|typed| serde_json::from_value(typed).ok()) {
+        return knobs;
+    }
+    // Snapshots that do not keep them as typed say what went into the last request.
+    let report = more.and_then(|more| more.mode_enforcement.as_ref());
+    let was = |knob: &str| report.is_some_and(|report| !report[knob].is_null());
+    let whole = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok());
+    Knobs {
+        model: Some(config.model.id.clone()).filter(|_| was("model")),
+        temperature: config.temperature.filter(|_| was("temperature")),
+        seed: whole(config.seed).filter(|_| was("seed")),
+        max_tokens: whole(config.max_tokens).filter(|_| was("max_tokens")),
+        top_p: config.top_p.filter(|_| was("top_p")),
+    }
+}
