@@ -22,6 +22,7 @@ pub mod knobs;
 pub mod leash;
 pub mod nodes;
 pub mod proxy;
+pub mod recheck;
 pub mod recorder;
 pub mod run;
 pub mod scan;

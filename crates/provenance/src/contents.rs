@@ -18,7 +18,7 @@ const PROCESS: &str = "process";
 const STREAMS: [&str; 3] = ["stdin_hash", "stdout_hash", "stderr_hash"];
 
 /// Every hash that a snapshot and its calls name, of a content or of something else.
-pub(crate) fn named(document: &Document, calls: &[Call]) -> BTreeSet<Digest> {
+pub fn named(document: &Document, calls: &[Call]) -> BTreeSet<Digest> {
     let mut all: BTreeSet<Digest> = document.snapshot.hashes().filter_map(digest).collect();
     // Extensions name contents in ways of their own: any hash in them counts.
     let more = document

@@ -164,7 +164,7 @@ pub(super) fn settle_as(uses: &mut [Use], call: &mut Call, id: &str) {
 }
 
 /// Cleans the body of an answer by what it is.
-pub(super) fn clean_answer(output: &mut Value, cleaner: &Cleaner) {
+pub(crate) fn clean_answer(output: &mut Value, cleaner: &Cleaner) {
     let Some(body) = output["body"].as_str() else {
         return cleaner.value(output);
     };

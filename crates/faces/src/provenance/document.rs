@@ -17,6 +17,9 @@ pub const VERSION: &str = "1.0";
 /// What stands for the model where none was asked.
 pub const NO_MODEL: &str = "none";
 
+/// What `extensions.redaction.policy` says where nothing was taken out, as somebody asked for.
+pub const OFF: &str = "off";
+
 /// An execution snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -100,6 +103,15 @@ impl Snapshot {
             let earlier = extensions.follows.as_deref();
             parent.chain(extensions.baseline.as_deref()).chain(earlier)
         })
+    }
+
+    /// Whether secrets may stand in it: nobody took them out.
+    pub fn is_unredacted(&self) -> bool {
+        let redaction = self
+            .extensions
+            .as_ref()
+            .and_then(|more| more.redaction.as_ref());
+        redaction.is_some_and(|redaction| redaction.policy == OFF)
     }
 
     /// Says which calls lie beside it, so that they are sealed with it.
@@ -473,6 +485,9 @@ pub struct Extensions {
     /// The snapshot of the same run before it went on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follows: Option<String>,
+    /// The snapshot that it stands in the place of, which had secrets in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supersedes: Option<Superseded>,
     /// What was taken out before anything was hashed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redaction: Option<RedactionCount>,
@@ -519,6 +534,15 @@ pub struct Parent {
     /// After which of its calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork_step: Option<u64>,
+}
+
+/// A snapshot that another stands in the place of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Superseded {
+    /// Its id.
+    pub snapshot_id: String,
+    /// What it was sealed with.
+    pub integrity: String,
 }
 
 /// What was taken out before anything was hashed.

@@ -1,5 +1,6 @@
 //! Bytes under their hash: written once, verified whenever they are read.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -9,6 +10,7 @@ use faces::provenance::hash;
 use kernel::digest::{Digest, Hasher};
 
 use super::files;
+use super::prune::names;
 use super::write::Writer;
 use super::{Folder, FolderError};
 
@@ -46,6 +48,41 @@ impl Folder {
                 path,
                 why: "the content is not what its name says".to_owned(),
             }),
+        }
+    }
+}
+
+impl Folder {
+    /// The digests of all contents that are kept.
+    ///
+    /// # Errors
+    /// When a folder cannot be read.
+    pub fn kept_contents(&self) -> Result<BTreeSet<Digest>, FolderError> {
+        let mut all = BTreeSet::new();
+        let blobs = self.blobs();
+        if !blobs.is_dir() {
+            return Ok(all);
+        }
+        for first in names(&blobs)? {
+            let folder = blobs.join(&first);
+            if folder.is_dir() {
+                let found = names(&folder)?.into_iter();
+                all.extend(found.filter_map(|rest| hash::digest(&format!("{first}{rest}"))));
+            }
+        }
+        Ok(all)
+    }
+
+    /// The bytes that lie under a digest, whether they have it or not; none where nothing does.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn content_as_it_is(&self, digest: &Digest) -> Result<Option<Vec<u8>>, FolderError> {
+        let path = self.blob_path(digest);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(FolderError::io(&path)(error)),
         }
     }
 }

@@ -82,9 +82,14 @@ impl Writer {
 /// The text of a document: in the order of the schema, unless something in a file of others was
 /// read in a sense of ours. Then it stays as it was.
 pub(super) fn as_it_stands(document: &Document) -> serde_json::Result<Vec<u8>> {
-    let typed = serde_json::to_value(&document.snapshot)?;
-    match canonical_json(&typed) == canonical_json(&document.raw) {
+    match is_as_written(document) {
         true => pretty(&document.snapshot),
         false => pretty(&document.raw),
     }
+}
+
+/// Whether a document means what stands in it: nothing was read in a sense of ours.
+pub fn is_as_written(document: &Document) -> bool {
+    serde_json::to_value(&document.snapshot)
+        .is_ok_and(|typed| canonical_json(&typed) == canonical_json(&document.raw))
 }

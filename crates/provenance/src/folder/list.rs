@@ -48,6 +48,12 @@ pub struct Entry {
     pub replay_count: u64,
     /// Somebody wants it kept.
     pub is_pinned: bool,
+    /// Secrets were not taken out of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unredacted: bool,
+    /// The snapshot that it stands in the place of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supersedes: Option<String>,
     /// Snapshots it needs kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
@@ -134,6 +140,11 @@ impl Entry {
             match_status: replays.match_status,
             replay_count: replays.replay_count,
             is_pinned: is_pinned || extensions.and_then(|more| more.pinned) == Some(true),
+            is_unredacted: snapshot.is_unredacted(),
+            supersedes: extensions.and_then(|more| {
+                let superseded = more.supersedes.as_ref()?;
+                Some(superseded.snapshot_id.clone())
+            }),
             needs: snapshot.needs().map(str::to_owned).collect(),
         }
     }
@@ -282,7 +293,9 @@ impl Folder {
         let begins = |entry: &&Entry| {
             name.chars().count() >= MIN_PREFIX && entry.snapshot_id.starts_with(name)
         };
-        let tries: [&dyn Fn(&&Entry) -> bool; 4] = [&is_id, &is_file, &is_name, &begins];
+        // One that was superseded is found in what stands in its place.
+        let was_id = |entry: &&Entry| entry.supersedes.as_deref() == Some(name);
+        let tries: [&dyn Fn(&&Entry) -> bool; 5] = [&is_id, &is_file, &is_name, &begins, &was_id];
         for is_meant in tries {
             let found: Vec<&Entry> = entries.iter().filter(|entry| is_meant(entry)).collect();
             match &*found {

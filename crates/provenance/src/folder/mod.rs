@@ -20,6 +20,7 @@ mod list;
 mod prune;
 mod replays;
 mod runs;
+mod supersede;
 mod write;
 
 use std::fs::File;
@@ -32,10 +33,11 @@ use kernel::limits::{MAX_CALL_BYTES, MAX_SNAPSHOT_BYTES};
 use serde::de::DeserializeOwned;
 
 pub use blobs::hash_file;
-pub use import::Imported;
+pub use import::{Imported, is_as_written};
 pub use list::{Broken, Entry, Listing, Unresolved};
 pub use prune::{Fate, Plan, Pruned};
 pub use runs::KeptRun;
+pub use supersede::Superseder;
 pub(crate) use write::Beside;
 pub use write::Writer;
 

@@ -192,15 +192,27 @@ impl Folder {
         fates.sort_by_key(|fate| std::cmp::Reverse(fate.entry.captured_at));
         for fate in fates {
             if fate.is_expired() && is_of(&fate.entry) {
-                let path = folder.join(&fate.entry.file);
-                // The snapshot first: without it the rest is a leftover.
-                files::remove(&path)?;
-                for ending in [CALLS, REPLAYS, PIN] {
-                    files::remove(&beside(&path, ending))?;
-                }
+                self.let_go(&folder.join(&fate.entry.file))?;
                 pruned.snapshots.push(fate.entry.snapshot_id);
             }
         }
+        self.clear(&mut pruned)?;
+        Ok(pruned)
+    }
+
+    /// Removes a snapshot and what lies beside it, but for its contents.
+    pub(super) fn let_go(&self, snapshot: &Path) -> Result<(), FolderError> {
+        // The snapshot first: without it the rest is a leftover.
+        files::remove(snapshot)?;
+        for ending in [CALLS, REPLAYS, PIN] {
+            files::remove(&beside(snapshot, ending))?;
+        }
+        Ok(())
+    }
+
+    /// Removes what was cut off and what nothing names any more, and makes that durable.
+    pub(super) fn clear(&self, pruned: &mut Pruned) -> Result<(), FolderError> {
+        let folder = self.snapshots();
         pruned.leftovers = self.clear_leftovers(&folder)?;
         let used = self.used_blobs()?;
         pruned.has_swept = used.is_some();
@@ -208,8 +220,7 @@ impl Folder {
             pruned.blobs = self.sweep(&used)?;
         }
         let synced = files::sync_folder(&folder);
-        synced.map_err(FolderError::io(&folder))?;
-        Ok(pruned)
+        synced.map_err(FolderError::io(&folder))
     }
 
     /// Removes what was cut off: nobody else writes now.
@@ -268,7 +279,8 @@ impl Folder {
     }
 }
 
-fn names(folder: &Path) -> Result<Vec<String>, FolderError> {
+/// What lies in a folder.
+pub(super) fn names(folder: &Path) -> Result<Vec<String>, FolderError> {
     let mut names = Vec::new();
     for file in fs::read_dir(folder).map_err(FolderError::io(folder))? {
         let file = file.map_err(FolderError::io(folder))?;

@@ -96,7 +96,14 @@ fn content_of(mut raw: Value) -> String {
         members.remove("replay_status");
     }
     if let Some(members) = raw["extensions"].as_object_mut() {
-        for of_the_file in ["integrity", "name", "redaction", "follows", CALLS] {
+        for of_the_file in [
+            "integrity",
+            "name",
+            "redaction",
+            "follows",
+            "supersedes",
+            CALLS,
+        ] {
             members.remove(of_the_file);
         }
     }

@@ -21,7 +21,7 @@ const MAX_NAMES: usize = 10_000;
 pub struct Writer {
     pub(super) folder: Folder,
     /// Held, for as long as it is open.
-    _hold: File,
+    pub(super) _hold: File,
 }
 
 impl Folder {
@@ -62,6 +62,15 @@ impl Writer {
     /// # Errors
     /// When the disk does not take it, or what is written is no snapshot.
     pub fn write(&self, snapshot: &Snapshot, calls: &[Call]) -> Result<Kept, FolderError> {
+        self.write_with(snapshot, &Beside::of(calls, &[]))
+    }
+
+    /// The same with all that lies beside it.
+    pub(super) fn write_with(
+        &self,
+        snapshot: &Snapshot,
+        beside: &Beside,
+    ) -> Result<Kept, FolderError> {
         let folder = self.folder.snapshots();
         let captured = snapshot.captured().unwrap_or_default();
         let stem = naming::stem(&snapshot.workflow_id, captured);
@@ -74,7 +83,6 @@ impl Writer {
             Ok(document) => document,
             Err(why) => return Err(FolderError::NoSnapshot { path: folder, why }),
         };
-        let beside = Beside::of(calls, &[]);
         let mut lines = beside.calls.split(|byte| *byte == b'\n');
         // What could not be read again is not written.
         if lines.any(|line| line.len() > MAX_CALL_BYTES) {
@@ -82,7 +90,7 @@ impl Writer {
                 "a call has more than {MAX_CALL_BYTES} bytes"
             )));
         }
-        let path = self.place(&stem, &text, &beside)?;
+        let path = self.place(&stem, &text, beside)?;
         Ok(Kept { path, document })
     }
 

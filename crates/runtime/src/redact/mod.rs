@@ -13,6 +13,7 @@
 //! result as redacting it whole, unless it holds a credential of more than 16 KiB that is known
 //! by its shape or its name alone. What was redacted stays as it is when it is redacted again.
 
+mod alone;
 mod keys;
 mod literals;
 mod named;

@@ -17,6 +17,7 @@ mod redacted;
 mod replays;
 mod rows;
 mod runs;
+mod scanned;
 mod secrets;
 mod tools;
 mod unreadable;

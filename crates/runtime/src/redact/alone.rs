@@ -1,0 +1,60 @@
+//! A redactor for what somebody wants kept as it is, but for a few secrets that never are.
+
+use std::sync::Arc;
+
+use super::{Finder, Inner, MAX_SECRET_BYTES, MIN_SECRET_CHARS, Redactor, Secret};
+
+impl Redactor {
+    /// Finds these secrets, by what stands in their places, in every form that they take, and nothing
+    /// else: no shapes, and nothing behind a name. What cannot be looked for
+    /// ([`Unredactable`](super::Unredactable)) is left out.
+    pub fn of_known_alone<'a>(secrets: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut known: Vec<Secret> = Vec::new();
+        for (reference, value) in secrets {
+            let is_long = value.chars().count() >= MIN_SECRET_CHARS;
+            let is_new = known.iter().all(|other| other.value != value);
+            if is_long && is_new && value.len() <= MAX_SECRET_BYTES {
+                known.push(Secret {
+                    reference: reference.to_owned(),
+                    value: value.to_owned(),
+                });
+            }
+        }
+        let finders = match known.is_empty() {
+            true => Vec::new(),
+            false => vec![Arc::new(Finder::of(&known))],
+        };
+        Self(Arc::new(Inner {
+            secrets: known,
+            finders,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_goes_and_shapes_and_names_stay() {
+        let alone = Redactor::of_known_alone([("key", "correct-horse"), ("short", "abc")]);
+        for (text, expected) in [
+            ("a correct-horse b", "a [REDACTED:key] b"),
+            // In another spelling, too.
+            ("Y29ycmVjdC1ob3JzZQ==", "[REDACTED:key]Q=="),
+            ("password=hunter2 abc", "password=hunter2 abc"),
+            (
+                "ghp_0123456789abcdefghijABCDEFGHIJ012345",
+                "ghp_0123456789abcdefghijABCDEFGHIJ012345",
+            ),
+        ] {
+            assert_eq!(alone.text(text), expected);
+        }
+        let nothing = Redactor::of_known_alone([]);
+        assert_eq!(nothing.text("password=hunter2"), "password=hunter2");
+        let mut stream = nothing.stream();
+        let mut bytes = stream.push_bytes(b"\xffpassword=x");
+        bytes.extend(stream.finish_bytes());
+        assert_eq!(bytes, b"\xffpassword=x");
+    }
+}
