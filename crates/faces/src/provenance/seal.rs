@@ -165,6 +165,14 @@ pub fn check(document: &Document) -> Vec<Finding> {
             ));
         }
     }
+    if snapshot.is_unredacted() {
+        let message = "UNREDACTED: secrets were not taken out of it, nor of what lies beside it";
+        found.push(Finding::warning(
+            "/extensions/redaction/policy",
+            "unredacted",
+            message,
+        ));
+    }
     let hashed = extensions.and_then(|extensions| extensions.environment_hash.as_deref());
     let environment = document.raw.pointer("/inputs/environment");
     if let (Some(hash), Some(environment)) = (hashed, environment)

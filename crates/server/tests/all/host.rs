@@ -52,10 +52,15 @@ pub(crate) struct Host {
     /// A key of tenant `acme` that may do everything.
     pub(crate) key: String,
     serving: JoinHandle<()>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Host {
+    /// Where the snapshots of tenants lie.
+    pub(crate) fn snapshots(&self) -> std::path::PathBuf {
+        self.folder.path().join("snapshots")
+    }
+
     pub(crate) async fn new() -> Self {
         Self::with(Limits::default()).await
     }
@@ -146,7 +151,7 @@ impl Host {
             engine,
             key,
             serving: tokio::spawn(listening.serve()),
-            _folder: folder,
+            folder,
         }
     }
 
@@ -186,7 +191,7 @@ impl Host {
 
     /// Where files of attempts would lie.
     pub(crate) fn supervisor(&self) -> Supervisor {
-        supervisor(&self._folder)
+        supervisor(&self.folder)
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {

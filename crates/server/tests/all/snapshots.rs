@@ -449,3 +449,43 @@ async fn what_a_snapshot_calls_itself_and_its_run_leads_nowhere_else() {
     let way = listed["snapshots"][0]["links"]["run"].as_str().unwrap();
     assert!(!way.contains(['<', '>', '"', ' ']), "{way}");
 }
+
+#[tokio::test]
+async fn what_was_captured_with_its_secrets_neither_comes_in_nor_goes_out() {
+    let host = Host::new().await;
+    let day = "2126-01-01T00:00:00Z";
+    let mut bundle = foreign("open", day, None);
+    host.post("/v1/snapshots:import", &bundle).await;
+    let other = foreign("other", day, None);
+    host.post("/v1/snapshots:import", &other).await;
+
+    bundle["snapshot"]["snapshot_id"] = "in".into();
+    bundle["snapshot"]["extensions"] = json!({
+        "redaction": { "policy": "off", "version": 1, "count": 0 },
+    });
+    let refused = host.post("/v1/snapshots:import", &bundle).await;
+    assert_eq!(refused.refusal(422), "snapshot_unredacted");
+
+    // One that somebody put there by hand.
+    let all = std::fs::read_dir(host.snapshots()).unwrap();
+    let tenant = all.map(|entry| entry.unwrap().path()).next().unwrap();
+    let text = bundle["snapshot"].to_string();
+    std::fs::write(tenant.join("snapshots/in.json"), text).unwrap();
+    let listed = host.get("/v1/snapshots").await.json();
+    assert_eq!(ids(&listed), ["in", "open", "other"]);
+    for path in [
+        "/v1/snapshots/in",
+        "/v1/snapshots/in/export?format=bundle",
+        "/v1/snapshots/in/export",
+        "/v1/snapshots/in/comparison?with=other",
+        "/v1/snapshots/other/comparison?with=in",
+    ] {
+        let refused = host.get(path).await;
+        assert_eq!(refused.refusal(403), "snapshot_unredacted", "{path}");
+    }
+    let verified = host.get("/v1/snapshots/in/verification").await.json();
+    assert!(
+        verified["findings"].to_string().contains("unredacted"),
+        "{verified}"
+    );
+}

@@ -15,6 +15,7 @@ the folder is written down. Tools can be replayed where they are run with `runwr
 
   runwright snapshot capture --run last
   runwright snapshot capture --workflow tidy --context README.md -- ./agent.py
+  runwright snapshot capture --no-redact --yes -- ./agent.py
   runwright snapshot capture --mode strict --temperature 0 --seed 7 --max-tokens 512 -- ./agent.py
 
 Exits as the run or the command ended: 0 well, 1 not, 2 nothing was captured, 130 a signal came."
@@ -42,6 +43,11 @@ pub(crate) struct Args {
 /// Captures what was asked for.
 pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     match &args.run {
+        Some(_) if args.command.no_redact => Err(Failure::new(
+            "--no-redact is for commands: secrets were taken out of the log of a run when it was \
+             recorded, and nothing puts them back",
+        )
+        .hint("capture the command itself, or leave the option away")),
         Some(run) => from_run::capture(run, args.name, &args.rooted, session).await,
         None if args.argv.is_empty() => Err(Failure::new(
             "nothing is named that could be captured",

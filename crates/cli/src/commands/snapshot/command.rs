@@ -19,12 +19,12 @@ use clap::ValueEnum;
 use faces::provenance::document::{self, ContextFile, Parent, Snapshot};
 use faces::provenance::hash::{canonical_json, written};
 use faces::provenance::seal::seal;
-use provenance::{Folder, Redaction, new_id};
+use provenance::{Folder, Policy, Redaction, new_id};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::{Rooted, failed};
+use super::{Rooted, failed, unredacted};
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
@@ -125,6 +125,14 @@ pub(crate) struct CommandArgs {
         conflicts_with = "run"
     )]
     content: TypedContents,
+
+    /// Keep secrets as they are, but for the keys of models' servers; asks whether it may
+    #[arg(long)]
+    pub(super) no_redact: bool,
+
+    /// Say that it may, where nobody is asked
+    #[arg(long, requires = "no_redact")]
+    yes: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -202,8 +210,15 @@ pub(super) async fn capture(
     let root = root
         .canonicalize()
         .map_err(|error| Failure::file(root, &error))?;
+    let policy = match args.no_redact {
+        true => {
+            unredacted::confirm(args.yes)?;
+            Policy::Off
+        }
+        false => Policy::On,
+    };
     let surroundings = surroundings();
-    let redaction = Redaction::of_environment(surroundings.clone());
+    let redaction = Redaction::of_policy(policy, surroundings.clone());
     let cleaner = Cleaner::new(redaction, &[&root]);
     let filter = Filter::new(&args.include, &args.exclude).map_err(said)?;
     let contents = match args.content {
@@ -316,6 +331,7 @@ pub(super) fn write_down(
         cleaner,
         "and the snapshot says nothing of them but that",
     );
+    unredacted::warn(&sealed);
     if session.form == Form::Text {
         talk::say(told(outcome));
         if let Some(line) = not_honoured(&sealed) {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::how::{Held, How, Judge, aside};
 use super::list::matched;
-use super::{Rooted, failed, find_whole};
+use super::{Rooted, failed, find_whole, unredacted};
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
@@ -93,6 +93,8 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let folder = args.rooted.folder(session);
     let a = Whole::of(find_whole(&folder, &args.a)?, &folder)?;
     let b = Whole::of(find_whole(&folder, &args.b)?, &folder)?;
+    unredacted::warn(&a.kept.document.snapshot);
+    unredacted::warn(&b.kept.document.snapshot);
     let judge = Judge::new(args.how)?;
     let Some(found) = judge.compare(a.held(), b.held(), None).await? else {
         return Ok(interrupted());

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use faces::provenance::export::{openlineage, prov};
 
-use super::{Rooted, failed, find_whole};
+use super::{Rooted, failed, find_whole, unredacted};
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::session::Session;
@@ -26,6 +26,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FORMAT", default_value = "prov-json")]
     format: Format,
 
+    /// Hand on a bundle with secrets in it, of a snapshot that was captured with --no-redact
+    #[arg(long)]
+    unredacted: bool,
+
     #[command(flatten)]
     rooted: Rooted,
 }
@@ -45,6 +49,13 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let folder = args.rooted.folder(session);
     let kept = find_whole(&folder, &args.snapshot)?;
     let snapshot = &kept.document.snapshot;
+    unredacted::warn(snapshot);
+    if snapshot.is_unredacted() && matches!(args.format, Format::Bundle) && !args.unredacted {
+        return Err(Failure::new(
+            "a bundle of this snapshot would hand on the secrets that stand in it",
+        )
+        .hint("`runwright snapshot scan --apply` takes them out; --unredacted hands them on"));
+    }
     let mut data = Data::new();
     match args.format {
         Format::ProvJson => {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use provenance::{Bundle, BundleError, Folder, FolderError, Imported, MAX_BUNDLED, Strictness};
 use serde_json::json;
 
-use super::{Rooted, failed};
+use super::{Rooted, failed, unredacted};
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
@@ -50,6 +50,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     if !verified.is_valid {
         return Ok(Exit::Damaged);
     }
+    unredacted::warn(&kept.document.snapshot);
     let imported = folder
         .writer()
         .and_then(|writer| writer.import(&kept, &from));
@@ -74,7 +75,12 @@ fn take_in(folder: &Folder, bundle: &Bundle, session: &Session) -> Result<Exit, 
         .and_then(|writer| writer.take_in(bundle));
     let id = bundle.snapshot["snapshot_id"].as_str().unwrap_or_default();
     match taken {
-        Ok(imported) => tell(&imported, id, session),
+        Ok(imported) => {
+            if let Ok(document) = bundle.verified() {
+                unredacted::warn(&document.snapshot);
+            }
+            tell(&imported, id, session)
+        }
         Err(BundleError::Damaged(findings)) => {
             for finding in &findings {
                 let path = text::one_line(&finding.path, 120);

@@ -78,13 +78,21 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
         let mut table = Table::new(["snapshot", "workflow", "captured", "mode", "model", "match"]);
         for entry in &listing.entries {
             let mark = if entry.is_pinned { "  pinned" } else { "" };
+            let secrets = match entry.is_unredacted {
+                true => style::bad("  UNREDACTED"),
+                false => String::new(),
+            };
             table.row([
                 text::one_line(&entry.snapshot_id, 36),
                 text::one_line(&entry.workflow_id, 32),
                 entry.captured_at.to_string(),
                 entry.execution_mode.as_str().to_owned(),
                 text::one_line(&entry.model, 24),
-                format!("{}{}", matched(entry.match_status), style::dim(mark)),
+                format!(
+                    "{}{}{secrets}",
+                    matched(entry.match_status),
+                    style::dim(mark)
+                ),
             ]);
         }
         for line in table.lines() {

@@ -19,6 +19,7 @@ mod replay;
 mod scan;
 mod show;
 mod tool;
+mod unredacted;
 mod validate;
 mod verify;
 

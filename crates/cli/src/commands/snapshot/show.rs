@@ -4,7 +4,7 @@ use faces::provenance::document::Snapshot;
 
 use super::command::not_honoured;
 use super::list::matched;
-use super::{Rooted, failed, find};
+use super::{Rooted, failed, find, unredacted};
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
@@ -34,6 +34,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
         let path = text::one_line(&odd.path, 120);
         talk::say(format!("{} {path}: {}", style::warn("odd:"), odd.message));
     }
+    unredacted::warn(&kept.document.snapshot);
     let mut data = Data::new();
     match session.form {
         Form::Json => data.json(&kept.document.raw)?,
@@ -136,6 +137,9 @@ fn facts(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
                 .into_iter()
                 .filter_map(|(name, count)| Some((name, count?.to_string()))),
         );
+    }
+    if snapshot.is_unredacted() {
+        facts.push(("redaction", style::bad("UNREDACTED")));
     }
     let replays = snapshot.replays();
     let times = match replays.replay_count {

@@ -7,7 +7,7 @@ use runtime::access::Action;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Asked, address, failed, folder, linked, sees, with_files, word};
+use super::{Asked, address, failed, folder, linked, sees, unredacted, with_files, word};
 use crate::body;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -147,7 +147,7 @@ async fn export(cx: Cx) -> Result<Reply, Problem> {
     let asked = Asked::of(&cx)?;
     let format = word(&cx.query(), "format", "prov-json, openlineage or bundle");
     let found = with_files(move || {
-        let kept = asked.find(&asked.id)?;
+        let kept = asked.find_clean(&asked.id)?;
         // Whether there is such a snapshot comes before what is wrong with the question.
         let snapshot = &kept.document.snapshot;
         Ok(match format?.unwrap_or_default() {
@@ -176,6 +176,9 @@ async fn import(mut cx: Cx) -> Result<Reply, Problem> {
     let workspace = who.workspace.clone();
     let (kept, is_new) = with_files(move || {
         let document = bundle.verified().map_err(not_bundled)?;
+        if document.snapshot.is_unredacted() {
+            return Err(unredacted(StatusCode::UNPROCESSABLE_ENTITY));
+        }
         let entry = Entry::of(String::new(), &document.snapshot, false);
         if !sees(workspace.as_deref(), &entry) {
             let message = "the snapshot is of another workspace than this credential";

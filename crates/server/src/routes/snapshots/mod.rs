@@ -122,6 +122,13 @@ fn missing() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "snapshot_not_found", message)
 }
 
+/// What was captured with its secrets neither goes over the network nor comes in by it.
+fn unredacted(status: StatusCode) -> Problem {
+    let message = "secrets were not taken out of the snapshot, so no server hands it on or takes it in; \
+                   `runwright snapshot scan --apply` where it lies puts one without them in its place";
+    Problem::new(status, "snapshot_unredacted", message)
+}
+
 fn failed(error: FolderError) -> Problem {
     match error {
         FolderError::Busy { .. } => {
@@ -212,7 +219,7 @@ async fn list(cx: Cx) -> Result<Reply, Problem> {
 
 async fn get(cx: Cx) -> Result<Reply, Problem> {
     let asked = Asked::of(&cx)?;
-    let kept = with_files(move || asked.find(&asked.id)).await?;
+    let kept = with_files(move || asked.find_clean(&asked.id)).await?;
     Ok(linked(Reply::ok(&kept.document.raw), &kept))
 }
 
@@ -235,6 +242,15 @@ impl Asked {
 
     fn find(&self, id: &str) -> Result<Kept, Problem> {
         find(&self.folder, self.workspace.as_deref(), id)
+    }
+
+    /// One that may be shown.
+    fn find_clean(&self, id: &str) -> Result<Kept, Problem> {
+        let kept = self.find(id)?;
+        match kept.document.snapshot.is_unredacted() {
+            true => Err(unredacted(StatusCode::FORBIDDEN)),
+            false => Ok(kept),
+        }
     }
 }
 
@@ -297,10 +313,10 @@ async fn comparison(cx: Cx) -> Result<Reply, Problem> {
     let with = query.get("with").map(str::to_owned);
     let options = options(&query)?;
     let found = with_files(move || {
-        let a = asked.find(&asked.id)?;
+        let a = asked.find_clean(&asked.id)?;
         let with =
             with.ok_or_else(|| Problem::invalid("`with` is required: the other snapshot"))?;
-        let b = asked.find(&with)?;
+        let b = asked.find_clean(&with)?;
         let folder = &asked.folder;
         let calls = |kept: &Kept| folder.calls(&kept.path).map_err(failed);
         let (calls_a, calls_b) = (calls(&a)?, calls(&b)?);

@@ -23,6 +23,7 @@ use super::Again;
 use crate::commands::snapshot::command::{said, say_unread, surroundings};
 use crate::commands::snapshot::failed;
 use crate::commands::snapshot::kind::{Kind, NotReplayed};
+use crate::commands::snapshot::unredacted::policy_of;
 use crate::exit::Failure;
 use crate::scratch::Scratch;
 
@@ -88,7 +89,9 @@ impl Again {
             false => copied.path().canonicalize().map_err(said)?.join(name),
         };
         let surroundings = surroundings();
-        let redaction = Redaction::of_environment(surroundings.clone());
+        // What was recorded with its secrets is matched with them.
+        let policy = policy_of(&self.kept.document.snapshot);
+        let redaction = Redaction::of_policy(policy, surroundings.clone());
         let cleaner = Cleaner::new(redaction, &[&root, &self.root]);
         let prepared = {
             let (from, to, cleaner, source) = (

@@ -1,0 +1,59 @@
+//! Snapshots that secrets were not taken out of: asked for on purpose, and told of wherever they are met.
+
+use std::io::{BufRead, IsTerminal};
+
+use faces::provenance::document::Snapshot;
+use provenance::Policy;
+
+use crate::exit::Failure;
+use crate::{style, talk};
+
+/// The word that is typed to go on.
+const WORD: &str = "unredacted";
+
+/// Whether somebody wants secrets kept: by `--yes`, else by the answer to a question.
+///
+/// # Errors
+/// When nobody says so.
+pub(super) fn confirm(says_yes: bool) -> Result<(), Failure> {
+    if says_yes {
+        return Ok(());
+    }
+    let (stdin, stderr) = (std::io::stdin(), std::io::stderr());
+    if !(stdin.is_terminal() && stderr.is_terminal()) {
+        return Err(Failure::new(
+            "--no-redact keeps secrets on the disk, and there is no terminal to ask at whether it may",
+        )
+        .hint("--yes says that it may"));
+    }
+    talk::say(format!(
+        "{} passwords, tokens and keys that the command meets will stand in the snapshot as they are, for \
+         whoever reads its files. Type `{WORD}` to go on:",
+        style::bad("--no-redact:")
+    ));
+    let mut typed = String::new();
+    let read = stdin.lock().read_line(&mut typed);
+    match read.is_ok() && typed.trim() == WORD {
+        true => Ok(()),
+        false => Err(Failure::new("nothing was captured: that was not the word")),
+    }
+}
+
+/// By which rules a snapshot was made, and is made again.
+pub(super) fn policy_of(snapshot: &Snapshot) -> Policy {
+    match snapshot.is_unredacted() {
+        true => Policy::Off,
+        false => Policy::On,
+    }
+}
+
+/// Says of a snapshot that its secrets stand in it, where they do.
+pub(super) fn warn(snapshot: &Snapshot) {
+    if snapshot.is_unredacted() {
+        talk::say(format!(
+            "{} secrets were not taken out of this snapshot; `runwright snapshot scan --apply` puts one \
+             without them in its place",
+            style::bad("UNREDACTED:")
+        ));
+    }
+}
