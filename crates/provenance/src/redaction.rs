@@ -107,6 +107,7 @@ impl Redaction {
                     self.known = known;
                 }
             }
+            Policy::Off if self.alone.iter().any(|(_, known)| known == value) => {}
             Policy::Off => {
                 self.alone.push((name.to_owned(), value.to_owned()));
                 let alone = self.alone.iter();
@@ -175,7 +176,11 @@ impl Redaction {
             Value::String(text) => *text = self.text(text),
             Value::Array(items) => {
                 // Of arguments, the one behind `--password` is it, and what a program takes for one.
-                for place in told_on_command_line(items) {
+                let told = match self.policy {
+                    Policy::On => told_on_command_line(items),
+                    Policy::Off => Vec::new(),
+                };
+                for place in told {
                     if let Some(Value::String(text)) = items.get_mut(place) {
                         self.take(text);
                     }

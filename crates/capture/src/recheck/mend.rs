@@ -253,7 +253,7 @@ fn write(
     };
     // One that was killed behind the writing left it.
     for entry in entries {
-        if entry.supersedes.as_ref() != Some(old) {
+        if entry.supersedes.first() != Some(old) {
             continue;
         }
         let there = folder.read(&folder.snapshots().join(&entry.file))?;
@@ -317,10 +317,6 @@ fn successor(
     }
     rename(&mut raw, &moved);
     let mut snapshot: Snapshot = serde_json::from_value(raw)?;
-    let superseded = Superseded {
-        snapshot_id: one.entry.snapshot_id.clone(),
-        integrity: integrity(&one.kept.document.raw),
-    };
     snapshot.seal_calls(&calls);
     let more = snapshot.extend();
     let named = |id: &mut String| {
@@ -333,7 +329,11 @@ fn successor(
         .for_each(|of| named(&mut of.snapshot_id));
     more.baseline.iter_mut().for_each(named);
     more.follows.iter_mut().for_each(named);
-    more.supersedes = Some(superseded);
+    more.supersedes = Some(Superseded {
+        snapshot_id: one.entry.snapshot_id.clone(),
+        integrity: integrity(&one.kept.document.raw),
+        earlier: more.supersedes.take().map(Box::new),
+    });
     let before = more.redaction.take().unwrap_or_default();
     more.redaction = Some(counted(before, kinds, files));
     Ok((snapshot, calls, replays))

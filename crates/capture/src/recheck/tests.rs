@@ -227,6 +227,27 @@ fn a_snapshot_without_secrets_takes_the_place_of_one_that_has_some() {
     // Once is enough.
     let again = mended(&folder);
     assert!(again.superseded.is_empty() && again.refused.is_empty());
+    // When more is known it is superseded once more, and every former id and seal stays.
+    let more = Redaction::of_environment([("MORE_TOKEN".to_owned(), "Deploy with".to_owned())]);
+    let newer = mend(&folder, &more, &|_| true).unwrap();
+    let newest = folder.resolve(&old_id).unwrap();
+    assert_ne!(newest, new.path);
+    assert_eq!(
+        folder.resolve(&new.document.snapshot.snapshot_id).unwrap(),
+        newest
+    );
+    let raw = folder.read(&newest).unwrap().document.raw;
+    let links = &raw["extensions"]["supersedes"];
+    assert_eq!(
+        links["integrity"],
+        json!(integrity(&new.document.raw)),
+        "{newer:?}"
+    );
+    assert_eq!(links["earlier"]["snapshot_id"], json!(old_id));
+    assert_eq!(
+        links["earlier"]["integrity"],
+        json!(integrity(&old.document.raw))
+    );
 }
 
 #[test]

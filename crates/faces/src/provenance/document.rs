@@ -543,6 +543,16 @@ pub struct Superseded {
     pub snapshot_id: String,
     /// What it was sealed with.
     pub integrity: String,
+    /// The one that it stood in the place of itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<Box<Superseded>>,
+}
+
+impl Superseded {
+    /// It, and those before it, the last one first.
+    pub fn all(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |later| later.earlier.as_deref())
+    }
 }
 
 /// What was taken out before anything was hashed.

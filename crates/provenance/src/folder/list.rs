@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use faces::provenance::document::{MatchStatus, Mode, Snapshot};
+use faces::provenance::document::{MatchStatus, Mode, Snapshot, Superseded};
 use kernel::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ use super::{CALLS, Folder, FolderError, PIN, REPLAYS};
 /// Characters of the beginning of an id that name a snapshot.
 const MIN_PREFIX: usize = 4;
 /// The version of the index; another one is not read.
-const INDEX_VERSION: u32 = 1;
+const INDEX_VERSION: u32 = 2;
 
 /// What lists say of a snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,9 +51,9 @@ pub struct Entry {
     /// Secrets were not taken out of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unredacted: bool,
-    /// The snapshot that it stands in the place of.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub supersedes: Option<String>,
+    /// The snapshots that it stands in the place of, the last one first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub supersedes: Vec<String>,
     /// Snapshots it needs kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
@@ -141,10 +141,12 @@ impl Entry {
             replay_count: replays.replay_count,
             is_pinned: is_pinned || extensions.and_then(|more| more.pinned) == Some(true),
             is_unredacted: snapshot.is_unredacted(),
-            supersedes: extensions.and_then(|more| {
-                let superseded = more.supersedes.as_ref()?;
-                Some(superseded.snapshot_id.clone())
-            }),
+            supersedes: extensions
+                .and_then(|more| more.supersedes.as_ref())
+                .into_iter()
+                .flat_map(Superseded::all)
+                .map(|superseded| superseded.snapshot_id.clone())
+                .collect(),
             needs: snapshot.needs().map(str::to_owned).collect(),
         }
     }
@@ -294,7 +296,7 @@ impl Folder {
             name.chars().count() >= MIN_PREFIX && entry.snapshot_id.starts_with(name)
         };
         // One that was superseded is found in what stands in its place.
-        let was_id = |entry: &&Entry| entry.supersedes.as_deref() == Some(name);
+        let was_id = |entry: &&Entry| entry.supersedes.iter().any(|id| id == name);
         let tries: [&dyn Fn(&&Entry) -> bool; 5] = [&is_id, &is_file, &is_name, &begins, &was_id];
         for is_meant in tries {
             let found: Vec<&Entry> = entries.iter().filter(|entry| is_meant(entry)).collect();

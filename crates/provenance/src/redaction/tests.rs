@@ -177,6 +177,21 @@ fn what_a_program_takes_for_a_password_is_one_in_a_list_of_arguments() {
             json!(["curl", "-u", "ada:sesame", "https://h"]),
             json!(["curl", "-u", "[REDACTED:field]", "https://h"]),
         ),
+        // What is known by itself goes alone, and of two calls that differ the difference stays.
+        (
+            json!([
+                "curl",
+                "https://ada:pw12345x@h/a",
+                "-H",
+                "Authorization: Bearer x1y2z3"
+            ]),
+            json!([
+                "curl",
+                "https://ada:[REDACTED:url]@h/a",
+                "-H",
+                "Authorization: [REDACTED:header]"
+            ]),
+        ),
         (
             json!(["tar", "-p", "sesame", 1]),
             json!(["tar", "-p", "sesame", 1]),

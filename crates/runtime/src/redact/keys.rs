@@ -1,5 +1,6 @@
 //! Keys that stand behind a name which ordinary things have, too: what a value looks like decides.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -217,6 +218,11 @@ pub fn told_on_command_line(arguments: &[Value]) -> Vec<usize> {
     let mut line = program.to_owned();
     let mut places = Vec::new();
     for (place, argument) in texts.iter().take(MAX_ARGUMENTS).enumerate() {
+        // What is found in an argument by itself is taken out there, and alone.
+        if matches!(Redactor::default().text(argument), Cow::Owned(_)) {
+            line.push_str(" [REDACTED]");
+            continue;
+        }
         let before = line.len();
         line.push(' ');
         // In a text a space would end it.

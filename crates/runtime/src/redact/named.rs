@@ -105,16 +105,20 @@ pub(super) fn name_ends(text: &[u8]) -> Option<usize> {
 }
 
 /// Texts in quotes between brackets, and items of YAML below each other: words, or texts in quotes.
+/// What has a sign or a name of an option is no such item but for another rule to judge: what is
+/// judged as a list is not looked through again.
 fn listed() -> String {
-    let texts = |quote: &str, text: &str| {
-        format!(r"{quote}{text}*{quote}(?:\s*,\s*{quote}{text}*{quote})*")
+    let texts = |quote: &str, plain: &str, escaped: &str| {
+        let first = plain.replacen("[^", r"[^\-", 1);
+        let item = format!("(?:(?:{first}|{escaped})(?:{plain}|{escaped})*={{0,2}})?");
+        format!(r"{quote}{item}{quote}(?:\s*,\s*{quote}{item}{quote})*")
     };
     let lists = [
-        texts(r#"""#, r#"(?:[^"\\\r\n]|\\[^\r\n])"#),
-        texts(r#"\\""#, r#"(?:[^"\\\r\n]|\\{2,3}[^\r\n])"#),
-        texts("'", r"(?:[^'\\\r\n]|\\[^\r\n])"),
+        texts(r#"""#, r#"[^"\\\r\n:=]"#, r"\\[^\r\n]"),
+        texts(r#"\\""#, r#"[^"\\\r\n:=]"#, r"\\{2,3}[^\r\n]"),
+        texts("'", r"[^'\\\r\n:=]", r"\\[^\r\n]"),
     ];
-    let item = r#"[ \t]*-[ \t]+(?:"[^"\r\n]*"|'[^'\r\n]*'|[^\s:=#"'{}\[\]&*!|>%@`\-][^\s:=]*)[ \t]*(?:#[^\r\n]*)?(?:\r?\n|\z)"#;
+    let item = r#"[ \t]*-[ \t]+(?:"(?:[^\-"\r\n:=][^"\r\n:=]*={0,2})?"|'(?:[^\-'\r\n:=][^'\r\n:=]*={0,2})?'|[^\s:=#"'{}\[\]&*!|>%@`\-][^\s:=]*={0,2})[ \t]*(?:#[^\r\n:=]*)?(?:\r?\n|\z)"#;
     format!(
         r#"(?:\\*["'])?(?:{SIGN}\[\s*({})[\s,]*\]|:[ \t]*(?:#[^\r\n]*)?\r?\n((?:{item})+))"#,
         lists.join("|")
@@ -311,7 +315,12 @@ pub(super) fn rules() -> Vec<Rule> {
             format!(r"(?im)^[ \t]*(?://[^\s=]{{1,200}}:)?_auth[ \t]*=[ \t]*{TO_END}"),
             ordinary::of_setting,
         ),
-        field(told("sshpass", "-p[ \\t]*"), ordinary::of_quotes),
+        // Behind its own options: the program that it starts may have a `-p` of another meaning.
+        field(
+            r#"\bsshpass(?:[ \t]+-[vhV]|[ \t]+-P[ \t]*[^\s]{1,64}){0,4}[ \t]+-p[ \t]*["']?([^\s"'\\|;&<>`]+)"#
+                .to_owned(),
+            ordinary::of_quotes,
+        ),
         field(told("redis-cli|valkey-cli", "-a[ \\t]+"), ordinary::of_quotes),
         field(
             told("(?:docker|podman|buildah|skopeo|nerdctl|oras|helm(?:[ \\t]+registry)?|crane(?:[ \\t]+auth)?)[ \\t]+login", "-p[ \\t=]+"),
@@ -328,7 +337,7 @@ pub(super) fn rules() -> Vec<Rule> {
         ),
         // As programs find whom to say they are to a machine.
         field(
-            r"(?i)\b(?:machine\s{1,8}[^\s]+|default)(?:\s{1,8}(?:login|account)\s{1,8}[^\s]+){0,2}\s{1,8}password\s{1,8}([^\s]+)"
+            r"(?i)\b(?:machine\s{1,8}[^\s.]{1,200}\.[^\s]+|(?:machine\s{1,8}[^\s]+|default)\s{1,8}(?:login|account)\s{1,8}[^\s]+)(?:\s{1,8}(?:login|account)\s{1,8}[^\s]+){0,2}\s{1,8}password\s{1,8}([^\s]+)"
                 .to_owned(),
             ordinary::of_quotes,
         ),

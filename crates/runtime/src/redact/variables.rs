@@ -94,7 +94,12 @@ pub fn secrets_of_variable(name: &str, value: &str) -> Vec<(String, String)> {
     if is_whole {
         secrets.push((name.to_owned(), value.to_owned()));
         let is_list = name.to_ascii_lowercase().ends_with('s') && value.contains(',');
-        let items = value.split(',').map(str::trim).filter(|_| is_list);
+        // `AUTH_PROVIDERS` has names, `API_TOKENS` has tokens.
+        let is_sure = is_secret_member(name.trim_end_matches(['s', 'S']));
+        let items = value
+            .split(',')
+            .map(str::trim)
+            .filter(|item| is_list && (is_sure || keys::is_key_like(item.as_bytes())));
         parts.extend(
             items
                 .enumerate()
@@ -193,10 +198,16 @@ impl<'a> Address<'a> {
             return None;
         }
         let (rest, _) = rest.split_once('#').unwrap_or((rest, ""));
-        // The last one: a password may have a `/` or a `?` that nobody escaped.
-        let (user, rest) = match rest.rsplit_once('@') {
-            Some((user, rest)) if !user.contains("/?") => (Some(user), rest),
-            _ => (None, rest),
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (user, rest) = match rest[..end].rsplit_once('@') {
+            Some((user, _)) => (Some(user), &rest[user.len() + 1..]),
+            // A `/` or a `?` in the password that nobody escaped: no host and port stand before it.
+            None => match rest.rsplit_once('@') {
+                Some((user, behind)) if rest[..end].contains(':') && !is_host(&rest[..end]) => {
+                    (Some(user), behind)
+                }
+                _ => (None, rest),
+            },
         };
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let path = rest.split_once('/').map_or("", |(_, path)| path);
@@ -288,6 +299,33 @@ mod tests {
                 ("API_KEYS.1", "planted-2"),
             ],
         );
+        // Of names nothing is secret by itself.
+        check(
+            "AUTH_PROVIDERS",
+            "google,facebook,microsoft",
+            &[("AUTH_PROVIDERS", "google,facebook,microsoft")],
+        );
+        for (address, secret) in [
+            (
+                "smtp://ada:open-sesame-1@mail.example:587/?from=shop@acme.example",
+                Some("open-sesame-1"),
+            ),
+            (
+                "smtp://ada:open-sesame-1@mail.example:587?from=shop@acme",
+                Some("open-sesame-1"),
+            ),
+            (
+                "postgres://ada:open/sesame@db.example/shop",
+                Some("open/sesame"),
+            ),
+            ("https://registry.example:8443/npm/@acme/", None),
+        ] {
+            let expected: Vec<_> = secret
+                .map(|secret| ("MAIL_URL.password", secret))
+                .into_iter()
+                .collect();
+            check("MAIL_URL", address, &expected);
+        }
         check(
             "DATABASE_URL",
             "postgres://ada:p%40ss-1word@db.example:5432/shop",
