@@ -219,10 +219,18 @@ impl Engine {
             tasks.spawn(crate::authority::keep(self.clone(), options.authority));
         }
         for (run, hold) in self.inner.awaits_start.lock().take().into_iter().flatten() {
-            // A hold that lapsed meanwhile is the queue's to give.
             if self.can_drive(&hold) {
                 self.drive(run, hold, &[], self.slot());
+                continue;
             }
+            // Too old to be driven by: the queue gives it anew.
+            let engine = self.clone();
+            tasks.spawn(async move {
+                if let Err(error) = engine.door().store().release(&hold).await {
+                    tracing::warn!(%error, "a hold was not released; it expires");
+                }
+                engine.door().hints().queue();
+            });
         }
     }
 

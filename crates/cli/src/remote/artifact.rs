@@ -41,10 +41,16 @@ pub(super) async fn run(args: Args, remote: &Remote) -> Result<Exit, Failure> {
         None => print(bytes).await?,
         Some(path) => {
             let mut file = artifact::created(path)?;
-            let digest = copied(bytes, |part| file.write_all(part)).await?;
             let size = found["size"].as_u64().unwrap_or_default();
-            let is_whole = found["sha256"] == digest;
-            artifact::saved(&file, path, (id, size), is_whole)?;
+            let done = match copied(bytes, |part| file.write_all(part)).await {
+                Ok(digest) => artifact::saved(&file, path, (id, size), found["sha256"] == digest),
+                Err(failure) => Err(failure),
+            };
+            if done.is_err() {
+                // A part of it is not what was asked for, and would stand in the way of the next try.
+                let _ = std::fs::remove_file(path);
+            }
+            done?;
         }
     }
     Ok(Exit::Done)

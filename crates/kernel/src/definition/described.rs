@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::age::Age;
 use super::channel::{Access, Channel, Reducer};
 use super::compile::CHANNEL_KEYS;
 use super::control::ControlKind;
@@ -18,8 +19,15 @@ const DESCRIBES: [&str; 3] = ["reducer", "ttlMs", "maxSize"];
 /// The declared channels with those that nodes describe.
 pub(super) fn channels(
     definition: &Definition,
+    age: Age,
     problems: &mut Problems,
 ) -> BTreeMap<String, Channel> {
+    // What a stored one says wrong of a channel was not read when it was registered.
+    let mut passed = Problems::new();
+    let problems = match age {
+        Age::New => problems,
+        Age::Stored => &mut passed,
+    };
     let mut channels = definition.channels.clone();
     let list = Path::Key(&Path::Root, "nodes");
     for (index, node) in definition.nodes.iter().enumerate() {
@@ -33,7 +41,7 @@ pub(super) fn channels(
             continue;
         };
         let at = Path::Index(&list, index);
-        let Some(described) = described(node, &Path::Key(&at, "config"), problems) else {
+        let Some(described) = described(node, &Path::Key(&at, "config"), age, problems) else {
             continue;
         };
         let first = channels.entry(name.to_owned()).or_insert(described.clone());
@@ -50,7 +58,7 @@ pub(super) fn channels(
 }
 
 /// What a config says of its channel; `None` when it says nothing.
-fn described(node: &Node, config: &Path<'_>, problems: &mut Problems) -> Option<Channel> {
+fn described(node: &Node, config: &Path<'_>, age: Age, problems: &mut Problems) -> Option<Channel> {
     let given = |key: &str| node.config.get(key).filter(|value| !value.is_null());
     if !DESCRIBES.iter().any(|key| given(key).is_some()) {
         return None;
@@ -68,7 +76,11 @@ fn described(node: &Node, config: &Path<'_>, problems: &mut Problems) -> Option<
         wrong("reducer", format!("must be one of {names}"));
     }
     let mut number = |key: &'static str, max: u64| {
-        let n = given(key)?.as_u64().filter(|n| *n <= max);
+        let n = given(key)?.as_u64().map(|n| match age {
+            Age::New => n,
+            Age::Stored => n.min(max),
+        });
+        let n = n.filter(|n| *n <= max);
         if n.is_none() {
             wrong(key, format!("must be a whole number up to {max}"));
         }

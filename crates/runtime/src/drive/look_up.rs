@@ -33,6 +33,9 @@ impl Driver {
                 Ok(found) => return Ok(found),
                 Err(error) => {
                     tracing::warn!(%error, "the registry cannot be read");
+                    if self.is_draining() && self.running.is_empty() {
+                        return Err(Stop::Done);
+                    }
                     self.pause(&mut wait).await?;
                 }
             }
@@ -49,10 +52,20 @@ impl Driver {
                 format!("there is no workflow {workflow}; put it into the store first"),
             ));
         };
-        let plan = door
+        let loaded = door
             .plans()
             .load(&**door.store(), tenant, &definition)
-            .await?;
+            .await;
+        let plan = match loaded {
+            Ok(plan) => plan,
+            // It will not be read the next time either: a node type that is not here, for one.
+            Err(StoreError::Corrupt(what)) => {
+                tracing::warn!(workflow, %what, "a child cannot be read");
+                let what = format!("this engine cannot run the workflow {workflow}");
+                return Ok(not("capability_required", what));
+            }
+            Err(error) => return Err(error),
+        };
         let node = &run.plan.node(ix).id;
         let hidden = run.plan.hidden_of_parent(node, workflow);
         let hides = |name: &str| hidden.as_ref().is_none_or(|names| names.contains(name));

@@ -177,9 +177,11 @@ pub(super) fn wanted(lane: &Lane, event: &FeedEvent, render: &dyn Render) -> Opt
     let is_of_run = event.tenant == lane.tenant && event.stream.as_str().starts_with("run-");
     let webhook = lane.webhook().filter(|_| is_of_run)?;
     let peek: Peek<'_> = serde_json::from_slice(&event.content).ok()?;
-    let is_new = peek.at >= webhook.created_at;
+    if peek.at < webhook.created_at {
+        return None;
+    }
     let kind = render.event_type(peek.kind, &event.content);
-    (is_new && webhook.wants(&kind)).then(|| Job {
+    webhook.wants(&kind).then(|| Job {
         position: event.position.0,
         item: Item {
             run_id: event.stream.clone(),

@@ -525,3 +525,56 @@ async fn a_decision_that_is_not_sure_enough_waits_for_a_person() {
     assert_eq!(snapshot["childRuns"][0]["status"], "completed");
     replays_alike(&host, &run).await;
 }
+
+/// A child of a node type that is not here is refused to its parent, which goes on to its end.
+#[tokio::test]
+async fn a_child_that_this_engine_cannot_run_fails_the_node_that_wants_it() {
+    let host = Host::new().await;
+    let calls = node(
+        "call",
+        "core.subWorkflow",
+        json!({ "workflowId": "foreign" }),
+    );
+    let foreign = chain("foreign", &[node("n", "acme.unheard-of", json!({}))]);
+    host.put(&[chain("calls", &[calls]), foreign]).await;
+    let run = host.create(&json!({ "workflowId": "calls" })).await;
+    let snapshot = host.shows(&run, |run| run["status"] == "failed").await;
+    assert_eq!(
+        snapshot["error"]["code"], "capability_required",
+        "{snapshot}"
+    );
+    host.stop().await;
+}
+
+/// What the rules of today refuse is not taken for something else in one that was stored before.
+#[tokio::test]
+async fn a_dispatch_that_nobody_checked_fails_and_starts_no_worker() {
+    let host = Host::new().await;
+    let plan = json!({ "mockDispatchPlan": [next(&["one", "two"])] });
+    let join =
+        json!({ "fanOutPolicy": "parallel", "joinPolicy": { "mode": "quorum", "quorum": 0 } });
+    let mut writes = node(
+        "w",
+        "core.channelWrite",
+        json!({
+            "channel": "of-before", "value": 1, "reducer": "append", "ttlMs": "1h",
+        }),
+    );
+    writes["name"] = json!("writes");
+    let odd = chain("odd", &[writes]);
+    host.has_stored(&supervised("team", plan, join)).await;
+    host.has_stored(&odd).await;
+    host.put(&["one", "two"].map(|id| chain(id, &[node("n", "core.noop", json!({}))])))
+        .await;
+    let run = host.create(&json!({ "workflowId": "team" })).await;
+    let snapshot = host.shows(&run, |run| run["status"] == "failed").await;
+    assert_eq!(snapshot["error"]["code"], "invalid_config", "{snapshot}");
+    let children = host
+        .get(&format!("/v1/runs?parentRunId={run}"))
+        .await
+        .json();
+    assert_eq!(children["runs"], json!([]), "{children}");
+    let run = host.completed(&json!({ "workflowId": "odd" })).await;
+    assert_eq!(host.snapshot(&run).await["status"], "completed");
+    host.stop().await;
+}

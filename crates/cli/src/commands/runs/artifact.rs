@@ -96,6 +96,21 @@ async fn save(
     path: &Path,
 ) -> Result<(), Failure> {
     let mut file = created(path)?;
+    let done = fill(&mut file, door, tenant, artifact, path).await;
+    if done.is_err() {
+        // A part of it is not what was asked for, and would stand in the way of the next try.
+        let _ = std::fs::remove_file(path);
+    }
+    done
+}
+
+async fn fill(
+    file: &mut File,
+    door: &Door,
+    tenant: &TenantId,
+    artifact: &Artifact,
+    path: &Path,
+) -> Result<(), Failure> {
     let mut digest = Hasher::default();
     for part in &artifact.parts {
         let bytes = door.store().blob(tenant, part).await?;
@@ -104,7 +119,7 @@ async fn save(
             .map_err(|error| Failure::file(path, &error))?;
     }
     let about = (artifact.artifact_id.as_str(), artifact.size);
-    saved(&file, path, about, digest.finish() == artifact.digest)
+    saved(file, path, about, digest.finish() == artifact.digest)
 }
 
 /// The file an artifact is saved as, which was not there.

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use kernel::run::{Event, RunEvent};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::fields::Fields;
@@ -53,14 +54,31 @@ pub(super) fn kind(event: &RunEvent) -> &'static str {
     }
 }
 
+/// What of a changed variable says its type.
+#[derive(Deserialize)]
+struct Changed<'a> {
+    #[serde(borrow)]
+    data: Named<'a>,
+}
+
+#[derive(Deserialize)]
+struct Named<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+}
+
 /// The type of a stored event on the wire, by the type it is stored with. Its content is read only
 /// where that does not say it.
 pub fn event_type<'a>(stored: Cow<'a, str>, content: &[u8]) -> Cow<'a, str> {
     if stored != VARIABLE_CHANGED {
         return stored;
     }
-    let event: Option<Event> = serde_json::from_slice(content).ok();
-    event.map_or(stored, |event| Cow::Borrowed(kind(&event.body)))
+    // The value may be large and is skipped.
+    let changed: Option<Changed<'_>> = serde_json::from_slice(content).ok();
+    match changed.is_some_and(|changed| channel(&changed.data.name).is_some()) {
+        true => Cow::Borrowed(CHANNEL_WRITTEN),
+        false => stored,
+    }
 }
 
 /// The payload of a change of such a variable; `None` for any other event.

@@ -166,7 +166,7 @@ fn compile(
         nodes,
         edges,
         variables: definition.variables.clone(),
-        channels: described::channels(definition, &mut problems),
+        channels: described::channels(definition, age, &mut problems),
         triggers: definition.triggers.clone(),
         settings: Settings {
             timeout_ms: definition.settings.timeout_ms,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::Decision;
 use super::orchestrate::Step;
-use crate::control::dispatch::Dispatch;
+use crate::control::dispatch::{self, Dispatch};
 use crate::control::join::JoinPolicy;
 use crate::definition::NodeIx;
 use crate::ids::StreamId;
@@ -21,6 +21,13 @@ impl Decision {
     pub(super) fn begin_workers(&mut self, ix: NodeIx) {
         let plan = self.run.plan.clone();
         let config = Dispatch(&plan.node(ix).config);
+        // One that was stored before the rules of today is not taken for something else.
+        if self.since(5)
+            && let Some((key, what)) = dispatch::check_config(config.0).into_iter().next()
+        {
+            let error = NodeError::new("invalid_config", format!("config.{key} {what}"));
+            return self.fail_attempt(ix, error.fatal());
+        }
         let total = self.workers_of(ix);
         if !config.is_parallel() || total < 2 {
             return self.begin_worker(ix, self.facts().nodes[ix.index()].worker);

@@ -49,7 +49,7 @@ impl Run {
 }
 
 /// Raised whenever a checkpoint of an earlier build would be read wrongly.
-const STATE_VERSION: u32 = 3;
+const STATE_VERSION: u32 = 4;
 
 #[derive(Serialize)]
 struct SavedRef<'a> {
