@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Began, Context, Done, misconfigured, setting};
+use super::{Began, Context, Done, misconfigured, setting, without_value};
 use crate::expr::Expression;
 use crate::run::command::ChannelWrite;
 
@@ -22,9 +22,7 @@ pub(crate) fn begin(cx: &Context<'_>) -> Began {
     let value = match config.get("expression").and_then(Value::as_str) {
         Some(text) => match Expression::parse(text).and_then(|e| e.eval(cx.scope)) {
             Ok(value) => value,
-            Err(error) => {
-                return misconfigured(cx, format_args!("config.expression has no value: {error}"));
-            }
+            Err(error) => return without_value(cx, "config.expression", &error),
         },
         None => setting(cx, "value").cloned().unwrap_or(Value::Null),
     };

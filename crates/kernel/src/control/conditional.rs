@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Began, Context, Done, misconfigured};
+use super::{Began, Context, Done, misconfigured, without_value};
 use crate::expr::Expression;
 
 pub(crate) fn begin(cx: &Context<'_>) -> Began {
@@ -24,6 +24,6 @@ pub(crate) fn begin(cx: &Context<'_>) -> Began {
             port: Some(result.to_string()),
             ..Done::default()
         }),
-        Err(error) => misconfigured(cx, format_args!("config.expression has no value: {error}")),
+        Err(error) => without_value(cx, "config.expression", &error),
     }
 }

@@ -10,7 +10,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Began, Context, Done, misconfigured, setting};
+use super::{Began, Context, Done, misconfigured, setting, without_value};
 use crate::expr::{ExprError, Expression};
 
 /// How the last round ended.
@@ -33,9 +33,7 @@ pub(crate) fn begin(cx: &Context<'_>) -> Began {
     let round = match wants_round(cx, index) {
         Ok(round) => round,
         Err(Wrong::Config(what)) => return misconfigured(cx, what),
-        Err(Wrong::Expression(error)) => {
-            return misconfigured(cx, format_args!("its expression has no value: {error}"));
-        }
+        Err(Wrong::Expression(error)) => return without_value(cx, "its expression", &error),
     };
     let Round::Go(item) = round else {
         return done(index, "finished");

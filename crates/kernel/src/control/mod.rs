@@ -24,9 +24,10 @@ pub mod supervisor;
 use serde_json::{Map, Value};
 
 use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind, Plan, PlanNode};
-use crate::expr::Scope;
+use crate::expr::{ExprError, Scope};
 use crate::run::command::ChannelWrite;
 use crate::run::event::NodeError;
+use crate::run::scope;
 use crate::stream::Policy;
 
 /// What a control node decides from.
@@ -162,6 +163,14 @@ pub(crate) fn check_config(kind: ControlKind, config: &Value) -> Vec<(&'static s
 /// expression unless its key says so.
 pub(crate) fn setting<'a>(cx: &'a Context<'_>, key: &str) -> Option<&'a Value> {
     cx.inputs.get(key).or_else(|| cx.node.config.get(key))
+}
+
+/// The error of an expression of the config, `what` it is, that comes to nothing.
+pub(crate) fn without_value(cx: &Context<'_>, what: &str, error: &ExprError) -> Began {
+    match error {
+        ExprError::Denied { channel } => Began::Failed(scope::not_a_reader(cx.node, channel)),
+        error => misconfigured(cx, format_args!("{what} has no value: {error}")),
+    }
 }
 
 /// The error of a config that says too little or something wrong.

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Began, Context, Done, misconfigured, setting};
+use super::{Began, Context, Done, misconfigured, setting, without_value};
 use crate::expr::Expression;
 
 pub(crate) fn begin(cx: &Context<'_>) -> Began {
@@ -28,9 +28,7 @@ pub(crate) fn begin(cx: &Context<'_>) -> Began {
         };
         match value {
             Ok(value) => variables.push((name.to_owned(), value)),
-            Err(error) => {
-                return misconfigured(cx, format_args!("config.expression has no value: {error}"));
-            }
+            Err(error) => return without_value(cx, "config.expression", &error),
         }
     }
     if variables.is_empty() {

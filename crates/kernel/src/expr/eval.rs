@@ -105,21 +105,25 @@ impl<'a> Evaluation<'a> {
                 }
             }
             Ast::Local(index, _) => self.locals[*index].clone(),
-            Ast::Field(operand, name) => self
-                .eval(operand)?
-                .field(name)
-                .ok_or_else(|| missing(ast))?,
+            Ast::Field(operand, name) => match self.eval(operand)?.field(name) {
+                Some(value) => value,
+                None => return Err(self.denied(operand, name).unwrap_or_else(|| missing(ast))),
+            },
             Ast::Index(operand, index) => {
-                let operand = self.eval(operand)?;
+                let value = self.eval(operand)?;
                 let index = self.eval(index)?;
-                match (&index, index.as_str()) {
+                let found = match (&index, index.as_str()) {
                     (Val::Int(index), _) => usize::try_from(*index)
                         .ok()
-                        .and_then(|index| operand.item(index)),
-                    (_, Some(key)) => operand.field(key),
+                        .and_then(|index| value.item(index)),
+                    (_, Some(key)) => value.field(key),
                     _ => None,
+                };
+                let denied = || self.denied(operand, index.as_str()?);
+                match found {
+                    Some(value) => value,
+                    None => return Err(denied().unwrap_or_else(|| missing(ast))),
                 }
-                .ok_or_else(|| missing(ast))?
             }
             Ast::Has(path) => match self.eval(path) {
                 Ok(_) => Val::Bool(true),
@@ -190,6 +194,14 @@ impl<'a> Evaluation<'a> {
                 test,
                 result,
             } => self.each(*kind, over, test.as_deref(), result)?,
+        })
+    }
+
+    /// The error of asking for a channel that is there and may not be read.
+    fn denied(&self, operand: &Ast, name: &str) -> Option<ExprError> {
+        let is_hidden = matches!(operand, Ast::Root("channels")) && self.scope.hides_channel(name);
+        is_hidden.then(|| ExprError::Denied {
+            channel: name.to_owned(),
         })
     }
 

@@ -30,7 +30,7 @@
 //! # Missing paths
 //!
 //! Reading what is not there is an error that names the path. `has(a.b.c)` is false when any part
-//! of the path is missing.
+//! of the path is missing. A channel that may not be read is an error of its own, also in `has`.
 
 mod eval;
 mod functions;
@@ -56,6 +56,12 @@ pub trait Scope {
     /// What `nodes.<id>` is: an object with `outputs` and `status`. `None` when there is no such
     /// node or it did not run yet.
     fn node(&self, id: &str) -> Option<Cow<'_, Value>>;
+
+    /// Whether there is a channel of a name that whoever evaluates may not read: to ask for it is
+    /// an error of its own then, as it is not the same as one that is absent.
+    fn hides_channel(&self, _name: &str) -> bool {
+        false
+    }
 }
 
 /// The names an expression may begin with.
@@ -102,6 +108,12 @@ pub enum ExprError {
     Missing {
         /// The path.
         path: String,
+    },
+    /// It read a channel that it may not read.
+    #[error("it may not read the channel")]
+    Denied {
+        /// The name of the channel.
+        channel: String,
     },
     /// It needs more work or memory than allowed.
     #[error("the expression takes more work than allowed; give it smaller lists or texts")]

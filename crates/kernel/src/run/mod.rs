@@ -16,7 +16,7 @@ mod numbers;
 pub mod rejection;
 pub mod report;
 pub mod schedule;
-mod scope;
+pub(crate) mod scope;
 mod size;
 pub mod state;
 

@@ -21,6 +21,8 @@ pub(crate) struct RunScope<'a> {
     pub(crate) item: Option<Value>,
     /// The channels the node may read, where those are not all.
     channels: Option<Value>,
+    /// The node that reads.
+    reader: NodeIx,
 }
 
 /// How a node ended whose edges are being decided, before the event that says so.
@@ -49,6 +51,7 @@ impl<'a> RunScope<'a> {
             ended: None,
             item,
             channels: readable_channels(plan, facts, ix),
+            reader: ix,
         }
     }
 
@@ -102,6 +105,17 @@ impl Scope for RunScope<'_> {
         }
         Some(Cow::Owned(value))
     }
+
+    fn hides_channel(&self, name: &str) -> bool {
+        // Earlier versions read such a channel as one that is absent.
+        self.facts.engine_version >= 5 && hides(self.plan, self.reader, name)
+    }
+}
+
+/// Whether a channel is declared and a node may not read it.
+fn hides(plan: &Plan, ix: NodeIx, name: &str) -> bool {
+    let (node, declared) = (plan.node(ix), plan.channels.get(name));
+    declared.is_some_and(|channel| !channel.access.may_read(node.id.as_str(), &node.type_id))
 }
 
 /// The channels a node may read, where those are not all.
@@ -110,11 +124,7 @@ fn readable_channels(plan: &Plan, facts: &Facts, ix: NodeIx) -> Option<Value> {
     if facts.engine_version < 2 {
         return None;
     }
-    let node = plan.node(ix);
-    let hides = |name: &str| {
-        let declared = plan.channels.get(name);
-        declared.is_some_and(|channel| !channel.access.may_read(node.id.as_str(), &node.type_id))
-    };
+    let hides = |name: &str| hides(plan, ix, name);
     if !plan.channels.keys().any(|name| hides(name)) {
         return None;
     }
@@ -138,10 +148,12 @@ pub(crate) fn denied(node: &PlanNode, channel: &str, list: &str) -> Value {
 
 /// The error of an expression that reads a channel its node may not read.
 pub(crate) fn read_denied(plan: &Plan, ix: NodeIx, error: &ExprError) -> Option<NodeError> {
-    let ExprError::Missing { path } = error else {
-        return None;
-    };
     let node = plan.node(ix);
+    let path = match error {
+        ExprError::Denied { channel } => return Some(not_a_reader(node, channel)),
+        ExprError::Missing { path } => path,
+        _ => return None,
+    };
     let (name, _) = plan.channels.iter().find(|(name, channel)| {
         let rest = path.strip_prefix("channels.");
         let reads = rest.is_some_and(|rest| {
@@ -150,11 +162,16 @@ pub(crate) fn read_denied(plan: &Plan, ix: NodeIx, error: &ExprError) -> Option<
         });
         reads && !channel.access.may_read(node.id.as_str(), &node.type_id)
     })?;
+    Some(not_a_reader(node, name))
+}
+
+/// The error of a node that reads a channel it may not read.
+pub(crate) fn not_a_reader(node: &PlanNode, channel: &str) -> NodeError {
     let error = NodeError::new(
         "channel_access_denied",
-        format!("node {} may not read channel {name}", node.id),
+        format!("node {} may not read channel {channel}", node.id),
     );
-    Some(error.fatal().with_details(denied(node, name, "readers")))
+    error.fatal().with_details(denied(node, channel, "readers"))
 }
 
 /// What the input ports of a node resolve to now.

@@ -310,6 +310,88 @@ pub(crate) const SCENE: &str = "a -> b any_failed\nc -> d any_failed\n\
     workflow: {\"channels\":{\"n\":{\"reducer\":\"counter\",\"schema\":{\"maximum\":10}},\
     \"l\":{\"reducer\":\"append\",\"schema\":{\"items\":{\"type\":\"string\"}}}}}";
 
+/// A node that reads a channel it may not read is told so, wherever it reads it: what is absent is
+/// another thing.
+#[test]
+fn a_channel_that_may_not_be_read_is_not_absent() {
+    let read = |version: u32, node: &str, edge: &str| {
+        let mut run = unborn(&format!(
+            "w: core.channelWrite {{\"config\":{{\"channel\":\"v\",\"value\":1}}}}\n\
+             n: {node}\nw -> n\n{edge}\n\
+             workflow: {{\"channels\":{{\"o\":{{\"reducer\":\"append\"}},\"v\":\
+             {{\"reducer\":\"replace\",\"access\":{{\"readers\":[\"x\"]}}}}}}}}"
+        ));
+        begin(&mut run, version);
+        run
+    };
+    let error = |run: &World| {
+        let last = run.events.last().expect("an event");
+        let event = serde_json::to_value(last).expect("an event is JSON");
+        assert_eq!(event["type"], "run.failed");
+        event["data"]["error"].clone()
+    };
+    let config = |of: &str, config: Value| format!("core.{of} {}", json!({ "config": config }));
+    for node in [
+        config("conditional", json!({ "expression": "channels.v == 1" })),
+        config("conditional", json!({ "expression": "has(channels.v)" })),
+        config(
+            "conditional",
+            json!({ "expression": "has(channels[\"v\"])" }),
+        ),
+        config(
+            "setVariable",
+            json!({ "name": "q", "expression": "channels.v" }),
+        ),
+        config(
+            "channelWrite",
+            json!({ "channel": "o", "expression": "channels.v" }),
+        ),
+        format!(
+            "{}\nn.body -> b -> n",
+            config("loop", json!({ "while": "channels.v == 0" }))
+        ),
+        "core.delay {\"inputs\":{\"ms\":{\"type\":\"expression\",\"expression\":\"channels.v\"}}}"
+            .to_owned(),
+    ] {
+        let run = read(5, &node, "");
+        assert_eq!(run.status_of("n"), "failed", "{node}");
+        let error = error(&run);
+        assert_eq!(error["code"], "channel_access_denied", "{node}");
+        let details = json!({
+            "channel": "v", "allowed": "readers",
+            "requestedBy": error["details"]["requestedBy"],
+        });
+        assert_eq!(error["details"], details);
+        assert_eq!(error["details"]["requestedBy"]["nodeId"], "n");
+    }
+    for condition in ["channels.v == 1", "has(channels.v)"] {
+        let run = read(
+            5,
+            "core.setVariable {\"config\":{\"name\":\"q\"}}",
+            &format!("n -> b if {condition}"),
+        );
+        assert_eq!(error(&run)["code"], "channel_access_denied", "{condition}");
+    }
+    // One that may be read and that nobody has written is absent.
+    let has = |name: &str| {
+        config(
+            "conditional",
+            json!({ "expression": format!("has(channels.{name})") }),
+        )
+    };
+    let run = read(5, &has("o"), "");
+    assert_eq!(run.status_of("n"), "completed");
+    // By the rules before, it was as if there were none.
+    let run = read(4, &has("v"), "");
+    assert_eq!(run.status_of("n"), "completed");
+    let run = read(
+        4,
+        &config("conditional", json!({ "expression": "channels.v == 1" })),
+        "",
+    );
+    assert_eq!(error(&run)["code"], "invalid_config");
+}
+
 /// A pause is taken back, a write breaks its schema, and a variable has a channel's name, by the
 /// rules of the fifth version.
 pub(crate) fn scene(run: &mut World) {

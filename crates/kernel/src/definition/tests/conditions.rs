@@ -17,6 +17,10 @@ impl Scope for Data {
     fn node(&self, id: &str) -> Option<Cow<'_, Value>> {
         self.0.get("nodes")?.get(id).map(Cow::Borrowed)
     }
+
+    fn hides_channel(&self, name: &str) -> bool {
+        name == "secret"
+    }
 }
 
 fn document(condition: &Value) -> Value {
@@ -32,11 +36,26 @@ fn holds(condition: Value, expected: Option<bool>) {
         "variables": {"n": 1, "x": 1.0, "text": "abc", "list": [1, {"a": 2}], "empty": [], "no": false},
         "nodes": {"a-b": {"outputs": {"ok": true, "rows": [{"id": 7}]}}},
         "output": {"status": "done"},
+        "channels": {},
     }));
     let plan = plan(&document(&condition));
     let condition = plan.edges[0].condition.as_ref();
     let holds = condition.and_then(|condition| condition.holds(&data).ok());
     assert_eq!(holds, expected);
+}
+
+/// What is absent is `null` to a comparison; what may not be read is nothing to compare with.
+#[test]
+fn a_channel_that_may_not_be_read_is_not_null() {
+    for kind in ["equals", "notEquals", "contains", "regex"] {
+        let compare = |left: &str| json!({"type": kind, "left": left, "right": "x"});
+        holds(compare("channels.absent"), Some(kind == "notEquals"));
+        holds(compare("channels.secret"), None);
+        holds(compare("channels.secret.deep"), None);
+    }
+    for kind in ["truthy", "falsy"] {
+        holds(json!({"type": kind, "left": "channels.secret"}), None);
+    }
 }
 
 #[test]
