@@ -7,12 +7,16 @@
 //!
 //! Nothing outside is ever asked. So when the source has nothing more to say and the replay has
 //! not ended, what can be computed is, all other attempts in flight fail with `replay_source_missing`, and what still waits is
-//! cancelled for the same reason.
+//! cancelled for the same reason, with the children it has: they run for the source, and nobody
+//! will ever tell the replay of them.
+
+use serde_json::Map;
 
 use crate::batch::Record;
 use crate::recompute::{self, Recompute};
 use crate::replay::{self, Again, Divergence, Recorded, ReplayError};
 use crate::run::cause::{SOURCE_MISSING, Start};
+use crate::run::event::ChildStatus;
 use crate::run::{Command, Envelope, NodeError, Outcome, Run, RunState, decide};
 use crate::stream::StreamHeader;
 use crate::time::Timestamp;
@@ -163,6 +167,18 @@ fn end(mut run: Run, chunk: &mut Chunk) -> Run {
         let outcome = Outcome::Stopped;
         run = apply(run, Command::Finish { attempt, outcome }.into(), at, chunk);
     }
+    for child in run.children_to_stop() {
+        let settled = Command::ChildSettled {
+            child,
+            status: ChildStatus::Cancelled,
+            variables: Map::new(),
+            outputs: Map::new(),
+            error: None,
+            spent: Default::default(),
+        };
+        run = apply(run, settled.into(), at, chunk);
+    }
+    debug_assert!(run.is_settled(), "a replay ends with its source");
     run
 }
 

@@ -652,6 +652,30 @@ impl Run {
         })
     }
 
+    /// Children that still run and end with this run, unless it completes. The first engine
+    /// version had none that stay.
+    pub(crate) fn children_to_stop(&self) -> Vec<StreamId> {
+        let Some(facts) = self.facts().filter(|_| !self.is_settled()) else {
+            return Vec::new();
+        };
+        let stays = |node: u32| {
+            let config = &self.plan.node(NodeIx(node)).config;
+            facts.engine_version >= 2 && !SubWorkflow::of(config).propagates_cancellation
+        };
+        let children = facts.children.iter();
+        let running = children.filter(|(_, child)| child.status.is_none() && !stays(child.node));
+        running.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Whether a question takes no answer any more at a time, though nothing in the log says so
+    /// yet: its deadline has passed, and the timer that tells of it has not fired. A run that is
+    /// paused has no such timer until it is resumed. Before engine version 5 an answer counted that
+    /// came before the timer.
+    pub fn is_past_deadline(&self, open: &OpenInterrupt, now: Timestamp) -> bool {
+        let counts = self.facts().is_some_and(|facts| facts.engine_version >= 5);
+        counts && open.timeout_at.is_some_and(|deadline| deadline <= now)
+    }
+
     /// Children whose end came, or comes, after that of this run: its log takes nothing more and
     /// cannot tell of it.
     pub fn untold_children(&self) -> Vec<StreamId> {

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 use crate::flow;
+use crate::notation::lines;
 use crate::world::{World, header, object, started};
 
 const CHILD: &str = "x";
@@ -366,4 +367,44 @@ fn a_message_is_taken_once_whatever_it_carries() {
         driving: Driving::Here,
     })
     .refused("duplicate");
+}
+
+/// Nobody ever tells a replay what becomes of its source's children.
+#[test]
+fn a_replay_ends_though_the_children_of_its_source_run_on() {
+    let mut run = mapped();
+    dispatched(&mut run);
+    let ended = |replayed: World, from: usize, expected: &[&str]| {
+        assert_eq!(replayed.run.status(), "cancelled");
+        assert_eq!(lines(&replayed.events)[from..], *expected);
+    };
+    let tail = [
+        "run.stopping cancelled",
+        "child.settled cancelled",
+        "run.cancelled",
+    ];
+    let waits = ["node.cancelled s", tail[0], tail[1], tail[2]];
+    ended(run.replay(0).world, run.events.len(), &waits);
+    // One that is being cancelled already.
+    run.cancel().decided();
+    ended(run.replay(0).world, run.events.len(), &tail[1..]);
+
+    let config = r#"{"workflowId":"child","waitForCompletion":false}"#;
+    let mut run = parent(config, "b -> ask\nask: core.interrupt");
+    dispatched_beside(&mut run);
+    run.completes("b").decided();
+    let asks = ["node.cancelled ask", tail[0], tail[1], tail[2]];
+    ended(run.replay(0).world, run.events.len(), &asks);
+
+    // One that its parent's cancellation leaves alone is not said to be cancelled.
+    let config = r#"{"workflowId":"child","propagateCancellation":false}"#;
+    let mut run = parent(config, "");
+    dispatched(&mut run);
+    let alone = ["node.cancelled s", "run.cancelled"];
+    ended(run.replay(0).world, run.events.len(), &alone);
+}
+
+fn dispatched_beside(run: &mut World) {
+    run.when(dispatch(run, found()))
+        .then("node.dispatched s; node.completed s; node.started b");
 }

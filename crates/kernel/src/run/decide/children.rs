@@ -310,27 +310,12 @@ impl Decision {
     pub(super) fn awaits_children(&self, ending: &Ending) -> bool {
         self.since(2)
             && matches!(ending, Ending::Cancelled { .. })
-            && self.running_children().next().is_some()
-    }
-
-    /// Children that end with this run.
-    fn running_children(&self) -> impl Iterator<Item = &StreamId> {
-        let honours = self.since(2);
-        self.facts()
-            .children
-            .iter()
-            .filter(move |(_, child)| {
-                let config = &self.run.plan.node(NodeIx(child.node)).config;
-                let stays = honours && !SubWorkflow::of(config).propagates_cancellation;
-                child.status.is_none() && !stays
-            })
-            .map(|(id, _)| id)
+            && !self.run.children_to_stop().is_empty()
     }
 
     /// Tells every child that still runs to stop.
     pub(super) fn cancel_children(&mut self, reason: &str) {
-        let running: Vec<StreamId> = self.running_children().cloned().collect();
-        for child in running {
+        for child in self.run.children_to_stop() {
             let reason = if reason == "run_failed" {
                 "parent-failed"
             } else {
