@@ -6,11 +6,12 @@
 //! computed again ([`crate::recompute`]).
 //!
 //! **Where a log is cut.** Events below the cut are copied byte for byte, under the same
-//! sequences and the same hash chain. A branch is cut exactly where it was asked for, also in the
-//! middle of a batch: what was already recorded stays, and the fork decides what has to follow
-//! from it. One thing is not cut through: the ending of a run (a bound that was breached, nodes
-//! cancelled because the run ends) is left out as a whole, because half of it leads nowhere. A
-//! replay is cut at the beginning of the batch: the events of its first half are decided again
+//! sequences and the same hash chain. A branch is cut where it was asked for, also between the
+//! steps of one batch: what was already recorded stays, and the fork decides what has to follow
+//! from it. Two things are not cut through. The ending of a run (a bound that was breached, nodes
+//! cancelled because the run ends) is left out as a whole, because half of it leads nowhere. So is
+//! the half of a step: what a node wrote, or was answered, is not copied without how the node ended
+//! with it, because the node starts over and would write, or ask, once more. A replay is cut at the beginning of the batch: the events of its first half are decided again
 //! to the same bytes, and a batch is the least that can be decided.
 //!
 //! **How it is written.** A fork of ordinary length is one append. A longer one takes several;
@@ -354,7 +355,12 @@ fn cut(
             if seq > 0 && ends(&event(seq - 1)?.body) {
                 return Err(ForkError::Ended { seq: seq - 1 });
             }
-            while seq > 0 && seq < len && is_ending(&event(seq - 1)?.body) {
+            while seq > 0 && seq < len {
+                let (before, behind) = (event(seq - 1)?.body, event(seq)?);
+                let is_one_batch = behind.cause.is_none();
+                if !(is_ending(&before) || is_one_batch && is_half_a_step(&before)) {
+                    break;
+                }
                 seq -= 1;
             }
         }
@@ -367,6 +373,40 @@ fn ends(event: &RunEvent) -> bool {
     matches!(
         event,
         RunEvent::RunCompleted { .. } | RunEvent::RunFailed { .. } | RunEvent::RunCancelled { .. }
+    )
+}
+
+/// Whether an event, with more of its batch behind it, is a part of a step whose node begins the
+/// whole step again where its end is missing.
+fn is_half_a_step(event: &RunEvent) -> bool {
+    use RunEvent as E;
+    matches!(
+        event,
+        // What a node leaves before it is said how it ended.
+        E::VariableChanged { .. }
+            | E::ChannelWritten { .. }
+            | E::ArtifactCreated { .. }
+            | E::ProviderUsage { .. }
+            | E::BudgetSettled { .. }
+            | E::CapBreached { .. }
+            // An answer, before the node has gone on with it.
+            | E::InterruptResolved { .. }
+            | E::ApprovalReceived { .. }
+            | E::ApprovalGranted { .. }
+            | E::ApprovalRejected { .. }
+            | E::ApprovalOverridden { .. }
+            | E::ApprovalAsked { .. }
+            | E::ClarificationResolved { .. }
+            | E::NodeResumed { .. }
+            // The steps of a decision and of what its workers gave.
+            | E::AgentDecided { .. }
+            | E::AgentHandedOff { .. }
+            | E::OrchestratorDecided { .. }
+            | E::ConfidenceEscalated { .. }
+            | E::ChainStepped { .. }
+            | E::FannedOut { .. }
+            | E::Joined { .. }
+            | E::ChildSettled { .. }
     )
 }
 

@@ -1,10 +1,12 @@
 //! Logs cut everywhere: a crash at any batch, a fork at any event, a message that comes twice.
 
+use std::collections::BTreeMap;
+
 use kernel::fork::ForkError;
 use kernel::ids::MessageId;
 use kernel::replay;
 use kernel::run::event::RunEvent;
-use kernel::run::{Command, Run};
+use kernel::run::{Command, Event, Run};
 use kernel::stream::ForkMode;
 
 use crate::laws;
@@ -93,6 +95,84 @@ fn a_branch_at_any_event_goes_on_to_an_end() {
     }
 }
 
+/// How often each visit of a node wrote, and was answered, and each child was heard of.
+fn doings(log: &[Event]) -> BTreeMap<(String, u32, &'static str), u32> {
+    let mut visits = BTreeMap::new();
+    let mut doings = BTreeMap::new();
+    for event in log {
+        let (node, what) = match &event.body {
+            RunEvent::NodeStarted { node_id, visit, .. } => {
+                visits.insert(node_id.to_string(), *visit);
+                continue;
+            }
+            RunEvent::ChannelWritten {
+                node_id: Some(node),
+                ..
+            } => (node, "written"),
+            RunEvent::VariableChanged {
+                node_id: Some(node),
+                ..
+            } => (node, "changed"),
+            RunEvent::InterruptResolved { node_id, .. } => (node_id, "answered"),
+            RunEvent::ApprovalReceived { node_id, .. } => (node_id, "received"),
+            RunEvent::ChildSettled { child_run_id, .. } => {
+                let child = format!("child {child_run_id}");
+                *doings.entry((child, 0, "settled")).or_default() += 1;
+                continue;
+            }
+            _ => continue,
+        };
+        let visit = visits.get(node.as_str()).copied().unwrap_or_default();
+        *doings.entry((node.to_string(), visit, what)).or_default() += 1;
+    }
+    doings
+}
+
+/// What a step did is in the copied part with the step's end, or not at all: a branch that was asked
+/// for from amid a batch does none of it twice. (Between batches a node may be at work: it starts
+/// over, with whatever it asked on the way.)
+#[test]
+fn no_branch_does_a_step_twice() {
+    let (mut cut_back, mut kept) = (0, 0);
+    for scene in scenes::all() {
+        let source = doings(&scene.world.events);
+        let amid = |at: &u64| !scene.world.batches.contains(at);
+        for at in (1..scene.world.records.len() as u64).filter(amid) {
+            let Ok(forked) = scene.world.fork(ForkMode::Branch, at) else {
+                continue;
+            };
+            let mut branch = forked.world;
+            let cut = branch.run.header.origin.as_ref().expect("an origin").seq;
+            cut_back += u32::from(cut < at);
+            let begin = scene.world.batches.iter().filter(|begin| **begin <= cut);
+            let begin = begin.max().copied().unwrap_or_default() as usize;
+            let before = doings(&scene.world.events[..begin]);
+            let copied = doings(&scene.world.events[..cut as usize]);
+            branch.drive_to_the_end();
+            let done = doings(&branch.events);
+            for step in copied
+                .iter()
+                .filter(|(step, times)| before.get(*step) != Some(times))
+            {
+                let (step, _) = step;
+                // What the source did again later may come otherwise in the branch.
+                let (done, at_most) = (done.get(step), source.get(step));
+                assert!(
+                    done <= at_most,
+                    "{} from {at}: {step:?} {done:?}, in the source {at_most:?}",
+                    scene.name
+                );
+                kept += 1;
+            }
+        }
+    }
+    assert!(kept > 20, "some batches are cut behind a step: {kept}");
+    assert!(
+        cut_back > 20,
+        "the scenes have steps to cut through: {cut_back}"
+    );
+}
+
 #[test]
 fn a_replay_from_any_event_is_its_source_again() {
     for scene in scenes::all() {
@@ -104,6 +184,34 @@ fn a_replay_from_any_event_is_its_source_again() {
             assert!(replayed.world.run.is_settled());
         }
     }
+}
+
+/// A run may be replayed whenever somebody asks: what the log does not say any more is cancelled,
+/// children and all, and the replay is whole.
+#[test]
+fn a_replay_of_a_run_that_is_under_way_ends() {
+    let mut with_children = 0;
+    for scene in scenes::all() {
+        if scene.world.run.is_replay() {
+            continue;
+        }
+        let origin = scene.world.run.header.origin.as_ref();
+        let own = origin.map_or(0, |origin| origin.seq);
+        for &at in scene.world.batches.iter().filter(|at| **at > own) {
+            let source = cut(&scene, at as usize);
+            let children = source.run.facts().map(|facts| &facts.children);
+            let running = children.into_iter().flatten();
+            let is_parent = running.filter(|(_, child)| child.status.is_none()).count() > 0;
+            with_children += u32::from(is_parent);
+            let replayed = source.replay(own);
+            assert!(replayed.world.run.is_settled(), "{} at {at}", scene.name);
+            assert_eq!(replayed.fork.divergence(), None, "{} at {at}", scene.name);
+        }
+    }
+    assert!(
+        with_children > 5,
+        "some of them have children: {with_children}"
+    );
 }
 
 /// What the outbox delivers may come again at any later moment: the log stays as it is.

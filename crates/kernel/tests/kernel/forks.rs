@@ -192,11 +192,50 @@ fn an_interrupt_can_be_cut_through() {
             "node.started b"
         ]
     );
+    // Nor is a question asked again whose answer would have been copied.
+    let answered = own(&branch);
+    for line in ["interrupt.resolved ask = 7", "node.resumed ask"] {
+        assert_eq!(own(&run.branch(after(&run, line))), answered);
+    }
+    let mut run = started("ask: core.interrupt\nask -> b");
+    run.resolve("ask", json!(7)).decided();
+    let asked = after(&run, "node.suspended ask");
     for line in ["interrupt.resolved ask = 7", "node.resumed ask"] {
         let mut branch = run.branch(after(&run, line));
-        branch
-            .advance()
-            .then("node.started ask/1; interrupt.requested ask; node.suspended ask");
+        assert_eq!(own(&branch), [format!("run.forked {asked}")]);
+        branch.resolve("ask", json!(8)).then(
+            "interrupt.resolved ask = 8; node.resumed ask; node.completed ask; node.started b",
+        );
+    }
+}
+
+#[test]
+fn what_a_node_wrote_is_not_copied_without_its_end() {
+    let run = started(
+        "add: core.channelWrite {\"config\":{\"channel\":\"n\",\"value\":5}}\n\
+         set: core.setVariable {\"config\":{\"name\":\"v\",\"expression\":\"variables.v + 1\"}}\n\
+         add -> set -> b\n\
+         workflow: {\"channels\":{\"n\":{\"reducer\":\"counter\"}},\
+         \"variables\":[{\"name\":\"v\",\"type\":\"number\",\"defaultValue\":1}]}",
+    );
+    let cut = |at: u64| {
+        let mut branch = run.branch(at);
+        branch.drive_to_the_end();
+        let facts = branch.run.facts().expect("facts");
+        assert_eq!(facts.channels["n"], json!(5), "from {at}");
+        assert_eq!(facts.variables["v"], json!(2), "from {at}");
+        branch.run.header.origin.as_ref().expect("an origin").seq
+    };
+    let (added, set) = (
+        after(&run, "channel.written n = 5"),
+        after(&run, "variable.changed v = 2"),
+    );
+    for at in 0..=run.records.len() as u64 {
+        let expected = match at {
+            at if at == added || at == set => at - 1,
+            at => at,
+        };
+        assert_eq!(cut(at), expected);
     }
 }
 
