@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use kernel::audit::AuditAction;
+use kernel::run::event::DrainPolicy;
 use kernel::run::{Capacity, Rejection};
 use serde_json::{Value, json};
 
@@ -218,6 +219,29 @@ fn nobody_in_time_is_a_rejection() {
     gate(config, "").next_timer().then(&format!(
         "{timed_out} node.failed gate interrupt_rejected; run.failed interrupt_rejected"
     ));
+}
+
+#[test]
+fn whoever_grants_after_the_deadline_is_too_late() {
+    let config = r#"{"requiredRole":"admin","quorum":2,"override":{"requiredRole":"owner"},"timeoutSec":60}"#;
+    let mut run = gate(config, "gate.reject -> h");
+    run.answer_as("gate", "ada", holds(&["admin"]), granted())
+        .decided();
+    run.pause(DrainPolicy::Immediate)
+        .then("run.paused immediate");
+    run.at(60_000);
+    for (who, role, answer) in [
+        ("bob", "admin", granted()),
+        ("bob", "admin", rejected()),
+        ("olga", "owner", overridden()),
+    ] {
+        run.answer_as("gate", who, holds(&[role]), answer)
+            .refused("interrupt_expired");
+    }
+    run.resume().then("run.resumed");
+    run.next_timer().decided();
+    assert_eq!(run.status_of("b"), "skipped");
+    assert_eq!(run.status_of("h"), "running");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Questions, answers and signals.
 
-use kernel::run::event::RunEvent;
+use kernel::run::event::{DrainPolicy, RunEvent};
 use kernel::run::{Command, Create, Driving, End, Envelope, Event, Start};
 use kernel::stream::Policy;
 use serde_json::{Map, Value, json};
@@ -373,4 +373,49 @@ fn a_late_answer_is_told_why_it_is_late() {
         capacity: Default::default(),
     })
     .refused("interrupt_expired");
+}
+
+/// The timer that tells of a deadline may be late: its run is paused, or nobody drives it. The answer
+/// is judged by the deadline all the same.
+#[test]
+fn an_answer_after_the_deadline_does_not_count_though_nothing_told_of_it_yet() {
+    let asked = |version: u32| {
+        let mut run = crate::world::unborn(&format!("{ASK}\nask -> h any_failed"));
+        let mut create = Create::new(Map::new(), "test", Start::Now);
+        create.engine_version = version;
+        run.when(Command::Create(create)).decided();
+        run
+    };
+    let mut run = asked(5);
+    run.at(99)
+        .resolve("ask", json!(true))
+        .then(&format!("{ANSWERED}; node.skipped h"));
+
+    let mut run = asked(5);
+    run.at(100)
+        .resolve("ask", json!(true))
+        .refused("interrupt_expired");
+    // What is said by name is kept for whoever asks next.
+    run.signal("go", "1", json!(true))
+        .then("signal.received go 1");
+    run.next_timer()
+        .then("node.failed ask interrupt_expired; node.skipped b; node.started h");
+
+    let mut run = asked(5);
+    run.pause(DrainPolicy::DrainCurrentNode)
+        .then("run.paused drained");
+    run.at(250)
+        .resolve("ask", json!(true))
+        .refused("interrupt_expired");
+    run.signal("go", "1", json!(true))
+        .then("signal.received go 1");
+    run.resume().then("run.resumed");
+    run.next_timer()
+        .then("node.failed ask interrupt_expired; node.skipped b; node.started h");
+
+    // Earlier versions took it.
+    let mut run = asked(4);
+    run.at(100)
+        .resolve("ask", json!(true))
+        .then(&format!("{ANSWERED}; node.skipped h"));
 }

@@ -106,6 +106,7 @@ impl Api {
         let may_delegate = authorise(who, Action::AnswerForOthers, &resource).is_ok();
         let run = self.door().load(run).await?;
         let open = asked_by(&run, node)?.clone();
+        self.in_time(&run, &open)?;
         let mut capacity = who.capacity();
         // A question may ask for a scope of whoever answers it.
         if let Some(word) = open.data.get("requiredScope").and_then(Value::as_str)
@@ -301,7 +302,8 @@ impl Api {
         }
         let may = |open: &&OpenInterrupt| {
             let node = run.plan.node(NodeIx(open.node));
-            !needs_authentication(node) && open_to_people(open).is_ok()
+            let answerable = !needs_authentication(node) && open_to_people(open).is_ok();
+            answerable && self.in_time(run, open).is_ok()
         };
         let expires_at = Timestamp((self.token_window() + 2).saturating_mul(WINDOW_MS));
         open.unwrap_or_default()
@@ -317,6 +319,14 @@ impl Api {
     /// A number that changes whenever the tokens that [`Api::shown_tokens`] makes do.
     pub fn token_window(&self) -> i64 {
         self.door().store().now().0.div_euclid(WINDOW_MS)
+    }
+
+    /// A question whose deadline has passed takes no answer, whether or not the log says so yet.
+    fn in_time(&self, run: &Run, open: &OpenInterrupt) -> Result<(), ApiError> {
+        match run.is_past_deadline(open, self.door().store().now()) {
+            true => Err(Rejection::InterruptExpired.into()),
+            false => Ok(()),
+        }
     }
 
     fn sign(
@@ -373,6 +383,7 @@ impl Api {
                 None => ApiError::NotFound(Thing::Interrupt),
             });
         };
+        self.in_time(&run, &open)?;
         Ok(Question {
             run,
             open,

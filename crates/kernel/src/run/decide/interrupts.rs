@@ -108,6 +108,9 @@ impl Decision {
                 None => Rejection::NoInterrupt,
             });
         };
+        if self.run.is_past_deadline(&open, self.now) {
+            return Err(Rejection::InterruptExpired);
+        }
         if size(value) > MAX_VALUE_BYTES {
             return Err(Rejection::TooLarge { what: "the answer" });
         }
@@ -148,13 +151,13 @@ impl Decision {
         }
         let mut payload = payload.clone();
         numbers::value_as_read_back(&mut payload);
-        // The oldest question by that name which it answers. A vote or a question back comes
-        // from a person, not by name.
+        // The oldest question by that name which it answers in time. A vote or a question back
+        // comes from a person, not by name.
         let asked: Vec<OpenInterrupt> = self
             .facts()
             .interrupts
             .iter()
-            .filter(|open| open.key == name)
+            .filter(|open| open.key == name && !self.run.is_past_deadline(open, self.now))
             .cloned()
             .collect();
         let capacity = Capacity::default();
