@@ -465,13 +465,24 @@ impl<'d> Compiler<'d> {
         for (index, trigger) in definition.triggers.iter().enumerate() {
             let path = Path::Index(&list, index);
             let Trigger {
-                kind, config, node, ..
+                kind,
+                config,
+                node,
+                enabled,
+                ..
             } = trigger;
             if let Some(node) = node {
                 self.node_ref(&Path::Key(&path, "nodeId"), node.as_str());
             }
             if kind == "channel-write" {
                 self.channel(&Path::Key(&path, "config"), "channel", config);
+                if *enabled {
+                    let message = "is kept and starts no node: a write to a channel starts nothing \
+                                   here; lead an edge from the node that writes to the one that \
+                                   is to start";
+                    let place = Path::Key(&path, "type").pointer();
+                    self.warnings.add(place, ProblemCode::InvalidValue, message);
+                }
             }
         }
     }

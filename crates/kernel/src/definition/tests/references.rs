@@ -237,6 +237,30 @@ fn channels_are_declared_when_any_is() {
     );
 }
 
+/// Unlike triggers that start runs, it is about what happens within one.
+#[test]
+fn a_trigger_of_a_channel_is_kept_with_a_warning() {
+    let mut document = graph("a:core.channelWrite b", "");
+    document["nodes"][0]["config"] = json!({"channel": "events", "value": 1});
+    let trigger = |more: Value| {
+        let mut trigger = json!({"id": "t", "config": {"channel": "events"}, "nodeId": "b"});
+        let fields = trigger.as_object_mut().expect("an object");
+        fields.extend(more.as_object().expect("an object").clone());
+        json!([trigger])
+    };
+    document["triggers"] = trigger(json!({"type": "channel-write"}));
+    check_warnings(
+        &document,
+        &[
+            "/triggers/0/type: invalid_value: is kept and starts no node: a write to a channel starts nothing here; lead an edge from the node that writes to the one that is to start",
+        ],
+    );
+    document["triggers"] = trigger(json!({"type": "channel-write", "enabled": false}));
+    check_warnings(&document, &[]);
+    document["triggers"] = trigger(json!({"type": "event"}));
+    check_warnings(&document, &[]);
+}
+
 #[test]
 fn a_connection_needs_a_path() {
     let mut document = graph("a b c h:core.loop x y", "a>b b>c h.body>x x>y y>h");
