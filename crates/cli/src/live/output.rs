@@ -100,6 +100,7 @@ mod tests {
             node_id: "n".into(),
             visit: 0,
             attempt: 0,
+            restart: 0,
             channel: OutputChannel::Stdout,
             chunk: text.into(),
             is_last,

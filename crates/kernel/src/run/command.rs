@@ -587,6 +587,8 @@ impl Command {
             chunk,
             is_last,
             meta,
+            // The state says it.
+            restart: _,
         } = event
         else {
             return None;

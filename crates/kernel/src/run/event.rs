@@ -801,6 +801,10 @@ pub enum RunEvent {
         visit: u32,
         /// The attempt.
         attempt: u32,
+        /// How often the attempt had been started over: what an earlier start of it said is said
+        /// again.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        restart: u32,
         /// Which output.
         channel: OutputChannel,
         /// The text; invalid UTF-8 is replaced, the artifact has the bytes.

@@ -246,8 +246,18 @@ fn details(event: &RunEvent) -> String {
         RunEvent::ArtifactCreated { node_id, artifact } => {
             format!("{node_id} {}", artifact.artifact_type)
         }
-        RunEvent::OutputChunk { node_id, chunk, .. } => {
-            format!("{node_id} {}", Value::from(chunk.as_str()))
+        RunEvent::OutputChunk {
+            node_id,
+            chunk,
+            restart,
+            ..
+        } => {
+            let again = if *restart > 0 {
+                format!(" again x{restart}")
+            } else {
+                String::new()
+            };
+            format!("{node_id} {}{again}", Value::from(chunk.as_str()))
         }
         RunEvent::ToolCalled(call) => format!("{} {}", call.node_id, call.call_id),
         RunEvent::ToolReturned(call) => format!("{} {}", call.node_id, call.call_id),

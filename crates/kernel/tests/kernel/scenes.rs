@@ -117,6 +117,12 @@ pub(crate) fn all() -> Vec<Scene> {
             Policy::default(),
             take_over,
         ),
+        scene(
+            "said-again",
+            "a -> b",
+            Policy::default(),
+            crate::takeover::scene,
+        ),
         scene("parent", PARENT, limited(), parent),
         child(),
         traced(),

@@ -1,9 +1,11 @@
 //! A new holder finds attempts that nobody runs any more.
 
-use kernel::run::{Command, Outcome};
+use kernel::run::event::OutputChannel;
+use kernel::run::{Command, Create, Outcome, Start};
 use serde_json::Map;
 
-use crate::world::started;
+use crate::notation::lines;
+use crate::world::{World, started};
 
 #[test]
 fn attempts_in_flight_start_again_with_their_key() {
@@ -114,4 +116,51 @@ fn the_late_outcome_of_a_restarted_attempt_counts_once() {
     run.when(finish.clone())
         .then("node.completed a; node.started b");
     run.when(finish).refused("stale_attempt");
+}
+
+/// What a model says is streamed as it comes: an attempt that begins again says it from the start.
+#[test]
+fn what_an_attempt_says_again_is_told_apart() {
+    let said = |version: u32| {
+        let mut run = crate::world::unborn("a -> b");
+        begin(&mut run, version);
+        run.said("a", "ab");
+        run.take_over(&[]).decided();
+        run.said("a", "abc")
+    };
+    assert_eq!(said(5), ["output.chunk a \"abc\" again x1"]);
+    assert_eq!(said(4), ["output.chunk a \"abc\""]);
+}
+
+impl World {
+    fn said(&mut self, node: &str, text: &str) -> Vec<String> {
+        let attempt = self.attempt(node);
+        let output = Command::Output {
+            attempt,
+            channel: OutputChannel::Text,
+            chunk: text.to_owned(),
+            is_last: false,
+            meta: None,
+        };
+        lines(&self.when(output).decided())
+    }
+}
+
+fn begin(run: &mut World, version: u32) {
+    let mut create = Create::new(Map::new(), "test", Start::Now);
+    create.engine_version = version;
+    run.when(Command::Create(create)).decided();
+}
+
+/// An attempt is started over twice amid what it streams, by the rules of the fifth version.
+pub(crate) fn scene(run: &mut World) {
+    begin(run, 5);
+    run.said("a", "on");
+    run.take_over(&[]).decided();
+    run.said("a", "one");
+    run.take_over(&[]).decided();
+    run.said("a", "one more");
+    run.completes("a").decided();
+    run.said("b", "done");
+    run.completes("b").decided();
 }

@@ -364,6 +364,7 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             node_id,
             visit,
             attempt,
+            restart,
             channel,
             chunk,
             is_last,
@@ -373,6 +374,7 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             .text("runId", header.root())
             .with("visit", visit)
             .with("attempt", attempt)
+            .maybe("restart", (*restart > 0).then_some(restart))
             .with("channel", channel)
             .with("chunk", chunk)
             .with("isLast", is_last)

@@ -251,15 +251,21 @@ impl Decision {
         is_last: bool,
         meta: Option<&Value>,
     ) -> Result<(), Rejection> {
-        self.live(attempt)
+        let ix = self
+            .live(attempt)
             .or_else(|_| self.with_a_worker(attempt))?;
         if chunk.len() > limits::MAX_CHUNK_BYTES {
             return Err(Rejection::TooLarge { what: "the chunk" });
         }
+        let restart = match self.facts().nodes[ix.index()].status {
+            NodeStatus::InFlight { restarts, .. } if self.since(5) => restarts,
+            _ => 0,
+        };
         self.emit(RunEvent::OutputChunk {
             node_id: attempt.node.clone(),
             visit: attempt.visit,
             attempt: attempt.attempt,
+            restart,
             channel,
             chunk: chunk.to_owned(),
             is_last,
