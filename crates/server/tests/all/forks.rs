@@ -399,3 +399,43 @@ async fn a_replay_of_a_run_that_has_not_ended_says_that_its_source_ends_there() 
         assert_eq!(event["payload"]["reason"], "replay_source_missing");
     }
 }
+
+/// Its children run for the source, and the source is not disturbed.
+#[tokio::test]
+async fn a_replay_of_a_run_with_open_children_is_whole_when_the_answer_comes() {
+    let host = Host::new().await;
+    let gate = node("gate", "core.approvalGate", json!({ "title": "Go on?" }));
+    let call = node("call", "core.subWorkflow", json!({ "workflowId": "asks" }));
+    host.put(&[chain("asks", &[gate]), chain("calls", &[call])])
+        .await;
+    let run = host.waiting(&json!({ "workflowId": "calls" })).await;
+    let forked = fork(&host, &run, json!({ "mode": "replay" })).await;
+    assert_eq!(forked["status"], "cancelled", "{forked}");
+    let replay = forked["runId"].as_str().unwrap();
+    let told = host.payload(replay, "run.cancelled").await;
+    assert_eq!(told["reason"], "replay_source_missing");
+    let snapshot = host.snapshot(&run).await;
+    let child = snapshot["childRuns"][0]["runId"].as_str().unwrap();
+    assert_eq!(host.snapshot(child).await["status"], "waiting-approval");
+    host.settle(child, json!({ "action": "accept" })).await;
+    assert_eq!(host.ended(&run).await["status"], "completed");
+    assert_eq!(host.snapshot(replay).await["status"], "cancelled");
+}
+
+#[tokio::test]
+async fn a_branch_from_amid_a_step_begins_before_it() {
+    let host = Host::new().await;
+    let config = json!({ "channel": "n", "value": 5 });
+    let mut adds = chain("adds", &[node("add", "core.channelWrite", config)]);
+    adds["channels"] = json!({ "n": { "reducer": "counter" } });
+    host.put(&[adds]).await;
+    let run = host.completed(&json!({ "workflowId": "adds" })).await;
+    assert_eq!(host.types(&run).await[2], "channel.written");
+    let forked = fork(&host, &run, json!({ "mode": "branch", "fromSeq": 3 })).await;
+    assert_eq!(forked["fromSeq"], 2);
+    let branch = forked["runId"].as_str().unwrap();
+    host.ended(branch).await;
+    let snapshot = host.snapshot(branch).await;
+    assert_eq!(snapshot["channels"]["n"], 5, "{snapshot}");
+    assert_eq!(snapshot["forkedFrom"]["fromSeq"], 2);
+}

@@ -122,6 +122,32 @@ async fn a_paused_run_keeps_its_question_and_takes_the_answer() {
     assert_eq!(host.ended(&run).await["status"], "completed");
 }
 
+/// The timer of a deadline fires when the run is resumed; until then nobody gets through in its stead.
+#[tokio::test]
+async fn a_paused_run_takes_no_answer_after_the_deadline_of_its_question() {
+    let host = Host::new().await;
+    let config = json!({ "timeoutMs": 150, "timeoutAction": "reject" });
+    let wait = one("short", "core.delay", &json!({ "delayMs": 300 }));
+    host.put(&[signoff(&config), wait]).await;
+    let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
+    tell(&host, &run, "pause", json!({})).await;
+    let asked = host.snapshot(&run).await["interrupt"].clone();
+    host.completed(&json!({ "workflowId": "short" })).await;
+
+    let accept = json!({ "action": "accept" });
+    let late = host.answer(&run, "signoff", accept).await;
+    assert_eq!(late.refusal(410), "interrupt_expired");
+    let tokens = format!("/v1/runs/{run}/interrupts/signoff/tokens");
+    let made = host.post(&tokens, &json!({})).await;
+    assert_eq!(made.refusal(410), "interrupt_expired");
+    let shown = host.snapshot(&run).await["interrupt"].clone();
+    assert_eq!(shown["expiresAt"], asked["expiresAt"], "it does not move");
+    tell(&host, &run, "resume", json!({})).await;
+    let ended = host.ended(&run).await;
+    assert_eq!(ended["error"]["code"], "interrupt_rejected", "{ended}");
+    assert_ne!(ended["nodeStates"]["after"]["status"], "completed");
+}
+
 #[tokio::test]
 async fn an_equal_pause_with_a_key_is_answered_again() {
     let host = Host::new().await;
