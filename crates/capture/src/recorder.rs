@@ -47,9 +47,10 @@ pub use traffic::Traffic;
 /// Calls of one recording at most.
 pub const MAX_CALLS: usize = 1_000_000;
 /// How long a call that the recording does not have waits for calls of other threads that are to
-/// come before it, where the recording has calls that ran at the same time.
+/// come before it, where the recording has calls that ran at the same time or were asked for at once.
 const UNKNOWN_WAITS: Duration = Duration::from_secs(1);
-/// How long one does that was recorded later than some that are to come yet.
+/// How long one does that was recorded later than some that are to come yet. That these did not
+/// overlap in the recording says little: what threads ask for at once may have come in turn by chance.
 const EARLY_WAITS: Duration = Duration::from_secs(3);
 /// How long either does while something is really being done, which may take its time.
 const WAITS_FOR_LIVE: Duration = Duration::from_secs(60);
@@ -400,7 +401,12 @@ impl Recorder {
                         Some(_) => EARLY_WAITS,
                         None => UNKNOWN_WAITS,
                     };
-                    let may_wait = is_parallel && expected.is_some();
+                    let has_siblings = || {
+                        let tape = state.tape.as_ref();
+                        expected.is_some_and(|at| tape.is_some_and(|tape| tape.has_siblings(at)))
+                    };
+                    let may_wait =
+                        expected.is_some() && (is_parallel || found.is_some() || has_siblings());
                     if may_wait && self.wait(&mut state, within, waits) {
                         continue;
                     }

@@ -10,6 +10,16 @@ use serde_json::Value;
 use crate::call::{Call, Kind, OF_CLIENT};
 use crate::family::{Family, is_parallel, overlap};
 
+/// Questions to servers of tools that change nothing, and that clients ask whenever they do not
+/// remember the answer.
+const QUESTIONS: [&str; 5] = [
+    "mcp/tools/list",
+    "mcp/prompts/list",
+    "mcp/resources/list",
+    "mcp/resources/templates/list",
+    "mcp/ping",
+];
+
 /// Which calls are answered from the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sources {
@@ -122,6 +132,9 @@ impl Divergence {
 pub struct Tape {
     calls: Vec<Call>,
     is_used: Vec<bool>,
+    /// Which calls are questions that change nothing and were asked before. How often a client asks
+    /// them, whose calls run at the same time, is chance: nobody has to ask them again.
+    is_repeated: Vec<bool>,
     /// Unused calls by what they are matched by, earliest first.
     by_key: BTreeMap<(Kind, String, Digest), Vec<usize>>,
     /// What was called from within a call that is served, by the step of the outermost such.
@@ -179,9 +192,18 @@ impl Tape {
             let key = (call.kind, call.name.clone(), call.input);
             by_key.entry(key).or_default().push(place);
         }
+        let repeated = by_key.iter().filter(|((kind, name, _), _)| {
+            *kind == Kind::Protocol && QUESTIONS.contains(&name.as_str())
+        });
+        let repeated: BTreeSet<usize> = repeated
+            .flat_map(|(_, places)| places.iter().skip(1).copied())
+            .collect();
+        let is_repeated = (0..calls.len()).map(|place| repeated.contains(&place));
+        let is_repeated = is_repeated.collect();
         by_key.values_mut().for_each(|places| places.reverse());
         Self {
             is_used: vec![false; calls.len()],
+            is_repeated,
             calls,
             by_key,
             within,
@@ -212,7 +234,7 @@ impl Tape {
 
     /// Whether calls of a kind are served.
     pub fn serves(&self, kind: Kind) -> bool {
-        let is_over = self.goes_on && self.is_used.iter().all(|used| *used);
+        let is_over = self.goes_on && self.unused().is_none();
         self.sources.has(kind) && !is_over
     }
 
@@ -244,7 +266,8 @@ impl Tape {
 
     /// Which recorded call answers this one: the earliest unused one with the same name and input,
     /// unless an earlier one is still to come. Recorded calls that ran at the same time may come
-    /// in any order. Nothing is used up yet.
+    /// in any order. A question that changes nothing is answered as before when it is asked once
+    /// more than it was, or ahead of its time. Nothing is used up yet.
     pub fn find(&self, kind: Kind, name: &str, input: Digest) -> Match {
         let key = (kind, name.to_owned(), input);
         let found = self
@@ -256,11 +279,16 @@ impl Tape {
         let mut unused = (0..self.calls.len()).filter(|place| !self.is_used[*place]);
         let first = unused.next();
         let mut unused = first.into_iter().chain(unused);
-        let expected = unused.find(|place| self.calls[*place].is_of_client() == is_of_client);
-        let expected = expected.or(first);
+        let expected = unused.find(|place| {
+            self.calls[*place].is_of_client() == is_of_client && !self.is_repeated[*place]
+        });
+        let expected = expected.or(first.filter(|place| !self.is_repeated[*place]));
         match found {
             Some(place) if self.may_come(place) => Match::Call(place),
-            found => Match::Other { expected, found },
+            found => match self.answered(&key) {
+                Some(place) => Match::Call(place),
+                None => Match::Other { expected, found },
+            },
         }
     }
 
@@ -293,8 +321,39 @@ impl Tape {
 
     /// The first call that nobody asked for.
     pub fn unused(&self) -> Option<&Call> {
-        let place = self.is_used.iter().position(|used| !used)?;
+        let mut places = 0..self.calls.len();
+        let place = places.find(|place| !self.is_used[*place] && !self.is_repeated[*place])?;
         Some(&self.calls[place])
+    }
+
+    /// Whether a call has answered another one already.
+    pub(crate) fn is_used(&self, place: usize) -> bool {
+        self.is_used[place]
+    }
+
+    /// The call that was served last for a question which changes nothing and was asked before.
+    fn answered(&self, key: &(Kind, String, Digest)) -> Option<usize> {
+        let is_it = |place: &usize| {
+            let call = &self.calls[*place];
+            self.is_used[*place] && (call.kind, &call.name, call.input) == (key.0, &key.1, key.2)
+        };
+        let is_question = key.0 == Kind::Protocol && QUESTIONS.contains(&key.1.as_str());
+        let mut places = (0..self.calls.len()).rev();
+        is_question.then(|| places.find(is_it)).flatten()
+    }
+
+    /// Whether the model that wanted this tool called wanted others in the same answer which were not
+    /// served yet: a program may call them in threads, and in any order.
+    pub(crate) fn has_siblings(&self, place: usize) -> bool {
+        let call = &self.calls[place];
+        let is_wanted = |call: &Call| call.kind == Kind::Tool && call.call_id.is_some();
+        let mut unused = (0..self.calls.len()).filter(|at| *at != place && !self.is_used[*at]);
+        call.parent.is_some()
+            && is_wanted(call)
+            && unused.any(|at| {
+                let other = &self.calls[at];
+                is_wanted(other) && other.parent == call.parent
+            })
     }
 
     fn may_come(&self, place: usize) -> bool {
@@ -304,10 +363,9 @@ impl Tape {
         if call.is_of_client() {
             return true;
         }
-        let before = self.calls[..place].iter().zip(&self.is_used);
-        before
-            .filter(|(earlier, used)| !**used && !earlier.is_of_client())
-            .all(|(earlier, _)| overlap(earlier, call))
+        let before = (0..place).filter(|at| !self.is_used[*at] && !self.is_repeated[*at]);
+        let mut before = before.map(|at| &self.calls[at]);
+        before.all(|earlier| earlier.is_of_client() || overlap(earlier, call))
     }
 }
 
@@ -466,6 +524,31 @@ mod tests {
     }
 
     #[test]
+    fn tools_that_one_answer_wanted_are_siblings_until_they_are_served() {
+        let wanted = |seq, by, id: Option<&str>| Call {
+            parent: by,
+            call_id: id.map(str::to_owned),
+            ..call(seq, &seq.to_string(), 0, 1)
+        };
+        let calls = vec![
+            wanted(2, Some(1), Some("a")),
+            wanted(3, Some(1), Some("b")),
+            wanted(5, Some(4), Some("c")),
+            wanted(6, Some(4), None),
+            wanted(7, None, Some("d")),
+        ];
+        let everything = Sources {
+            models: true,
+            tools: true,
+        };
+        let mut tape = Tape::new(calls, everything);
+        let siblings = |tape: &Tape| (0..5).map(|at| tape.has_siblings(at)).collect::<Vec<_>>();
+        assert_eq!(siblings(&tape), [true, true, false, false, false]);
+        tape.consume(0);
+        assert_eq!(siblings(&tape)[1], false);
+    }
+
+    #[test]
     fn what_a_call_made_within_itself_is_not_asked_for() {
         let mut calls = vec![call(1, "a", 0, 9), call(2, "b", 1, 8), call(3, "c", 2, 4)];
         calls[1].parent = Some(1);
@@ -569,6 +652,54 @@ mod tests {
         );
         tape.consume(1);
         assert_eq!(tape.unused(), None);
+    }
+
+    #[test]
+    fn a_list_may_be_asked_for_more_or_less_often_than_it_was() {
+        let list = |seq, from, to| Call {
+            kind: Kind::Protocol,
+            name: "mcp/tools/list".into(),
+            ..call(seq, "", from, to)
+        };
+        let calls = [
+            list(1, 0, 1),
+            call(2, "a", 2, 3),
+            list(3, 4, 5),
+            call(4, "b", 6, 7),
+        ];
+        let served = |order: &str| -> Result<Vec<u64>, Match> {
+            let everything = Sources {
+                models: true,
+                tools: true,
+            };
+            let mut tape = Tape::new(calls.to_vec(), everything);
+            for word in order.split(' ') {
+                let (kind, name, input) = match word {
+                    "list" => (Kind::Protocol, "mcp/tools/list", ""),
+                    input => (Kind::Tool, "grep", input),
+                };
+                match tape.find(kind, name, Digest::of(input.as_bytes())) {
+                    Match::Call(place) => tape.consume(place),
+                    other => return Err(other),
+                }
+            }
+            let unused = tape.unused().map(|call| call.seq);
+            Ok(unused.into_iter().collect())
+        };
+        for order in [
+            "list a list b",
+            "list a b",
+            "list list a list list b list",
+            "list a b list",
+        ] {
+            assert_eq!(served(order), Ok(vec![]), "{order}");
+        }
+        // The first one has its place, and calls that do something have theirs.
+        assert_eq!(served("list a"), Ok(vec![4]));
+        let other = |expected, found| Err(Match::Other { expected, found });
+        assert_eq!(served("a list b"), other(Some(0), Some(1)));
+        assert_eq!(served("list b a"), other(Some(1), Some(3)));
+        assert_eq!(served("list a a"), other(Some(3), None));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::observed::{claim, settle_as};
 use super::traffic::{Note, Place};
-use super::{Begun, Recorder, State, TOO_LARGE, now};
+use super::{Begun, Recorder, State, TOO_LARGE, Told, now};
 use crate::call::{Call, Change, Keep, Kind};
 use crate::scratch::ScratchError;
 use crate::tape::{Divergence, Reason};
@@ -43,7 +43,10 @@ impl Recorder {
             let what = "the recorded result is not kept, so it cannot be served".to_owned();
             return self.diverge(state, unavailable(what));
         };
+        // What was told around an answer is told once, however often that is given.
+        let is_again = tape.is_used(place);
         let told = match self.told(&recorded, tape.calls(), source) {
+            Ok(_) if is_again => Told::default(),
             Ok(told) => told,
             Err(what) => return self.diverge(state, unavailable(what)),
         };
@@ -91,7 +94,9 @@ impl Recorder {
         call.effect_class = recorded.effect_class;
         call.effects.clone_from(&recorded.effects);
         call.beside.clone_from(&recorded.beside);
-        call.notified.clone_from(&recorded.notified);
+        if !is_again {
+            call.notified.clone_from(&recorded.notified);
+        }
         if let Some(note) = note {
             let route = note.route();
             let enforcement = &state.enforcement;

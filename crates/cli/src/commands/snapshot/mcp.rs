@@ -163,6 +163,21 @@ fn output_of(message: &Value) -> impl Iterator<Item = (&'static str, &Value)> {
     std::iter::once((name, &message[name]))
 }
 
+/// The answer to a batch, which is not passed on: what is in it would be neither recorded nor answered.
+fn refusal(batch: &[Value]) -> Value {
+    let refused = |id: &Value| {
+        json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32600,
+            "message": "a batch is not recorded and was not passed on; send each request by itself" } })
+    };
+    let requests = batch.iter().filter(|one| !one["method"].is_null());
+    let answers = requests.map(|one| &one["id"]).filter(|id| !id.is_null());
+    let answers: Vec<Value> = answers.map(refused).collect();
+    match answers.is_empty() {
+        true => refused(&Value::Null),
+        false => Value::Array(answers),
+    }
+}
+
 /// What the client says, line by line; read on a thread of its own, as a read cannot be given up.
 fn client_lines() -> mpsc::Receiver<String> {
     let (lines, coming) = mpsc::channel(64);
@@ -191,6 +206,9 @@ async fn write(to: &mut (impl AsyncWrite + Unpin), line: &str) -> Result<(), Fai
 impl Between {
     async fn heard_client(&mut self, line: &str) -> Result<(), Failure> {
         let message: Value = serde_json::from_str(line).unwrap_or_default();
+        if let (Some(batch), Some(_)) = (message.as_array(), &self.capture) {
+            return to_client(&canonical_json(&refusal(batch)));
+        }
         let method = message["method"].as_str().unwrap_or_default();
         let is_request = !method.is_empty() && !message["id"].is_null();
         if let (true, Some(capture)) = (is_request, &self.capture) {
