@@ -2,8 +2,10 @@
 //!
 //! It listens on the loopback alone and answers only below a random path, which stands in the base
 //! URLs that the command finds in its environment. Answers are passed on as they come, streams
-//! event by event; what is recorded of them is clean. Headers are passed on and never recorded,
-//! and what they carry as credentials is learned, so that it is found wherever else it stands.
+//! event by event; what is recorded of them is clean. Headers of requests are passed on and never
+//! recorded, and what they carry as credentials is learned, so that it is found wherever else it
+//! stands; those of answers are passed back and recorded, but for cookies and what is the
+//! connection's.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,7 +21,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, Limited, StreamBody};
 use hyper::body::{Frame, Incoming};
-use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -36,9 +38,10 @@ use tokio_util::task::TaskTracker;
 use crate::call::Kind;
 use crate::clean::Cleaner;
 use crate::dialect::Route;
+use crate::headers::{self, Unpacking};
 use crate::recorder::{Beginning, Begun, Passed, Recorder, TOO_LARGE, UNREACHED, answer_of};
 use crate::upstream::{NotAServer, Upstream, first_segment, query};
-use crate::{clean, tool, upstream};
+use crate::{clean, multipart, tool, upstream};
 
 /// Bytes of a request at most.
 const MAX_REQUEST: usize = 64 << 20;
@@ -48,15 +51,6 @@ const MAX_ANSWER: usize = 64 << 20;
 const MAX_CONNECTIONS: usize = 256;
 /// How long the head of a request may take.
 const HEAD_TIME: Duration = Duration::from_secs(30);
-/// Headers of an answer that are passed on, and served again.
-const PASSED_BACK: [&str; 6] = [
-    "content-type",
-    "retry-after",
-    "request-id",
-    "x-request-id",
-    "openai-processing-ms",
-    "anthropic-organization-id",
-];
 /// Headers that carry credentials.
 const CREDENTIALS: [&str; 7] = [
     "authorization",
@@ -373,7 +367,10 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
     let mut body: Value = match serde_json::from_slice(&asked.body) {
         Ok(body) => body,
         Err(_) if asked.body.is_empty() => Value::Null,
-        Err(_) => recorder.cleaner().output(&asked.body),
+        Err(_) => {
+            let matched = multipart::matched(&asked.headers, &asked.body);
+            recorder.cleaner().output(&matched)
+        }
     };
     // What is matched is what the program sent; the settings come on top.
     let input = match (&asked.method, &asked.query) {
@@ -449,7 +446,13 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
         }
     };
     let status = response.status();
-    let headers = passed_back(response.headers());
+    let mut headers = headers::passed_back(response.headers());
+    let unpacking = Unpacking::of(&mut headers);
+    if let Some(aim) = headers.get(header::LOCATION)
+        && let Ok(aim) = HeaderValue::try_from(upstream.aim(response.url(), aim.as_bytes()))
+    {
+        headers.insert(header::LOCATION, aim);
+    }
     let kind = headers.get(header::CONTENT_TYPE);
     let kind = kind
         .and_then(|kind| kind.to_str().ok())
@@ -460,9 +463,11 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
         let mut passed = passed.lock();
         passed.status = Some(status.as_u16());
         passed.kind = kind;
+        passed.headers = headers::recorded(&headers);
     }
     let (pieces, coming) = mpsc::channel::<Result<Frame<Bytes>, io::Error>>(64);
-    tokio::spawn(pass_on(recorder.clone(), seq, response, passed, pieces));
+    let came = (response, unpacking);
+    tokio::spawn(pass_on(recorder.clone(), seq, came, passed, pieces));
     let stream = futures_stream(coming);
     let mut answer = Response::new(BodyExt::boxed(StreamBody::new(stream)));
     *answer.status_mut() = status;
@@ -482,7 +487,7 @@ fn futures_stream(
 async fn pass_on(
     recorder: Arc<Recorder>,
     seq: u64,
-    mut response: upstream::Response,
+    (mut response, mut unpacking): (upstream::Response, Unpacking),
     passed: Arc<Mutex<Passed>>,
     pieces: mpsc::Sender<Result<Frame<Bytes>, io::Error>>,
 ) {
@@ -493,32 +498,43 @@ async fn pass_on(
             // Who hangs up has what was passed on, and nobody is asked for more.
             () = pieces.closed() => return leave(recorder, seq).await,
         };
+        let is_last = matches!(piece, Ok(None));
+        let piece = match piece {
+            Ok(Some(piece)) => unpacking.piece(piece),
+            Ok(None) => unpacking.end(),
+            Err(error) => Err(io::Error::other(error.to_string())),
+        };
         match piece {
-            Ok(Some(piece)) => {
+            Ok(piece) if piece.is_empty() => {}
+            Ok(piece) => {
                 is_too_large |= passed.lock().body.len() + piece.len() > MAX_ANSWER;
                 // Clients go on when they have read the end of a stream: their next call is to
                 // begin after this one is on record.
                 if !end.is_empty() || is_end(&piece) {
                     end.extend_from_slice(&piece);
-                    continue;
-                }
-                if !is_too_large {
-                    passed.lock().body.extend_from_slice(&piece);
-                }
-                if pieces.send(Ok(Frame::data(piece))).await.is_err() {
-                    return leave(recorder, seq).await;
+                } else {
+                    if !is_too_large {
+                        passed.lock().body.extend_from_slice(&piece);
+                    }
+                    if pieces.send(Ok(Frame::data(piece))).await.is_err() {
+                        return leave(recorder, seq).await;
+                    }
                 }
             }
-            Ok(None) => break None,
-            Err(error) => break Some(io::Error::other(error.to_string())),
+            Err(error) => break Some(error),
+        }
+        if is_last {
+            break None;
         }
     };
-    let (status, kind, mut body) = {
+    let (status, kind, headers, mut body) = {
         let passed = passed.lock();
-        (passed.status, passed.kind.clone(), passed.body.clone())
+        let (kind, headers) = (passed.kind.clone(), passed.headers.clone());
+        (passed.status, kind, headers, passed.body.clone())
     };
     body.extend_from_slice(&end);
     let mut output = answer_of(&recorder, status, &kind, body);
+    headers::record(&mut output, headers);
     if cut.is_some() {
         output["cut"] = json!(true);
     }
@@ -606,14 +622,7 @@ async fn end(recorder: &Arc<Recorder>, seq: u64, output: Value) {
 /// An answer from the recording. A stream comes at once: nobody waited for it then, either. It ends as
 /// it did: one that was cut off is cut off, and where the program hung up it is waited for that.
 async fn served(output: &Value) -> Answer {
-    let mut headers = HeaderMap::new();
-    if let Some(kind) = output["content_type"]
-        .as_str()
-        .filter(|kind| !kind.is_empty())
-        && let Ok(kind) = HeaderValue::from_str(kind)
-    {
-        headers.insert(header::CONTENT_TYPE, kind);
-    }
+    let headers = headers::of_recorded(output);
     let has_left = output["left"] == true;
     if has_left && output["status"].is_null() {
         return std::future::pending().await;
@@ -713,18 +722,6 @@ fn keyless(query: &str, cleaner: &Cleaner) -> String {
         _ => pair.to_owned(),
     });
     pairs.collect::<Vec<_>>().join("&")
-}
-
-fn passed_back(headers: &HeaderMap) -> HeaderMap {
-    let mut passed = HeaderMap::new();
-    for (name, value) in headers {
-        let is_limit = name.as_str().starts_with("x-ratelimit-")
-            || name.as_str().starts_with("anthropic-ratelimit-");
-        if is_limit || PASSED_BACK.contains(&name.as_str()) {
-            passed.append(HeaderName::clone(name), value.clone());
-        }
-    }
-    passed
 }
 
 fn reply(status: StatusCode, mut headers: HeaderMap, body: Bytes) -> Answer {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::header::{self, HeaderMap, HeaderName};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Uri};
 pub(crate) use runtime::outbound::Response;
 use runtime::outbound::{Allowed, Outbound, OutboundError, Redirects, Request};
@@ -106,6 +106,9 @@ impl Upstream {
         for name in NOT_PASSED_ON {
             passed.remove(name);
         }
+        // What comes packed can neither be read nor cleaned; without a word any packing may come.
+        let plain = HeaderValue::from_static("identity");
+        passed.insert(header::ACCEPT_ENCODING, plain);
         self.outbound
             .send(Request {
                 method,
@@ -118,6 +121,22 @@ impl Upstream {
             })
             .await
     }
+
+    /// Where an answer leads its client to: what lies below the base is named by its place beside
+    /// what was asked, so that it is asked through us as well; everything else by its whole address.
+    pub(crate) fn aim(&self, asked: &Url, aim: &[u8]) -> String {
+        let aim = String::from_utf8_lossy(aim);
+        let Ok(meant) = asked.join(&aim) else {
+            return aim.into_owned();
+        };
+        let base = self.base.path().trim_end_matches('/');
+        let rest = meant.path().strip_prefix(base);
+        let is_below = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        match asked.make_relative(&meant) {
+            Some(beside) if is_below && meant.origin() == self.base.origin() => beside,
+            _ => meant.to_string(),
+        }
+    }
 }
 
 /// The part of a path behind its first segment, and that segment.
@@ -129,4 +148,31 @@ pub(crate) fn first_segment(path: &str) -> (&str, &str) {
 /// The query of a request.
 pub(crate) fn query(uri: &Uri) -> Option<&str> {
     uri.query().filter(|query| !query.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_leads_below_the_base_is_asked_through_us_and_nothing_else_is() {
+        let upstream = Upstream::new("OPENAI_BASE_URL", "https://models.test/v1").unwrap();
+        let asked = Url::parse("https://models.test/v1/chat/completions?a=1").unwrap();
+        for (aim, expected) in [
+            ("/v1/files/x?b=2", "../files/x?b=2"),
+            ("https://models.test/v1/chat/other", "other"),
+            (
+                "https://models.test/v10/chat",
+                "https://models.test/v10/chat",
+            ),
+            ("/login", "https://models.test/login"),
+            (
+                "https://elsewhere.test/v1/chat",
+                "https://elsewhere.test/v1/chat",
+            ),
+            ("http://[", "http://["),
+        ] {
+            assert_eq!(upstream.aim(&asked, aim.as_bytes()), expected, "{aim}");
+        }
+    }
 }

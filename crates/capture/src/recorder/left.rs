@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::Recorder;
 use crate::call::Kind;
+use crate::headers;
 
 /// Says of an answer that it was longer than what is kept.
 pub(crate) const TOO_LARGE: &str = "too_large";
@@ -21,6 +22,8 @@ pub(crate) struct Passed {
     pub(crate) status: Option<u16>,
     /// Its content type.
     pub(crate) kind: String,
+    /// The headers that the program got.
+    pub(crate) headers: Value,
     /// Its body.
     pub(crate) body: Vec<u8>,
 }
@@ -56,7 +59,9 @@ impl Recorder {
         let mut output = match passed {
             Some(passed) => {
                 let passed = passed.lock();
-                answer_of(self, passed.status, &passed.kind, passed.body.clone())
+                let mut output = answer_of(self, passed.status, &passed.kind, passed.body.clone());
+                headers::record(&mut output, passed.headers.clone());
+                output
             }
             None => answer_of(self, None, "", Vec::new()),
         };

@@ -1,5 +1,6 @@
 //! Snapshots of commands and of runs: captured, replayed, and what of it is on disk.
 
+mod answers;
 mod asking;
 mod commands;
 mod compared;

@@ -111,16 +111,21 @@ fn serve(
             return;
         }
         // A text is a stream of events.
-        let (kind, body) = match answer["sse"].as_str() {
-            Some(text) => ("text/event-stream", text.to_owned()),
-            None => ("application/json", answer["body"].to_string()),
+        let (kind, body) = match (&answer["sse"], &answer["base64"]) {
+            (Value::String(text), _) => ("text/event-stream", text.clone().into_bytes()),
+            (_, Value::String(_)) => ("application/json", capture::clean::bytes_of(&answer)),
+            _ => ("application/json", answer["body"].to_string().into_bytes()),
         };
-        let length = body.len();
-        let written = write!(
-            writer,
-            "HTTP/1.1 {status} OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nset-cookie: id=planted-cookie\r\n\r\n{body}"
+        let more = answer["headers"].as_object().into_iter().flatten();
+        let more = more.map(|(name, value)| format!("{name}: {}\r\n", value.as_str().unwrap()));
+        let (length, more) = (body.len(), more.collect::<String>());
+        let head = format!(
+            "HTTP/1.1 {status} OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nset-cookie: id=planted-cookie\r\n{more}\r\n"
         );
-        if written.is_err() {
+        if writer
+            .write_all(&[head.as_bytes(), &body].concat())
+            .is_err()
+        {
             return;
         }
     }

@@ -1,0 +1,248 @@
+//! Headers of answers: which of them a program gets, and gets again in a replay, and how what came
+//! packed is unpacked.
+//!
+//! A program that is recorded is to do what it does without us, so it gets every header that is meant
+//! for it. What belongs to one connection, or makes a client known to its server, is not passed back.
+
+use std::io::{self, Write};
+
+use bytes::Bytes;
+use flate2::write::MultiGzDecoder;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Map, Value, json};
+
+/// Headers of an answer that are neither passed back nor recorded: of the connection or of the address
+/// that it was made to, and cookies.
+const NOT_PASSED_BACK: [&str; 14] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "proxy-authenticate",
+    "proxy-authentication-info",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "content-length",
+    "alt-svc",
+    "strict-transport-security",
+    "set-cookie",
+    "set-cookie2",
+];
+
+/// The member of a recorded answer that has its headers.
+const HEADERS: &str = "headers";
+
+/// The headers that a program gets.
+pub(crate) fn passed_back(headers: &HeaderMap) -> HeaderMap {
+    let listed = headers.get_all(header::CONNECTION).iter();
+    let listed = listed.filter_map(|names| names.to_str().ok());
+    let of_connection: Vec<&str> = listed
+        .flat_map(|names| names.split(','))
+        .map(str::trim)
+        .collect();
+    let is_passed = |name: &HeaderName| {
+        let name = name.as_str();
+        !NOT_PASSED_BACK.contains(&name)
+            && !of_connection
+                .iter()
+                .any(|other| name.eq_ignore_ascii_case(other))
+    };
+    let passed = headers.iter().filter(|(name, _)| is_passed(name));
+    passed
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+/// Headers as they are recorded with an answer: a text each, a list where one came several times.
+/// What is no text is not recorded.
+pub(crate) fn recorded(headers: &HeaderMap) -> Value {
+    let mut all = Map::new();
+    for name in headers.keys() {
+        let values = headers.get_all(name).iter();
+        let mut texts: Vec<&str> = values.filter_map(|value| value.to_str().ok()).collect();
+        let value = match texts.len() {
+            0 => continue,
+            1 => json!(texts.remove(0)),
+            _ => json!(texts),
+        };
+        all.insert(name.as_str().to_owned(), value);
+    }
+    Value::Object(all)
+}
+
+/// Says of an answer which headers came with it.
+pub(crate) fn record(output: &mut Value, headers: Value) {
+    if headers.as_object().is_some_and(|all| !all.is_empty()) {
+        output[HEADERS] = headers;
+    }
+}
+
+/// The same answer without them: two that differ in a date or an id alone came to the same.
+pub(crate) fn without(mut output: Value) -> Value {
+    if let Some(members) = output.as_object_mut() {
+        members.remove(HEADERS);
+    }
+    output
+}
+
+/// The headers that are recorded with an answer. Older recordings have the content type alone.
+pub(crate) fn of_recorded(output: &Value) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let texts = |value: &Value| -> Vec<String> {
+        match value {
+            Value::String(text) => vec![text.clone()],
+            Value::Array(all) => all
+                .iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect(),
+            _ => Vec::new(),
+        }
+    };
+    for (name, value) in output[HEADERS].as_object().into_iter().flatten() {
+        let Ok(name) = name.parse::<HeaderName>() else {
+            continue;
+        };
+        for text in texts(value) {
+            if let Ok(value) = HeaderValue::from_str(&text) {
+                headers.append(name.clone(), value);
+            }
+        }
+    }
+    let kind = output["content_type"]
+        .as_str()
+        .filter(|kind| !kind.is_empty());
+    if let Some(Ok(kind)) = kind.map(HeaderValue::from_str) {
+        headers.entry(header::CONTENT_TYPE).or_insert(kind);
+    }
+    // What is not to be passed back is not, whoever wrote the recording.
+    passed_back(&headers)
+}
+
+/// Unpacks the body of an answer as it comes.
+pub(crate) enum Unpacking {
+    /// It is as it is.
+    Plain,
+    /// It is gzip; whether any of it came.
+    Gzip(Box<MultiGzDecoder<Vec<u8>>>, bool),
+}
+
+impl Unpacking {
+    /// How a body is packed that nobody asked to be: gzip is unpacked, as it could neither be read nor
+    /// cleaned, and its headers say so no longer. What is packed otherwise is passed on as it is.
+    pub(crate) fn of(headers: &mut HeaderMap) -> Self {
+        let mut packings = headers.get_all(header::CONTENT_ENCODING).iter();
+        let is_gzip = |packing: &HeaderValue| {
+            let packing = packing.as_bytes().trim_ascii();
+            packing.eq_ignore_ascii_case(b"gzip") || packing.eq_ignore_ascii_case(b"x-gzip")
+        };
+        let is_one = packings.next().is_some_and(is_gzip) && packings.next().is_none();
+        if !is_one {
+            return Self::Plain;
+        }
+        headers.remove(header::CONTENT_ENCODING);
+        Self::Gzip(Box::new(MultiGzDecoder::new(Vec::new())), false)
+    }
+
+    /// What a piece comes to, which may be nothing yet.
+    ///
+    /// # Errors
+    /// When it is not packed as its headers say.
+    pub(crate) fn piece(&mut self, piece: Bytes) -> io::Result<Bytes> {
+        match self {
+            Self::Plain => Ok(piece),
+            Self::Gzip(decoder, has_come) => {
+                *has_come |= !piece.is_empty();
+                decoder.write_all(&piece)?;
+                decoder.flush()?;
+                Ok(Bytes::from(std::mem::take(decoder.get_mut())))
+            }
+        }
+    }
+
+    /// What is left at the end.
+    ///
+    /// # Errors
+    /// When it was cut off.
+    pub(crate) fn end(&mut self) -> io::Result<Bytes> {
+        match self {
+            Self::Gzip(decoder, true) => {
+                decoder.try_finish()?;
+                Ok(Bytes::from(std::mem::take(decoder.get_mut())))
+            }
+            Self::Plain | Self::Gzip(_, false) => Ok(Bytes::new()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        let lines = lines.iter();
+        lines
+            .map(|(name, value)| {
+                let name = HeaderName::from_static(name);
+                (name, HeaderValue::from_static(value))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_is_meant_for_the_program_is_passed_back_and_comes_again() {
+        let came = headers(&[
+            ("x-should-retry", "false"),
+            ("retry-after-ms", "20"),
+            ("link", "<a>"),
+            ("link", "<b>"),
+            ("connection", "close, X-Hop"),
+            ("x-hop", "1"),
+            ("set-cookie", "id=1"),
+            ("transfer-encoding", "chunked"),
+        ]);
+        let passed = passed_back(&came);
+        let expected =
+            json!({ "x-should-retry": "false", "retry-after-ms": "20", "link": ["<a>", "<b>"] });
+        assert_eq!(recorded(&passed), expected);
+        let mut output = json!({ "content_type": "text/plain", "body": "x" });
+        record(&mut output, recorded(&passed));
+        let mut again = of_recorded(&output);
+        assert_eq!(again.remove(header::CONTENT_TYPE).unwrap(), "text/plain");
+        assert_eq!(again, passed);
+        output["headers"]["set-cookie"] = json!("id=2");
+        assert!(!of_recorded(&output).contains_key("set-cookie"));
+        let plain = json!({ "content_type": "text/plain", "body": "x" });
+        assert_eq!(without(output), plain);
+    }
+
+    #[test]
+    fn gzip_is_unpacked_piece_by_piece_and_one_that_is_cut_off_is_an_error() {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(b"one and two").unwrap();
+        let packed = encoder.finish().unwrap();
+        let mut came = headers(&[("content-encoding", "GZIP"), ("x-a", "b")]);
+        let mut unpacking = Unpacking::of(&mut came);
+        assert_eq!(came, headers(&[("x-a", "b")]));
+        let mut text = Vec::new();
+        for piece in packed.chunks(7) {
+            text.extend(unpacking.piece(Bytes::copy_from_slice(piece)).unwrap());
+        }
+        text.extend(unpacking.end().unwrap());
+        assert_eq!(text, b"one and two");
+        let mut cut = Unpacking::of(&mut headers(&[("content-encoding", "gzip")]));
+        cut.piece(Bytes::copy_from_slice(&packed[..packed.len() - 3]))
+            .unwrap();
+        assert!(cut.end().is_err());
+        let mut empty = Unpacking::of(&mut headers(&[("content-encoding", "gzip")]));
+        assert!(empty.end().unwrap().is_empty());
+        let mut other = headers(&[("content-encoding", "br")]);
+        let mut unpacking = Unpacking::of(&mut other);
+        assert_eq!(other["content-encoding"], "br");
+        assert_eq!(unpacking.piece(Bytes::from_static(b"x")).unwrap(), "x");
+    }
+}
