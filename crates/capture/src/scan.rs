@@ -31,7 +31,7 @@ pub const MAX_CONTENT: u64 = 1 << 20;
 /// Bytes of contents that are held in memory, in case their files change.
 const MAX_HELD: u64 = 256 << 20;
 /// Bytes of a file that is cleaned before it is hashed; a larger one is read in pieces, as it is.
-const MAX_WHOLE: u64 = 8 << 20;
+pub(crate) const MAX_WHOLE: u64 = 8 << 20;
 /// A file that changed so shortly before a scan may change again without its times telling.
 const RACY_NS: i128 = 2_000_000_000;
 /// What a path that is not UTF-8 cannot say and `%` are escaped.
@@ -595,7 +595,7 @@ fn entry(
 }
 
 /// The digest of a large file and its size. What is as large is no secret that its digest tells.
-fn digest(path: &Path) -> io::Result<(Digest, u64)> {
+pub(crate) fn digest(path: &Path) -> io::Result<(Digest, u64)> {
     let mut file = std::fs::File::open(path)?;
     let (mut hasher, mut size) = (Hasher::default(), 0);
     let mut piece = vec![0; 256 << 10];

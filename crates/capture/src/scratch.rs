@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::call::{Change, Keep, Operation};
 use crate::clean::Cleaner;
-use crate::scan::{is_gone, meant, shown};
+use crate::scan::{self, MAX_WHOLE, is_gone, meant, shown};
 
 /// Files that are copied at most.
 const MAX_FILES: usize = 500_000;
@@ -373,7 +373,8 @@ impl Held {
 
 /// Puts what a file held before there again. One that is there now as it was then, but for the
 /// values that were taken out, was put back by somebody and is taken as it stands: nobody else has
-/// those values. Where the change was of nothing but such values, it cannot be told from the other.
+/// those values, and what is too long to be kept is nowhere else either. Where the change was of
+/// nothing but such values, it cannot be told from the other.
 fn put_back(
     path: &Path,
     change: &Change,
@@ -381,8 +382,16 @@ fn put_back(
     cleaner: &Cleaner,
     keep: &dyn Keep,
 ) -> Result<(), ScratchError> {
+    // What cannot be read is put there anew.
+    let is_there = || is_there(path, change, content, cleaner).unwrap_or(false);
     if content.redacted == 0 {
-        return put(path, change, content, cleaner, keep);
+        return match put(path, change, content, cleaner, keep) {
+            Err(ScratchError::ContentUnavailable { .. }) if is_there() => match change.link {
+                true => Ok(()),
+                false => set_mode(path, change),
+            },
+            done => done,
+        };
     }
     let is_of_values_alone = change.before == Some(change.hash);
     if is_of_values_alone {
@@ -390,16 +399,30 @@ fn put_back(
             path: change.path.clone(),
         });
     }
-    let now = match change.link {
-        true => std::fs::read_link(path).map(|aim| aim.into_os_string().into_vec()),
-        false if path.is_symlink() => return put(path, change, content, cleaner, keep),
-        false => std::fs::read(path),
-    };
-    let now = now.ok().map(|now| cleaner.content(now).bytes);
-    match now.is_some_and(|now| kernel::digest::Digest::of(&now) == content.digest) {
+    match is_there() {
         true => Ok(()),
         false => put(path, change, content, cleaner, keep),
     }
+}
+
+/// Whether a file has this content now, but for the values that were taken out.
+fn is_there(path: &Path, change: &Change, content: Held, cleaner: &Cleaner) -> io::Result<bool> {
+    if path.is_symlink() != change.link {
+        return Ok(false);
+    }
+    let now = match change.link {
+        true => std::fs::read_link(path)?.into_os_string().into_vec(),
+        false if std::fs::metadata(path)?.len() > MAX_WHOLE => {
+            return Ok(scan::digest(path)?.0 == content.digest);
+        }
+        false => std::fs::read(path)?,
+    };
+    Ok(kernel::digest::Digest::of(&cleaner.content(now).bytes) == content.digest)
+}
+
+fn set_mode(path: &Path, change: &Change) -> Result<(), ScratchError> {
+    let mode = std::fs::Permissions::from_mode(change.mode & 0o777);
+    std::fs::set_permissions(path, mode).map_err(failed(path))
 }
 
 /// The bytes of a content, as they are written.
@@ -444,6 +467,5 @@ fn put(
         return symlink(aim, path).map_err(failed(path));
     }
     std::fs::write(path, bytes).map_err(failed(path))?;
-    let mode = std::fs::Permissions::from_mode(change.mode & 0o777);
-    std::fs::set_permissions(path, mode).map_err(failed(path))
+    set_mode(path, change)
 }

@@ -82,7 +82,12 @@ impl Again {
     ) -> Result<Result<Replayed, NotReplayed>, Failure> {
         let replayed = self.attempt(judge, session).await?;
         let redaction = Redaction::of_environment(surroundings());
-        Ok(replayed.map(|replayed| replayed.cleaned(&redaction)))
+        Ok(match replayed {
+            Err(NotReplayed::NotServed(left)) => {
+                Err(NotReplayed::NotServed(Box::new(left.cleaned(&redaction))))
+            }
+            replayed => replayed.map(|replayed| replayed.cleaned(&redaction)),
+        })
     }
 
     async fn attempt(
@@ -139,6 +144,11 @@ impl Again {
             .map_err(not_run)?;
         if outcome.status == Status::Cancelled {
             return Ok(Err(NotReplayed::Cancelled));
+        }
+        // What is not kept says nothing of what the command does.
+        let left = outcome.recorded.divergence.as_ref();
+        if let Some(left) = left.filter(|left| left.reason == Reason::ContentUnavailable) {
+            return Ok(Err(NotReplayed::NotServed(Box::new(left.clone()))));
         }
         let draft = draft(
             provenance::new_id(),

@@ -1,6 +1,6 @@
 //! The kinds of replay, and what keeps one from being made.
 
-use capture::tape::{OnMiss, Sources};
+use capture::tape::{Divergence, OnMiss, Sources};
 use clap::ValueEnum;
 use faces::provenance::document::Mode;
 
@@ -135,6 +135,9 @@ pub(super) enum NotReplayed {
         /// What was called.
         name: String,
     },
+    /// The replay came to a call whose result, or what it did to the folder, is not kept.
+    #[error("{}", .0.message)]
+    NotServed(Box<Divergence>),
     /// What a file held is not kept.
     #[error("{0}")]
     NoWorkspace(String),
@@ -166,12 +169,21 @@ pub(super) enum NotReplayed {
 }
 
 impl NotReplayed {
+    /// The step at which it became impossible, where something had been run by then.
+    pub(super) fn divergence(&self) -> Option<&Divergence> {
+        match self {
+            Self::NotServed(found) => Some(found),
+            _ => None,
+        }
+    }
+
     /// The word for programs.
     pub(super) fn code(&self) -> &'static str {
         match self {
             Self::ToolsUnobserved { .. } => "tools_unobserved",
             Self::ContentUnavailable
             | Self::NoResult { .. }
+            | Self::NotServed(_)
             | Self::NoWorkspace(_)
             | Self::NoStarted(_) => "content_unavailable",
             Self::Waits => "waits",

@@ -70,7 +70,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
                 status: None,
                 pass: false,
                 scores: None,
-                divergence: None,
+                divergence: not.divergence().map(|found| json!(found)),
                 snapshot_id: None,
                 other: serde_json::Map::from_iter([("error".to_owned(), json!(not.code()))]),
             };
@@ -123,7 +123,7 @@ pub(super) fn say_not_replayed(
         let mut data = Data::new();
         data.json(&json!({
             "snapshot_id": id, "kind": kind.as_str(), "match_status": Value::Null, "pass": false,
-            "first_divergence": Value::Null,
+            "first_divergence": not.divergence(),
             "error": { "code": not.code(), "message": not.to_string() },
         }))?;
         data.done()?;

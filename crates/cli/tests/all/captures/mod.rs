@@ -10,6 +10,7 @@ mod families;
 mod hidden;
 mod kills;
 mod models;
+mod not_kept;
 mod notified;
 mod often;
 mod outcomes;
