@@ -194,6 +194,7 @@ pub async fn run(plan: Plan, stop: CancellationToken, echo: Echo) -> Result<Outc
     if plan.deny_elsewhere {
         environment.extend(proxy.deny_elsewhere());
     }
+    environment.insert("PWD".to_owned(), called(&environment, &plan.cwd));
     let hosts = proxy.hosts().to_vec();
     let started = SystemClock.now();
     let child = spawn(&plan.argv, &environment, &plan.cwd, plan.leash.as_deref())?;
@@ -246,6 +247,21 @@ fn past_proxies(environment: &BTreeMap<String, String>) -> BTreeMap<String, Stri
         (name.to_owned(), all)
     });
     with_ours.collect()
+}
+
+/// What the command's folder is called in its environment: as it was, where that is this folder, by
+/// whatever links; else by its own name, as a shell would have it.
+fn called(environment: &BTreeMap<String, String>, cwd: &Path) -> String {
+    let is_it = |name: &&String| {
+        let path = Path::new(name);
+        path.is_absolute() && path.canonicalize().is_ok_and(|path| path == cwd)
+    };
+    let own = || cwd.to_string_lossy().into_owned();
+    environment
+        .get("PWD")
+        .filter(is_it)
+        .cloned()
+        .unwrap_or_else(own)
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {

@@ -219,7 +219,9 @@ pub(super) async fn capture(
     };
     let surroundings = surroundings();
     let redaction = Redaction::of_policy(policy, surroundings.clone());
-    let cleaner = Cleaner::new(redaction, &[&root]);
+    let names = names_of(&root, rooted.root(session));
+    let names: Vec<&Path> = names.iter().map(PathBuf::as_path).collect();
+    let cleaner = Cleaner::new(redaction, &names);
     let filter = Filter::new(&args.include, &args.exclude).map_err(said)?;
     let contents = match args.content {
         TypedContents::Full => Contents::Full,
@@ -391,6 +393,31 @@ pub(super) fn say_unread(paths: &[String], cleaner: &Cleaner, so: &str) {
     let shown = text::one_line(&shown, 400);
     let note = style::warn("note:");
     talk::say(format!("{note} these cannot be read, {so}: {shown}"));
+}
+
+/// A folder by its own name, and by those that lead to it through links: as it was typed, and as the
+/// shell calls the folder that this program is in.
+pub(super) fn names_of(root: &Path, typed: &Path) -> Vec<PathBuf> {
+    let mut names = vec![root.to_owned()];
+    let within = std::env::current_dir().ok();
+    let below = within
+        .as_deref()
+        .and_then(|cwd| cwd.strip_prefix(root).ok());
+    let by_shell = std::env::var_os("PWD").map(PathBuf::from);
+    let by_shell = by_shell.zip(below).and_then(|(shell, below)| {
+        let above = shell.ancestors().nth(below.components().count());
+        above.map(Path::to_owned)
+    });
+    for name in [std::path::absolute(typed).ok(), by_shell]
+        .into_iter()
+        .flatten()
+    {
+        let is_it = name.is_absolute() && name.canonicalize().is_ok_and(|name| name == root);
+        if is_it && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 /// The environment of this program, as far as it is text.

@@ -22,6 +22,7 @@ mod rows;
 mod runs;
 mod scanned;
 mod secrets;
+mod spelt;
 mod threads;
 mod tools;
 mod unreadable;

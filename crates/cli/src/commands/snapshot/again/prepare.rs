@@ -20,7 +20,7 @@ use provenance::Redaction;
 use serde_json::Value;
 
 use super::Again;
-use crate::commands::snapshot::command::{said, say_unread, surroundings};
+use crate::commands::snapshot::command::{names_of, said, say_unread, surroundings};
 use crate::commands::snapshot::failed;
 use crate::commands::snapshot::kind::{Kind, NotReplayed};
 use crate::commands::snapshot::unredacted::policy_of;
@@ -92,7 +92,9 @@ impl Again {
         // What was recorded with its secrets is matched with them.
         let policy = policy_of(&self.kept.document.snapshot);
         let redaction = Redaction::of_policy(policy, surroundings.clone());
-        let cleaner = Cleaner::new(redaction, &[&root, &self.root]);
+        let names = names_of(&self.root, &self.root);
+        let names = std::iter::once(&root).chain(&names).map(PathBuf::as_path);
+        let cleaner = Cleaner::new(redaction, &names.collect::<Vec<_>>());
         let prepared = {
             let (from, to, cleaner, source) = (
                 self.root.clone(),
