@@ -318,18 +318,7 @@ impl Recorder {
             within,
         } = beginning;
         let name = self.cleaner.text(name);
-        self.cleaner.value(&mut input);
-        if kind == Kind::Tool {
-            self.ignored.take_out(&name, &mut input);
-        }
-        let bytes = canonical_json(&input).into_bytes();
-        let digest = match self.keep.put(&bytes) {
-            Ok(digest) => digest,
-            Err(error) => {
-                self.fail(&error);
-                Digest::of(&bytes)
-            }
-        };
+        let digest = self.keep_input(kind, &name, &mut input);
         let mut state = self.state.lock();
         let seq = state.next;
         if state.calls.len() + state.open.len() >= MAX_CALLS {
@@ -460,6 +449,32 @@ impl Recorder {
         state.moved();
         self.woken.notify_all();
         Begun::Live(seq)
+    }
+
+    /// Cleans and keeps what a call is given; gives what it is matched by.
+    fn keep_input(&self, kind: Kind, name: &str, input: &mut Value) -> Digest {
+        self.cleaner.value(input);
+        if kind == Kind::Tool {
+            self.ignored.take_out(name, input);
+        }
+        let bytes = canonical_json(input).into_bytes();
+        self.keep.put(&bytes).unwrap_or_else(|error| {
+            self.fail(&error);
+            Digest::of(&bytes)
+        })
+    }
+
+    /// Learns all of what a tool that has begun was given, where that was not there at its beginning.
+    pub(crate) fn was_given(&self, seq: u64, mut input: Value) {
+        let name = {
+            let state = self.state.lock();
+            state.open.get(&seq).map(|open| open.call.name.clone())
+        };
+        let Some(name) = name else { return };
+        let digest = self.keep_input(Kind::Tool, &name, &mut input);
+        if let Some(open) = self.state.lock().open.get_mut(&seq) {
+            open.call.input = digest;
+        }
     }
 
     /// Waits until something else happens: another call is answered, begins or ends. Whether it did.

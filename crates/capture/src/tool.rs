@@ -14,7 +14,8 @@ use crate::recorder::{Beginning, Begun, Recorder};
 /// `{ "recorded": output, "seq": …, "is_error": …, "before": […], "after": […] }` with what was told around
 /// it, or `{ "diverged": message }`.
 pub const BEGIN: &str = "begin";
-/// Says how it ended: `{ seq, output, is_error, effect? }`.
+/// Says how it ended: `{ seq, output, is_error, effect?, input? }`, with its input where that was not
+/// all there when it began.
 pub const END: &str = "end";
 
 /// Says what a server of tools told unasked around a call: `{ seq, side, told: […], cut? }`.
@@ -71,6 +72,10 @@ pub(crate) fn answer(
             let seq = body["seq"].as_u64()?;
             if let Some(effect) = effect {
                 recorder.classify(seq, effect);
+            }
+            let input = body["input"].take();
+            if !input.is_null() {
+                recorder.was_given(seq, input);
             }
             let is_error = body["is_error"].as_bool().unwrap_or(false);
             recorder.end(seq, body["output"].take(), is_error);

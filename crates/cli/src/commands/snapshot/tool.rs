@@ -1,18 +1,21 @@
 //! `runwright snapshot tool`: a tool of a captured command, recorded or answered.
 
+mod input;
+
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::process::Stdio;
 
 use capture::call::EffectClass;
 use capture::clean::bytes_of;
 use capture::proxy::{CAPTURE_URL, environment_within};
-use capture::tool::{BEGIN, Client, END};
+use capture::tool::{ASK, BEGIN, Client, END};
 use clap::ValueEnum;
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 
+use self::input::{Given, Input};
 use super::command::{said, surroundings};
 use crate::exit::{Exit, Failure};
 use crate::talk;
@@ -41,7 +44,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CLASS", default_value = "unknown")]
     effect: Effect,
 
-    /// Give it this program's standard input, which is recorded; without it there is none
+    /// Give it this program's standard input as it comes, which is recorded (of the first 16 MiB);
+    /// without it there is none
     #[arg(long)]
     stdin: bool,
 
@@ -83,19 +87,24 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             None
         }
     };
-    let mut stdin = Vec::new();
-    if args.stdin {
-        std::io::stdin().read_to_end(&mut stdin).map_err(said)?;
-    }
+    let mut given = match (args.stdin, &client) {
+        (false, _) => Given::Nothing,
+        (true, None) => Given::Own,
+        (true, Some(_)) => Given::Recorded(Input::own()),
+    };
     let mut input = json!({ "argv": args.argv });
     if let Ok(cwd) = std::env::current_dir() {
         input["cwd"] = json!(cwd);
     }
-    if args.stdin {
-        input["stdin"] = as_output(&stdin);
-    }
     let mut seq = None;
     if let Some(client) = &client {
+        // By its input a call is found in the recording: there all of it is there before the answer.
+        if let Given::Recorded(stdin) = &mut given
+            && client.ask(ASK, &json!({})).await.map_err(said)?["serves"] == true
+        {
+            stdin.read_ahead().await;
+            stdin.say(&mut input);
+        }
         let effect = args.effect.class().as_str();
         let order = json!({ "kind": "tool", "name": args.name, "input": input, "effect": effect });
         let answer = client.ask(BEGIN, &order).await.map_err(said)?;
@@ -103,18 +112,23 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             return Err(Failure::new(message));
         }
         if !answer["recorded"].is_null() {
-            return serve(&args.argv[0], &answer["recorded"]);
+            return Ok(serve(&args.argv[0], &answer["recorded"]));
         }
         seq = answer["run"].as_u64();
     }
     let within = seq.map(|seq| environment_within(&surroundings(), seq));
-    let ran = execute(&args.argv, stdin, within.unwrap_or_default()).await;
+    let ran = execute(&args.argv, &mut given, within.unwrap_or_default()).await;
     let (output, code) = match &ran {
         Ok(ran) => (ran.output(), ran.code),
         Err(error) => (json!({ "error": error.to_string() }), NOT_STARTED),
     };
     if let (Some(client), Some(seq)) = (&client, seq) {
-        let order = json!({ "seq": seq, "output": output, "is_error": code != 0 });
+        let mut order = json!({ "seq": seq, "output": output, "is_error": code != 0 });
+        if let Given::Recorded(stdin) = &mut given {
+            stdin.read_ahead().await;
+            stdin.say(&mut input);
+            order["input"] = input;
+        }
         client.ask(END, &order).await.map_err(said)?;
     }
     if let Err(error) = ran {
@@ -151,23 +165,21 @@ fn as_output(bytes: &[u8]) -> Value {
 
 async fn execute(
     argv: &[String],
-    stdin: Vec<u8>,
+    given: &mut Given,
     environment: BTreeMap<String, String>,
 ) -> std::io::Result<Ran> {
     let mut child = Command::new(&argv[0])
         .args(&argv[1..])
         .envs(environment)
-        .stdin(Stdio::piped())
+        .stdin(match given {
+            Given::Own => Stdio::inherit(),
+            Given::Nothing | Given::Recorded(_) => Stdio::piped(),
+        })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn()?;
-    if let Some(mut input) = child.stdin.take() {
-        tokio::spawn(async move {
-            // A tool that does not read all of it has what it wants.
-            let _ = input.write_all(&stdin).await;
-        });
-    }
+    let to = child.stdin.take();
     let stdout = child.stdout.take().map(|out| tee(out, std::io::stdout()));
     let stderr = child.stderr.take().map(|out| tee(out, std::io::stderr()));
     let none = async || (Vec::new(), false);
@@ -187,7 +199,14 @@ async fn execute(
             },
         )
     };
-    let ((stdout, stderr), status) = tokio::join!(read, child.wait());
+    let ran = async { tokio::join!(read, child.wait()) };
+    let ((stdout, stderr), status) = match (given, to) {
+        (Given::Recorded(stdin), Some(to)) => stdin.pass_on_during(to, ran).await,
+        (_, to) => {
+            drop(to);
+            ran.await
+        }
+    };
     let status = status?;
     use std::os::unix::process::ExitStatusExt as _;
     // As shells tell of signals.
@@ -220,17 +239,18 @@ fn not_started(program: &str, error: &dyn std::fmt::Display) -> Exit {
     Exit::Code(NOT_STARTED)
 }
 
-fn serve(program: &str, output: &Value) -> Result<Exit, Failure> {
+fn serve(program: &str, output: &Value) -> Exit {
     let write = |mut to: Box<dyn Write>, output: &Value| {
-        to.write_all(&bytes_of(output)).and_then(|()| to.flush())
+        // Who does not listen any more misses it, as then: the tool ends as it ended.
+        let _ = to.write_all(&bytes_of(output)).and_then(|()| to.flush());
     };
-    write(Box::new(std::io::stdout()), &output["stdout"]).map_err(said)?;
-    write(Box::new(std::io::stderr()), &output["stderr"]).map_err(said)?;
+    write(Box::new(std::io::stdout()), &output["stdout"]);
+    write(Box::new(std::io::stderr()), &output["stderr"]);
     if let Some(error) = output["error"].as_str() {
-        return Ok(not_started(program, &error));
+        return not_started(program, &error);
     }
     let code = output["exit_code"]
         .as_u64()
         .and_then(|code| u8::try_from(code).ok());
-    Ok(Exit::Code(code.unwrap_or(255)))
+    Exit::Code(code.unwrap_or(255))
 }

@@ -7,6 +7,7 @@ mod compared;
 mod cut;
 mod faces;
 mod families;
+mod fed;
 mod hidden;
 mod kills;
 mod models;

@@ -1,0 +1,98 @@
+//! What a tool reads: passed on as it comes, and recorded on its way.
+
+use std::io::Read;
+
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::process::ChildStdin;
+use tokio::sync::mpsc;
+
+use super::as_output;
+
+/// Bytes of it that are recorded.
+const MAX_INPUT: usize = 16 << 20;
+
+/// What a tool is given to read.
+pub(super) enum Given {
+    /// There is none.
+    Nothing,
+    /// This program's own, which nobody records.
+    Own,
+    /// The same, recorded.
+    Recorded(Input),
+}
+
+/// A standard input that is recorded.
+pub(super) struct Input {
+    pieces: mpsc::Receiver<Vec<u8>>,
+    /// What came of it so far, at most a piece more than is recorded.
+    came: Vec<u8>,
+}
+
+impl Input {
+    /// This program's; read on a thread of its own, as a read cannot be given up.
+    pub(super) fn own() -> Self {
+        let (sender, pieces) = mpsc::channel(4);
+        std::thread::spawn(move || {
+            let mut input = std::io::stdin().lock();
+            let mut piece = vec![0; 64 << 10];
+            while let Ok(count @ 1..) = input.read(&mut piece) {
+                if sender.blocking_send(piece[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            pieces,
+            came: Vec::new(),
+        }
+    }
+
+    /// Reads what is recorded of it, to its end if that comes before.
+    pub(super) async fn read_ahead(&mut self) {
+        while self.came.len() <= MAX_INPUT {
+            let Some(piece) = self.pieces.recv().await else {
+                return;
+            };
+            self.came.extend_from_slice(&piece);
+        }
+    }
+
+    /// Passes it on to a tool for as long as that runs, which may be less than all of it.
+    pub(super) async fn pass_on_during<T>(
+        &mut self,
+        to: ChildStdin,
+        tool: impl Future<Output = T>,
+    ) -> T {
+        let mut tool = std::pin::pin!(tool);
+        tokio::select! {
+            ran = &mut tool => return ran,
+            () = self.pass_on(to) => {}
+        }
+        tool.await
+    }
+
+    async fn pass_on(&mut self, mut to: ChildStdin) {
+        if to.write_all(&self.came).await.is_err() {
+            return;
+        }
+        while let Some(piece) = self.pieces.recv().await {
+            if self.came.len() <= MAX_INPUT {
+                self.came.extend_from_slice(&piece);
+            }
+            // A tool that does not read all of it has what it wants.
+            if to.write_all(&piece).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Says in the input of a call what came.
+    pub(super) fn say(&self, input: &mut Value) {
+        let kept = self.came.len().min(MAX_INPUT);
+        input["stdin"] = as_output(&self.came[..kept]);
+        if self.came.len() > kept {
+            input["stdin_cut"] = json!(true);
+        }
+    }
+}
