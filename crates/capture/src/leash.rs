@@ -1,20 +1,35 @@
 //! A recorded command ends with its recorder: what goes on unrecorded is no part of the evidence.
 //!
 //! The command is started through this program once more, which asks the system for a SIGKILL at the
-//! end of its parent and then becomes the command. What the command started itself is not reached
-//! where the recorder is killed; an end in order stops the whole group. Linux only.
+//! end of its parent and then becomes the command; on Linux only. What the command started itself ends
+//! by a watch, this program a third time: it holds one end of a pipe whose other end the recorder has,
+//! and kills the whole group of the command when that is closed, by whatever end of the recorder. An
+//! end in order stops the group itself, and the watch before it.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::{Child, Command as Starting};
 
 /// The name of the hidden command whose arguments [`leash_main`] takes.
 pub const LEASH_COMMAND: &str = "__leash";
 
-/// Becomes a command that ends with its parent: the parent's process id, program, arguments.
+/// Behind that name: a group is to end with whoever holds the other end of the standard input.
+const WATCH: &str = "watch";
+
+/// Becomes a command that ends with its parent: the parent's process id, program, arguments. Or watches
+/// over a group: the word for it, the number of the group.
 pub fn leash_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
-    let parent = args.next().and_then(|id| id.to_str()?.parse::<i32>().ok());
+    let mut number = || args.next()?.to_str()?.parse::<i32>().ok();
+    let parent = match number() {
+        Some(parent) => Some(parent),
+        // Where it was no number it is the word, and the number follows.
+        None => return watch(number().and_then(Pid::from_raw)),
+    };
     let Some(program) = args.next() else {
         return ExitCode::from(2);
     };
@@ -26,9 +41,36 @@ pub fn leash_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     ExitCode::from(127)
 }
 
+/// Starts the watch over the group of a command, which ends the group if this process ends without
+/// having ended the watch. None where it cannot be started: then the command alone is bound.
+pub(crate) fn watch_over(program: &Path, group: Pid) -> Option<Child> {
+    let mut watch = Starting::new(program);
+    watch
+        .arg(LEASH_COMMAND)
+        .args([WATCH, &group.as_raw_nonzero().to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // What a terminal ends is not the watch: it is to see the end of the recorder.
+        .process_group(0)
+        .kill_on_drop(true);
+    watch.spawn().ok()
+}
+
+fn watch(group: Option<Pid>) -> ExitCode {
+    let Some(group) = group else {
+        return ExitCode::from(2);
+    };
+    // Nobody writes: this returns when the other end is closed.
+    let _ = io::stdin().read(&mut [0]);
+    // A group that is gone needs no signal.
+    let _ = kill_process_group(group, Signal::KILL);
+    ExitCode::SUCCESS
+}
+
 #[cfg(target_os = "linux")]
 fn bind(parent: Option<i32>) -> io::Result<()> {
-    use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+    use rustix::process::{getppid, set_parent_process_death_signal};
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // It may have ended before it could be asked about.
     let now = getppid().map(|id| id.as_raw_nonzero().get());

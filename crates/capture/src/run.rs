@@ -22,7 +22,7 @@ use crate::clean::Cleaner;
 use crate::environment::{self, GitState};
 use crate::ignored::Ignored;
 use crate::knobs::Enforcement;
-use crate::leash::LEASH_COMMAND;
+use crate::leash::{LEASH_COMMAND, watch_over};
 use crate::proxy::{Proxy, Upstreams};
 use crate::recorder::{Recorded, Recorder, Setup};
 use crate::scan::{Filter, Folder, ScanError};
@@ -198,7 +198,14 @@ pub async fn run(plan: Plan, stop: CancellationToken, echo: Echo) -> Result<Outc
     let hosts = proxy.hosts().to_vec();
     let started = SystemClock.now();
     let child = spawn(&plan.argv, &environment, &plan.cwd, plan.leash.as_deref())?;
+    let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+    let watch = plan.leash.as_deref().zip(group);
+    let watch = watch.and_then(|(program, group)| watch_over(program, group));
     let mut ended = attend(child, plan.stdin, &recorder, stop, echo).await;
+    if let Some(mut watch) = watch {
+        // The group is over: another one may get its number.
+        let _ = watch.kill().await;
+    }
     proxy.stop().await;
     let at = SystemClock.now();
     let (changes, beside, unreadable) = blocking(move || {

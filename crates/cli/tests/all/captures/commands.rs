@@ -553,6 +553,27 @@ fn a_command_that_fails_or_is_stopped_is_recorded_as_such() {
 }
 
 #[test]
+fn what_a_command_started_ends_with_a_capture_that_is_killed() {
+    let bench = Bench::new(|_, _| says("x"));
+    let _never = bench.lab.gate("never");
+    let script = "sh -c 'echo $$; read line < ../never' & wait";
+    let args = [
+        "snapshot", "capture", "--root", "shop", "--", "sh", "-c", script,
+    ];
+    let mut command = bench.command(&args);
+    let mut child = command
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut id = String::new();
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut lines, &mut id).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until_gone(id.trim().parse().unwrap());
+}
+
+#[test]
 fn a_capture_that_is_killed_leaves_nothing_that_counts() {
     if !has_python("a_capture_that_is_killed_leaves_nothing_that_counts") {
         return;
