@@ -364,7 +364,10 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
     learn(recorder.cleaner(), &asked.headers, asked.query.as_deref());
     let route = Route::of(&format!("/{}", asked.rest));
     let name = format!("{}/{}", asked.provider, asked.rest.trim_end_matches('/'));
-    let mut body: Value = match serde_json::from_slice(&asked.body) {
+    let parsed = serde_json::from_slice::<Value>(&asked.body);
+    // Only such a body is written anew for its server; any other goes there byte for byte.
+    let is_json = parsed.as_ref().is_ok_and(Value::is_object);
+    let mut body: Value = match parsed {
         Ok(body) => body,
         Err(_) if asked.body.is_empty() => Value::Null,
         Err(_) => {
@@ -382,8 +385,11 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
             json!({ "method": method.as_str(), "query": query, "body": body })
         }
     };
-    let (said, is_json) = (body.clone(), body.is_object());
-    let enforced = recorder.enforce(route, &mut body);
+    let said = body.clone();
+    let enforced = match is_json {
+        true => recorder.enforce(route, &mut body),
+        false => Ok(()),
+    };
     let begun = {
         let (recorder, name, sent) = (recorder.clone(), name.clone(), body.clone());
         let (provider, within) = (asked.provider, asked.within);

@@ -144,6 +144,8 @@ pub struct Tape {
     last: u64,
     /// Whether some of all recorded calls ran at the same time.
     is_parallel: bool,
+    /// Whether no more than one server of tools was greeted. Of several nobody knows whose list it is.
+    is_one_server: bool,
     /// Whether calls are made for real once the recording is used up.
     goes_on: bool,
 }
@@ -170,6 +172,8 @@ impl Tape {
         calls.sort_by_key(|call| call.seq);
         let is_parallel = is_parallel(&calls);
         let mut within: BTreeMap<u64, Vec<Call>> = BTreeMap::new();
+        let greeted = |call: &&Call| call.kind == Kind::Protocol && call.name == "mcp/initialize";
+        let is_one_server = calls.iter().filter(greeted).count() <= 1;
         let family = Family::of(&calls);
         let is_run = |call: &Call| call.kind != Kind::Model && !call.observed;
         let tools = calls.iter().filter(|call| sources.tools && is_run(call));
@@ -193,7 +197,7 @@ impl Tape {
             by_key.entry(key).or_default().push(place);
         }
         let repeated = by_key.iter().filter(|((kind, name, _), _)| {
-            *kind == Kind::Protocol && QUESTIONS.contains(&name.as_str())
+            is_one_server && *kind == Kind::Protocol && QUESTIONS.contains(&name.as_str())
         });
         let repeated: BTreeSet<usize> = repeated
             .flat_map(|(_, places)| places.iter().skip(1).copied())
@@ -210,6 +214,7 @@ impl Tape {
             sources,
             last,
             is_parallel,
+            is_one_server,
             goes_on: false,
         }
     }
@@ -337,7 +342,8 @@ impl Tape {
             let call = &self.calls[*place];
             self.is_used[*place] && (call.kind, &call.name, call.input) == (key.0, &key.1, key.2)
         };
-        let is_question = key.0 == Kind::Protocol && QUESTIONS.contains(&key.1.as_str());
+        let is_question =
+            self.is_one_server && key.0 == Kind::Protocol && QUESTIONS.contains(&key.1.as_str());
         let mut places = (0..self.calls.len()).rev();
         is_question.then(|| places.find(is_it)).flatten()
     }
@@ -700,6 +706,49 @@ mod tests {
         assert_eq!(served("a list b"), other(Some(0), Some(1)));
         assert_eq!(served("list b a"), other(Some(1), Some(3)));
         assert_eq!(served("list a a"), other(Some(3), None));
+    }
+
+    #[test]
+    fn of_several_servers_each_list_has_its_place() {
+        let protocol = |seq: u64, name: &str, input| {
+            let at = 2 * i64::try_from(seq).unwrap();
+            Call {
+                kind: Kind::Protocol,
+                name: name.into(),
+                ..call(seq, input, at, at + 1)
+            }
+        };
+        let calls = vec![
+            protocol(1, "mcp/initialize", "a"),
+            protocol(2, "mcp/tools/list", ""),
+            protocol(3, "mcp/initialize", "b"),
+            protocol(4, "mcp/tools/list", ""),
+        ];
+        let everything = Sources {
+            models: true,
+            tools: true,
+        };
+        let mut tape = Tape::new(calls, everything);
+        for (place, (name, input)) in [
+            ("mcp/initialize", "a"),
+            ("mcp/tools/list", ""),
+            ("mcp/initialize", "b"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let found = tape.find(Kind::Protocol, name, Digest::of(input.as_bytes()));
+            assert_eq!(found, Match::Call(place));
+            tape.consume(place);
+        }
+        // That of the second server was not asked for yet, and nobody may have the first one's.
+        assert_eq!(tape.unused().map(|call| call.seq), Some(4));
+        tape.consume(3);
+        let again = tape.find(Kind::Protocol, "mcp/tools/list", Digest::of(b""));
+        assert!(
+            matches!(again, Match::Other { found: None, .. }),
+            "{again:?}"
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! A shared definition is copied under the tenant when it is first used, because a run refers to
 //! blobs of its own tenant only.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use kernel::ids::TenantId;
 use kernel::registry::Registry;
 use kernel::stream::DefinitionRef;
 use parking_lot::Mutex;
-use store::StoreError;
+use store::{BLOB_GRACE, StoreError};
 use tokio::time::Instant;
 
 use crate::door::Door;
@@ -39,7 +39,7 @@ pub(crate) struct Definitions {
     registries: Mutex<HashMap<TenantId, (Instant, Arc<Registry>)>>,
     /// Grows with every put of this process: a registry read before it is not kept.
     puts: AtomicU64,
-    copied: Mutex<HashSet<(TenantId, Digest)>>,
+    copied: Mutex<HashMap<(TenantId, Digest), Instant>>,
 }
 
 impl Definitions {
@@ -113,14 +113,17 @@ impl Door {
             return Ok(None);
         };
         let copy = (tenant.clone(), definition.digest);
-        if from != *tenant && !self.definitions.copied.lock().contains(&copy) {
+        // A copy that nothing refers to is collected when its grace is over; a put begins it anew.
+        let is_copied = (self.definitions.copied.lock().get(&copy))
+            .is_some_and(|at| at.elapsed() < BLOB_GRACE / 2);
+        if from != *tenant && !is_copied {
             let document = self.store().blob(&from, &definition.digest).await?;
             self.store().put_blob(tenant, document).await?;
             let mut copied = self.definitions.copied.lock();
             if copied.len() >= COPIES {
                 copied.clear();
             }
-            copied.insert(copy);
+            copied.insert(copy, Instant::now());
         }
         Ok(Some(definition))
     }

@@ -35,6 +35,8 @@ const CHECKPOINT_EVERY: u64 = 1_000;
 const CHECKPOINT_FROM: u64 = 200;
 /// A wait shorter than this keeps the hold: giving it up and taking it again costs two writes.
 const SHORT_WAIT: Duration = Duration::from_secs(1);
+/// How long until a registry that could not be read is read again.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// What a driver is asked while it drives.
 pub(crate) enum Ask {
@@ -229,10 +231,15 @@ impl Driver {
                 self.end_left().await;
                 self.decide(Command::TakeOver { unrepeatable }).await
             }
-            Next::LookUp(node, attempt, workflow) => {
-                let found = self.look_up(node, workflow).await?;
-                self.decide(Command::Dispatch { attempt, found }).await
-            }
+            Next::LookUp(node, attempt, workflow) => match self.look_up(node, workflow).await {
+                Ok(found) => self.decide(Command::Dispatch { attempt, found }).await,
+                Err(error) => {
+                    tracing::warn!(run = %self.hold.stream, %error, "the registry cannot be read");
+                    // Whoever asks for something meanwhile is heard.
+                    self.was_read = false;
+                    self.wait(Some(LOOK_AGAIN)).await
+                }
+            },
             Next::Wait(at_most) => {
                 self.was_read = false;
                 self.wait(at_most).await

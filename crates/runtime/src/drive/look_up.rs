@@ -1,7 +1,5 @@
 //! Which definition a node wants to run as a child, and whether a run of it can be created.
 
-use std::time::Duration;
-
 use kernel::definition::{NodeIx, Plan};
 use kernel::problem::{ProblemCode, Problems, pointer};
 use kernel::run::{Found, NodeError, Rejection};
@@ -10,7 +8,7 @@ use kernel::stream::DefinitionRef;
 use serde_json::{Map, Value, json};
 use store::StoreError;
 
-use super::{Driver, Stop};
+use super::Driver;
 
 /// Problems of a child's inputs that the message of its node's error has.
 const NAMED: usize = 3;
@@ -20,26 +18,14 @@ impl Driver {
         &self,
         ix: NodeIx,
         workflow: Option<String>,
-    ) -> Result<Found, Stop> {
+    ) -> Result<Found, StoreError> {
         let Some(workflow) = workflow else {
             return Ok(not(
                 "invalid_config",
                 "config.workflowId names no workflow".into(),
             ));
         };
-        let mut wait = Duration::from_millis(10);
-        loop {
-            match self.try_look_up(ix, &workflow).await {
-                Ok(found) => return Ok(found),
-                Err(error) => {
-                    tracing::warn!(%error, "the registry cannot be read");
-                    if self.is_draining() && self.running.is_empty() {
-                        return Err(Stop::Done);
-                    }
-                    self.pause(&mut wait).await?;
-                }
-            }
-        }
+        self.try_look_up(ix, &workflow).await
     }
 
     async fn try_look_up(&self, ix: NodeIx, workflow: &str) -> Result<Found, StoreError> {

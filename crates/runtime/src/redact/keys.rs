@@ -251,6 +251,7 @@ pub(super) fn of_list(text: &[u8], value: Range<usize>) -> Option<Range<usize>> 
         "accesskey",
         "secretkey",
         "privatekey",
+        "credential",
     ]
     .iter()
     .chain(&[

@@ -105,9 +105,20 @@ pub(super) fn name_ends(text: &[u8]) -> Option<usize> {
 }
 
 /// Texts in quotes between brackets, and items of YAML below each other: words, or texts in quotes.
-/// What has a sign or a name of an option is no such item but for another rule to judge: what is
-/// judged as a list is not looked through again.
-fn listed() -> String {
+/// Where the name does not say for sure that every item is a secret, what has a sign or a name of an
+/// option is no such item but for another rule to judge: what is judged as a list is not looked
+/// through again.
+fn listed(is_sure: bool) -> String {
+    if is_sure {
+        return in_list(
+            &[
+                sure_texts(r#"""#, r#"(?:[^"\\\r\n]|\\[^\r\n])"#),
+                sure_texts(r#"\\""#, r#"(?:[^"\\\r\n]|\\{2,3}[^\r\n])"#),
+                sure_texts("'", r"(?:[^'\\\r\n]|\\[^\r\n])"),
+            ],
+            r#"[ \t]*-[ \t]+(?:"[^"\r\n]*"|'[^'\r\n]*'|[^\s:=#"'{}\[\]&*!|>%@`\-][^\s:=]*)[ \t]*(?:#[^\r\n]*)?(?:\r?\n|\z)"#,
+        );
+    }
     let texts = |quote: &str, plain: &str, escaped: &str| {
         let first = plain.replacen("[^", r"[^\-", 1);
         let item = format!("(?:(?:{first}|{escaped})(?:{plain}|{escaped})*={{0,2}})?");
@@ -119,11 +130,23 @@ fn listed() -> String {
         texts("'", r"[^'\\\r\n:=]", r"\\[^\r\n]"),
     ];
     let item = r#"[ \t]*-[ \t]+(?:"(?:[^\-"\r\n:=][^"\r\n:=]*={0,2})?"|'(?:[^\-'\r\n:=][^'\r\n:=]*={0,2})?'|[^\s:=#"'{}\[\]&*!|>%@`\-][^\s:=]*={0,2})[ \t]*(?:#[^\r\n:=]*)?(?:\r?\n|\z)"#;
+    in_list(&lists, item)
+}
+
+/// Texts between quotes, whatever is in them.
+fn sure_texts(quote: &str, text: &str) -> String {
+    format!(r"{quote}{text}*{quote}(?:\s*,\s*{quote}{text}*{quote})*")
+}
+
+fn in_list(lists: &[String; 3], item: &str) -> String {
     format!(
         r#"(?:\\*["'])?(?:{SIGN}\[\s*({})[\s,]*\]|:[ \t]*(?:#[^\r\n]*)?\r?\n((?:{item})+))"#,
         lists.join("|")
     )
 }
+
+/// Names of lists of which every item is a secret.
+const SURE_LISTS: &str = r"(?:(?:password|passwd|passphrase|credential|(?:api|access|secret|private)_?key|(?:access|refresh|bearer|auth|api)_?token)s)";
 
 /// How clients are told a password: the program, more of its arguments, and what stands before it.
 fn told(programs: &str, option: &str) -> String {
@@ -210,7 +233,11 @@ pub(super) fn rules() -> Vec<Rule> {
         ),
         // Lists.
         field(
-            format!(r#"(?im)(?:^[ \t]*(?:-[ \t]+)?["']?[a-z0-9_\-]*)?{LISTS}{}"#, listed()),
+            format!(r#"(?im)(?:^[ \t]*(?:-[ \t]+)?["']?[a-z0-9_\-]*)?{SURE_LISTS}{}"#, listed(true)),
+            keys::of_list,
+        ),
+        field(
+            format!(r#"(?im)(?:^[ \t]*(?:-[ \t]+)?["']?[a-z0-9_\-]*)?{LISTS}{}"#, listed(false)),
             keys::of_list,
         ),
         // A line of YAML, of an ini file, or of variables.

@@ -126,11 +126,12 @@ async fn a_paused_run_keeps_its_question_and_takes_the_answer() {
 #[tokio::test]
 async fn a_paused_run_takes_no_answer_after_the_deadline_of_its_question() {
     let host = Host::new().await;
-    let config = json!({ "timeoutMs": 150, "timeoutAction": "reject" });
-    let wait = one("short", "core.delay", &json!({ "delayMs": 300 }));
+    let config = json!({ "timeoutMs": 2_000, "timeoutAction": "reject" });
+    let wait = one("short", "core.delay", &json!({ "delayMs": 2_200 }));
     host.put(&[signoff(&config), wait]).await;
     let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
-    tell(&host, &run, "pause", json!({})).await;
+    let paused = tell(&host, &run, "pause", json!({})).await;
+    assert_eq!(paused.status, 202);
     let asked = host.snapshot(&run).await["interrupt"].clone();
     host.completed(&json!({ "workflowId": "short" })).await;
 

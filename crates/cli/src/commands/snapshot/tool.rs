@@ -5,6 +5,7 @@ mod input;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::Stdio;
+use std::time::Duration;
 
 use capture::call::EffectClass;
 use capture::clean::bytes_of;
@@ -24,6 +25,8 @@ use crate::talk;
 const MAX_OUTPUT: usize = 16 << 20;
 /// The exit code of what cannot be started, as shells have it.
 const NOT_STARTED: u8 = 127;
+/// How long the rest of an input may take to come when the tool has ended.
+const REST: Duration = Duration::from_secs(2);
 
 /// What can be typed.
 #[derive(clap::Args, Debug)]
@@ -125,8 +128,12 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     if let (Some(client), Some(seq)) = (&client, seq) {
         let mut order = json!({ "seq": seq, "output": output, "is_error": code != 0 });
         if let Given::Recorded(stdin) = &mut given {
-            stdin.read_ahead().await;
+            // Who waits for the tool's end before it ends the input would wait for ever.
+            let rest = tokio::time::timeout(REST, stdin.read_ahead()).await;
             stdin.say(&mut input);
+            if rest.is_err() {
+                input["stdin_cut"] = json!(true);
+            }
             order["input"] = input;
         }
         client.ask(END, &order).await.map_err(said)?;

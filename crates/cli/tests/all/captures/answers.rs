@@ -11,11 +11,12 @@ import http.client, os, sys, urllib.parse, uuid
 base = urllib.parse.urlparse(os.environ["OPENAI_BASE_URL"])
 connection = http.client.HTTPConnection(base.hostname, base.port)
 what = sys.argv[1]
-if what == "upload":
-    mark = uuid.uuid4().hex
-    body = "--%s\r\ncontent-disposition: form-data; name=file\r\n\r\n%s\r\n--%s--\r\n" % (mark, os.environ.get("FILE", "data"), mark)
-    headers = {"content-type": "multipart/form-data; boundary=" + mark}
-    connection.request("POST", base.path + "/files", body.encode(), headers)
+if what in ("upload", "binary"):
+    mark = uuid.uuid4().hex.encode()
+    data = os.environ.get("FILE", "data").encode() if what == "upload" else b"\xff\xd8\x00"
+    body = b"--%s\r\ncontent-disposition: form-data; name=file\r\n\r\n%s\r\n--%s--\r\n" % (mark, data, mark)
+    headers = {"content-type": "multipart/form-data; boundary=" + mark.decode()}
+    connection.request("POST", base.path + "/files", body, headers)
 else:
     headers = {"content-type": "application/json", "accept-encoding": "gzip", "authorization": "Bearer planted-key-77"}
     connection.request("POST", base.path + "/chat/completions", '{"model": "tiny", "messages": []}', headers)
@@ -126,6 +127,12 @@ fn an_upload_is_the_same_whatever_boundary_its_client_chose() {
     let ended: crate::support::Ended = command.env("FILE", "other").output().unwrap().into();
     let report = ended.with(3).json();
     assert_eq!(report["first_divergence"]["reason"], "changed", "{report}");
+    // What is no text comes to the server as it was sent.
+    capture(&bench, "binary");
+    let came = bench.peer.came().pop().unwrap();
+    let has = |part: &[u8]| came.bytes.windows(part.len()).any(|bytes| bytes == part);
+    assert!(has(b"\r\n\r\n\xff\xd8\x00\r\n--") && !has(b"runwright-boundary"));
+    assert_eq!(bench.replay("verify", 0)["match_status"], "exact_match");
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub(crate) struct Came {
     pub(crate) path: String,
     pub(crate) head: String,
     pub(crate) body: Value,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// A server of models.
@@ -86,6 +87,7 @@ fn serve(
         let came = Came {
             path: head.split(' ').nth(1).unwrap().to_owned(),
             body: serde_json::from_slice(&body).unwrap_or_default(),
+            bytes: body,
             head,
         };
         let number = {

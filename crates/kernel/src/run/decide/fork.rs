@@ -76,7 +76,10 @@ impl Decision {
             return;
         }
         for open in self.facts().interrupts.clone() {
-            self.take_early_answer(&open.id);
+            // What came too late for the source comes too late for its branch.
+            if !self.run.is_past_deadline(&open, self.now) {
+                self.take_early_answer(&open.id);
+            }
         }
     }
 
