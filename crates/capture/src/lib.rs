@@ -24,7 +24,6 @@ pub mod leash;
 mod multipart;
 pub mod nodes;
 pub mod proxy;
-pub mod recheck;
 pub mod recorder;
 pub mod run;
 pub mod scan;

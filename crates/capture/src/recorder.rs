@@ -35,12 +35,11 @@ use crate::tape::{Divergence, Match, OnMiss, Reason, Tape};
 
 use ahead::{Ahead, Next};
 use diverged::told;
-use observed::claim;
+use observed::{claim, clean_answer};
 use traffic::Place;
 
 pub(crate) use left::{Passed, TOO_LARGE, UNREACHED, answer_of};
 pub use notified::Told;
-pub(crate) use observed::clean_answer;
 pub(crate) use traffic::Note;
 pub use traffic::Traffic;
 

@@ -40,7 +40,7 @@ pub use contents::named as named_contents;
 pub use endpoint::{Endpoint, EndpointError};
 pub use folder::{
     Broken, Entry, Fate, Folder, FolderError, Imported, Kept, KeptRun, Listing, Plan, Pruned,
-    Superseder, Unresolved, Writer, hash_file, is_as_written,
+    Unresolved, Writer, hash_file, is_as_written,
 };
 pub use minilm::{MiniLm, ModelError};
 pub use redaction::{Policy, Redaction, taken_out};

@@ -164,7 +164,7 @@ pub(super) fn settle_as(uses: &mut [Use], call: &mut Call, id: &str) {
 }
 
 /// Cleans the body of an answer by what it is.
-pub(crate) fn clean_answer(output: &mut Value, cleaner: &Cleaner) {
+pub(super) fn clean_answer(output: &mut Value, cleaner: &Cleaner) {
     if let Some(headers) = output.get_mut("headers") {
         cleaner.value(headers);
     }

@@ -485,9 +485,6 @@ pub struct Extensions {
     /// The snapshot of the same run before it went on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follows: Option<String>,
-    /// The snapshot that it stands in the place of, which had secrets in it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub supersedes: Option<Superseded>,
     /// What was taken out before anything was hashed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redaction: Option<RedactionCount>,
@@ -534,25 +531,6 @@ pub struct Parent {
     /// After which of its calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork_step: Option<u64>,
-}
-
-/// A snapshot that another stands in the place of.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Superseded {
-    /// Its id.
-    pub snapshot_id: String,
-    /// What it was sealed with.
-    pub integrity: String,
-    /// The one that it stood in the place of itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub earlier: Option<Box<Superseded>>,
-}
-
-impl Superseded {
-    /// It, and those before it, the last one first.
-    pub fn all(&self) -> impl Iterator<Item = &Self> {
-        std::iter::successors(Some(self), |later| later.earlier.as_deref())
-    }
 }
 
 /// What was taken out before anything was hashed.

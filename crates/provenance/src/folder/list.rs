@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use faces::provenance::document::{MatchStatus, Mode, Snapshot, Superseded};
+use faces::provenance::document::{MatchStatus, Mode, Snapshot};
 use kernel::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -51,9 +51,6 @@ pub struct Entry {
     /// Secrets were not taken out of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unredacted: bool,
-    /// The snapshots that it stands in the place of, the last one first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub supersedes: Vec<String>,
     /// Snapshots it needs kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
@@ -141,12 +138,6 @@ impl Entry {
             replay_count: replays.replay_count,
             is_pinned: is_pinned || extensions.and_then(|more| more.pinned) == Some(true),
             is_unredacted: snapshot.is_unredacted(),
-            supersedes: extensions
-                .and_then(|more| more.supersedes.as_ref())
-                .into_iter()
-                .flat_map(Superseded::all)
-                .map(|superseded| superseded.snapshot_id.clone())
-                .collect(),
             needs: snapshot.needs().map(str::to_owned).collect(),
         }
     }
@@ -295,9 +286,7 @@ impl Folder {
         let begins = |entry: &&Entry| {
             name.chars().count() >= MIN_PREFIX && entry.snapshot_id.starts_with(name)
         };
-        // One that was superseded is found in what stands in its place.
-        let was_id = |entry: &&Entry| entry.supersedes.iter().any(|id| id == name);
-        let tries: [&dyn Fn(&&Entry) -> bool; 5] = [&is_id, &is_file, &is_name, &begins, &was_id];
+        let tries: [&dyn Fn(&&Entry) -> bool; 4] = [&is_id, &is_file, &is_name, &begins];
         for is_meant in tries {
             let found: Vec<&Entry> = entries.iter().filter(|entry| is_meant(entry)).collect();
             match &*found {

@@ -20,7 +20,6 @@ mod list;
 mod prune;
 mod replays;
 mod runs;
-mod supersede;
 mod write;
 
 use std::fs::File;
@@ -37,7 +36,6 @@ pub use import::{Imported, is_as_written};
 pub use list::{Broken, Entry, Listing, Unresolved};
 pub use prune::{Fate, Plan, Pruned};
 pub use runs::KeptRun;
-pub use supersede::Superseder;
 pub(crate) use write::Beside;
 pub use write::Writer;
 

@@ -201,7 +201,7 @@ impl Folder {
     }
 
     /// Removes a snapshot and what lies beside it, but for its contents.
-    pub(super) fn let_go(&self, snapshot: &Path) -> Result<(), FolderError> {
+    fn let_go(&self, snapshot: &Path) -> Result<(), FolderError> {
         // The snapshot first: without it the rest is a leftover.
         files::remove(snapshot)?;
         for ending in [CALLS, REPLAYS, PIN] {
@@ -211,7 +211,7 @@ impl Folder {
     }
 
     /// Removes what was cut off and what nothing names any more, and makes that durable.
-    pub(super) fn clear(&self, pruned: &mut Pruned) -> Result<(), FolderError> {
+    fn clear(&self, pruned: &mut Pruned) -> Result<(), FolderError> {
         let folder = self.snapshots();
         pruned.leftovers = self.clear_leftovers(&folder)?;
         let used = self.used_blobs()?;

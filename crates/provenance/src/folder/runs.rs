@@ -96,14 +96,7 @@ fn content_of(mut raw: Value) -> String {
         members.remove("replay_status");
     }
     if let Some(members) = raw["extensions"].as_object_mut() {
-        for of_the_file in [
-            "integrity",
-            "name",
-            "redaction",
-            "follows",
-            "supersedes",
-            CALLS,
-        ] {
+        for of_the_file in ["integrity", "name", "redaction", "follows", CALLS] {
             members.remove(of_the_file);
         }
     }

@@ -62,15 +62,7 @@ impl Writer {
     /// # Errors
     /// When the disk does not take it, or what is written is no snapshot.
     pub fn write(&self, snapshot: &Snapshot, calls: &[Call]) -> Result<Kept, FolderError> {
-        self.write_with(snapshot, &Beside::of(calls, &[]))
-    }
-
-    /// The same with all that lies beside it.
-    pub(super) fn write_with(
-        &self,
-        snapshot: &Snapshot,
-        beside: &Beside,
-    ) -> Result<Kept, FolderError> {
+        let beside = Beside::of(calls, &[]);
         let folder = self.folder.snapshots();
         let captured = snapshot.captured().unwrap_or_default();
         let stem = naming::stem(&snapshot.workflow_id, captured);
@@ -90,7 +82,7 @@ impl Writer {
                 "a call has more than {MAX_CALL_BYTES} bytes"
             )));
         }
-        let path = self.place(&stem, &text, beside)?;
+        let path = self.place(&stem, &text, &beside)?;
         Ok(Kept { path, document })
     }
 

@@ -54,7 +54,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
         return Err(Failure::new(
             "a bundle of this snapshot would hand on the secrets that stand in it",
         )
-        .hint("`runwright snapshot scan --apply` takes them out; --unredacted hands them on"));
+        .hint("capture it again without --no-redact, or hand the secrets on with --unredacted"));
     }
     let mut data = Data::new();
     match args.format {

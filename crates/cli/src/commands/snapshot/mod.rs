@@ -16,7 +16,6 @@ mod of_run;
 mod pin;
 mod prune;
 mod replay;
-mod scan;
 mod show;
 mod tool;
 mod unredacted;
@@ -63,8 +62,6 @@ pub(crate) enum Command {
     Pin(pin::Args),
     /// Show which snapshots are past their time, or let them go
     Prune(prune::Args),
-    /// Look for secrets in what is kept, by the rules of now, and take them out
-    Scan(scan::Args),
     /// Print a snapshot as PROV-JSON, as OpenLineage, or with all that lies beside it
     Export(export::Args),
     /// Take in a snapshot from elsewhere
@@ -104,7 +101,6 @@ async fn carry_out(command: Command, session: &Session) -> Result<Exit, Failure>
         Command::Mcp(args) => mcp::run(args).await,
         Command::Pin(args) => pin::run(&args, session),
         Command::Prune(args) => prune::run(&args, session),
-        Command::Scan(args) => scan::run(&args, session),
         Command::Export(args) => export::run(&args, session),
         Command::Import(args) => import::run(&args, session),
     }

@@ -51,8 +51,7 @@ pub(super) fn policy_of(snapshot: &Snapshot) -> Policy {
 pub(super) fn warn(snapshot: &Snapshot) {
     if snapshot.is_unredacted() {
         talk::say(format!(
-            "{} secrets were not taken out of this snapshot; `runwright snapshot scan --apply` puts one \
-             without them in its place",
+            "{} secrets were not taken out of this snapshot; whoever reads its files has them",
             style::bad("UNREDACTED:")
         ));
     }

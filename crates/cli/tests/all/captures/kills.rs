@@ -24,7 +24,7 @@ const CHANGES: &str =
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// What is killed.
-const COMMANDS: [&str; 6] = ["capture", "of-run", "import", "replay", "prune", "scan"];
+const COMMANDS: [&str; 5] = ["capture", "of-run", "import", "replay", "prune"];
 
 fn bench() -> Bench {
     let bench = Bench::new(|_, _| says("done"));
@@ -37,16 +37,13 @@ fn bench() -> Bench {
     bench
 }
 
-/// What stands behind the name of a secret in a snapshot of somebody else.
-const LEAKED: &str = "hunter2-of-them";
-
 /// A snapshot of somebody else that is past its time.
 fn old(id: &str) -> String {
     json!({
         "snapshot_id": id, "workflow_id": "theirs", "version": "1.0",
         "captured_at": "2025-01-01T00:00:00Z",
         "config": { "model": { "id": "m" }, "execution_mode": "default" },
-        "inputs": { "user_prompt": format!("password={LEAKED}") }, "outputs": { "response": id },
+        "inputs": { "user_prompt": "go" }, "outputs": { "response": id },
     })
     .to_string()
 }
@@ -170,7 +167,6 @@ fn soak_kills_at_each_change_of_the_disk() {
             "of-run" => vec!["snapshot", "capture", "--run", "last", "--root", "shop"],
             "import" => vec!["snapshot", "import", "./old-2.json", "--root", "shop"],
             "replay" => vec!["snapshot", "replay", "kept", "--root", "shop"],
-            "scan" => vec!["snapshot", "scan", "old-1", "--apply", "--root", "shop"],
             _ => vec!["snapshot", "prune", "--apply", "--root", "shop"],
         };
         let before = list(&bench)["snapshots"].as_array().unwrap().len();
@@ -186,16 +182,6 @@ fn soak_kills_at_each_change_of_the_disk() {
         lay_out(&bench);
         bench.call(&args).with(0);
         is_sound(&bench, &what);
-        if command == "scan" {
-            let clean = call(&bench, &["snapshot", "scan", "old-1", "--json"]).with(0);
-            assert!(!clean.stdout.contains(LEAKED), "{what}");
-            let files = super::secrets::files(&bench.root().join(".aiwg"));
-            let with = files.iter().filter(|(name, bytes)| {
-                !name.ends_with("index.json") && String::from_utf8_lossy(bytes).contains(LEAKED)
-            });
-            // The pinned one was not meant.
-            assert_eq!(with.count(), 1, "{what}");
-        }
         let replay = ["snapshot", "replay", "kept", "--json"];
         let report = call(&bench, &replay).with(0).json();
         assert_eq!(report["match_status"], "exact_match", "{what}: {report}");

@@ -21,12 +21,12 @@ mod redacted;
 mod replays;
 mod rows;
 mod runs;
-mod scanned;
 mod secrets;
 mod spelt;
 mod threads;
 mod tools;
 mod unreadable;
+mod unredacted;
 mod whole;
 
 use std::path::{Path, PathBuf};

@@ -125,7 +125,7 @@ fn missing() -> Problem {
 /// What was captured with its secrets neither goes over the network nor comes in by it.
 fn unredacted(status: StatusCode) -> Problem {
     let message = "secrets were not taken out of the snapshot, so no server hands it on or takes it in; \
-                   `runwright snapshot scan --apply` where it lies puts one without them in its place";
+                   capture the command again without --no-redact";
     Problem::new(status, "snapshot_unredacted", message)
 }
 

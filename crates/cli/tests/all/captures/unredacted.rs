@@ -1,9 +1,7 @@
-//! Secrets that are found in what is kept, and snapshots that were captured with theirs.
+//! Snapshots that were captured with their secrets.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-
-use serde_json::{Value, json};
+use std::path::PathBuf;
 
 use super::peer::says;
 use super::secrets::files;
@@ -42,61 +40,7 @@ fn having(bench: &Bench, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_secret_that_is_known_later_is_found_and_taken_out() {
-    let bench = bench();
-    let old = path_of(&bench.record(&["sh", "../do.sh"]));
-    let old_id = read(&old)["snapshot_id"].as_str().unwrap().to_owned();
-    assert!(!having(&bench, LATER).is_empty());
-    let knows = [("PAY_TOKEN", LATER)];
-    let scan = ["snapshot", "scan"];
-    call(&bench, &scan, &[]).with(0).says("no secret is found");
-
-    let found = call(&bench, &scan, &knows).with(1);
-    found.prints("document /outputs/response: 1 PAY_TOKEN");
-    let found = call(&bench, &["snapshot", "scan", "latest", "--json"], &knows).with(1);
-    assert!(!found.stdout.contains(LATER), "{found:?}");
-    let found = found.json();
-    assert_eq!(
-        (&found["clean"], &found["applied"], &found["looked_at"]),
-        (&json!(false), &json!(false), &json!(1)),
-        "{found}"
-    );
-    let places = found["snapshots"][0]["found"].as_array().unwrap();
-    let of = |at: &str| places.iter().find(|place| place["at"] == at);
-    for at in ["/outputs/response", "standard output", "file made.txt"] {
-        assert_eq!(of(at).unwrap()["kinds"], json!({ "PAY_TOKEN": 1 }), "{at}");
-    }
-
-    // One that somebody wants as it is stays, and what to do about that is said.
-    call(&bench, &["snapshot", "pin", "latest"], &[]).with(0);
-    let apply = ["snapshot", "scan", "--apply"];
-    call(&bench, &apply, &knows).with(1).says("--remove");
-    assert!(old.exists());
-    call(&bench, &["snapshot", "pin", "latest", "--remove"], &[]).with(0);
-
-    call(&bench, &apply, &knows).with(0).prints("superseded by");
-    assert_eq!(having(&bench, LATER), Vec::<String>::new());
-    assert!(!old.exists());
-    let verified = call(&bench, &["snapshot", "verify", "--strict", "--json"], &[]).with(0);
-    let verified = verified.json();
-    assert_eq!(
-        verified["snapshots"][0]["findings"],
-        json!([]),
-        "{verified}"
-    );
-    let shown = call(&bench, &["snapshot", "show", &old_id, "--json"], &[]).with(0);
-    let shown = shown.json();
-    assert_eq!(shown["extensions"]["supersedes"]["snapshot_id"], old_id);
-    call(&bench, &scan, &knows).with(0);
-
-    // It is still evidence: who has the value does it again, and gets the same.
-    let replay = ["snapshot", "replay", "latest", "--json"];
-    let report = call(&bench, &replay, &knows).with(0).json();
-    assert_eq!(report["match_status"], "exact_match", "{report}");
-}
-
-#[test]
-fn a_snapshot_with_its_secrets_is_asked_for_twice_and_told_of_everywhere() {
+fn unredacted_capture_is_confirmed_and_reported() {
     let bench = bench();
     let provider = [
         ("OPENAI_API_KEY", "planted-key-of-the-provider"),
@@ -159,17 +103,6 @@ fn a_snapshot_with_its_secrets_is_asked_for_twice_and_told_of_everywhere() {
     assert!(!report.stdout.contains(LATER), "{report:?}");
     let replays = std::fs::read_to_string(path.with_extension("replays.jsonl")).unwrap();
     assert!(!replays.contains(LATER), "{replays}");
-
-    // A look finds it, and makes one like the others of it.
-    let scan = ["snapshot", "scan", "--json"];
-    let found = call(&bench, &scan, &[]).with(1).json();
-    assert_eq!(found["snapshots"][0]["is_unredacted"], true, "{found}");
-    let apply = ["snapshot", "scan", "--apply"];
-    call(&bench, &apply, &provider).with(0);
-    assert_eq!(having(&bench, LATER), Vec::<String>::new());
-    let listed = call(&bench, &["snapshot", "list", "--json"], &[]).json();
-    assert_eq!(listed["snapshots"][0]["is_unredacted"], Value::Null);
-    assert!(!Path::new(&path).exists());
 }
 
 /// Runs a program at a terminal, types a line at its question, and ends as it does.
