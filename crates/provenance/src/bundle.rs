@@ -7,13 +7,14 @@ use base64::engine::general_purpose::STANDARD;
 use faces::provenance::calls::{self, Attempt, Call};
 use faces::provenance::hash::{self, digest};
 use faces::provenance::read::{self, Document};
-use faces::provenance::seal::Finding;
+use faces::provenance::seal::{self, Finding};
 use kernel::digest::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::contents;
 use crate::folder::{Beside, Folder, FolderError, Imported, Kept, Writer};
+use crate::signature::Signature;
 use crate::verify::of_document;
 
 /// Bytes of contents that a bundle holds at most.
@@ -31,6 +32,9 @@ pub struct Bundle {
     /// Attempts to replay it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replays: Vec<Attempt>,
+    /// The signature of its seal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<Signature>,
     /// The contents it names, by their hash.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub contents: BTreeMap<String, Bytes>,
@@ -103,6 +107,7 @@ impl Folder {
         Ok(Bundle {
             snapshot: kept.document.raw.clone(),
             replays: self.attempts(&kept.path)?,
+            signature: self.signature(&kept.path)?,
             calls,
             contents: bundled,
         })
@@ -140,8 +145,10 @@ impl Bundle {
             let hash = hash::written(missing);
             wrong.push(Finding::error(hash, "content_missing", message));
         }
-        wrong.extend(calls::check(&document.snapshot, &self.calls));
-        wrong.retain(|finding| finding.is_error);
+        wrong.extend(calls::check(&document, &self.calls, "calls"));
+        wrong.extend(calls::check_replays(&document, &self.replays, "replays"));
+        // One of another tool has no seal, and is taken in as such.
+        wrong.retain(|finding| finding.is_error && finding.code != seal::NOT_SEALED);
         match wrong.is_empty() {
             true => Ok(document),
             false => Err(BundleError::Damaged(wrong)),
@@ -165,6 +172,10 @@ impl Writer {
             self.put_blob(&bytes.bytes().unwrap_or_default())?;
         }
         let beside = Beside::of(&bundle.calls, &bundle.replays);
-        Ok(Imported::New(self.place_document(&document, &beside)?))
+        let path = self.place_document(&document, &beside)?;
+        if let Some(signature) = &bundle.signature {
+            self.put_signature(&path, signature)?;
+        }
+        Ok(Imported::New(path))
     }
 }

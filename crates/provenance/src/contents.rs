@@ -1,7 +1,7 @@
 //! Which contents belong to a snapshot. Whoever keeps, hands on, takes in, sweeps or checks them
 //! asks here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use faces::provenance::calls::{Call, contents_of_change};
 use faces::provenance::document::Content;
@@ -54,6 +54,38 @@ pub(crate) fn needed(document: &Document, calls: &[Call]) -> BTreeSet<Digest> {
     let called = calls.iter().flat_map(Call::contents);
     let all = called.chain(changed).chain(streams);
     all.filter_map(digest).collect()
+}
+
+/// The first place that names each hash, as a person finds it: a member of the document, or a line of
+/// the file of calls, which is called `name`.
+pub(crate) fn users(document: &Document, calls: &[Call], name: &str) -> BTreeMap<Digest, String> {
+    let mut users = BTreeMap::new();
+    let mut open = vec![(String::new(), &document.raw)];
+    while let Some((path, value)) = open.pop() {
+        match value {
+            Value::String(text) => {
+                if let Some(digest) = digest(text) {
+                    users.entry(digest).or_insert(path);
+                }
+            }
+            Value::Array(items) => {
+                let items = items.iter().enumerate().rev();
+                open.extend(items.map(|(at, item)| (format!("{path}/{at}"), item)));
+            }
+            Value::Object(members) => {
+                let members = members.iter().rev();
+                open.extend(members.map(|(name, value)| (format!("{path}/{name}"), value)));
+            }
+            _ => {}
+        }
+    }
+    for (line, call) in calls.iter().enumerate() {
+        for digest in call.contents().filter_map(digest) {
+            let place = || format!("{name} line {}", line + 1);
+            users.entry(digest).or_insert_with(place);
+        }
+    }
+    users
 }
 
 /// Every text in a value.

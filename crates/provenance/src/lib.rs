@@ -33,6 +33,7 @@ mod endpoint;
 mod folder;
 mod minilm;
 mod redaction;
+mod signature;
 mod verify;
 
 pub use bundle::{Bundle, BundleError, Bytes, MAX_BUNDLED};
@@ -45,6 +46,7 @@ pub use folder::{
 pub use minilm::{MiniLm, ModelError};
 pub use redaction::{Policy, Redaction, taken_out};
 pub use runtime::redact::is_secret_name;
+pub use signature::{KeyError, PublicKey, Signature, SigningKey};
 pub use verify::{Strictness, Verified};
 
 /// A new id for a snapshot: a UUID that sorts by time.

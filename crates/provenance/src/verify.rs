@@ -4,14 +4,16 @@ use std::sync::LazyLock;
 
 use faces::provenance::calls;
 use faces::provenance::hash::written;
-use faces::provenance::read::Document;
+use faces::provenance::read::{Document, NoSnapshot};
 use faces::provenance::schema::SCHEMA;
-use faces::provenance::seal::{self, Finding};
+use faces::provenance::seal::{self, Finding, State};
 use jsonschema::Validator;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::contents;
 use crate::folder::{Folder, FolderError, Kept};
+use crate::signature::PublicKey;
 
 /// How files of others are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +29,13 @@ pub enum Strictness {
 pub struct Verified {
     /// The snapshot.
     pub snapshot_id: String,
-    /// Whether nothing is wrong with it.
+    /// What can be said of it.
+    pub state: State,
+    /// Whether that is `valid`.
     pub is_valid: bool,
+    /// The key that signed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signed_by: Option<PublicKey>,
     /// How many contents it takes to replay it.
     pub contents: usize,
     /// What is wrong, and what is odd.
@@ -59,6 +66,58 @@ pub(crate) fn of_document(document: &Document) -> Vec<Finding> {
     findings
 }
 
+/// Why something is no snapshot, with the member that is wrong, and whether its seal shows that it was
+/// changed.
+pub(crate) fn located(bytes: &[u8], why: NoSnapshot) -> NoSnapshot {
+    let Ok(raw) = serde_json::from_slice::<Value>(bytes) else {
+        return why;
+    };
+    if why.code != "not_a_snapshot" {
+        return why;
+    }
+    let first = VALIDATOR.iter_errors(&raw).next();
+    let place = first.map(|error| error.instance_path().to_string());
+    let place = place.filter(|place| !place.is_empty());
+    let place = place.map_or_else(String::new, |place| format!("{place}: "));
+    let seal = seal::text(&raw);
+    match seal.is_empty() || seal == seal::integrity(&raw) {
+        true => NoSnapshot {
+            message: format!("{place}{}", why.message),
+            ..why
+        },
+        false => NoSnapshot {
+            code: "tampered",
+            message: format!(
+                "{place}{}; extensions.integrity, the seal, does not fit: it was changed after it was sealed",
+                why.message
+            ),
+        },
+    }
+}
+
+impl Verified {
+    /// Demands a signature by one of these keys.
+    pub fn must_be_signed_by(&mut self, keys: &[PublicKey]) {
+        let is_signed = self
+            .signed_by
+            .as_ref()
+            .is_some_and(|key| keys.contains(key));
+        if !is_signed {
+            let message = match &self.signed_by {
+                None => "it is not signed, and a signature was asked for".to_owned(),
+                Some(key) => format!(
+                    "it is signed by {}, and not by a key that was named",
+                    key.as_str()
+                ),
+            };
+            self.findings
+                .push(Finding::error("signature", seal::NOT_SIGNED, message));
+            self.state = State::of(&self.findings);
+            self.is_valid = false;
+        }
+    }
+}
+
 impl Folder {
     /// Holds a snapshot against the schema, its own hashes, its calls, its replays and the contents
     /// it names.
@@ -74,9 +133,27 @@ impl Folder {
             }
         }
         let contents = self.check_beside(kept, &mut findings)?;
+        let signed = told(
+            self.signature(&kept.path),
+            "signature_damaged",
+            &mut findings,
+        )?
+        .flatten();
+        if let Some(signature) = &signed
+            && !signature.is_of(seal::text(&document.raw))
+        {
+            let message = format!(
+                "the signature by {} is not of this seal",
+                signature.key.as_str()
+            );
+            findings.push(Finding::error("signature", "signature_wrong", message));
+        }
+        let state = State::of(&findings);
         Ok(Verified {
+            signed_by: signed.map(|signature| signature.key),
             snapshot_id: document.snapshot.snapshot_id.clone(),
-            is_valid: !findings.iter().any(|finding| finding.is_error),
+            state,
+            is_valid: state == State::Valid,
             contents,
             findings,
         })
@@ -85,25 +162,33 @@ impl Folder {
     /// Looks at what lies beside a snapshot: its calls, its replays, and the contents it needs or
     /// names. How many contents it needs.
     fn check_beside(&self, kept: &Kept, findings: &mut Vec<Finding>) -> Result<usize, FolderError> {
-        let replays = self.attempts(&kept.path).map(|_| ());
-        told(replays, "replays_damaged", findings)?;
+        let replays = told(self.check_replays(kept), "replays_damaged", findings)?;
+        findings.extend(replays.into_iter().flatten());
         let Some(calls) = told(self.calls(&kept.path), "calls_damaged", findings)? else {
             return Ok(0);
         };
-        findings.extend(calls::check(&kept.document.snapshot, &calls));
+        let name = self.calls_file(&kept.path);
+        findings.extend(calls::check(&kept.document, &calls, &name));
         let needed = contents::needed(&kept.document, &calls);
+        let users = contents::users(&kept.document, &calls, &name);
         for digest in contents::named(&kept.document, &calls).union(&needed) {
             let hash = written(digest);
-            match self.blob(&hash) {
-                Ok(_) => {}
+            let user = users.get(digest).map_or("", String::as_str);
+            match self.check_blob(digest) {
+                Ok(()) => {}
                 Err(FolderError::NoBlob { .. }) if !needed.contains(digest) => {}
                 Err(FolderError::NoBlob { .. }) => {
-                    let message = "a content that a replay needs is not kept here";
+                    let message = format!("the content {hash} is missing; {user} names it");
                     findings.push(Finding::error(hash, "content_missing", message));
                 }
-                Err(FolderError::Damaged { .. }) => {
-                    let message = "a content is not what its hash says";
+                Err(FolderError::Damaged { path, why }) => {
+                    let message = format!("{}: {why}; {user} names it", path.display());
                     findings.push(Finding::error(hash, "content_damaged", message));
+                }
+                Err(FolderError::Io { path, error }) => {
+                    let path = path.display();
+                    let message = format!("{path} cannot be read: {error}; {user} names it");
+                    findings.push(Finding::error(hash, "content_unreadable", message));
                 }
                 Err(error) => return Err(error),
             }

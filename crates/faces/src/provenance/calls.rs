@@ -4,9 +4,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::document::{MatchStatus, ReplayStatus, Snapshot, ToolCall};
-use super::hash::hash_json;
-use super::seal::Finding;
+use super::chain;
+use super::document::{MatchStatus, ReplayStatus, ToolCall};
+use super::hash::canonical_json;
+use super::read::Document;
+use super::seal::{self, Finding, Seal};
 
 /// The member of a call that has what its server of tools told unasked, with a `hash` each.
 pub const NOTIFICATIONS: &str = "notifications";
@@ -21,7 +23,7 @@ pub const CALLS: &str = "calls";
 /// One recorded call. Its bodies lie in the blobs of the folder, by these hashes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Call {
-    /// Its place among all calls, by start, from 0.
+    /// Its step: its place among all calls, by start, from 1.
     pub seq: u64,
     /// What was called.
     pub kind: CallKind,
@@ -87,35 +89,52 @@ pub fn contents_of_change(change: &Value) -> impl Iterator<Item = &str> {
     hashes.into_iter().flatten().filter(move |_| is_kept)
 }
 
-/// What a snapshot says of the calls beside it: how many there are, and the hash of all of them. With
-/// it they are sealed as the snapshot is.
+/// What a snapshot says of the calls beside it: how many there are, and the last link of their
+/// chain. With it they are sealed as the snapshot is.
 pub fn sealed(calls: &[Call]) -> Value {
-    let all = serde_json::to_value(calls).expect("calls are always JSON");
-    json!({ "count": calls.len(), "hash": hash_json(&all) })
+    let links = chain::links("", calls);
+    let last = links.last().cloned().unwrap_or_default();
+    json!({ "count": calls.len(), "hash": last })
 }
 
-/// What contradicts itself between a snapshot and the calls beside it.
-pub fn check(snapshot: &Snapshot, calls: &[Call]) -> Vec<Finding> {
+/// What is wrong with the calls beside a snapshot, which lie in the file `name`.
+pub fn check(document: &Document, calls: &[Call], name: &str) -> Vec<Finding> {
     let mut found = Vec::new();
-    let extensions = snapshot.extensions.as_ref();
-    let said = extensions.and_then(|more| more.other.get(CALLS));
-    let path = format!("/extensions/{CALLS}");
+    let snapshot = &document.snapshot;
+    let said = document.raw.pointer("/extensions/calls");
     let is_there = !calls.is_empty();
     let named = snapshot.outputs.tool_calls.as_deref();
     match said {
         Some(said) if *said != sealed(calls) => {
             let message = match (said["count"].as_u64(), calls.len()) {
-                (Some(count), here) if count != here as u64 => {
-                    format!("{count} calls were recorded, {here} lie beside the snapshot")
-                }
-                _ => "the calls beside the snapshot are not those that were recorded".to_owned(),
+                (Some(count), here) if count != here as u64 => format!(
+                    "{name} has {here} lines, and {count} calls were recorded (extensions.calls)"
+                ),
+                _ => match chain::broken_at("", calls) {
+                    Some(line) => {
+                        format!("{name} line {line}: this is not the call that was recorded")
+                    }
+                    None => format!("{name} does not belong to this snapshot (extensions.calls)"),
+                },
             };
-            found.push(Finding::error(path, "calls_changed", message));
+            found.push(Finding::error(name, "calls_changed", message));
         }
-        Some(_) => {}
+        Some(_) => match chain::broken_at("", calls) {
+            Some(line) => {
+                let message =
+                    format!("{name} line {line}: its link is not the one that was written");
+                found.push(Finding::error(name, "calls_changed", message));
+            }
+            None => {}
+        },
+        None if is_there && seal::of(document) == Seal::Sealed => {
+            let message =
+                format!("{name}: the snapshot was sealed without calls (extensions.calls)");
+            found.push(Finding::error(name, "calls_changed", message));
+        }
         None if is_there => {
-            let message = "nothing shows that the calls beside the snapshot were not changed";
-            found.push(Finding::warning(path, "calls_not_sealed", message));
+            let message = format!("nothing shows that the calls in {name} were not changed");
+            found.push(Finding::warning(name, "calls_not_sealed", message));
         }
         None => {}
     }
@@ -230,7 +249,54 @@ impl Attempt {
     }
 }
 
+/// What is wrong with the record of replays beside a snapshot, which lies in the file `name`: each
+/// line is chained to the one before, the first to the seal, and `replay_status` has to say what
+/// the lines come to. Nothing is said of a snapshot that is not sealed.
+pub fn check_replays(document: &Document, attempts: &[Attempt], name: &str) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if seal::of(document) == Seal::Unsealed {
+        return found;
+    }
+    if let Some(line) = chain::broken_at(seal::text(&document.raw), attempts) {
+        let number = attempts[line - 1].attempt;
+        let message = format!(
+            "{name} line {line} (attempt {number}): this is not what was recorded; the record of replays \
+             was changed, or belongs to another snapshot"
+        );
+        found.push(Finding::error(name, "replays_changed", message));
+    }
+    let said = document.raw.get("replay_status");
+    let derived = ReplayStatus::of(attempts);
+    let is_said = said.is_some_and(|said| {
+        let derived = serde_json::to_value(&derived).unwrap_or_default();
+        canonical_json(said) == canonical_json(&derived)
+    });
+    if !is_said {
+        let message = format!(
+            "replay_status does not say what the record of replays comes to ({name}): {} complete, the latest {}",
+            derived.replay_count,
+            derived.match_status.as_str()
+        );
+        found.push(Finding::error(
+            "/replay_status",
+            "replay_status_changed",
+            message,
+        ));
+    }
+    found
+}
+
 impl ReplayStatus {
+    /// What attempts come to.
+    pub fn of(attempts: &[Attempt]) -> Self {
+        let complete = attempts.iter().filter(|attempt| attempt.is_complete());
+        complete
+            .zip(1..)
+            .fold(Self::default(), |status, (attempt, completed)| {
+                status.after(attempt, completed)
+            })
+    }
+
     /// The status after one more attempt, which is as many as `completed` that came to their end. One
     /// that did not changes nothing.
     pub fn after(&self, attempt: &Attempt, completed: u64) -> Self {

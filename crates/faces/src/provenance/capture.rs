@@ -143,7 +143,7 @@ impl RunCapture {
             ..ToolCall::default()
         });
         self.records.push(Call {
-            seq: seq as u64,
+            seq: seq as u64 + 1,
             kind: CallKind::Tool,
             name: Some(call.tool_name.clone()),
             key_hash: input_hash,

@@ -166,7 +166,7 @@ impl Reading {
         let at = event["ts"].as_str().and_then(Timestamp::parse);
         let at = at.map(|at| at.to_string());
         self.records.push(Call {
-            seq: self.records.len() as u64,
+            seq: self.records.len() as u64 + 1,
             kind: CallKind::Tool,
             name: Some(name.clone()),
             key_hash: input.clone(),

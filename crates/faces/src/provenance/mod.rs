@@ -8,7 +8,8 @@
 //! - [`document`], [`read`], [`seal`]: the types, the tolerant reader, and the hash over them.
 //! - [`capture`]: the snapshot of a run, as a fold of its events; [`document_capture`]: of a run
 //!   that a browser recorded.
-//! - [`calls`]: what lies beside a snapshot: recorded calls, attempts to replay.
+//! - [`calls`]: what lies beside a snapshot: recorded calls, attempts to replay; [`chain`]: how
+//!   their lines are chained.
 //! - [`hash`], [`naming`], [`retention`]: how texts and values are hashed, what a file is called,
 //!   when it may go.
 //! - [`compare`]: two of them side by side; [`export`]: one in the words of others.
@@ -18,6 +19,7 @@
 
 pub mod calls;
 pub mod capture;
+pub mod chain;
 pub mod compare;
 pub mod document;
 pub mod document_capture;

@@ -2,11 +2,11 @@
 //! what `verify` finds of that afterwards.
 
 use kernel::time::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::document::{Content, Snapshot};
-use super::hash::{digest, hash_json, hash_text, same};
+use super::hash::{digest, hash_json, hash_text, same, written};
 use super::read::Document;
 
 /// Makes a snapshot ready to be written: takes secrets out of every text of it, then hashes what
@@ -79,6 +79,104 @@ pub fn integrity(document: &Value) -> String {
     hash_json(&core)
 }
 
+/// What the seal of a document says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Seal {
+    /// The document is what was sealed.
+    Sealed,
+    /// It has no seal.
+    Unsealed,
+    /// It was changed after it was sealed, or its seal is none.
+    Tampered,
+}
+
+/// What can be said of a snapshot with everything beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// All of it is what was sealed.
+    Valid,
+    /// It has no seal, so nothing can be said.
+    Unsealed,
+    /// It is what was sealed, and has no signature by a key that was asked for.
+    Unsigned,
+    /// Something is missing, or is not what was sealed.
+    Tampered,
+}
+
+impl State {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Valid => "valid",
+            Self::Unsealed => "unsealed",
+            Self::Unsigned => "unsigned",
+            Self::Tampered => "tampered",
+        }
+    }
+
+    /// What findings come to.
+    pub fn of(findings: &[Finding]) -> Self {
+        let errors = findings.iter().filter(|finding| finding.is_error);
+        let are = |codes: &[&str]| errors.clone().all(|error| codes.contains(&error.code));
+        match () {
+            () if are(&[]) => Self::Valid,
+            () if are(&[NOT_SIGNED]) => Self::Unsigned,
+            () if are(&[NOT_SEALED, NOT_SIGNED]) => Self::Unsealed,
+            () => Self::Tampered,
+        }
+    }
+}
+
+/// The code of a finding that a document has no seal.
+pub const NOT_SEALED: &str = "not_sealed";
+/// The code of a finding that a snapshot has no signature by a key that was asked for.
+pub const NOT_SIGNED: &str = "not_signed";
+
+/// The seal of a document as it stands, if it has one.
+fn sealed(document: &Document) -> Option<&Value> {
+    document.raw.pointer("/extensions/integrity")
+}
+
+/// Checks the seal of a document.
+pub fn of(document: &Document) -> Seal {
+    match sealed(document) {
+        None => Seal::Unsealed,
+        Some(Value::String(seal)) if *seal == integrity(&document.raw) => Seal::Sealed,
+        Some(_) => Seal::Tampered,
+    }
+}
+
+/// The seal of a document that is a text; the empty text where it has none. The record of replays
+/// begins with it.
+pub fn text(document: &Value) -> &str {
+    let seal = document.pointer("/extensions/integrity");
+    seal.and_then(Value::as_str).unwrap_or_default()
+}
+
+/// What is wrong with the seal of a document.
+fn check_seal(document: &Document) -> Option<Finding> {
+    let path = "/extensions/integrity";
+    let well_formed = |seal: &str| digest(seal).is_some_and(|hash| written(&hash) == seal);
+    let (code, message) = match (of(document), sealed(document)) {
+        (Seal::Sealed, _) => return None,
+        (_, None) => (
+            NOT_SEALED,
+            "extensions.integrity is missing: without a seal nothing shows that the snapshot was not changed",
+        ),
+        (_, Some(Value::String(seal))) if well_formed(seal) => (
+            "integrity",
+            "extensions.integrity, the seal, does not fit: a member of the document was changed, added or removed after it was sealed",
+        ),
+        (_, Some(_)) => (
+            "integrity_malformed",
+            "extensions.integrity is no seal: it has to be `sha256:` and 64 lowercase hexadecimal digits",
+        ),
+    };
+    Some(Finding::error(path, code, message))
+}
+
 /// Something that does not hold of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
@@ -146,25 +244,7 @@ pub fn check(document: &Document) -> Vec<Finding> {
         }
     }
     let extensions = snapshot.extensions.as_ref();
-    match extensions.and_then(|extensions| extensions.integrity.as_deref()) {
-        Some(sealed) if !same(sealed, &integrity(&document.raw)) => {
-            let message = "the snapshot is not what was sealed: something in it was changed";
-            found.push(Finding::error(
-                "/extensions/integrity",
-                "integrity",
-                message,
-            ));
-        }
-        Some(_) => {}
-        None => {
-            let message = "nothing shows that the snapshot was not changed: it has no seal";
-            found.push(Finding::warning(
-                "/extensions/integrity",
-                "not_sealed",
-                message,
-            ));
-        }
-    }
+    found.extend(check_seal(document));
     if snapshot.is_unredacted() {
         let message = "UNREDACTED: secrets were not taken out of it, nor of what lies beside it";
         found.push(Finding::warning(

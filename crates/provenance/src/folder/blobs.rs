@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use faces::provenance::hash;
 use kernel::digest::{Digest, Hasher};
+use kernel::limits::MAX_CALL_BYTES;
 
 use super::files;
 use super::prune::names;
@@ -37,13 +38,29 @@ impl Folder {
         };
         let digest = hash::digest(hash).ok_or_else(missing)?;
         let path = self.blob_path(&digest);
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(missing()),
-            Err(error) => return Err(FolderError::io(&path)(error)),
-        };
+        let bytes = files::bytes(&path, MAX_CALL_BYTES as u64)?.ok_or_else(missing)?;
         match Digest::of(&bytes) == digest {
             true => Ok(bytes),
+            false => Err(FolderError::Damaged {
+                path,
+                why: "the content is not what its name says".to_owned(),
+            }),
+        }
+    }
+
+    /// Checks the bytes of a digest without keeping them in memory.
+    ///
+    /// # Errors
+    /// As [`Folder::blob`] has them.
+    pub(crate) fn check_blob(&self, digest: &Digest) -> Result<(), FolderError> {
+        let path = self.blob_path(digest);
+        let file = files::open(&path, MAX_CALL_BYTES as u64)?;
+        let file = file.ok_or_else(|| FolderError::NoBlob {
+            hash: hash::written(digest),
+        })?;
+        let hashed = hash_bytes_of(file.take(MAX_CALL_BYTES as u64 + 1));
+        match hashed.map_err(FolderError::io(&path))?.0 == *digest {
+            true => Ok(()),
             false => Err(FolderError::Damaged {
                 path,
                 why: "the content is not what its name says".to_owned(),
@@ -78,12 +95,7 @@ impl Folder {
     /// # Errors
     /// When they cannot be read.
     pub fn content_as_it_is(&self, digest: &Digest) -> Result<Option<Vec<u8>>, FolderError> {
-        let path = self.blob_path(digest);
-        match fs::read(&path) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(FolderError::io(&path)(error)),
-        }
+        files::bytes(&self.blob_path(digest), MAX_CALL_BYTES as u64)
     }
 }
 
@@ -114,12 +126,17 @@ pub fn hash_file(path: &Path) -> io::Result<(String, u64)> {
         let bytes = target.as_os_str().as_bytes();
         return Ok((hash::hash_bytes(bytes), bytes.len() as u64));
     }
-    let mut file = File::open(path)?;
+    let (digest, length) = hash_bytes_of(File::open(path)?)?;
+    Ok((hash::written(&digest), length))
+}
+
+/// The digest of what a reader gives, and how many bytes there are.
+fn hash_bytes_of(mut from: impl Read) -> io::Result<(Digest, u64)> {
     let (mut hasher, mut length) = (Hasher::default(), 0);
     let mut piece = vec![0; 64 << 10];
     loop {
-        match file.read(&mut piece)? {
-            0 => return Ok((hash::written(&hasher.finish()), length)),
+        match from.read(&mut piece)? {
+            0 => return Ok((hasher.finish(), length)),
             read => {
                 hasher.update(&piece[..read]);
                 length += read as u64;

@@ -1,11 +1,74 @@
 //! Files that are whole or not there.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
+
 use super::{Folder, FolderError};
+
+/// Opens a file for reading; `None` where there is none. Only a regular file is opened: not a link,
+/// a device or a pipe, whose content has no end.
+///
+/// # Errors
+/// [`FolderError::Damaged`] when something else lies there.
+pub(super) fn open(path: &Path, max_bytes: u64) -> Result<Option<File>, FolderError> {
+    let damaged = |why: String| FolderError::Damaged {
+        path: path.to_owned(),
+        why,
+    };
+    let link = || damaged("this is a symbolic link, where a regular file belongs".to_owned());
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(_) if path.is_symlink() => return Err(link()),
+        Err(error) => return Err(FolderError::io(path)(error)),
+    };
+    let facts = file.metadata().map_err(FolderError::io(path))?;
+    if !facts.is_file() {
+        let kind = match facts.is_dir() {
+            true => "a folder",
+            false => "a device, a pipe or a socket",
+        };
+        return Err(damaged(format!(
+            "this is {kind}, where a regular file belongs"
+        )));
+    }
+    match facts.len() > max_bytes {
+        true => Err(damaged(format!(
+            "it has {} bytes; at most {max_bytes} are read",
+            facts.len()
+        ))),
+        false => Ok(Some(file)),
+    }
+}
+
+/// The bytes of a regular file; `None` where there is none.
+///
+/// # Errors
+/// As [`open`] has them, and when the file has more bytes than are read.
+pub(super) fn bytes(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, FolderError> {
+    let Some(file) = open(path, max_bytes)? else {
+        return Ok(None);
+    };
+    let mut bytes = Vec::new();
+    let read = file.take(max_bytes + 1).read_to_end(&mut bytes);
+    read.map_err(FolderError::io(path))?;
+    match bytes.len() as u64 > max_bytes {
+        true => Err(FolderError::Damaged {
+            path: path.to_owned(),
+            why: format!("it has more than {max_bytes} bytes"),
+        }),
+        false => Ok(Some(bytes)),
+    }
+}
 
 /// How the name of a file begins that has not taken its own yet.
 pub(super) const UNFINISHED: &str = ".unfinished-";
@@ -112,6 +175,24 @@ impl Folder {
         match held {
             Ok(()) => Ok(file),
             Err(fs::TryLockError::WouldBlock) => Err(busy()),
+            Err(fs::TryLockError::Error(error)) => Err(FolderError::io(&path)(error)),
+        }
+    }
+}
+
+impl Folder {
+    /// Takes the turn of a capture: what two captures of one folder change at the same time cannot be
+    /// told apart. `None` while another capture has it. Closing the file ends the turn.
+    ///
+    /// # Errors
+    /// When the folder cannot be made or the lock cannot be taken.
+    pub fn capture_turn(&self) -> Result<Option<File>, FolderError> {
+        make_folder(&self.snapshots())?;
+        let path = self.base.join(".capture.lock");
+        let file = lock_file(&path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(fs::TryLockError::WouldBlock) => Ok(None),
             Err(fs::TryLockError::Error(error)) => Err(FolderError::io(&path)(error)),
         }
     }

@@ -1,6 +1,5 @@
 //! Snapshots of other folders, taken in as they stand.
 
-use std::fs;
 use std::path::PathBuf;
 
 use faces::provenance::hash::{canonical_json, written};
@@ -9,7 +8,7 @@ use faces::provenance::read::Document;
 use faces::provenance::seal::integrity;
 
 use super::write::{Beside, Writer, pretty};
-use super::{CALLS, Folder, FolderError, Kept, REPLAYS, beside};
+use super::{Folder, FolderError, Kept};
 use crate::contents;
 
 /// What became of a snapshot that was taken in.
@@ -38,11 +37,12 @@ impl Writer {
                 self.put_blob(&from.blob(&hash)?)?;
             }
         }
-        let beside = Beside {
-            calls: fs::read(beside(&kept.path, CALLS)).unwrap_or_default(),
-            replays: fs::read(beside(&kept.path, REPLAYS)).unwrap_or_default(),
-        };
-        Ok(Imported::New(self.place_document(&kept.document, &beside)?))
+        let beside = Beside::of(&calls, &from.attempts(&kept.path)?);
+        let path = self.place_document(&kept.document, &beside)?;
+        if let Some(signature) = from.signature(&kept.path)? {
+            self.put_signature(&path, &signature)?;
+        }
+        Ok(Imported::New(path))
     }
 
     /// Where a snapshot lies already.

@@ -6,17 +6,20 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use faces::provenance::document::{MatchStatus, Mode, Snapshot};
+use faces::provenance::document::{MatchStatus, Mode};
+use faces::provenance::read::Document;
+use faces::provenance::seal::{self, Seal};
+use kernel::limits::MAX_SNAPSHOT_BYTES;
 use kernel::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::files::{self, UNFINISHED};
-use super::{CALLS, Folder, FolderError, PIN, REPLAYS};
+use super::{CALLS, Folder, FolderError, PIN, REPLAYS, SIGNATURE};
 
 /// Characters of the beginning of an id that name a snapshot.
 const MIN_PREFIX: usize = 4;
 /// The version of the index; another one is not read.
-const INDEX_VERSION: u32 = 2;
+const INDEX_VERSION: u32 = 3;
 
 /// What lists say of a snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,6 +51,8 @@ pub struct Entry {
     pub replay_count: u64,
     /// Somebody wants it kept.
     pub is_pinned: bool,
+    /// What its seal says of the document; calls and contents are not looked at.
+    pub seal: Seal,
     /// Secrets were not taken out of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unredacted: bool,
@@ -113,12 +118,14 @@ struct Indexed {
     size: u64,
     inode: u64,
     modified: (i64, i64),
+    changed: (i64, i64),
     entry: Entry,
 }
 
 impl Entry {
     /// What a list says of a snapshot.
-    pub fn of(file: String, snapshot: &Snapshot, is_pinned: bool) -> Self {
+    pub fn of(file: String, document: &Document, is_pinned: bool) -> Self {
+        let snapshot = &document.snapshot;
         let extensions = snapshot.extensions.as_ref();
         let replays = snapshot.replays();
         Self {
@@ -136,6 +143,7 @@ impl Entry {
             }),
             match_status: replays.match_status,
             replay_count: replays.replay_count,
+            seal: seal::of(document),
             is_pinned: is_pinned || extensions.and_then(|more| more.pinned) == Some(true),
             is_unredacted: snapshot.is_unredacted(),
             needs: snapshot.needs().map(str::to_owned).collect(),
@@ -209,7 +217,7 @@ impl Folder {
     }
 
     fn entry(&self, name: &str, path: &Path, known: &Index) -> Result<Option<Indexed>, String> {
-        let Ok(facts) = fs::metadata(path) else {
+        let Ok(facts) = fs::symlink_metadata(path) else {
             return Ok(None);
         };
         let is_pinned = self.is_pinned(path);
@@ -217,24 +225,30 @@ impl Folder {
             size: facts.size(),
             inode: facts.ino(),
             modified: (facts.mtime(), facts.mtime_nsec()),
+            changed: (facts.ctime(), facts.ctime_nsec()),
             entry: match known.files.get(name) {
                 Some(known) => known.entry.clone(),
-                None => Entry::of(name.to_owned(), &self.snapshot(path)?, is_pinned),
+                None => Entry::of(name.to_owned(), &self.document(path)?, is_pinned),
             },
         };
         if let Some(known) = known.files.get(name) {
-            let is_same = (known.size, known.inode, known.modified)
-                == (indexed.size, indexed.inode, indexed.modified);
+            let is_same = (known.size, known.inode, known.modified, known.changed)
+                == (
+                    indexed.size,
+                    indexed.inode,
+                    indexed.modified,
+                    indexed.changed,
+                );
             if !is_same || known.entry.is_pinned != is_pinned {
-                indexed.entry = Entry::of(name.to_owned(), &self.snapshot(path)?, is_pinned);
+                indexed.entry = Entry::of(name.to_owned(), &self.document(path)?, is_pinned);
             }
         }
         Ok(Some(indexed))
     }
 
-    fn snapshot(&self, path: &Path) -> Result<Snapshot, String> {
+    fn document(&self, path: &Path) -> Result<Document, String> {
         match self.read(path) {
-            Ok(kept) => Ok(kept.document.snapshot),
+            Ok(kept) => Ok(kept.document),
             Err(FolderError::NoSnapshot { why, .. }) => Err(why.message),
             Err(FolderError::Damaged { why, .. }) => Err(why),
             Err(error) => Err(error.to_string()),
@@ -247,7 +261,8 @@ impl Folder {
 
     /// The index, or an empty one: it is made again by what reads it.
     fn index(&self) -> Index {
-        let bytes = fs::read(self.index_path()).unwrap_or_default();
+        let bytes = files::bytes(&self.index_path(), MAX_SNAPSHOT_BYTES as u64);
+        let bytes = bytes.ok().flatten().unwrap_or_default();
         let index: Index = serde_json::from_slice(&bytes).unwrap_or_default();
         match index.version {
             INDEX_VERSION => index,
@@ -321,7 +336,7 @@ pub(super) fn kind(name: &str) -> Kind<'_> {
     if name.starts_with('.') {
         return Kind::Other;
     }
-    for ending in [CALLS, REPLAYS, PIN] {
+    for ending in [CALLS, REPLAYS, PIN, SIGNATURE] {
         if let Some(stem) = name
             .strip_suffix(ending)
             .and_then(|stem| stem.strip_suffix('.'))

@@ -6,6 +6,7 @@
 //!   snapshots/STEM.calls.jsonl     the calls of its execution
 //!   snapshots/STEM.replays.jsonl   attempts to replay it
 //!   snapshots/STEM.pin             somebody wants it kept
+//!   snapshots/STEM.sig             the signature of its seal
 //!   blobs/sha256/ab/REST           bytes, by their hash
 //!   index.json                     what `list` knows already; may be deleted at any moment
 //! ```
@@ -22,14 +23,17 @@ mod replays;
 mod runs;
 mod write;
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use faces::provenance::calls::{Attempt, Call};
 use faces::provenance::read::{self, Document, NoSnapshot};
-use kernel::limits::{MAX_CALL_BYTES, MAX_SNAPSHOT_BYTES};
+use kernel::json::{self, Limits};
+use kernel::limits::{MAX_CALL_BYTES, MAX_JSON_DEPTH, MAX_SNAPSHOT_BYTES};
 use serde::de::DeserializeOwned;
+
+use crate::signature::Signature;
+use crate::verify;
 
 pub use blobs::hash_file;
 pub use import::{Imported, is_as_written};
@@ -44,6 +48,10 @@ const PROJECT_FOLDER: &str = ".aiwg/provenance";
 const CALLS: &str = "calls.jsonl";
 const REPLAYS: &str = "replays.jsonl";
 const PIN: &str = "pin";
+const SIGNATURE: &str = "sig";
+
+/// Bytes of a signature at most.
+const MAX_SIGNATURE: u64 = 64 << 10;
 
 /// A folder of snapshots. It need not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,7 +170,8 @@ impl Folder {
     /// # Errors
     /// When it cannot be read, or is no snapshot.
     pub fn read(&self, path: &Path) -> Result<Kept, FolderError> {
-        let bytes = bounded(path, MAX_SNAPSHOT_BYTES as u64)?;
+        let missing = || FolderError::io(path)(io::ErrorKind::NotFound.into());
+        let bytes = files::bytes(path, MAX_SNAPSHOT_BYTES as u64)?.ok_or_else(missing)?;
         match read::read(&bytes) {
             Ok(document) => Ok(Kept {
                 path: path.to_owned(),
@@ -170,7 +179,7 @@ impl Folder {
             }),
             Err(why) => Err(FolderError::NoSnapshot {
                 path: path.to_owned(),
-                why,
+                why: verify::located(&bytes, why),
             }),
         }
     }
@@ -183,12 +192,33 @@ impl Folder {
         lines(&beside(snapshot, CALLS), Tail::MustBeWhole)
     }
 
+    /// The name of the file that has the calls of a snapshot.
+    pub(crate) fn calls_file(&self, snapshot: &Path) -> String {
+        let path = beside(snapshot, CALLS);
+        let name = path.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
     /// Every attempt to replay a snapshot, in order. A last line that was cut off is left out.
     ///
     /// # Errors
     /// When the file cannot be read, or another line of it is no attempt.
     pub fn attempts(&self, snapshot: &Path) -> Result<Vec<Attempt>, FolderError> {
         lines(&beside(snapshot, REPLAYS), Tail::MayBeCut)
+    }
+
+    /// The signature of a snapshot's seal, if it has one.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or has none.
+    pub fn signature(&self, snapshot: &Path) -> Result<Option<Signature>, FolderError> {
+        let path = beside(snapshot, SIGNATURE);
+        let bytes = files::bytes(&path, MAX_SIGNATURE)?;
+        let read = bytes.map(|bytes| serde_json::from_slice(&bytes));
+        read.transpose().map_err(|error| FolderError::Damaged {
+            path,
+            why: format!("this is no signature: {error}"),
+        })
     }
 
     /// Whether somebody wants a snapshot kept.
@@ -209,25 +239,13 @@ enum Tail {
     MayBeCut,
 }
 
-fn bounded(path: &Path, limit: u64) -> Result<Vec<u8>, FolderError> {
-    let file = File::open(path).map_err(FolderError::io(path))?;
-    let mut bytes = Vec::new();
-    let read = file.take(limit + 1).read_to_end(&mut bytes);
-    read.map_err(FolderError::io(path))?;
-    match bytes.len() as u64 > limit {
-        true => Err(FolderError::Damaged {
-            path: path.to_owned(),
-            why: format!("larger than {limit} bytes"),
-        }),
-        false => Ok(bytes),
-    }
-}
-
 fn lines<T: DeserializeOwned>(path: &Path, tail: Tail) -> Result<Vec<T>, FolderError> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(FolderError::io(path)(error)),
+    let Some(file) = files::open(path, u64::MAX)? else {
+        return Ok(Vec::new());
+    };
+    let limits = Limits {
+        max_bytes: MAX_CALL_BYTES + 1,
+        max_depth: MAX_JSON_DEPTH,
     };
     let mut reader = BufReader::new(file);
     let mut values = Vec::new();
@@ -240,11 +258,16 @@ fn lines<T: DeserializeOwned>(path: &Path, tail: Tail) -> Result<Vec<T>, FolderE
             return Ok(values);
         }
         let is_whole = line.ends_with(b"\n");
-        match serde_json::from_slice(&line) {
-            Ok(value) if is_whole || tail == Tail::MustBeWhole => values.push(value),
-            _ if !is_whole && tail == Tail::MayBeCut => return Ok(values),
-            _ => {
-                let why = format!("line {} is not what belongs there", values.len() + 1);
+        if !is_whole && tail == Tail::MayBeCut {
+            return Ok(values);
+        }
+        let read = json::parse(&line, limits)
+            .map_err(|problems| problems.to_string())
+            .and_then(|value| serde_json::from_value(value).map_err(|error| error.to_string()));
+        match read {
+            Ok(value) => values.push(value),
+            Err(error) => {
+                let why = format!("line {} cannot be read: {error}", values.len() + 1);
                 let path = path.to_owned();
                 return Err(FolderError::Damaged { path, why });
             }

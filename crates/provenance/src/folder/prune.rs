@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::files::{self, Hold};
 use super::list::{Kind, kind};
-use super::{Broken, CALLS, Entry, Folder, FolderError, PIN, REPLAYS, beside};
+use super::{Broken, CALLS, Entry, Folder, FolderError, PIN, REPLAYS, SIGNATURE, beside};
 use crate::contents;
 
 /// What becomes of a snapshot.
@@ -200,11 +200,28 @@ impl Folder {
         Ok(pruned)
     }
 
+    /// Removes snapshots with everything that only they need.
+    ///
+    /// # Errors
+    /// [`FolderError::Busy`] while anybody writes; otherwise when the disk refuses.
+    pub fn remove(&self, snapshots: &[PathBuf]) -> Result<Pruned, FolderError> {
+        let _hold = self.hold(Hold::Alone)?;
+        let mut pruned = Pruned::default();
+        for path in snapshots {
+            pruned
+                .snapshots
+                .push(self.read(path)?.document.snapshot.snapshot_id);
+            self.let_go(path)?;
+        }
+        self.clear(&mut pruned)?;
+        Ok(pruned)
+    }
+
     /// Removes a snapshot and what lies beside it, but for its contents.
     fn let_go(&self, snapshot: &Path) -> Result<(), FolderError> {
         // The snapshot first: without it the rest is a leftover.
         files::remove(snapshot)?;
-        for ending in [CALLS, REPLAYS, PIN] {
+        for ending in [CALLS, REPLAYS, PIN, SIGNATURE] {
             files::remove(&beside(snapshot, ending))?;
         }
         Ok(())

@@ -1,50 +1,69 @@
 //! What replays of a snapshot came to.
 
-use std::fs::OpenOptions;
-use std::io::{Seek, SeekFrom, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use faces::provenance::calls::Attempt;
+use faces::provenance::calls::{Attempt, check_replays};
+use faces::provenance::chain;
 use faces::provenance::document::ReplayStatus;
+use faces::provenance::seal::{self, Finding};
+use rustix::fs::OFlags;
 use serde_json::Value;
 
 use super::files::{self, Hold, lock_file};
 use super::import::as_it_stands;
-use super::{Folder, FolderError, REPLAYS, beside};
+use super::{Folder, FolderError, Kept, REPLAYS, beside};
+
+/// Bytes of the name of a snapshot in the lock of the record at most.
+const MAX_NAME: u64 = 4096;
 
 impl Folder {
     /// Records an attempt, gives it its number, and brings the snapshot's `replay_status` up to
-    /// date if the attempt came to its end. The record is durable first: an end between the two
-    /// is made up for by the next attempt.
+    /// date if the attempt came to its end. The record is durable first. While both are written the
+    /// lock has the name of the snapshot: an end between the two is made up for by the next attempt.
     ///
     /// # Errors
-    /// When the files cannot be read or written.
+    /// When the files cannot be read or written, or the record was changed.
     pub fn record_replay(
         &self,
         snapshot: &Path,
         mut attempt: Attempt,
     ) -> Result<ReplayStatus, FolderError> {
         let _hold = self.hold(Hold::Shared)?;
-        let path = self.base.join(".replays.lock");
-        let lock = lock_file(&path)?;
+        let path = self.replays_lock();
+        let mut lock = lock_file(&path)?;
         lock.lock().map_err(FolderError::io(&path))?;
 
         let kept = self.read(snapshot)?;
         let status = kept.document.snapshot.replays();
         let attempts = self.attempts(snapshot)?;
+        let wrong = self.wrong_replays(&kept, &attempts, &lock_text(&path)?);
+        if let Some(wrong) = wrong.into_iter().find(|finding| finding.is_error) {
+            return Err(FolderError::Damaged {
+                path: snapshot.to_owned(),
+                why: wrong.message,
+            });
+        }
         let completed = attempts.iter().filter(|attempt| attempt.is_complete());
         let completed = completed.count() as u64 + 1;
         let last = attempts.iter().map(|attempt| attempt.attempt).max();
         attempt.attempt = last.unwrap_or(0).max(attempts.len() as u64) + 1;
-        append(&beside(snapshot, REPLAYS), &attempt, &attempts)?;
-        if !attempt.is_complete() {
-            return Ok(status);
-        }
-        let status = status.after(&attempt, completed);
+        set_text(&mut lock, &name_of(snapshot)).map_err(FolderError::io(&path))?;
+        let record = beside(snapshot, REPLAYS);
+        append(&record, seal::text(&kept.document.raw), &attempt, &attempts)?;
+        let status = match attempt.is_complete() {
+            true => status.after(&attempt, completed),
+            false => status,
+        };
         let no_json = |error: serde_json::Error| FolderError::Damaged {
             path: snapshot.to_owned(),
             why: error.to_string(),
+        };
+        let status = match seal::of(&kept.document) {
+            seal::Seal::Sealed => ReplayStatus::of(&self.attempts(snapshot)?),
+            _ => status,
         };
         let mut document = kept.document;
         document.snapshot.replay_status = Some(status.clone());
@@ -54,14 +73,79 @@ impl Folder {
         }
         let text = as_it_stands(&document);
         files::replace(snapshot, &text.map_err(no_json)?)?;
+        set_text(&mut lock, "").map_err(FolderError::io(&path))?;
         Ok(status)
+    }
+
+    /// What is wrong with the record of replays of a snapshot.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub(crate) fn check_replays(&self, kept: &Kept) -> Result<Vec<Finding>, FolderError> {
+        let path = self.replays_lock();
+        // An attempt may be recorded right now: both files are read between two attempts.
+        let lock = files::open(&path, MAX_NAME)?;
+        if let Some(lock) = &lock {
+            lock.lock_shared().map_err(FolderError::io(&path))?;
+        }
+        let attempts = self.attempts(&kept.path)?;
+        let again = self.read(&kept.path)?;
+        Ok(self.wrong_replays(&again, &attempts, &lock_text(&path)?))
+    }
+
+    fn wrong_replays(&self, kept: &Kept, attempts: &[Attempt], pending: &str) -> Vec<Finding> {
+        let name = name_of(&beside(&kept.path, REPLAYS));
+        let mut found = check_replays(&kept.document, attempts, &name);
+        // The last attempt was recorded, and its recorder ended before it said so in the document.
+        let before = attempts.len().saturating_sub(1);
+        if pending == name_of(&kept.path)
+            && !found.is_empty()
+            && check_replays(&kept.document, &attempts[..before], &name).is_empty()
+        {
+            let message =
+                "the last attempt is in the record alone; the next one brings it up to date";
+            found = vec![Finding::warning(
+                "/replay_status",
+                "replay_unfinished",
+                message,
+            )];
+        }
+        found
+    }
+
+    fn replays_lock(&self) -> PathBuf {
+        self.base.join(".replays.lock")
     }
 }
 
+fn name_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+fn lock_text(path: &Path) -> Result<String, FolderError> {
+    let bytes = files::bytes(path, MAX_NAME)?.unwrap_or_default();
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn set_text(lock: &mut File, text: &str) -> std::io::Result<()> {
+    lock.set_len(0)?;
+    lock.seek(SeekFrom::Start(0))?;
+    lock.write_all(text.as_bytes())?;
+    lock.sync_all()
+}
+
 /// Adds a line behind the last whole one.
-fn append(path: &Path, attempt: &Attempt, before: &[Attempt]) -> Result<(), FolderError> {
+fn append(
+    path: &Path,
+    seed: &str,
+    attempt: &Attempt,
+    before: &[Attempt],
+) -> Result<(), FolderError> {
     let appended = || {
-        let mut line = serde_json::to_vec(attempt)?;
+        let all: Vec<&Attempt> = before.iter().chain([attempt]).collect();
+        let linked = chain::linked(seed, &all);
+        let mut line = serde_json::to_vec(linked.last().unwrap_or(&Value::Null))?;
         line.push(b'\n');
         let mut options = OpenOptions::new();
         options
@@ -69,9 +153,11 @@ fn append(path: &Path, attempt: &Attempt, before: &[Attempt]) -> Result<(), Fold
             .truncate(false)
             .read(true)
             .write(true)
+            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
             .mode(0o600);
         let mut file = options.open(path)?;
-        let whole = std::fs::read(path)?;
+        let mut whole = Vec::new();
+        file.read_to_end(&mut whole)?;
         let mut ends = whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
         let end = match before.len() {
             0 => 0,

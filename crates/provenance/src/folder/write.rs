@@ -4,14 +4,17 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use faces::provenance::calls::{Attempt, Call};
+use faces::provenance::chain;
 use faces::provenance::document::Snapshot;
 use faces::provenance::naming;
 use faces::provenance::read;
+use faces::provenance::seal;
 use kernel::limits::MAX_CALL_BYTES;
 use serde::Serialize;
 
 use super::files::{self, Hold};
-use super::{CALLS, Folder, FolderError, Kept, PIN, REPLAYS, beside};
+use super::{CALLS, Folder, FolderError, Kept, PIN, REPLAYS, SIGNATURE, beside};
+use crate::signature::{Signature, SigningKey};
 
 /// Tries at a name that is free. Snapshots of one workflow in one millisecond are few.
 const MAX_NAMES: usize = 10_000;
@@ -86,6 +89,28 @@ impl Writer {
         Ok(Kept { path, document })
     }
 
+    /// Signs the seal of a snapshot.
+    ///
+    /// # Errors
+    /// When the disk does not take it.
+    pub fn sign(&self, kept: &Kept, key: &SigningKey) -> Result<(), FolderError> {
+        let signature = key.sign(seal::text(&kept.document.raw));
+        self.put_signature(&kept.path, &signature)
+    }
+
+    pub(crate) fn put_signature(
+        &self,
+        snapshot: &Path,
+        signature: &Signature,
+    ) -> Result<(), FolderError> {
+        let path = beside(snapshot, SIGNATURE);
+        let text = pretty(signature).map_err(|error| FolderError::Damaged {
+            path: path.clone(),
+            why: error.to_string(),
+        })?;
+        files::replace(&path, &text)
+    }
+
     /// Puts a snapshot under a name that is free, and what lies beside it.
     pub(super) fn place(
         &self,
@@ -135,10 +160,10 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Calls and attempts, a line each.
+    /// Calls and attempts, a line each. Calls are chained here; attempts are as they were recorded.
     pub(crate) fn of(calls: &[Call], replays: &[Attempt]) -> Self {
         Self {
-            calls: lines(calls),
+            calls: lines(&chain::linked("", calls)),
             replays: lines(replays),
         }
     }

@@ -4,5 +4,6 @@ mod endpoint;
 mod folder;
 mod fresh;
 mod minilm;
+mod sealed;
 mod sentences;
 mod support;

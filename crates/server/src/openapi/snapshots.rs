@@ -61,6 +61,7 @@ pub(super) fn schemas() -> Value {
                 "snapshot": { "type": "object" },
                 "calls": { "type": "array", "items": { "type": "object" } },
                 "replays": { "type": "array", "items": { "type": "object" } },
+                "signature": { "type": "object" },
                 "contents": { "type": "object", "additionalProperties": {
                     "type": "object", "minProperties": 1, "maxProperties": 1,
                     "properties": { "text": text, "base64": text },
@@ -72,6 +73,7 @@ pub(super) fn schemas() -> Value {
             "type": "object", "required": ["is_valid", "findings"],
             "properties": {
                 "snapshot_id": text, "is_valid": { "type": "boolean" },
+                "state": { "enum": ["valid", "unsealed", "tampered"] }, "signed_by": text,
                 "contents": { "type": "integer" },
                 "findings": { "type": "array", "items": { "type": "object" } },
             },

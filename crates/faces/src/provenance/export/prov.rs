@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use kernel::time::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::super::calls::Attempt;
@@ -97,16 +98,21 @@ pub fn document(snapshot: &Snapshot, attempts: &[Attempt]) -> Value {
     let agent = agents(&mut prov, snapshot, &run);
     inputs(&mut prov, snapshot, &run);
     outputs(&mut prov, snapshot, &run, &agent);
-    calls(&mut prov, snapshot, &run, &local);
+    calls(&mut prov, snapshot, (&run, ended), &local);
     for (place, attempt) in attempts.iter().enumerate() {
         let at = &attempt.at;
         // By its line: one that was given up may have the number of the next in files of before.
         let number = place + 1;
         let activity = format!("aiwg:activity:validation:{workflow}:{local}:{number}");
-        let members = json!({
+        let mut members = json!({
             "prov:endTime": at, "prov:type": "aiwg:validation", "aiwg:kind": attempt.kind,
             "aiwg:match_status": attempt.status.map(|status| status.as_str()).unwrap_or("aborted"),
         });
+        let took = attempt.other.get("duration_ms").and_then(Value::as_u64);
+        if let (Some(ended), Some(took)) = (Timestamp::parse(at), took) {
+            let started = Timestamp(ended.0 - took.max(1).cast_signed());
+            members["prov:startTime"] = started.to_string().into();
+        }
         prov.declare("activity", &activity, members);
         let informed = json!({ "prov:informed": activity, "prov:informant": run });
         prov.relate("wasInformedBy", informed);
@@ -213,13 +219,22 @@ fn outputs(prov: &mut Prov, snapshot: &Snapshot, run: &str, agent: &str) {
     }
 }
 
-fn calls(prov: &mut Prov, snapshot: &Snapshot, run: &str, local: &str) {
+/// A tool ends after as long as it took; one that was cut short ends with the run.
+fn calls(prov: &mut Prov, snapshot: &Snapshot, (run, run_ended): (&str, Timestamp), local: &str) {
     for (at, call) in snapshot.outputs.tool_calls.iter().flatten().enumerate() {
         let tool = call.tool.as_deref().unwrap_or("unknown");
         let activity = format!("aiwg:activity:tool:{}:{local}:{at}", escaped(tool));
         let mut members = json!({ "prov:type": "aiwg:tool-call", "prov:label": tool });
         if let Some(timestamp) = &call.timestamp {
             members["prov:startTime"] = timestamp.as_str().into();
+            if let Some(started) = Timestamp::parse(timestamp) {
+                let took = call.other.get("duration_ms").and_then(Value::as_u64);
+                let ended = match took {
+                    Some(took) => started.0 + took.cast_signed(),
+                    None => run_ended.0,
+                };
+                members["prov:endTime"] = Timestamp(ended.max(started.0 + 1)).to_string().into();
+            }
         }
         prov.declare("activity", &activity, members);
         let informed = json!({ "prov:informed": activity, "prov:informant": run });

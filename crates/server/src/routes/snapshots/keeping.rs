@@ -179,7 +179,7 @@ async fn import(mut cx: Cx) -> Result<Reply, Problem> {
         if document.snapshot.is_unredacted() {
             return Err(unredacted(StatusCode::UNPROCESSABLE_ENTITY));
         }
-        let entry = Entry::of(String::new(), &document.snapshot, false);
+        let entry = Entry::of(String::new(), &document, false);
         if !sees(workspace.as_deref(), &entry) {
             let message = "the snapshot is of another workspace than this credential";
             return Err(Problem::new(

@@ -1,0 +1,153 @@
+//! Signatures beside the seal, by which others can check who captured a snapshot.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::rand::SystemRandom;
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
+use serde::{Deserialize, Serialize};
+
+/// Before the base64 of a public key.
+const PREFIX: &str = "ed25519:";
+/// Before the seal in what is signed, so that no other use of a key makes such a signature.
+const PURPOSE: &str = "runwright snapshot seal 1\n";
+
+/// A public key as it is written: `ed25519:` and the base64 of its 32 bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PublicKey(String);
+
+impl PublicKey {
+    /// Reads a key as it is written.
+    pub fn parse(text: &str) -> Option<Self> {
+        let key = Self(text.trim().to_owned());
+        key.bytes().map(|_| key)
+    }
+
+    fn bytes(&self) -> Option<[u8; 32]> {
+        let bytes = STANDARD.decode(self.0.strip_prefix(PREFIX)?).ok()?;
+        bytes.try_into().ok()
+    }
+
+    /// The key as it is written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The signature of a seal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Signature {
+    /// The key that made it.
+    pub key: PublicKey,
+    /// The base64 of its 64 bytes.
+    pub signature: String,
+}
+
+impl Signature {
+    /// Whether the key signed this seal.
+    pub fn is_of(&self, seal: &str) -> bool {
+        let signed = STANDARD.decode(&self.signature).ok();
+        let Some((key, signed)) = self.key.bytes().zip(signed) else {
+            return false;
+        };
+        let key = UnparsedPublicKey::new(&ED25519, key);
+        key.verify(format!("{PURPOSE}{seal}").as_bytes(), &signed)
+            .is_ok()
+    }
+}
+
+/// The key of a user, by which captures are signed.
+pub struct SigningKey(Ed25519KeyPair);
+
+/// Why a key cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("the key {} cannot be used: {why}", path.display())]
+pub struct KeyError {
+    /// Its file.
+    path: PathBuf,
+    /// Why.
+    why: String,
+}
+
+impl SigningKey {
+    /// The key in a file, if there is one.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or has no key.
+    pub fn open(path: &Path) -> Result<Option<Self>, KeyError> {
+        let failed = |why: String| KeyError {
+            path: path.to_owned(),
+            why,
+        };
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error.to_string())),
+        };
+        let bytes = STANDARD.decode(text.trim());
+        let bytes = bytes.map_err(|error| failed(error.to_string()))?;
+        let pair = Ed25519KeyPair::from_pkcs8(&bytes);
+        pair.map(|pair| Some(Self(pair)))
+            .map_err(|error| failed(error.to_string()))
+    }
+
+    /// The key in a file, which is made where there is none.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written.
+    pub fn open_or_make(path: &Path) -> Result<Self, KeyError> {
+        if let Some(key) = Self::open(path)? {
+            return Ok(key);
+        }
+        let failed = |why: String| KeyError {
+            path: path.to_owned(),
+            why,
+        };
+        let made = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new());
+        let made = made.map_err(|error| failed(error.to_string()))?;
+        let write = || {
+            let folder = path.parent().unwrap_or(Path::new("."));
+            let mut builder = fs::DirBuilder::new();
+            builder.recursive(true).mode(0o700).create(folder)?;
+            let unfinished = path.with_extension(uuid::Uuid::new_v4().to_string());
+            let mut options = OpenOptions::new();
+            let mut file = options
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&unfinished)?;
+            writeln!(file, "{}", STANDARD.encode(made.as_ref()))?;
+            file.sync_all()?;
+            // Another process may make one at the same time: the first one counts.
+            let linked = fs::hard_link(&unfinished, path);
+            fs::remove_file(&unfinished)?;
+            match linked {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+                _ => Ok(()),
+            }
+        };
+        write().map_err(|error: io::Error| failed(error.to_string()))?;
+        Self::open(path)?.ok_or_else(|| failed("it is gone".to_owned()))
+    }
+
+    /// Its public half.
+    pub fn public(&self) -> PublicKey {
+        let bytes = self.0.public_key().as_ref();
+        PublicKey(format!("{PREFIX}{}", STANDARD.encode(bytes)))
+    }
+
+    /// Signs a seal.
+    pub fn sign(&self, seal: &str) -> Signature {
+        let signed = self.0.sign(format!("{PURPOSE}{seal}").as_bytes());
+        Signature {
+            key: self.public(),
+            signature: STANDARD.encode(signed.as_ref()),
+        }
+    }
+}
