@@ -315,7 +315,7 @@ impl Call {
         self.kind == Kind::Protocol && self.name.starts_with(OF_CLIENT)
     }
 
-    /// As it stands beside a snapshot, where calls are counted from 0.
+    /// As it stands beside a snapshot.
     pub fn to_file(&self) -> file::Call {
         let mut other = Map::new();
         let mut say = |name: &str, value: Value| {
@@ -347,7 +347,7 @@ impl Call {
         }
         let class = self.effect_class;
         file::Call {
-            seq: self.seq - 1,
+            seq: self.seq,
             kind: match self.kind {
                 Kind::Model => file::CallKind::Model,
                 Kind::Tool | Kind::Protocol => file::CallKind::Tool,
@@ -355,7 +355,7 @@ impl Call {
             name: Some(self.name.clone()),
             key_hash: hash::written(&self.input),
             result_hash: self.output.as_ref().map(hash::written),
-            parent: self.parent.map(|parent| parent - 1),
+            parent: self.parent,
             started: Some(self.started.to_string()),
             ended: self.ended.map(|ended| ended.to_string()),
             effect_class: class.and_then(|class| {
@@ -381,7 +381,7 @@ impl Call {
         let effects = call.other.get(file::EFFECTS).cloned();
         let effects = effects.map(serde_json::from_value).transpose().ok()?;
         Some(Self {
-            seq: call.seq + 1,
+            seq: call.seq,
             kind,
             name: call.name.clone()?,
             input: hash::digest(&call.key_hash)?,
@@ -404,7 +404,7 @@ impl Call {
                 .get("call_id")
                 .and_then(Value::as_str)
                 .map(str::to_owned),
-            parent: call.parent.map(|parent| parent + 1),
+            parent: call.parent,
             observed: call.other.get("observed") == Some(&json!(true)),
             effects: effects.unwrap_or_default(),
             beside: Beside {

@@ -213,6 +213,9 @@ pub fn draft(
     if !escaped.is_empty() {
         say(ESCAPED_PATHS, json!(escaped));
     }
+    if traffic.refused > 0 {
+        say("refused_answers", json!(traffic.refused));
+    }
     if traffic.models.len() > 1 {
         say("models", json!(traffic.models));
     }
@@ -409,7 +412,7 @@ fn tool_call(call: &Call, all: &[Call], parents: &BTreeSet<u64>) -> ToolCall {
 
 /// What a call is named by: as the model named it, else by its line in the list of calls.
 fn id_of(call: &Call) -> String {
-    let by_place = || format!("call-{}", call.seq - 1);
+    let by_place = || format!("call-{}", call.seq);
     call.call_id.clone().unwrap_or_else(by_place)
 }
 

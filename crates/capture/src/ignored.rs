@@ -1,15 +1,25 @@
-//! What of a tool's input does not count: times and ids that are others each time.
+//! What of an input does not count: times and ids that are others each time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use faces::provenance::hash::canonical_json;
+use kernel::digest::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// JSON pointers into the inputs of tools, by the tool's name. What they name is taken out before
-/// the input is kept, hashed and matched; the snapshot lists them.
+use crate::call::{Call, Keep, Kind};
+
+/// JSON pointers into inputs; the snapshot lists them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Ignored(BTreeMap<String, Vec<String>>);
+pub struct Ignored {
+    /// Into the inputs of tools, by the tool's name. What they name is taken out before the input is
+    /// kept, hashed and matched.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    tools: BTreeMap<String, Vec<String>>,
+    /// Into requests to models. What they name is kept, and a replay does not match by it.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    requests: BTreeSet<String>,
+}
 
 impl Ignored {
     /// Reads `TOOL=/pointer`.
@@ -27,28 +37,99 @@ impl Ignored {
 
     /// Whether everything counts.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.tools.is_empty() && self.requests.is_empty()
     }
 
     /// Takes out of an input of a tool what does not count. A place in a list keeps the places
     /// behind it where they are.
     pub fn take_out(&self, tool: &str, input: &mut Value) {
-        for pointer in self.0.get(tool).into_iter().flatten() {
-            let Some((parent, last)) = pointer.rsplit_once('/') else {
-                continue;
-            };
-            let name = last.replace("~1", "/").replace("~0", "~");
-            match input.pointer_mut(parent) {
-                Some(Value::Object(members)) => drop(members.remove(&name)),
-                Some(Value::Array(items)) => {
-                    let place = name.parse::<usize>().ok();
-                    if let Some(item) = place.and_then(|place| items.get_mut(place)) {
-                        *item = Value::Null;
-                    }
-                }
-                _ => {}
+        for pointer in self.tools.get(tool).into_iter().flatten() {
+            take_out(pointer, input);
+        }
+    }
+
+    /// Leaves a field of requests to models out of what they are matched by.
+    pub fn leave_out(&mut self, pointers: &[String]) {
+        self.requests.extend(pointers.iter().cloned());
+    }
+
+    /// Reads the pointer of a field of requests.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse_request(typed: &str) -> Result<String, &'static str> {
+        match typed.starts_with('/') && typed.len() > 1 {
+            true => Ok(typed.to_owned()),
+            false => Err("write a JSON pointer into the body of a request, as /messages/0/content"),
+        }
+    }
+
+    /// What a call is matched by.
+    pub(crate) fn matched(&self, kind: Kind, input: Digest, value: &Value) -> Digest {
+        if kind != Kind::Model || self.requests.is_empty() {
+            return input;
+        }
+        let mut value = value.clone();
+        for pointer in &self.requests {
+            take_out(pointer, body_of(&mut value));
+        }
+        Digest::of(canonical_json(&value).as_bytes())
+    }
+
+    /// What recorded calls are matched by, by their steps.
+    pub fn keys(&self, calls: &[Call], keep: &dyn Keep) -> BTreeMap<u64, Digest> {
+        let models = calls.iter().filter(|call| call.kind == Kind::Model);
+        let keyed = models.filter_map(|call| {
+            let value = read(call, keep)?;
+            Some((call.seq, self.matched(call.kind, call.input, &value)))
+        });
+        match self.requests.is_empty() {
+            true => BTreeMap::new(),
+            false => keyed.collect(),
+        }
+    }
+
+    /// The fields of requests that no request to a model has.
+    pub fn without_effect(&self, calls: &[Call], keep: &dyn Keep) -> Vec<String> {
+        if self.requests.is_empty() {
+            return Vec::new();
+        }
+        let models = calls.iter().filter(|call| call.kind == Kind::Model);
+        let mut inputs: Vec<Value> = models.filter_map(|call| read(call, keep)).collect();
+        let unused = self.requests.iter().filter(|pointer| {
+            let mut bodies = inputs.iter_mut().map(body_of);
+            !bodies.any(|body| body.pointer(pointer).is_some())
+        });
+        unused.cloned().collect()
+    }
+}
+
+fn read(call: &Call, keep: &dyn Keep) -> Option<Value> {
+    serde_json::from_slice(&keep.get(call.input).ok()??).ok()
+}
+
+/// The body of a request, which stands by itself or with how it was made.
+fn body_of(input: &mut Value) -> &mut Value {
+    match input["method"].is_string() && input.get("body").is_some() {
+        true => &mut input["body"],
+        false => input,
+    }
+}
+
+fn take_out(pointer: &str, input: &mut Value) {
+    let Some((parent, last)) = pointer.rsplit_once('/') else {
+        return;
+    };
+    let name = last.replace("~1", "/").replace("~0", "~");
+    match input.pointer_mut(parent) {
+        Some(Value::Object(members)) => drop(members.remove(&name)),
+        Some(Value::Array(items)) => {
+            let place = name.parse::<usize>().ok();
+            if let Some(item) = place.and_then(|place| items.get_mut(place)) {
+                *item = Value::Null;
             }
         }
+        _ => {}
     }
 }
 
@@ -56,7 +137,7 @@ impl FromIterator<(String, String)> for Ignored {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Self {
         let mut ignored = Self::default();
         for (tool, pointer) in pairs {
-            ignored.0.entry(tool).or_default().push(pointer);
+            ignored.tools.entry(tool).or_default().push(pointer);
         }
         ignored
     }

@@ -6,18 +6,29 @@ use serde_json::Value;
 use crate::call::{Call, Keep, Kind};
 use crate::family::is_parallel;
 use crate::headers;
+use crate::ignored::Ignored;
 use crate::tape::{Divergence, Reason, Side, first_difference, last_step};
 
 /// The first call of a replay that is not that of its recording, for calls that were made again.
+/// What is ignored of requests does not count.
 pub fn first_divergence(
     recorded: (&[Call], &dyn Keep),
     replayed: (&[Call], &dyn Keep),
+    ignored: &Ignored,
 ) -> Option<Divergence> {
     let steps = |calls: &[Call]| -> Vec<Call> {
         let calls = calls.iter().filter(|call| call.kind != Kind::Protocol);
         calls.cloned().collect()
     };
-    let (a, b) = (steps(recorded.0), steps(replayed.0));
+    let keyed = |calls: &[Call], keep: &dyn Keep| {
+        let keys = ignored.keys(calls, keep);
+        let mut calls = steps(calls);
+        for call in &mut calls {
+            call.input = keys.get(&call.seq).copied().unwrap_or(call.input);
+        }
+        calls
+    };
+    let (a, b) = (keyed(recorded.0, recorded.1), keyed(replayed.0, replayed.1));
     let is_parallel = is_parallel(recorded.0);
     for (nth, (old, new)) in pairs(is_parallel, &a, &b).into_iter().enumerate() {
         let (old, new, reason) = match is_parallel {
@@ -47,11 +58,13 @@ pub fn first_divergence(
             (None, _) => (Reason::Added, "this call was not recorded"),
         };
         let by_result = reason == Reason::OtherResult;
-        let side = |call: Option<&Call>, keep: &dyn Keep| {
+        let side = |call: Option<&Call>, (calls, keep): (&[Call], &dyn Keep)| {
             call.map(|call| {
+                // The input as it was, with what is ignored of it.
+                let whole = calls.iter().find(|whole| whole.seq == call.seq);
                 let digest = match by_result {
                     true => call.output,
-                    false => Some(call.input),
+                    false => whole.map(|whole| whole.input),
                 };
                 let value = read(digest, keep);
                 Side {
@@ -64,7 +77,7 @@ pub fn first_divergence(
                 }
             })
         };
-        let (expected, actual) = (side(old, recorded.1), side(new, replayed.1));
+        let (expected, actual) = (side(old, recorded), side(new, replayed));
         let at = match (&expected, &actual) {
             (Some(expected), Some(actual)) if reason.is_of_one_call() => {
                 first_difference(&expected.input, &actual.input)
@@ -99,6 +112,17 @@ pub fn first_divergence(
         });
     }
     None
+}
+
+/// What a call was given and came to, as it counts when two executions are held side by side: of a
+/// model's answer its text and the tools that it wanted, without ids and times.
+pub fn given_and_said(call: &Call, keep: &dyn Keep) -> (Value, Value) {
+    let output = read(call.output, keep);
+    let said = match call.kind {
+        Kind::Model => crate::recorder::said(&call.name, &output),
+        Kind::Tool | Kind::Protocol => output,
+    };
+    (read(Some(call.input), keep), said)
 }
 
 fn read(digest: Option<Digest>, keep: &dyn Keep) -> Value {

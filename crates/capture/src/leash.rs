@@ -7,7 +7,7 @@
 //! end in order stops the group itself, and the watch before it.
 
 use std::ffi::OsString;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -21,8 +21,8 @@ pub const LEASH_COMMAND: &str = "__leash";
 /// Behind that name: a group is to end with whoever holds the other end of the standard input.
 const WATCH: &str = "watch";
 
-/// Becomes a command that ends with its parent: the parent's process id, program, arguments. Or watches
-/// over a group: the word for it, the number of the group.
+/// Becomes a command that ends with its parent: the parent's process id, a mark, program, arguments.
+/// Where it cannot, it says why behind the mark. Or watches over a group: the word for it, the number of the group.
 pub fn leash_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut number = || args.next()?.to_str()?.parse::<i32>().ok();
     let parent = match number() {
@@ -30,14 +30,16 @@ pub fn leash_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
         // Where it was no number it is the word, and the number follows.
         None => return watch(number().and_then(Pid::from_raw)),
     };
-    let Some(program) = args.next() else {
+    let (Some(mark), Some(program)) = (args.next(), args.next()) else {
         return ExitCode::from(2);
     };
     if bind(parent).is_err() {
         return ExitCode::from(126);
     }
-    // Returns only where it fails; that it could be started was looked at before.
-    let _ = Command::new(program).args(args).exec();
+    // Returns only where it fails.
+    let error = Command::new(program).args(args).exec();
+    let mark = mark.to_string_lossy();
+    let _ = writeln!(io::stderr(), "[{mark}] {error}");
     ExitCode::from(127)
 }
 

@@ -28,6 +28,7 @@ pub mod recorder;
 pub mod run;
 pub mod scan;
 pub mod scratch;
+pub mod stop;
 pub mod tape;
 pub mod tool;
 mod upstream;

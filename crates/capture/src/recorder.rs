@@ -9,6 +9,7 @@ mod diverged;
 mod left;
 mod notified;
 mod observed;
+mod response;
 mod serve;
 mod traffic;
 
@@ -40,6 +41,7 @@ use traffic::Place;
 
 pub(crate) use left::{Passed, TOO_LARGE, UNREACHED, answer_of};
 pub use notified::Told;
+pub(crate) use response::said;
 pub(crate) use traffic::Note;
 pub use traffic::Traffic;
 
@@ -182,6 +184,8 @@ pub struct Recorded {
     pub live_tools: u64,
     /// Requests to elsewhere that were refused.
     pub denied: u64,
+    /// Fields of requests that were to be left out and that no request had.
+    pub ignored_nothing: Vec<String>,
     /// Why it is not whole.
     pub failure: Option<String>,
 }
@@ -318,6 +322,7 @@ impl Recorder {
         } = beginning;
         let name = self.cleaner.text(name);
         let digest = self.keep_input(kind, &name, &mut input);
+        let matched = self.ignored.matched(kind, digest, &input);
         let mut state = self.state.lock();
         let seq = state.next;
         if state.calls.len() + state.open.len() >= MAX_CALLS {
@@ -357,7 +362,7 @@ impl Recorder {
                 break;
             }
             let tape = state.tape.as_ref().filter(|tape| tape.serves(kind));
-            let found = tape.map(|tape| (tape.find(kind, &name, digest), tape.is_parallel()));
+            let found = tape.map(|tape| (tape.find(kind, &name, matched), tape.is_parallel()));
             match found {
                 None if state.ahead.is_some() => return self.decide_on(&mut state, Next::Unknown),
                 None => break,
@@ -369,7 +374,7 @@ impl Recorder {
                 }
                 Some((Match::Other { found, .. }, _)) if state.ahead.is_some() => {
                     let Some(place) = found else {
-                        let next = Next::Other((kind, name, digest));
+                        let next = Next::Other((kind, name, matched));
                         return self.decide_on(&mut state, next);
                     };
                     if let Some(decided) = self.goes_on(&mut state, place) {
@@ -403,7 +408,8 @@ impl Recorder {
                         let divergence = self.beyond(&state, actual);
                         return self.diverge(&mut state, divergence);
                     };
-                    let refused = self.look_ahead(&mut state, &call, actual, (expected, found));
+                    let key = (kind, name.clone(), matched);
+                    let refused = self.look_ahead(&mut state, key, actual, (expected, found));
                     match found {
                         Some(place) => {
                             return self.serve(
@@ -614,9 +620,12 @@ impl Recorder {
         self.woken.notify_all();
         let mut calls = state.calls.clone();
         number(&mut calls, &state.served);
+        let mut traffic = state.traffic.clone();
+        traffic.text = response::last_text(&calls, &*self.keep).or(traffic.text);
         Recorded {
+            traffic,
+            ignored_nothing: self.ignored.without_effect(&calls, &*self.keep),
             calls,
-            traffic: state.traffic.clone(),
             enforcement: state.enforcement.report(),
             divergence: self.diverged.borrow().clone(),
             is_mixed: state.is_mixed,

@@ -15,7 +15,6 @@ use store::{StoreClock, SystemClock};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use crate::call::{Beside, Change, Keep};
 use crate::clean::Cleaner;
@@ -26,6 +25,7 @@ use crate::leash::{LEASH_COMMAND, watch_over};
 use crate::proxy::{Proxy, Upstreams};
 use crate::recorder::{Recorded, Recorder, Setup};
 use crate::scan::{Filter, Folder, ScanError};
+use crate::stop::Stop;
 use crate::tape::{OnMiss, Tape};
 use crate::upstream::NotAServer;
 
@@ -168,7 +168,7 @@ pub enum RunError {
 ///
 /// # Errors
 /// When nothing could be run, or the folder cannot be read afterwards.
-pub async fn run(plan: Plan, stop: CancellationToken, echo: Echo) -> Result<Outcome, RunError> {
+pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError> {
     let upstreams = Upstreams::of(&plan.environment)?;
     let (root, filter) = (plan.root.clone(), plan.filter);
     let (cleaner, keep) = (plan.cleaner.clone(), plan.keep.clone());
@@ -197,11 +197,22 @@ pub async fn run(plan: Plan, stop: CancellationToken, echo: Echo) -> Result<Outc
     environment.insert("PWD".to_owned(), called(&environment, &plan.cwd));
     let hosts = proxy.hosts().to_vec();
     let started = SystemClock.now();
-    let child = spawn(&plan.argv, &environment, &plan.cwd, plan.leash.as_deref())?;
+    let mark = uuid::Uuid::new_v4().to_string();
+    let leash = plan.leash.as_deref().map(|leash| (leash, mark.as_str()));
+    let child = spawn(&plan.argv, &environment, &plan.cwd, leash)?;
     let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     let watch = plan.leash.as_deref().zip(group);
     let watch = watch.and_then(|(program, group)| watch_over(program, group));
     let mut ended = attend(child, plan.stdin, &recorder, stop, echo).await;
+    if ended.code == Some(127)
+        && let Some(why) = not_started(&ended.stderr, &mark)
+    {
+        proxy.stop().await;
+        return Err(RunError::NotStarted {
+            program: plan.argv.first().cloned().unwrap_or_default(),
+            error: io::Error::other(why),
+        });
+    }
     if let Some(mut watch) = watch {
         // The group is over: another one may get its number.
         let _ = watch.kill().await;
@@ -282,7 +293,7 @@ fn spawn(
     argv: &[String],
     environment: &BTreeMap<String, String>,
     cwd: &Path,
-    leash: Option<&Path>,
+    leash: Option<(&Path, &str)>,
 ) -> Result<Child, RunError> {
     let program = argv.first().map_or("", String::as_str);
     let not_started = |error: io::Error| RunError::NotStarted {
@@ -292,10 +303,10 @@ fn spawn(
     let path = environment.get("PATH").map(String::as_str);
     let found = find_program(program, path, cwd).map_err(not_started)?;
     let mut command = match leash {
-        Some(leash) => {
+        Some((leash, mark)) => {
             let mut command = Command::new(leash);
             let id = std::process::id().to_string();
-            command.arg(LEASH_COMMAND).arg(id).args(argv);
+            command.arg(LEASH_COMMAND).arg(id).arg(mark).args(argv);
             command
         }
         None => {
@@ -317,6 +328,13 @@ fn spawn(
     command.spawn().map_err(not_started)
 }
 
+/// Why the leash could not become the command, from what it wrote behind its mark.
+fn not_started(stderr: &[u8], mark: &str) -> Option<String> {
+    let text = String::from_utf8_lossy(stderr);
+    let (_, why) = text.rsplit_once(mark)?;
+    Some(why.trim().to_owned())
+}
+
 struct Ended {
     status: Status,
     code: Option<i32>,
@@ -331,7 +349,7 @@ async fn attend(
     mut child: Child,
     stdin: Vec<u8>,
     recorder: &Recorder,
-    stop: CancellationToken,
+    stop: Stop,
     echo: Echo,
 ) -> Ended {
     let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
@@ -356,9 +374,13 @@ async fn attend(
     let status = loop {
         tokio::select! {
             status = child.wait() => break status,
-            () = stop.cancelled(), if why.is_none() => why = Some(Status::Cancelled),
+            () = stop.cancelled(), if why.is_none() => {
+                why = Some(Status::Cancelled);
+                signal_group(group, stop.signal());
+            }
             Ok(_) = diverged.wait_for(Option::is_some), if why.is_none() => {
                 why = Some(Status::Diverged);
+                signal_group(group, Signal::TERM);
             }
             () = &mut too_long, if !is_decided => {
                 recorder.decide();
@@ -368,9 +390,6 @@ async fn attend(
                 signal_group(group, Signal::KILL);
                 break child.wait().await;
             }
-        }
-        if why.is_some() {
-            signal_group(group, Signal::TERM);
         }
     };
     // What it left running in its group ends with it; what holds its outputs open is not waited for.

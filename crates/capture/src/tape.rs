@@ -148,6 +148,8 @@ pub struct Tape {
     is_one_server: bool,
     /// Whether calls are made for real once the recording is used up.
     goes_on: bool,
+    /// What calls are matched by, by step, where that is not their input.
+    keys: BTreeMap<u64, Digest>,
 }
 
 /// What a tape has for a call.
@@ -216,7 +218,25 @@ impl Tape {
             is_parallel,
             is_one_server,
             goes_on: false,
+            keys: BTreeMap::new(),
         }
+    }
+
+    /// The same, where some calls are matched by something else than their input.
+    pub fn matched_by(mut self, keys: BTreeMap<u64, Digest>) -> Self {
+        self.keys = keys;
+        self.by_key.clear();
+        for place in (0..self.calls.len()).rev() {
+            let key = self.key(&self.calls[place]);
+            self.by_key.entry(key).or_default().push(place);
+        }
+        self
+    }
+
+    /// What a call is matched by.
+    fn key(&self, call: &Call) -> (Kind, String, Digest) {
+        let input = self.keys.get(&call.seq).copied().unwrap_or(call.input);
+        (call.kind, call.name.clone(), input)
     }
 
     /// The first steps of a recording; what comes after them is made for real. None where it has
@@ -306,8 +326,7 @@ impl Tape {
 
     /// Marks a call as served.
     pub fn consume(&mut self, place: usize) {
-        let call = &self.calls[place];
-        let key = (call.kind, call.name.clone(), call.input);
+        let key = self.key(&self.calls[place]);
         if let Some(places) = self.by_key.get_mut(&key) {
             places.retain(|other| *other != place);
         }
@@ -315,13 +334,13 @@ impl Tape {
     }
 
     /// Whether a call of this name and input was served.
-    pub(crate) fn was_used(&self, (kind, name, input): &(Kind, String, Digest)) -> bool {
+    pub(crate) fn was_used(&self, key: &(Kind, String, Digest)) -> bool {
         let mut used = self
             .calls
             .iter()
             .zip(&self.is_used)
             .filter(|(_, used)| **used);
-        used.any(|(call, _)| (call.kind, &call.name, call.input) == (*kind, name, *input))
+        used.any(|(call, _)| self.key(call) == *key)
     }
 
     /// The first call that nobody asked for.

@@ -8,7 +8,7 @@ use kernel::digest::Digest;
 
 use super::diverged::told;
 use super::{Begun, Recorder, State};
-use crate::call::{Call, Kind};
+use crate::call::Kind;
 use crate::family::overlap;
 use crate::tape::{Divergence, Reason, Side, first_difference};
 
@@ -32,6 +32,14 @@ pub(super) struct Ahead {
     has_passed: bool,
 }
 
+/// What to do about a field of a request that is another each time.
+fn hint(expected: &Side, at: Option<&str>) -> String {
+    match at.filter(|at| !at.is_empty() && expected.kind == Kind::Model.as_str()) {
+        Some(at) => format!("; if this is a time or a random value: --ignore-request {at}"),
+        None => String::new(),
+    }
+}
+
 /// What comes when no more of the recording does.
 pub(super) enum Next {
     /// Another call that the recording does not have.
@@ -47,11 +55,10 @@ impl Recorder {
     pub(super) fn look_ahead(
         &self,
         state: &mut State,
-        call: &Call,
+        key: Key,
         actual: Side,
         (expected, found): (usize, Option<usize>),
     ) -> Begun {
-        let key = (call.kind, call.name.clone(), call.input);
         let tape = state.tape.as_ref();
         let ahead = Ahead {
             is_repeated: tape.is_some_and(|tape| tape.was_used(&key)),
@@ -157,7 +164,8 @@ impl Recorder {
                 at = first_difference(&expected.input, &ahead.actual.input);
                 let place = at.as_deref().filter(|at| !at.is_empty());
                 let place = place.map_or_else(String::new, |at| format!(" at {at}"));
-                format!("step {step}: {came}: the input differs{place}")
+                let hint = hint(&expected, at.as_deref());
+                format!("step {step}: {came}: the input differs{place}{hint}")
             }
             _ => format!("step {step}: {came} came, and {there} was recorded here"),
         };

@@ -101,6 +101,8 @@ impl Recorder {
         if output[UNREACHED] == true {
             state.enforcement.unreached(route);
             state.traffic.unreached(route);
+        } else if status >= 400 {
+            state.traffic.refused(route);
         }
         state
             .enforcement

@@ -89,6 +89,7 @@ impl Recorder {
         state.served.insert(call.seq, recorded.seq);
         call.ended = Some(now());
         call.order = recorded.order;
+        call.input = recorded.input;
         call.output = recorded.output;
         call.is_error = recorded.is_error;
         call.effect_class = recorded.effect_class;

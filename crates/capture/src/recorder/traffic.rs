@@ -15,8 +15,10 @@ use crate::dialect::{Asked, Route};
 /// What the model's traffic says of the execution as a whole.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
-    /// Requests that an answer was drawn for.
+    /// Requests that a model answered.
     pub turns: u64,
+    /// Requests that a server refused, such as with status 429.
+    pub refused: u64,
     /// The model that was asked last.
     pub model: Option<String>,
     /// The model that answered last, as it calls itself.
@@ -165,6 +167,14 @@ impl Traffic {
     pub(super) fn unreached(&mut self, route: Route) {
         if route.samples() {
             self.turns = self.turns.saturating_sub(1);
+        }
+    }
+
+    /// A server refused a request: no answer was drawn for it.
+    pub(super) fn refused(&mut self, route: Route) {
+        if route.samples() {
+            self.turns = self.turns.saturating_sub(1);
+            self.refused += 1;
         }
     }
 

@@ -1,0 +1,56 @@
+//! Which answer of a model is the response of an execution.
+
+use serde_json::{Value, json};
+
+use crate::call::{Call, Keep, Kind};
+use crate::dialect::{self, Answer, Route};
+
+/// The last text of a model. Calls that ran at the same time count as one place, whatever came first
+/// in it: of these the one is taken whose request is the last in the order of the requests' text.
+pub(super) fn last_text(calls: &[Call], keep: &dyn Keep) -> Option<String> {
+    let models = calls.iter().filter(|call| call.kind == Kind::Model);
+    let mut models: Vec<&Call> = models.collect();
+    models.sort_by_key(|call| call.order.map(|order| order.began));
+    let mut groups: Vec<(u64, Vec<&Call>)> = Vec::new();
+    for call in models {
+        let Some(order) = call.order else { continue };
+        let ended = order.ended.unwrap_or(u64::MAX);
+        match groups.last_mut() {
+            Some((last, group)) if order.began < *last => {
+                *last = ended.max(*last);
+                group.push(call);
+            }
+            _ => groups.push((ended, vec![call])),
+        }
+    }
+    groups.into_iter().rev().find_map(|(_, group)| {
+        let texts = group.into_iter().filter_map(|call| {
+            let text = text(call, keep)?;
+            Some((keep.get(call.input).ok()?, text))
+        });
+        texts.max().map(|(_, text)| text)
+    })
+}
+
+/// The text of the answer to a call; none where it has none, or is not kept.
+fn text(call: &Call, keep: &dyn Keep) -> Option<String> {
+    let output: Value = serde_json::from_slice(&keep.get(call.output?).ok()??).ok()?;
+    let text = answer(&call.name, &output).text;
+    Some(text).filter(|text| !text.is_empty())
+}
+
+fn answer(name: &str, output: &Value) -> Answer {
+    let path = name.split_once('/').map_or(name, |(_, path)| path);
+    let body = output["body"].as_str().unwrap_or_default();
+    dialect::answer(Route::of(&format!("/{path}")), body)
+}
+
+/// What an answer of a model says: its status, its text, the tools that it wants.
+pub(crate) fn said(name: &str, output: &Value) -> Value {
+    let answer = answer(name, output);
+    let uses = answer.uses.iter();
+    let uses = uses.map(|tool| json!({ "name": tool.name, "input": tool.input() }));
+    json!({
+        "status": output["status"], "text": answer.text, "tools": uses.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,36 @@
+//! Stops a command by the signal that somebody sent to its recorder.
+
+use std::sync::{Arc, OnceLock};
+
+use rustix::process::Signal;
+use tokio_util::sync::CancellationToken;
+
+/// A request to stop what is under way.
+#[derive(Clone, Debug, Default)]
+pub struct Stop {
+    token: CancellationToken,
+    signal: Arc<OnceLock<Signal>>,
+}
+
+impl Stop {
+    /// Asks to stop. The first signal is the one that the command gets.
+    pub fn send(&self, signal: Signal) {
+        let _ = self.signal.set(signal);
+        self.token.cancel();
+    }
+
+    /// Waits until somebody asked.
+    pub async fn cancelled(&self) {
+        self.token.cancelled().await;
+    }
+
+    /// Whether somebody asked.
+    pub fn is_cancelled(&self) -> bool {
+        self.token.is_cancelled()
+    }
+
+    /// The signal that was sent.
+    pub(crate) fn signal(&self) -> Signal {
+        self.signal.get().copied().unwrap_or(Signal::TERM)
+    }
+}
