@@ -28,7 +28,7 @@ pub(crate) struct DriveArgs {
 }
 
 /// What nodes may reach, as typed.
-#[derive(clap::Args, Debug, Default)]
+#[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct PortArgs {
     /// Let HTTP nodes reach an address that is not public: HOST:PORT, or a network as 10.1.0.0/16
     #[arg(long, value_name = "WHERE", env = env::ALLOW_HTTP, hide_env = true, value_delimiter = ',')]

@@ -15,6 +15,8 @@ const DEADLINE_S: i64 = 60;
 /// A project folder that is removed at the end.
 pub(crate) struct Lab {
     folder: tempfile::TempDir,
+    /// Where the key of its user lies.
+    config: tempfile::TempDir,
 }
 
 /// A gate that scripts wait at with `read -r _ < NAME`, one script at a time.
@@ -97,6 +99,7 @@ impl Lab {
     pub(crate) fn new() -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
+            config: tempfile::tempdir().unwrap(),
         }
     }
 
@@ -151,7 +154,8 @@ impl Lab {
             .stdin(Stdio::null());
         command
             .env("PATH", std::env::var_os("PATH").unwrap())
-            .env("LANG", "C.UTF-8");
+            .env("LANG", "C.UTF-8")
+            .env("XDG_CONFIG_HOME", self.config.path());
         command
     }
 

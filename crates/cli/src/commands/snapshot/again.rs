@@ -10,7 +10,7 @@ use capture::call::Keep;
 use capture::document::draft;
 use capture::folder_keep::Contents;
 use capture::judge::first_divergence;
-use capture::run::{Outcome, Status};
+use capture::run::{Outcome, RunError, Status};
 use capture::tape::{Divergence, Reason};
 use faces::provenance::document::MatchStatus;
 use faces::provenance::document::Snapshot;
@@ -139,9 +139,14 @@ impl Again {
             Form::Text => echo(Form::Json),
             Form::Json => Arc::new(|_, _: &[u8]| {}),
         };
-        let outcome = capture::run::run(plan, judge.stop().clone(), quiet)
-            .await
-            .map_err(not_run)?;
+        let ignored = plan.ignored.clone();
+        let outcome = match capture::run::run(plan, judge.stop().clone(), quiet).await {
+            Ok(outcome) => outcome,
+            Err(error @ RunError::NotStarted { .. }) => {
+                return Ok(Err(NotReplayed::NotStarted(error.to_string())));
+            }
+            Err(error) => return Err(not_run(error)),
+        };
         if outcome.status == Status::Cancelled {
             return Ok(Err(NotReplayed::Cancelled));
         }
@@ -182,7 +187,7 @@ impl Again {
         let mut divergence = outcome.recorded.divergence.clone();
         if divergence.is_none() {
             let replayed = (&outcome.recorded.calls[..], &*kept);
-            divergence = first_divergence((&calls, &*source), replayed);
+            divergence = first_divergence((&calls, &*source), replayed, &ignored);
             divergence = divergence.filter(|found| is_worth_naming(found, kind, status));
         }
         if divergence.is_none() {

@@ -12,19 +12,21 @@ use capture::document::{About, UNANSWERED, draft};
 use capture::folder_keep::{Contents, FolderKeep};
 use capture::ignored::Ignored;
 use capture::knobs::{Enforcement, Knobs, Mode};
+use capture::proxy::CAPTURE_URL;
 use capture::run::{Echo, Outcome, Plan, RunError, Status, Stream};
 use capture::scan::{self, Filter};
+use capture::stop::Stop;
 use capture::tape::OnMiss;
 use clap::ValueEnum;
 use faces::provenance::document::{self, ContextFile, Parent, Snapshot};
 use faces::provenance::hash::{canonical_json, written};
 use faces::provenance::seal::seal;
 use provenance::{Folder, Policy, Redaction, new_id};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
 
-use super::{Rooted, failed, unredacted};
+use super::{Rooted, failed, key, unredacted};
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
@@ -112,6 +114,11 @@ pub(crate) struct CommandArgs {
     /// Leave this out of a tool's input before it is hashed and matched: a time, an id
     #[arg(long, value_name = "TOOL=/POINTER", value_parser = Ignored::parse, conflicts_with = "run")]
     ignore: Vec<(String, String)>,
+
+    /// A field of requests to models that a replay does not match by, such as one with the time in it
+    /// (a JSON pointer: /messages/0/content); may be given several times
+    #[arg(long, value_name = "POINTER", value_parser = Ignored::parse_request, conflicts_with = "run")]
+    ignore_request: Vec<String>,
 
     /// Give the command this program's standard input; without it there is none
     #[arg(long, conflicts_with = "run")]
@@ -228,6 +235,12 @@ pub(super) async fn capture(
         TypedContents::HashesOnly => Contents::Hashes,
     };
     let folder = Folder::of_project(&root);
+    let stop = stop_signal()?;
+    let _turn = match surroundings.contains_key(CAPTURE_URL) {
+        // The capture that this one is a part of has it.
+        true => None,
+        false => Some(turn(&folder, &stop).await?),
+    };
     let keep = FolderKeep::begin(&folder, contents).map_err(said)?;
     let cwd = std::env::current_dir()
         .ok()
@@ -238,6 +251,8 @@ pub(super) async fn capture(
         false => Vec::new(),
     };
     let program = Path::new(&argv[0]).file_name().unwrap_or_default();
+    let mut ignored: Ignored = args.ignore.into_iter().collect();
+    ignored.leave_out(&args.ignore_request);
     let about = About {
         workflow: args
             .workflow
@@ -264,7 +279,7 @@ pub(super) async fn capture(
         stdin: stdin.clone(),
         patterns: (args.include, args.exclude),
         home: surroundings.get("HOME").cloned(),
-        ignored: args.ignore.into_iter().collect(),
+        ignored,
     };
     let plan = Plan {
         argv,
@@ -282,7 +297,7 @@ pub(super) async fn capture(
         ignored: about.ignored.clone(),
         deny_elsewhere: false,
     };
-    let outcome = match capture::run::run(plan, stop_signal()?, echo(session.form)).await {
+    let outcome = match capture::run::run(plan, stop, echo(session.form)).await {
         Ok(outcome) => outcome,
         Err(error) => {
             keep.close();
@@ -327,6 +342,7 @@ pub(super) fn write_down(
         .map(capture::call::Call::to_file)
         .collect();
     let kept = writer.write(&sealed, &calls).map_err(failed)?;
+    key::sign(&writer, &kept);
     keep.close();
     say_unread(
         &outcome.unreadable,
@@ -334,8 +350,18 @@ pub(super) fn write_down(
         "and the snapshot says nothing of them but that",
     );
     unredacted::warn(&sealed);
+    for pointer in &outcome.recorded.ignored_nothing {
+        let pointer = text::one_line(pointer, 200);
+        let error = style::bad("error:");
+        talk::say(format!(
+            "{error} --ignore-request {pointer}: no request to a model has this field; correct it and capture again"
+        ));
+    }
     if session.form == Form::Text {
         talk::say(told(outcome));
+        if let Some(why) = nothing_came(outcome) {
+            talk::say(format!("{} {why}", style::warn("note:")));
+        }
         if let Some(line) = not_honoured(&sealed) {
             talk::say(format!("{} {line}", style::warn("note:")));
         }
@@ -373,6 +399,7 @@ pub(super) fn write_down(
     }
     data.done()?;
     Ok(match outcome.status {
+        Status::Succeeded if !outcome.recorded.ignored_nothing.is_empty() => Exit::Found,
         Status::Succeeded => Exit::Done,
         Status::Failed | Status::Diverged => Exit::Found,
         Status::Cancelled => Exit::Interrupted,
@@ -478,18 +505,18 @@ fn read_stdin() -> Result<Vec<u8>, Failure> {
 }
 
 /// Ends what is under way when a signal comes.
-pub(super) fn stop_signal() -> Result<CancellationToken, Failure> {
-    let stop = CancellationToken::new();
-    for kind in [
-        SignalKind::interrupt(),
-        SignalKind::terminate(),
-        SignalKind::hangup(),
+pub(super) fn stop_signal() -> Result<Stop, Failure> {
+    let stop = Stop::default();
+    for (kind, sent) in [
+        (SignalKind::interrupt(), Signal::INT),
+        (SignalKind::terminate(), Signal::TERM),
+        (SignalKind::hangup(), Signal::HUP),
     ] {
         let mut signals = signal(kind).map_err(said)?;
         let stop = stop.clone();
         tokio::spawn(async move {
             signals.recv().await;
-            stop.cancel();
+            stop.send(sent);
         });
     }
     Ok(stop)
@@ -560,14 +587,64 @@ fn told(outcome: &Outcome) -> String {
         .calls
         .iter()
         .filter(|call| call.kind == capture::call::Kind::Tool);
-    let turns = usize::try_from(recorded.traffic.turns).unwrap_or(usize::MAX);
+    let number = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+    let refused = match recorded.traffic.refused {
+        0 => String::new(),
+        count => format!(
+            ", {} not counted",
+            text::count(number(count), "refused answer")
+        ),
+    };
+    let code = match outcome.exit_code {
+        Some(code) if code != 0 => format!(" (exit code {code})"),
+        _ => String::new(),
+    };
     format!(
-        "{}: {}, {}, {}",
+        "{}{code}: {}{refused}, {}, {}",
         style::status(outcome.status.as_str()),
-        text::count(turns, "model turn"),
+        text::count(number(recorded.traffic.turns), "model turn"),
         text::count(tools.count(), "tool call"),
         text::count(outcome.changes.len(), "artifact"),
     )
+}
+
+/// Why there is no call of a model, where there is none.
+fn nothing_came(outcome: &Outcome) -> Option<String> {
+    let mut calls = outcome.recorded.calls.iter();
+    if calls.any(|call| call.kind == capture::call::Kind::Model) {
+        return None;
+    }
+    Some(
+        "nothing came through the recorder: the command made no connection to it. If it asked a model, it did \
+         not take the address from OPENAI_BASE_URL or ANTHROPIC_BASE_URL; have it read one of these \
+         variables, and capture it again"
+            .to_owned(),
+    )
+}
+
+/// Waits for the turn of this capture, which holds until the file is closed.
+async fn turn(folder: &Folder, stop: &Stop) -> Result<std::fs::File, Failure> {
+    const AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
+    let mut is_told = false;
+    loop {
+        if let Some(turn) = folder.capture_turn().map_err(failed)? {
+            return Ok(turn);
+        }
+        if !is_told {
+            is_told = true;
+            talk::say(format!(
+                "waiting for another capture in {} to end: what two commands change at the same time cannot \
+                 be told apart",
+                folder.snapshots().display()
+            ));
+        }
+        tokio::select! {
+            () = tokio::time::sleep(AGAIN) => {}
+            () = stop.cancelled() => {
+                return Err(Failure::new("stopped while waiting for another capture; nothing was run"));
+            }
+        }
+    }
 }
 
 /// A failure that says what another library says.

@@ -90,7 +90,7 @@ impl Whole {
 
 /// Compares and shows.
 pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let folder = args.rooted.folder(session);
+    let folder = args.rooted.folder(session)?;
     let a = Whole::of(find_whole(&folder, &args.a)?, &folder)?;
     let b = Whole::of(find_whole(&folder, &args.b)?, &folder)?;
     unredacted::warn(&a.kept.document.snapshot);

@@ -46,7 +46,7 @@ enum Format {
 
 /// Prints a snapshot in the words of others.
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
-    let folder = args.rooted.folder(session);
+    let folder = args.rooted.folder(session)?;
     let kept = find_whole(&folder, &args.snapshot)?;
     let snapshot = &kept.document.snapshot;
     unredacted::warn(snapshot);

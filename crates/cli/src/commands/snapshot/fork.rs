@@ -37,6 +37,10 @@ pub(crate) struct Args {
     #[arg(long)]
     in_place: bool,
 
+    /// Run the command of a snapshot that you did not capture, without asking
+    #[arg(long)]
+    yes: bool,
+
     #[command(flatten)]
     rooted: Rooted,
 
@@ -47,10 +51,10 @@ pub(crate) struct Args {
 
 /// Forks.
 pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let folder = args.rooted.folder(session);
+    let folder = args.rooted.folder(session)?;
     let kept = find_whole(&folder, &args.snapshot)?;
     let parent = kept.document.snapshot.snapshot_id.clone();
-    let typed = Typed::fork(args.argv, args.in_place);
+    let typed = Typed::fork(args.argv, args.in_place, args.yes);
     let (folder, root) = args.rooted.of(&kept, session);
     let again = Again::new(typed, kept, folder.clone(), &root)?;
     let prepared = match again.prepare().await? {
@@ -64,7 +68,12 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         tools: true,
     };
     let calls = text::count(prepared.calls.len(), "call");
+    let keys = prepared
+        .about
+        .ignored
+        .keys(&prepared.calls, &*prepared.source);
     let tape = Tape::first(prepared.calls, everything, args.at);
+    let tape = tape.map(|tape| tape.matched_by(keys));
     let tape =
         tape.ok_or_else(|| Failure::new(format!("--at {}: the recording has {calls}", args.at)))?;
     let keep = FolderKeep::begin(&folder, Contents::Full).map_err(said)?;

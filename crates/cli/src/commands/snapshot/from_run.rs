@@ -15,7 +15,7 @@ use runtime::door::Door;
 use serde_json::json;
 use store::{ListQuery, ReadFrom, StoreError};
 
-use super::{Rooted, failed};
+use super::{Rooted, failed, key};
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::lookup::{self, RunName};
@@ -47,11 +47,14 @@ pub(super) async fn capture(
             None => return Err(no_run),
         },
     };
-    let folder = rooted.folder(session);
+    let folder = rooted.folder_to_write(session);
     let writer = folder.writer().map_err(failed)?;
     let written = writer.write_run(captured, name, &redaction);
     let written = written.map_err(failed)?;
     let kept = written.kept();
+    if written.is_new() {
+        key::sign(&writer, kept);
+    }
     let mut data = Data::new();
     if !written.is_new() {
         talk::say("nothing has happened in the run since it was captured");

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use capture::stop::Stop;
 use clap::ValueEnum;
 use faces::provenance::calls::Call;
 use faces::provenance::compare::{
@@ -16,7 +17,6 @@ use provenance::{Endpoint, MiniLm};
 use runtime::outbound::{Allowed, Outbound};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::command::stop_signal;
@@ -116,7 +116,7 @@ pub(super) struct Judge {
     how: How,
     reader: Reader,
     /// Whether a signal came, since it was made: also between two things that could be ended.
-    stop: CancellationToken,
+    stop: Stop,
 }
 
 /// Who reads meaning.
@@ -144,7 +144,7 @@ impl Judge {
     }
 
     /// What a signal ends.
-    pub(super) fn stop(&self) -> &CancellationToken {
+    pub(super) fn stop(&self) -> &Stop {
         &self.stop
     }
 
@@ -245,7 +245,7 @@ fn to_score(sides: &Mutex<(Held, Held)>) -> Vec<String> {
 /// Does what keeps a processor busy on a thread of its own, which nobody waits for when a signal
 /// comes: it ends with the process.
 pub(super) async fn aside<T: Send + 'static>(
-    stop: &CancellationToken,
+    stop: &Stop,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (done, result) = oneshot::channel();

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use faces::provenance::seal::State;
 use provenance::{Bundle, BundleError, Folder, FolderError, Imported, MAX_BUNDLED, Strictness};
 use serde_json::json;
 
@@ -29,7 +30,7 @@ pub(crate) struct Args {
 
 /// Takes a snapshot in, as it stands.
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
-    let folder = args.rooted.folder(session);
+    let folder = args.rooted.folder_to_write(session);
     if let Some(bundle) = bundle(&args.file)? {
         return take_in(&folder, &bundle, session);
     }
@@ -47,7 +48,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
         let path = text::one_line(&finding.path, 120);
         talk::say(format!("{path}: {}", finding.message));
     }
-    if !verified.is_valid {
+    if verified.state == State::Tampered {
         return Ok(Exit::Damaged);
     }
     unredacted::warn(&kept.document.snapshot);

@@ -1,5 +1,6 @@
 //! The kinds of replay, and what keeps one from being made.
 
+use capture::ignored::Ignored;
 use capture::tape::{Divergence, OnMiss, Sources};
 use clap::ValueEnum;
 use faces::provenance::document::Mode;
@@ -19,6 +20,15 @@ pub(crate) struct Typed {
     /// Work in the folder itself, not in a copy of what it was
     #[arg(long)]
     pub(super) in_place: bool,
+
+    /// A field of requests to models that is not matched by, such as one with the time in it (a JSON
+    /// pointer: /messages/0/content); may be given several times
+    #[arg(long, value_name = "POINTER", value_parser = Ignored::parse_request)]
+    pub(super) ignore_request: Vec<String>,
+
+    /// Run the command of a snapshot that you did not capture, without asking
+    #[arg(long)]
+    pub(super) yes: bool,
 
     /// Another command in the place of the recorded one
     #[arg(last = true, value_name = "CMD")]
@@ -90,21 +100,25 @@ impl Typed {
     }
 
     /// From the recording, as far as it goes.
-    pub(super) fn fork(argv: Vec<String>, in_place: bool) -> Self {
+    pub(super) fn fork(argv: Vec<String>, in_place: bool, yes: bool) -> Self {
         Self {
             kind: Some(Kind::Verify),
             on_miss: TypedMiss::Stop,
             in_place,
+            ignore_request: Vec::new(),
+            yes,
             argv,
         }
     }
 
     /// Everything for real.
-    pub(super) fn rerun(argv: Vec<String>) -> Self {
+    pub(super) fn rerun(argv: Vec<String>, yes: bool) -> Self {
         Self {
             kind: Some(Kind::Rerun),
             on_miss: TypedMiss::Stop,
             in_place: false,
+            ignore_request: Vec::new(),
+            yes,
             argv,
         }
     }
@@ -113,17 +127,6 @@ impl Typed {
 /// Why there is nothing to compare.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotReplayed {
-    /// Tools were run where nobody recorded them.
-    #[error(
-        "{count} tool calls were only seen in the model's traffic ({names}), so they cannot be answered from \
-         the recording; run them with `runwright snapshot tool`, or replay with --kind env"
-    )]
-    ToolsUnobserved {
-        /// How many.
-        count: usize,
-        /// Which.
-        names: String,
-    },
     /// The snapshot has hashes alone.
     #[error("what the execution was given and gave is not kept, only its hashes")]
     ContentUnavailable,
@@ -160,6 +163,9 @@ pub(super) enum NotReplayed {
     /// The run is in no store here.
     #[error("the run {0} is not in this store, so its log cannot be decided again")]
     NoRun(String),
+    /// The command could not be started.
+    #[error("the command could not be started, so nothing was replayed: {0}")]
+    NotStarted(String),
     /// A signal came.
     #[error("the replay was stopped; it does not count")]
     Cancelled,
@@ -180,7 +186,6 @@ impl NotReplayed {
     /// The word for programs.
     pub(super) fn code(&self) -> &'static str {
         match self {
-            Self::ToolsUnobserved { .. } => "tools_unobserved",
             Self::ContentUnavailable
             | Self::NoResult { .. }
             | Self::NotServed(_)
@@ -190,6 +195,7 @@ impl NotReplayed {
             Self::OfBrowser | Self::NoCommand | Self::NotComparable | Self::NoRun(_) => {
                 "not_comparable"
             }
+            Self::NotStarted(_) => "not_started",
             Self::Cancelled => "cancelled",
         }
     }

@@ -1,6 +1,7 @@
 //! `runwright snapshot list`.
 
 use faces::provenance::document::MatchStatus;
+use faces::provenance::seal::Seal;
 use kernel::time::Timestamp;
 use provenance::Entry;
 
@@ -63,7 +64,8 @@ impl Args {
 
 /// Lists.
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
-    let mut listing = args.rooted.folder(session).list().map_err(failed)?;
+    let folder = args.rooted.folder(session)?;
+    let mut listing = folder.list().map_err(failed)?;
     listing.entries.retain(|entry| args.wants(entry));
     let mut data = Data::new();
     if session.form == Form::Json {
@@ -82,6 +84,11 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
                 true => style::bad("  UNREDACTED"),
                 false => String::new(),
             };
+            let seal = match entry.seal {
+                Seal::Sealed => String::new(),
+                Seal::Unsealed => style::warn("  UNSEALED"),
+                Seal::Tampered => style::bad("  TAMPERED"),
+            };
             table.row([
                 text::one_line(&entry.snapshot_id, 36),
                 text::one_line(&entry.workflow_id, 32),
@@ -89,14 +96,19 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
                 entry.execution_mode.as_str().to_owned(),
                 text::one_line(&entry.model, 24),
                 format!(
-                    "{}{}{secrets}",
+                    "{}{}{secrets}{seal}",
                     matched(entry.match_status),
                     style::dim(mark)
                 ),
             ]);
         }
-        for line in table.lines() {
-            data.line(line)?;
+        match listing.entries.is_empty() {
+            true => data.line(format!("no snapshots in {}", folder.snapshots().display()))?,
+            false => {
+                for line in table.lines() {
+                    data.line(line)?;
+                }
+            }
         }
         for broken in &listing.broken {
             let file = text::one_line(&broken.file, 120);

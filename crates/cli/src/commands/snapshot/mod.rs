@@ -4,17 +4,22 @@ mod again;
 mod capture;
 mod command;
 mod compare;
+mod consent;
+mod diff;
 mod export;
 mod fork;
 mod from_run;
 mod how;
 mod import;
+mod junit;
+mod key;
 mod kind;
 mod list;
 mod mcp;
 mod of_run;
 mod pin;
 mod prune;
+mod remove;
 mod replay;
 mod show;
 mod tool;
@@ -25,6 +30,7 @@ mod verify;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
+use faces::provenance::seal::State;
 use provenance::{Broken, Folder, FolderError, Kept, Strictness, Unresolved};
 use serde_json::json;
 
@@ -48,6 +54,8 @@ pub(crate) enum Command {
     Verify(verify::Args),
     /// Compare two snapshots: how far they agree, and where they begin to differ
     Compare(Box<compare::Args>),
+    /// Show step by step where two executions differ
+    Diff(diff::Args),
     /// Do it again, from the recording or for real, and say whether it comes to the same
     Replay(Box<replay::Args>),
     /// Go on from a step of it for real, as another snapshot
@@ -60,6 +68,10 @@ pub(crate) enum Command {
     Mcp(mcp::Args),
     /// Keep a snapshot beyond its time, or no longer
     Pin(pin::Args),
+    /// Remove snapshots, and the contents that only they name
+    Rm(remove::Args),
+    /// Print the public key that your captures are signed with
+    Key(key::Args),
     /// Show which snapshots are past their time, or let them go
     Prune(prune::Args),
     /// Print a snapshot as PROV-JSON, as OpenLineage, or with all that lies beside it
@@ -100,6 +112,9 @@ async fn carry_out(command: Command, session: &Session) -> Result<Exit, Failure>
         Command::Tool(args) => tool::run(args).await,
         Command::Mcp(args) => mcp::run(args).await,
         Command::Pin(args) => pin::run(&args, session),
+        Command::Diff(args) => diff::run(&args, session),
+        Command::Rm(args) => remove::run(&args, session),
+        Command::Key(args) => key::run(&args, session),
         Command::Prune(args) => prune::run(&args, session),
         Command::Export(args) => export::run(&args, session),
         Command::Import(args) => import::run(&args, session),
@@ -121,14 +136,33 @@ impl Rooted {
     }
 
     /// The folder of snapshots.
-    pub(crate) fn folder(&self, session: &Session) -> Folder {
+    ///
+    /// # Errors
+    /// When the folder that it lies in is not there, or is none.
+    pub(crate) fn folder(&self, session: &Session) -> Result<Folder, Failure> {
+        let root = self.root(session);
+        let shown = root.display();
+        match std::fs::metadata(root) {
+            Ok(facts) if facts.is_dir() => Ok(Folder::of_project(root)),
+            Ok(_) => Err(Failure::new(format!("{shown} is not a folder"))
+                .hint("name the folder that has `.aiwg/provenance` with --root")),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Err(Failure::new(format!("the folder {shown} does not exist"))
+                    .hint("name the folder that has `.aiwg/provenance` with --root"))
+            }
+            Err(error) => Err(Failure::file(root, &error)),
+        }
+    }
+
+    /// The folder of snapshots, which is made by the first that is written.
+    pub(crate) fn folder_to_write(&self, session: &Session) -> Folder {
         Folder::of_project(self.root(session))
     }
 
     /// The folder that a snapshot lies in, and the one that its paths start from. One that is named
     /// by its path may lie in another project: what belongs to it does, too.
     pub(crate) fn of(&self, kept: &Kept, session: &Session) -> (Folder, PathBuf) {
-        let folder = self.folder(session).holding_or_self(&kept.path);
+        let folder = Folder::of_project(self.root(session)).holding_or_self(&kept.path);
         let root = match (&self.root, folder.project()) {
             (None, Some(project)) => project.to_owned(),
             _ => self.root(session).to_owned(),
@@ -174,13 +208,27 @@ pub(crate) fn find_whole(folder: &Folder, typed: &str) -> Result<Kept, Failure> 
     let lies_in = folder.clone().holding_or_self(&kept.path);
     let verified = lies_in.verify(&kept, Strictness::Lenient);
     let verified = verified.map_err(failed)?;
-    match verified.is_valid {
-        true => Ok(kept),
-        false => {
-            let id = crate::text::one_line(&verified.snapshot_id, 64);
-            let what = format!(
-                "the snapshot {id} is not what was written; `runwright snapshot verify` says why"
-            );
+    let id = crate::text::one_line(&verified.snapshot_id, 64);
+    match verified.state {
+        State::Valid | State::Unsigned => Ok(kept),
+        State::Unsealed => {
+            let note = crate::style::warn("unsealed:");
+            talk::say(format!(
+                "{note} the snapshot {id} has no seal: nothing shows that it was not changed"
+            ));
+            Ok(kept)
+        }
+        State::Tampered => {
+            let errors = verified.findings.iter().filter(|finding| finding.is_error);
+            let errors = errors.take(3).map(|finding| {
+                let message = crate::text::one_line(&finding.message, 300);
+                format!(
+                    "\n  {}: {message}",
+                    crate::text::one_line(&finding.path, 120)
+                )
+            });
+            let why: String = errors.collect();
+            let what = format!("the snapshot {id} is tampered; it is not what was sealed{why}");
             Err(Failure::Damaged { what })
         }
     }

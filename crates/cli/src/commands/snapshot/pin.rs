@@ -26,7 +26,7 @@ pub(crate) struct Args {
 
 /// Pins a snapshot, or no longer.
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
-    let folder = args.rooted.folder(session);
+    let folder = args.rooted.folder(session)?;
     let kept = find(&folder, &args.snapshot)?;
     let (folder, _) = args.rooted.of(&kept, session);
     folder.pin(&kept.path, !args.remove).map_err(failed)?;

@@ -31,7 +31,7 @@ pub(crate) struct Args {
 
 /// Shows what may go, or lets it go.
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
-    let folder = args.rooted.folder(session);
+    let folder = args.rooted.folder(session)?;
     let now = jiff::Timestamp::now();
     let now = Timestamp(now.as_millisecond());
     let plan = folder.plan(now).map_err(failed)?;

@@ -28,7 +28,7 @@ pub(crate) struct Args {
 
 /// Shows a snapshot: as it stands in its file with `--json`.
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
-    let folder = args.rooted.folder(session);
+    let folder = args.rooted.folder(session)?;
     let kept = find(&folder, &args.snapshot)?;
     for odd in &kept.document.warnings {
         let path = text::one_line(&odd.path, 120);

@@ -38,6 +38,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RATE", default_value_t = 0.95)]
     match_rate: f64,
 
+    /// Run the command of a snapshot that you did not capture, without asking
+    #[arg(long)]
+    yes: bool,
+
     #[command(flatten)]
     how: How,
 
@@ -57,10 +61,10 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     if !(0.0..=1.0).contains(&args.match_rate) {
         return Err(Failure::new("--match-rate is from 0 to 1"));
     }
-    let folder = args.rooted.folder(session);
+    let folder = args.rooted.folder(session)?;
     let kept = find_whole(&folder, &args.snapshot)?;
     let baseline = kept.document.snapshot.clone();
-    let typed = Typed::rerun(args.argv);
+    let typed = Typed::rerun(args.argv, args.yes);
     let (folder, root) = args.rooted.of(&kept, session);
     let again = Again::new(typed, kept, folder, &root)?;
     let again = again.with_ports(args.ports);

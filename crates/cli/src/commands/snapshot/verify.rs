@@ -1,9 +1,11 @@
 //! `runwright snapshot verify`.
 
+use faces::provenance::seal::State;
 use provenance::{FolderError, Strictness};
+use serde::Serialize;
 use serde_json::json;
 
-use super::{Rooted, failed, find};
+use super::{Rooted, failed, find, key};
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
@@ -14,7 +16,8 @@ use crate::{style, text};
 #[command(after_help = "  runwright snapshot verify
   runwright snapshot verify latest --strict
 
-Exits with 0 if all is well, 4 if a snapshot is not what was written. What a capture left that was
+A snapshot is valid, unsealed (it has no seal, so that nothing shows whether it was changed), tampered
+or malformed. Exits with 0 if all are valid, 4 if one is not. What a capture left that was
 killed, or that is still at it, is told of and counts for nothing.")]
 pub(crate) struct Args {
     /// The snapshots: ids, the beginnings of them, names, `latest`, or paths [default: all]
@@ -25,50 +28,86 @@ pub(crate) struct Args {
     #[arg(long)]
     strict: bool,
 
+    /// Demand a signature by this key: the key, or the file that has it; may be given several times
+    #[arg(long, value_name = "KEY|FILE")]
+    key: Vec<String>,
+
     #[command(flatten)]
     rooted: Rooted,
 }
 
+/// Why a file cannot be read as a snapshot, and the word for it.
+fn unread(error: Option<FolderError>) -> Option<(&'static str, String)> {
+    match error? {
+        FolderError::NoSnapshot { why, .. } if why.code == "tampered" => {
+            Some((State::Tampered.as_str(), why.message))
+        }
+        FolderError::NoSnapshot { why, .. } => Some(("malformed", why.message)),
+        FolderError::Damaged { why, .. } => Some(("malformed", why)),
+        _ => None,
+    }
+}
+
+/// A file that cannot be read as a snapshot.
+#[derive(Serialize)]
+struct Unread {
+    file: String,
+    state: &'static str,
+    why: String,
+}
+
 /// Verifies.
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
-    let folder = args.rooted.folder(session);
+    let folder = args.rooted.folder(session)?;
     let strictness = match args.strict {
         true => Strictness::Strict,
         false => Strictness::Lenient,
     };
+    let keys = args.key.iter().map(|typed| key::named(typed));
+    let keys: Vec<_> = keys.collect::<Result<_, _>>()?;
+    let own = key::own();
     let mut named = args.snapshots.clone();
-    let (mut broken, mut unfinished) = (Vec::new(), Vec::new());
+    let (mut broken, mut unfinished) = (Vec::<Unread>::new(), Vec::new());
     if named.is_empty() {
         let listing = folder.list().map_err(failed)?;
+        if listing.entries.is_empty() && listing.broken.is_empty() {
+            let at = folder.snapshots();
+            return Err(Failure::new(format!(
+                "there are no snapshots in {}",
+                at.display()
+            )));
+        }
         let files = listing.entries.into_iter();
         let at = folder.snapshots();
         named.extend(files.map(|entry| at.join(entry.file).display().to_string()));
         let is_unfinished = provenance::Broken::is_unfinished;
-        (unfinished, broken) = listing.broken.into_iter().partition(is_unfinished);
+        let damaged: Vec<_>;
+        (unfinished, damaged) = listing.broken.into_iter().partition(is_unfinished);
+        broken.extend(damaged.into_iter().map(|one| {
+            let read = folder.read(&at.join(&one.file));
+            let (state, why) = unread(read.err()).unwrap_or(("malformed", one.why));
+            let file = one.file;
+            Unread { file, state, why }
+        }));
     }
     let mut found = Vec::new();
     for name in &named {
         let path = folder.resolve(name).ok();
-        let unread = match path.as_ref().map(|path| folder.read(path)) {
-            Some(Err(FolderError::NoSnapshot { why, .. })) => Some(why.message),
-            Some(Err(FolderError::Damaged { why, .. })) => Some(why),
-            _ => None,
-        };
-        match unread {
-            Some(why) => broken.push(provenance::Broken {
+        let read = path.as_ref().map(|path| folder.read(path));
+        match unread(read.and_then(Result::err)) {
+            Some((state, why)) => broken.push(Unread {
                 file: name.clone(),
+                state,
                 why,
             }),
             None => {
                 let kept = find(&folder, name)?;
-                found.push((
-                    kept.path.clone(),
-                    folder
-                        .clone()
-                        .holding_or_self(&kept.path)
-                        .verify(&kept, strictness)
-                        .map_err(failed)?,
-                ));
+                let lies_in = folder.clone().holding_or_self(&kept.path);
+                let mut verified = lies_in.verify(&kept, strictness).map_err(failed)?;
+                if !keys.is_empty() {
+                    verified.must_be_signed_by(&keys);
+                }
+                found.push((kept.path.clone(), verified));
             }
         }
     }
@@ -90,10 +129,29 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
             for (_, verified) in &found {
                 let id = text::one_line(&verified.snapshot_id, 64);
                 let word = match verified.is_valid {
-                    true => style::good("valid"),
-                    false => style::bad("not valid"),
+                    true => style::good(verified.state.as_str()),
+                    false => style::bad(verified.state.as_str()),
                 };
                 data.line(format!("{id}  {word}"))?;
+                if let Some(signer) = &verified.signed_by {
+                    let whose = match () {
+                        () if Some(signer) == own.as_ref() => "your key",
+                        () if keys.contains(signer) => "a key that was named",
+                        () => {
+                            "a key that is not known here: whose it is, nothing shows; --key names one to trust"
+                        }
+                    };
+                    let is_good = !verified
+                        .findings
+                        .iter()
+                        .any(|one| one.code == "signature_wrong");
+                    if is_good {
+                        data.line(format!(
+                            "  good Ed25519 signature by {} ({whose})",
+                            signer.as_str()
+                        ))?;
+                    }
+                }
                 for finding in &verified.findings {
                     let mark = match finding.is_error {
                         true => style::bad("wrong"),
@@ -106,7 +164,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
             for broken in &broken {
                 let file = text::one_line(&broken.file, 160);
                 let why = text::one_line(&broken.why, 200);
-                data.line(format!("{file}  {}\n  {why}", style::bad("broken")))?;
+                data.line(format!("{file}  {}\n  {why}", style::bad(broken.state)))?;
             }
             for half in &unfinished {
                 let file = text::one_line(&half.file, 160);

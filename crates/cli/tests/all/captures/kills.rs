@@ -103,10 +103,11 @@ fn is_sound(bench: &Bench, what: &str) {
         assert!(is_half, "{what}: {broken}");
     }
     let verified = call(bench, &["snapshot", "verify", "--json"]).json();
-    assert_eq!(verified["valid"], true, "{what}: {verified}");
     let snapshots = verified["snapshots"].as_array().unwrap();
     for one in snapshots {
-        assert_eq!(one["is_valid"], true, "{what}: {one}");
+        // Those that were imported have no seal.
+        let is_sound = matches!(one["state"].as_str(), Some("valid" | "unsealed"));
+        assert!(is_sound, "{what}: {one}");
     }
     for entry in listed["snapshots"].as_array().unwrap() {
         let path =

@@ -1,6 +1,6 @@
 //! What a replay begins with: the folder as it was, the recording, and the command as it is run again.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use capture::call::{Beside, Call, Change, Keep, list};
@@ -21,11 +21,13 @@ use serde_json::Value;
 
 use super::Again;
 use crate::commands::snapshot::command::{names_of, said, say_unread, surroundings};
-use crate::commands::snapshot::failed;
+use crate::commands::snapshot::consent::{self, Answer};
 use crate::commands::snapshot::kind::{Kind, NotReplayed};
 use crate::commands::snapshot::unredacted::policy_of;
+use crate::commands::snapshot::{failed, key};
 use crate::exit::Failure;
 use crate::scratch::Scratch;
+use crate::{style, talk};
 
 /// What the folders are called that hold the copies of replays.
 const COPIES: &str = "runwright-replay-";
@@ -145,6 +147,17 @@ impl Again {
             cleaner.clone(),
             (&calls, &source),
         )?;
+        if let Some(pointer) = about.ignored.without_effect(&calls, &*source).first() {
+            let pointer = crate::text::one_line(pointer, 200);
+            return Err(Failure::new(format!(
+                "--ignore-request {pointer}: no recorded request has this field"
+            ))
+            .hint(
+                "`runwright snapshot show` lists the steps; a pointer is as /messages/0/content",
+            ));
+        }
+        self.consent(&plan)?;
+        self.say_within(&calls);
         Ok(Ok(Prepared {
             about,
             plan,
@@ -172,17 +185,26 @@ impl Again {
                 name: crate::text::one_line(&call.name, 100),
             });
         }
-        let unobserved = capture::family::unobserved(calls);
-        if !sources.tools || unobserved.is_empty() {
-            return None;
+        None
+    }
+
+    /// Says which tools the program runs within itself: they are run again, and the next request
+    /// shows whether they came to the same.
+    fn say_within(&self, calls: &[Call]) {
+        let within = capture::family::unobserved(calls);
+        if !self.kind.sources().tools || within.is_empty() {
+            return;
         }
-        let mut names: Vec<&str> = unobserved.iter().map(|call| call.name.as_str()).collect();
+        let mut names: Vec<&str> = within.iter().map(|call| call.name.as_str()).collect();
         names.sort_unstable();
         names.dedup();
-        Some(NotReplayed::ToolsUnobserved {
-            count: unobserved.len(),
-            names: crate::text::one_line(&names.join(", "), 200),
-        })
+        let names = crate::text::one_line(&names.join(", "), 200);
+        talk::say(format!(
+            "{} {} ran inside the program ({names}), which runs them again; `runwright snapshot tool` has \
+             tools answered from the recording",
+            style::warn("note:"),
+            crate::text::count(within.len(), "tool call"),
+        ));
     }
 
     fn about(
@@ -304,7 +326,54 @@ impl Again {
         let listed = more.and_then(|more| more.other.get(IGNORED)).cloned();
         listed
             .and_then(|listed| serde_json::from_value(listed).ok())
-            .unwrap_or_default()
+            .map(|mut ignored: Ignored| {
+                ignored.leave_out(&self.typed.ignore_request);
+                ignored
+            })
+            .unwrap_or_else(|| {
+                let mut ignored = Ignored::default();
+                ignored.leave_out(&self.typed.ignore_request);
+                ignored
+            })
+    }
+
+    /// The folder that the command is run in, which lies in the folder `root`.
+    fn cwd(
+        &self,
+        process: Option<&Value>,
+        root: &Path,
+        cleaner: &Cleaner,
+    ) -> Result<PathBuf, Failure> {
+        let Some(written) = process.and_then(|process| process["cwd"].as_str()) else {
+            return Ok(root.to_owned());
+        };
+        let cwd = PathBuf::from(cleaner.restore(written));
+        let is_within = |path: &Path| {
+            path.starts_with(root) && !path.components().any(|part| part == Component::ParentDir)
+        };
+        let real = cwd.canonicalize();
+        match is_within(&cwd) && real.as_ref().map_or(true, |real| is_within(real)) {
+            true => Ok(cwd),
+            false => {
+                let shown = crate::text::one_line(written, 200);
+                Err(Failure::new(format!(
+                    "the snapshot says to run in {shown}, which is not in its folder; nothing was run"
+                ))
+                .hint("give a command of your own behind `--` with --in-place, in the folder that you mean"))
+            }
+        }
+    }
+
+    /// Asks before a command runs that somebody else recorded.
+    fn consent(&self, plan: &Plan) -> Result<(), Failure> {
+        if !self.typed.argv.is_empty() || key::is_own(&self.folder, &self.kept) {
+            return Ok(());
+        }
+        let answer = match self.typed.yes {
+            true => Answer::Yes,
+            false => Answer::Ask,
+        };
+        consent::may_run(&plan.argv, &plan.cwd, answer)
     }
 
     /// An argument that leads out of the folder leads from its copy to where it did.
@@ -338,11 +407,7 @@ impl Again {
         let more = self.kept.document.snapshot.extensions.as_ref();
         let other = |name: &str| more.and_then(|more| more.other.get(name));
         let (include, exclude) = &about.patterns;
-        let cwd = other(PROCESS).and_then(|process| process["cwd"].as_str());
-        let cwd = cwd.map_or_else(
-            || root.to_owned(),
-            |cwd| PathBuf::from(cleaner.restore(cwd)),
-        );
+        let cwd = self.cwd(other(PROCESS), root, &cleaner)?;
         let sources = self.kind.sources();
         if sources.models {
             // Clients refuse to begin without a key; nobody asks for it here.
@@ -363,8 +428,11 @@ impl Again {
             cleaner,
             keep: Arc::new(InMemory::default()),
             enforcement: Enforcement::new(about.mode, about.knobs.clone(), false),
-            tape: (sources != Sources::LIVE)
-                .then(|| (Tape::new(calls.to_vec(), sources), source.clone())),
+            tape: (sources != Sources::LIVE).then(|| {
+                let tape = Tape::new(calls.to_vec(), sources);
+                let keys = about.ignored.keys(calls, &**source);
+                (tape.matched_by(keys), source.clone())
+            }),
             on_miss: self.typed.on_miss(),
             ignored: about.ignored.clone(),
             deny_elsewhere: self.kind == Kind::Verify,

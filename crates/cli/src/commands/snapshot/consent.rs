@@ -1,0 +1,60 @@
+//! A command that somebody else recorded is shown before it is run, and run if somebody says so.
+
+use std::io::{BufRead, IsTerminal};
+use std::path::Path;
+
+use crate::exit::Failure;
+use crate::{style, talk, text};
+
+/// The word that is typed to go on.
+const WORD: &str = "run";
+
+/// How a question is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// `--yes` was typed.
+    Yes,
+    /// Somebody is asked.
+    Ask,
+}
+
+/// Shows a command and asks whether it may run.
+///
+/// # Errors
+/// When nobody says so.
+pub(super) fn may_run(argv: &[String], cwd: &Path, answer: Answer) -> Result<(), Failure> {
+    let words =
+        argv.iter().map(
+            |word| match word.is_empty() || word.contains(|c: char| !is_plain(c)) {
+                true => format!("'{}'", word.replace('\'', "'\\''")),
+                false => word.clone(),
+            },
+        );
+    let line = text::one_line(&words.collect::<Vec<_>>().join(" "), 4000);
+    let within = text::one_line(&cwd.display().to_string(), 400);
+    talk::say(format!(
+        "{} this snapshot was not captured by you; it runs this command:\n  {line}\n  in {within}",
+        style::warn("note:")
+    ));
+    if answer == Answer::Yes {
+        return Ok(());
+    }
+    let (stdin, stderr) = (std::io::stdin(), std::io::stderr());
+    if !(stdin.is_terminal() && stderr.is_terminal()) {
+        return Err(Failure::new(
+            "nothing was run: the command is somebody else's, and there is no terminal to ask at",
+        )
+        .hint("read the command above; --yes runs it"));
+    }
+    talk::say(format!("Type `{WORD}` to run it:"));
+    let mut typed = String::new();
+    let read = stdin.lock().read_line(&mut typed);
+    match read.is_ok() && typed.trim() == WORD {
+        true => Ok(()),
+        false => Err(Failure::new("nothing was run: that was not the word")),
+    }
+}
+
+fn is_plain(c: char) -> bool {
+    c.is_alphanumeric() || "-_./=:,@%+".contains(c)
+}

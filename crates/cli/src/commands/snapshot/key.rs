@@ -1,0 +1,95 @@
+//! `runwright snapshot key`: the key that captures are signed with.
+
+use std::path::PathBuf;
+
+use provenance::{Folder, Kept, PublicKey, SigningKey, Writer};
+use serde_json::json;
+
+use crate::data::Data;
+use crate::exit::{Exit, Failure};
+use crate::session::{Form, Session};
+use crate::{style, talk};
+
+/// What can be typed.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Every capture of a command or of a run is signed with your key, which lies in \
+$XDG_CONFIG_HOME/runwright/snapshot.key (by default in ~/.config) and is made at the first capture. Give \
+others the public key that this prints: with it they check your snapshots.
+
+  runwright snapshot key > me.pub
+  runwright snapshot verify latest --key me.pub"
+)]
+pub(crate) struct Args {}
+
+/// Where the key of this user lies; none where there is no home folder.
+fn path() -> Option<PathBuf> {
+    let set = |name: &str| {
+        let value = std::env::var_os(name).map(PathBuf::from);
+        value.filter(|path| path.is_absolute())
+    };
+    let config = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
+    config.map(|config| config.join("runwright/snapshot.key"))
+}
+
+/// The public key of this user, if there is one.
+pub(super) fn own() -> Option<PublicKey> {
+    let key = SigningKey::open(&path()?).ok()??;
+    Some(key.public())
+}
+
+/// Signs a snapshot that was just captured. Where there is no key, that is told.
+pub(super) fn sign(writer: &Writer, kept: &Kept) {
+    let signed = match path() {
+        None => Err("neither XDG_CONFIG_HOME nor HOME is set, so there is no key".to_owned()),
+        Some(path) => SigningKey::open_or_make(&path)
+            .map_err(|error| error.to_string())
+            .and_then(|key| writer.sign(kept, &key).map_err(|error| error.to_string())),
+    };
+    if let Err(why) = signed {
+        let note = style::warn("note:");
+        talk::say(format!("{note} the snapshot is not signed: {why}"));
+    }
+}
+
+/// Whether this user signed a snapshot, so that its command is this user's own.
+pub(super) fn is_own(folder: &Folder, kept: &Kept) -> bool {
+    let seal = faces::provenance::seal::text(&kept.document.raw);
+    let signature = folder.signature(&kept.path).ok().flatten();
+    signature
+        .is_some_and(|signature| Some(&signature.key) == own().as_ref() && signature.is_of(seal))
+}
+
+/// The key that is meant by a text, or by the file that has it.
+pub(super) fn named(typed: &str) -> Result<PublicKey, Failure> {
+    if let Some(key) = PublicKey::parse(typed) {
+        return Ok(key);
+    }
+    let shown = crate::text::one_line(typed, 120);
+    let text = std::fs::read_to_string(typed).map_err(|error| {
+        Failure::new(format!(
+            "--key {shown}: this is neither a key nor a file that can be read: {error}"
+        ))
+        .hint("a key is `ed25519:` and base64; `runwright snapshot key` prints yours")
+    })?;
+    PublicKey::parse(&text).ok_or_else(|| {
+        Failure::new(format!("--key {shown}: the file has no public key"))
+            .hint("a key is `ed25519:` and base64; `runwright snapshot key` prints yours")
+    })
+}
+
+/// Prints the public key.
+pub(super) fn run(_args: &Args, session: &Session) -> Result<Exit, Failure> {
+    let path = path().ok_or_else(|| {
+        Failure::new("there is no folder for a key").hint("set HOME or XDG_CONFIG_HOME")
+    })?;
+    let key = SigningKey::open_or_make(&path).map_err(|error| Failure::new(error.to_string()))?;
+    let key = key.public();
+    let mut data = Data::new();
+    match session.form {
+        Form::Text => data.line(key.as_str())?,
+        Form::Json => data.json(&json!({ "key": key }))?,
+    }
+    data.done()?;
+    Ok(Exit::Done)
+}
