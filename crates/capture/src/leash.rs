@@ -39,7 +39,12 @@ pub fn leash_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     // Returns only where it fails.
     let error = Command::new(program).args(args).exec();
     let mark = mark.to_string_lossy();
-    let _ = writeln!(io::stderr(), "[{mark}] {error}");
+    // That there is such a program was looked at before.
+    let why = match error.kind() {
+        io::ErrorKind::NotFound => "the interpreter that it names does not exist".to_owned(),
+        _ => error.to_string(),
+    };
+    let _ = writeln!(io::stderr(), "[{mark}] {why}");
     ExitCode::from(127)
 }
 

@@ -332,7 +332,7 @@ fn spawn(
 fn not_started(stderr: &[u8], mark: &str) -> Option<String> {
     let text = String::from_utf8_lossy(stderr);
     let (_, why) = text.rsplit_once(mark)?;
-    Some(why.trim().to_owned())
+    Some(why.trim_start_matches(']').trim().to_owned())
 }
 
 struct Ended {

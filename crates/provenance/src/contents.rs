@@ -60,7 +60,12 @@ pub(crate) fn needed(document: &Document, calls: &[Call]) -> BTreeSet<Digest> {
 /// the file of calls, which is called `name`.
 pub(crate) fn users(document: &Document, calls: &[Call], name: &str) -> BTreeMap<Digest, String> {
     let mut users = BTreeMap::new();
-    let mut open = vec![(String::new(), &document.raw)];
+    let members = document.raw.as_object().into_iter().flatten();
+    let mut open: Vec<_> = members
+        .map(|(name, value)| (format!("/{name}"), value))
+        .collect();
+    // What the schema has a word for is named first.
+    open.sort_by_key(|(path, _)| path != "/extensions");
     while let Some((path, value)) = open.pop() {
         match value {
             Value::String(text) => {

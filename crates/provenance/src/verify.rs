@@ -6,7 +6,7 @@ use faces::provenance::calls;
 use faces::provenance::hash::written;
 use faces::provenance::read::{Document, NoSnapshot};
 use faces::provenance::schema::SCHEMA;
-use faces::provenance::seal::{self, Finding, State};
+use faces::provenance::seal::{self, Finding, Seal, State};
 use jsonschema::Validator;
 use serde::Serialize;
 use serde_json::Value;
@@ -138,7 +138,8 @@ impl Folder {
             "signature_damaged",
             &mut findings,
         )?
-        .flatten();
+        .flatten()
+        .filter(|_| seal::of(document) != Seal::Unsealed);
         if let Some(signature) = &signed
             && !signature.is_of(seal::text(&document.raw))
         {

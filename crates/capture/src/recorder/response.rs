@@ -4,26 +4,20 @@ use serde_json::{Value, json};
 
 use crate::call::{Call, Keep, Kind};
 use crate::dialect::{self, Answer, Route};
+use crate::family::overlap;
 
 /// The last text of a model. Calls that ran at the same time count as one place, whatever came first
 /// in it: of these the one is taken whose request is the last in the order of the requests' text.
 pub(super) fn last_text(calls: &[Call], keep: &dyn Keep) -> Option<String> {
     let models = calls.iter().filter(|call| call.kind == Kind::Model);
-    let mut models: Vec<&Call> = models.collect();
-    models.sort_by_key(|call| call.order.map(|order| order.began));
-    let mut groups: Vec<(u64, Vec<&Call>)> = Vec::new();
+    let mut groups: Vec<Vec<&Call>> = Vec::new();
     for call in models {
-        let Some(order) = call.order else { continue };
-        let ended = order.ended.unwrap_or(u64::MAX);
         match groups.last_mut() {
-            Some((last, group)) if order.began < *last => {
-                *last = ended.max(*last);
-                group.push(call);
-            }
-            _ => groups.push((ended, vec![call])),
+            Some(group) if group.iter().any(|earlier| overlap(earlier, call)) => group.push(call),
+            _ => groups.push(vec![call]),
         }
     }
-    groups.into_iter().rev().find_map(|(_, group)| {
+    groups.into_iter().rev().find_map(|group| {
         let texts = group.into_iter().filter_map(|call| {
             let text = text(call, keep)?;
             Some((keep.get(call.input).ok()?, text))

@@ -82,7 +82,12 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let mut data = Data::new();
     match session.form {
         Form::Json => data.json(report)?,
-        Form::Text => tell(&mut data, replayed, kind)?,
+        Form::Text => {
+            tell(&mut data, replayed, kind)?;
+            if one.calls == 0 {
+                data.line("  no recorded calls: nothing but the outcome was held against the recording")?;
+            }
+        }
     }
     data.done()?;
     Ok(replayed.exit())
@@ -93,6 +98,8 @@ struct One {
     id: String,
     workflow: String,
     kind: Kind,
+    /// How many calls are recorded.
+    calls: usize,
     took: Duration,
     /// What it came to, and its report.
     end: Result<(Replayed, Value), NotReplayed>,
@@ -184,6 +191,7 @@ async fn one(args: &Args, kept: Kept, session: &Session) -> Result<One, Failure>
         id: snapshot.snapshot_id.clone(),
         workflow: snapshot.workflow_id.clone(),
         kind,
+        calls: folder.calls(&kept.path).map_err(failed)?.len(),
         took,
         end,
     })

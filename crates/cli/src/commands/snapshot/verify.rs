@@ -141,10 +141,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
                             "a key that is not known here: whose it is, nothing shows; --key names one to trust"
                         }
                     };
-                    let is_good = !verified
-                        .findings
-                        .iter()
-                        .any(|one| one.code == "signature_wrong");
+                    let is_good = verified.state != State::Tampered;
                     if is_good {
                         data.line(format!(
                             "  good Ed25519 signature by {} ({whose})",

@@ -448,7 +448,7 @@ fn what_is_another_time_after_time_is_left_out_of_a_tools_input() {
     let snapshot = read(ended.stdout.lines().last().unwrap().as_ref());
     assert_eq!(
         snapshot["extensions"]["normalisers"],
-        json!({ "stamp": ["/argv/4"] })
+        json!({ "tools": { "stamp": ["/argv/4"] } })
     );
     bench.lab.write("now", "wednesday");
     let report = replay(&bench, &[], 0);

@@ -22,6 +22,8 @@ fn call(lab: &Lab, args: &[&str]) -> Ended {
         command.uid(NOBODY).gid(NOBODY);
     }
     command.env("TMPDIR", lab.path().join("tmp"));
+    // The key has to lie where this user may write.
+    command.env("XDG_CONFIG_HOME", lab.path().join("tmp/config"));
     command.output().unwrap().into()
 }
 
