@@ -85,7 +85,9 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         Form::Text => {
             tell(&mut data, replayed, kind)?;
             if one.calls == 0 {
-                data.line("  no recorded calls: nothing but the outcome was held against the recording")?;
+                data.line(
+                    "  no recorded calls: nothing but the outcome was held against the recording",
+                )?;
             }
         }
     }

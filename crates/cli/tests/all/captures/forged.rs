@@ -158,6 +158,22 @@ fn a_forged_member_is_refused_by_name() {
 }
 
 #[test]
+fn a_member_of_another_type_is_refused_by_name() {
+    let lab = Lab::new();
+    let path = project(&lab);
+    let mut document = read(&path);
+    document["metrics"]["duration_ms"] = json!("7");
+    fs::write(&path, document.to_string()).unwrap();
+    for more in [&[][..], &["--strict"]] {
+        let args = [&["snapshot", "verify", "--root", "shop"][..], more].concat();
+        lab.call(&args)
+            .with(4)
+            .prints("tampered")
+            .prints("/metrics/duration_ms");
+    }
+}
+
+#[test]
 fn a_key_that_stands_twice_is_refused_by_name() {
     let lab = Lab::new();
     let path = project(&lab);
