@@ -76,6 +76,16 @@ impl SqliteStore {
         })
     }
 
+    /// Rewrites the file so that no text of purged streams is left in it. Blocks; needs as much
+    /// free disk again as the store takes.
+    ///
+    /// # Errors
+    /// `Unavailable` while anything else has the store open, this process included, and where the
+    /// disk is too full. The store is as it was then.
+    pub fn compact(path: impl AsRef<Path>, options: &Options) -> Answer<()> {
+        Ok(open::compact(path.as_ref(), options)?)
+    }
+
     async fn write<T, F>(&self, bytes: usize, work: F) -> Answer<T>
     where
         T: Send + 'static,

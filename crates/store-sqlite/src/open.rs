@@ -24,10 +24,11 @@ const MIGRATIONS: &[&str] = &[
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
 
 /// Settings of every connection: bounded page caches and nothing mapped (mapped pages count as
-/// memory, and a file cut short would kill the process); damaged pages are refused.
+/// memory, and a file cut short would kill the process); damaged pages are refused; deleted rows
+/// are overwritten with zeros.
 const SETTINGS: &str = "PRAGMA cache_size = -4096; PRAGMA mmap_size = 0; \
     PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
-    PRAGMA foreign_keys = ON;";
+    PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;";
 
 /// Opens the connection that writes and brings the schema up to date.
 pub(crate) fn writer(path: &Path, options: &Options) -> Fallible<Db> {
@@ -116,6 +117,19 @@ fn version(db: &Db) -> Fallible<usize> {
 
 fn no_store() -> StoreError {
     StoreError::Unavailable("the file is empty and no store; check the path".into())
+}
+
+/// Writes the file anew, so that it holds live rows and nothing else: SQLite leaves copies of rows
+/// in the free space of pages that it splits, which deleting a row does not reach.
+pub(crate) fn compact(path: &Path, options: &Options) -> Fallible<()> {
+    let alone = Options {
+        sharing: Sharing::Exclusive,
+        access: Access::Write,
+        ..options.clone()
+    };
+    let db = writer(path, &alone)?;
+    db.0.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE);")?;
+    Ok(())
 }
 
 /// Opens a connection that reads.

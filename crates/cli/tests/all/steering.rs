@@ -1,5 +1,7 @@
 //! What is done to runs from outside, while an engine drives them and while none does.
 
+use std::fs;
+
 use serde_json::json;
 
 use crate::support::*;
@@ -223,4 +225,62 @@ fn a_purge_leaves_a_tombstone_and_asks_first() {
         .with(2)
         .says("has not ended")
         .says("cancel");
+}
+
+/// SQLite keeps deleted rows in free pages, and copies of rows in pages that it split.
+#[test]
+fn no_text_of_a_purged_run_is_left_in_any_file() {
+    let lab = Lab::new();
+    let script = "i=0; while [ $i -lt 300 ]; do echo line-$i-$WORD; i=$((i+1)); done";
+    let config = json!({ "argv": ["sh", "-euc", script], "env": { "WORD": { "input": "word" } } });
+    let mut says = node("says", "runwright.process", config);
+    says["inputs"] = json!({ "word": { "type": "variable", "variableName": "word" } });
+    let mut flow = workflow("worded", &[says], &[]);
+    flow["variables"] = json!([{ "name": "word", "type": "string" }]);
+    let file = lab.workflow(&flow);
+    // Interleaved, so that rows of the runs lie in the same pages.
+    for n in 0..8 {
+        let (word, tag) = (format!("word=erased{n}"), format!("tagged{n}"));
+        lab.call(&["run", &file, "-i", &word, "--tag", &tag, "--detach"])
+            .with(0);
+    }
+    lab.call(&["resume"]).with(0);
+    let runs = lab.call(&["runs", "list", "--json"]).with(0).json_lines();
+    let kept = "tagged7";
+    for run in runs.iter().filter(|run| run["tags"][0] != kept) {
+        let id = run["runId"].as_str().unwrap();
+        lab.call(&["runs", "purge", id, "--yes"]).with(0);
+    }
+    lab.call(&["doctor", "--clean"])
+        .with(0)
+        .prints("holds nothing of purged runs");
+    let (mut found, mut files) = (Vec::new(), vec![lab.path().join(".runwright")]);
+    while let Some(path) = files.pop() {
+        if path.is_dir() {
+            files.extend(
+                fs::read_dir(path)
+                    .unwrap()
+                    .map(|entry| entry.unwrap().path()),
+            );
+            continue;
+        }
+        let bytes = fs::read(&path).unwrap();
+        for n in 0..8 {
+            for word in [format!("erased{n}"), format!("tagged{n}")] {
+                if bytes
+                    .windows(word.len())
+                    .any(|part| part == word.as_bytes())
+                {
+                    found.push((word, path.clone()));
+                }
+            }
+        }
+    }
+    assert!(found.iter().any(|(word, _)| word == kept), "{found:?}");
+    found.retain(|(word, _)| !word.ends_with('7'));
+    assert!(found.is_empty(), "{found:?}");
+    lab.call(&["verify"]).with(0);
+    lab.call(&["runs", "show", "last"])
+        .with(0)
+        .prints("completed");
 }

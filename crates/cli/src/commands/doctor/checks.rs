@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use kernel::ids::StreamId;
 use kernel::stream::FORMAT_VERSION;
 use runtime::door::Door;
-use store::{ListQuery, Listed, ReadFrom};
-use store_sqlite::Durability;
+use store::{ListQuery, Listed, ReadFrom, StoreError};
+use store_sqlite::{Durability, Options, SqliteStore};
+use tokio::task;
 
 use super::Finding;
 use crate::exit::{Failure, io_text};
@@ -291,9 +292,33 @@ pub(super) async fn clean(session: &Session) -> Result<Vec<Finding>, Failure> {
             .map_err(|error| Failure::file(&lookup::folder(session, run), &error))?;
     }
     while door.store().maintain().await? {}
+    drop((door, supervisor));
     let what = format!(
         "removed the leftovers of {}",
         text::count(leftover.len(), "run")
     );
-    Ok(vec![Finding::ok("clean", what)])
+    Ok(vec![Finding::ok("clean", what), compact(session).await?])
+}
+
+/// Rewrites the store file, so that nothing of a purged run can be read from it.
+async fn compact(session: &Session) -> Result<Finding, Failure> {
+    let path = session.place.store();
+    let options = Options {
+        durability: session.durability,
+        // Another process that has the store open keeps it open: waiting longer changes nothing.
+        busy_timeout: Duration::from_millis(500),
+        ..Options::default()
+    };
+    let compacted = task::spawn_blocking(move || SqliteStore::compact(path, &options)).await;
+    Ok(
+        match compacted.map_err(|error| Failure::new(error.to_string()))? {
+            Ok(()) => Finding::ok("erased", "the store file holds nothing of purged runs"),
+            Err(StoreError::Unavailable(why)) => Finding::warn(
+                "erased",
+                format!("the store file was not rewritten: {why}"),
+                "stop the server and whatever else uses the store, then `runwright doctor --clean` again",
+            ),
+            Err(error) => return Err(error.into()),
+        },
+    )
 }

@@ -16,7 +16,8 @@ use crate::{talk, text};
 #[command(
     after_help = "A purged run is gone for good: its events, artifacts and files, and those \
 of the runs it started. Only a tombstone stays, with its id, the end of its hash chain and the \
-reason."
+reason. SQLite may keep copies in unused parts of the store file; `runwright doctor --clean` \
+rewrites the file without them."
 )]
 pub(crate) struct Args {
     /// The runs: their ids, the beginnings or the ends of them, or `last`
