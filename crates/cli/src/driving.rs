@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kernel::run::Run;
+use kernel::run::state::OpenInterrupt;
 use runtime::engine::Engine;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
@@ -26,7 +27,8 @@ pub(crate) const TERM_PATIENCE: Duration = Duration::from_secs(5);
 /// When there is nothing to drive any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// When every run has settled; one that waits for somebody is waited for.
+    /// When every run has settled; one that waits for somebody is waited for, unless it waits for
+    /// what only another start can bring, such as providers.
     Settled,
     /// When every run has settled or waits for somebody outside.
     NothingToDo,
@@ -76,7 +78,11 @@ pub(crate) async fn drive(
         frame += 1;
         show(engine, follower, live, look).await?;
         prompt.look(follower);
-        if follower.is_settled() || (until == Until::NothingToDo && is_idle(follower)) {
+        let is_over = match until {
+            Until::Settled => follower.is_settled() || waits_for_want(follower),
+            Until::NothingToDo => follower.is_settled() || is_idle(follower),
+        };
+        if is_over {
             break Ended::Done;
         }
     };
@@ -99,6 +105,15 @@ async fn show(
 ) -> Result<(), Failure> {
     let news = follower.catch_up(look).await?;
     live.show(follower, &news, engine.door().store().now())
+}
+
+/// Whether all that could act waits, some of it for what this process was not started with.
+fn waits_for_want(follower: &Follower) -> bool {
+    let mut open = follower.runs().iter().flat_map(|followed| {
+        let facts = followed.run.facts();
+        facts.map_or(&[][..], |facts| &facts.interrupts)
+    });
+    open.any(OpenInterrupt::is_for_want) && is_idle(follower)
 }
 
 fn is_idle(follower: &Follower) -> bool {

@@ -1,5 +1,7 @@
 //! Where things lie: the project folder and the data folder.
 
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::exit::Failure;
@@ -81,6 +83,30 @@ impl Place {
     /// The folder with a folder per run, with a folder per attempt.
     pub(crate) fn attempts(&self) -> PathBuf {
         self.data.join("attempts")
+    }
+
+    /// The file that every server of the store holds a shared lock on.
+    pub(crate) fn served(&self) -> PathBuf {
+        self.data.join("served.lock")
+    }
+
+    /// Whether a server drives the runs of the store right now.
+    ///
+    /// # Errors
+    /// The lock file exists and cannot be opened or locked.
+    pub(crate) fn is_served(&self) -> Result<bool, Failure> {
+        let path = self.served();
+        let failed = |error| Failure::file(&path, &error);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(failed(error)),
+        };
+        match file.try_lock() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => Err(failed(error)),
+        }
     }
 
     /// Makes the data folder, and keeps it out of version control.

@@ -4,6 +4,7 @@ use faces::Veil;
 use kernel::coordinator::awaited_queue;
 use kernel::definition::{NodeIx, Plan};
 use kernel::ids::{NodeId, StreamId};
+use kernel::run::state::OpenInterrupt;
 use kernel::run::state::{End, Facts, NodeStatus, Phase};
 use kernel::run::{NodeError, Run};
 use serde_json::{Map, Value};
@@ -317,9 +318,16 @@ fn shown_outputs<'a>(
 pub(crate) fn exit<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Exit {
     let codes = runs.into_iter().map(|run| match run.end() {
         Some(End::Failed { .. } | End::Cancelled { .. }) => Exit::Found,
+        None if lacks_something(run) => Exit::Paused,
         Some(End::Completed { .. }) | None => Exit::Done,
     });
     codes.max().unwrap_or(Exit::Done)
+}
+
+/// Whether a run waits for what only its host's operator can provide.
+fn lacks_something(run: &Run) -> bool {
+    let facts = run.facts();
+    facts.is_some_and(|facts| facts.interrupts.iter().any(OpenInterrupt::is_for_want))
 }
 
 /// How a node stands, in a few words.

@@ -1,8 +1,10 @@
 //! `runwright resume`: goes on with runs that an engine left unfinished.
 
 use kernel::ids::{HolderId, StreamId};
+use kernel::run::{Capacity, Command, Envelope};
 use runtime::door::Door;
 use runtime::holder;
+use serde_json::json;
 use store::{ListQuery, ReadFrom};
 
 use super::DriveArgs;
@@ -24,8 +26,9 @@ use crate::{compose, style, talk, text};
 
 What had completed is not run again. What was in flight when its engine ended starts once
 more, with the same WF_ATTEMPT_KEY, after everything left of its first process is gone; if it
-had come to its end meanwhile, its result is used. A run that somebody else drives is left
-alone.")]
+had come to its end meanwhile, its result is used. A step that failed for want of a provider or a secret is
+tried again. A run that somebody else drives is left alone; while a server serves the store, it
+drives them all.")]
 pub(crate) struct Args {
     /// A run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
@@ -42,6 +45,9 @@ pub(crate) struct Args {
 /// Goes on with runs.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let door = session.write()?;
+    if session.place.is_served()? {
+        return Err(served(&args));
+    }
     let engine = compose::engine(session, &door, &args.drive.ports)?;
     let (runs, until) = match &args.run {
         Some(name) => {
@@ -73,6 +79,9 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         talk::say("there is nothing to resume");
         return Ok(Exit::Done);
     }
+    for run in &runs {
+        retry_what_lacked(engine.door(), run).await?;
+    }
     if !args.drive.is_quiet() && session.form == Form::Text {
         announce(&follower);
     }
@@ -89,6 +98,36 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     .await?;
     drop(live);
     super::run::finish(&follower, session, ended)
+}
+
+/// The server has its own providers, secrets and limits; a run that this process took from it
+/// would go on without them.
+fn served(args: &Args) -> Failure {
+    let what = "a server drives the runs of this store";
+    let hint = match &args.run {
+        Some(name) => format!("`runwright runs tail {}` follows the run", name.as_str()),
+        None => "`runwright runs list` shows them".to_owned(),
+    };
+    Failure::new(what).hint(format!("{hint}; stop the server to drive runs here"))
+}
+
+/// Nodes that failed for want of a provider or a secret begin another attempt: this start may have
+/// brought it.
+async fn retry_what_lacked(door: &Door, stream: &StreamId) -> Result<(), Failure> {
+    let run = door.load(stream).await?;
+    let open = run.facts().map(|facts| facts.interrupts.as_slice());
+    for question in open.unwrap_or_default() {
+        if question.is_for_want() {
+            let command = Command::Resolve {
+                interrupt: question.id.clone(),
+                value: json!({ "action": "retry" }),
+                by: Some("cli".to_owned()),
+                capacity: Capacity::default(),
+            };
+            door.transact(stream, &Envelope::from(command)).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Every run of any tenant that has not settled, is nobody's child and is driven by nobody.

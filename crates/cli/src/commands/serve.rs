@@ -156,7 +156,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     check_dev(&args, &addresses)?;
     let door = session.create()?;
     let gate = gate(&args, &door)?;
-    let _lock = lock(session, &args)?;
+    let _locks = lock(session, &args)?;
     talk::listen_to_server();
     let workflows = folders::register(&door, &args.workflows).await?;
     let options = EngineOptions {
@@ -328,8 +328,19 @@ fn gate(args: &Args, door: &Door) -> Result<Gate, Failure> {
     Ok(Gate::Bearer(Arc::new(authenticator)))
 }
 
-/// Keeps a second server from the same store unless it is meant.
-fn lock(session: &Session, args: &Args) -> Result<Option<File>, Failure> {
+/// Keeps a second server from the same store unless it is meant, and tells other commands that
+/// there is a server.
+fn lock(session: &Session, args: &Args) -> Result<(Option<File>, File), Failure> {
+    let only = lock_out(session, args)?;
+    let path = session.place.served();
+    let served = File::create(&path).map_err(|error| Failure::file(&path, &error))?;
+    served
+        .lock_shared()
+        .map_err(|error| Failure::file(&path, &error))?;
+    Ok((only, served))
+}
+
+fn lock_out(session: &Session, args: &Args) -> Result<Option<File>, Failure> {
     let path = session.place.data.join("server.lock");
     let file = File::create(&path).map_err(|error| Failure::file(&path, &error))?;
     match file.try_lock() {

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 
 use kernel::digest::Digest;
 use serde_json::{Value, json};
@@ -107,6 +108,24 @@ pub(crate) fn json_of(text: &str) -> Value {
 }
 
 /// Makes something and gives the id of the run it is.
+/// A run of a workflow that waits for an answer.
+pub(crate) fn waiting(serving: &Serving, key: &str, workflow: &str) -> String {
+    let body = json!({ "workflowId": workflow }).to_string();
+    let (status, answer) = send(serving, key, "POST", "/v1/runs", &body);
+    assert_eq!(status, 201, "{answer}");
+    let run = json_of(&answer)["runId"].as_str().unwrap().to_owned();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let snapshot = json_of(&get(serving, key, &format!("/v1/runs/{run}")));
+        let status = snapshot["status"].as_str().unwrap();
+        if status.starts_with("waiting") {
+            return run;
+        }
+        assert_eq!(status, "running", "{snapshot}");
+        assert!(Instant::now() < deadline, "{snapshot}");
+    }
+}
+
 pub(crate) fn made(serving: &Serving, key: &str, path: &str, body: &Value) -> String {
     let (status, answer) = send(serving, key, "POST", path, &body.to_string());
     assert_eq!(status, 201, "{answer}");
@@ -373,7 +392,6 @@ fn everybody_has_secrets_of_their_own() {
         (&ada, "looks", sum(CANARY)),
         (&bob, "looks", sum(OTHERS)),
         (&in_lab, "looks", sum("of the workspace lab")),
-        (&bob, "looks-for-hers", "credential_not_found".to_owned()),
     ] {
         let run = made(
             &serving,
@@ -383,6 +401,12 @@ fn everybody_has_secrets_of_their_own() {
         );
         assert_eq!(look(key, &run), expected, "{workflow}");
     }
+    let lacks = |key: &str, workflow: &str| {
+        let run = waiting(&serving, key, workflow);
+        let log = get(&serving, key, &format!("/v1/runs/{run}/events/poll"));
+        assert!(log.contains("credential_not_found"), "{log}");
+    };
+    lacks(&bob, "looks-for-hers");
     // Who branches off somebody's run acts as themselves.
     let run = made(
         &serving,
@@ -407,13 +431,7 @@ fn everybody_has_secrets_of_their_own() {
     ];
     lab.call(&remove).with(0).says("is gone");
     lab.call(&remove).with(0).says("there was no");
-    let run = made(
-        &serving,
-        &bob,
-        "/v1/runs",
-        &json!({ "workflowId": "looks" }),
-    );
-    assert_eq!(look(&bob, &run), "credential_not_found");
+    lacks(&bob, "looks");
     serving.stop();
     // Where no folder is named they lie with the store.
     let whose = ["--data", "store", "--tenant", "acme"];
@@ -479,9 +497,9 @@ fn the_protocols_own_round_trip_of_a_secret_shows_its_digest_alone() {
     let discovery = json_of(&get(&serving, &ada, "/.well-known/openwop"));
     assert_eq!(discovery.get("fixtures"), None);
     assert_eq!(discovery["secrets"]["supported"], true);
-    let run = made(&serving, &ada, "/v1/runs", &json!({ "workflowId": name }));
-    let snapshot = json_of(&get(&serving, &ada, &format!("/v1/runs/{run}")));
-    assert_eq!(snapshot["error"]["code"], "credential_not_found");
+    let run = waiting(&serving, &ada, name);
+    let log = get(&serving, &ada, &format!("/v1/runs/{run}/events/poll"));
+    assert!(log.contains("credential_not_found"), "{log}");
     serving.stop();
 
     keep(&lab, "openwop-conformance-canary-secret", &[], CANARY);

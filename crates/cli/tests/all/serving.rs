@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::secrets::{key_of, made, send};
+use crate::secrets::{key_of, made, send, waiting};
 use crate::support::*;
 
 /// A server that answers.
@@ -430,4 +430,37 @@ fn whoever_knows_the_token_of_a_test_server_ends_the_retention_of_a_run() {
     assert_eq!(status, 410, "{body}");
     serving.stop();
     assert!(!lab.read("server.log").contains(TOKEN), "it is told nobody");
+}
+
+#[test]
+fn a_server_acts_on_what_the_command_line_answers() {
+    let lab = lab();
+    let nodes = [
+        node("ask", "core.approvalGate", json!({ "prompt": "go?" })),
+        script("after", "echo after"),
+    ];
+    lab.write_flow(&workflow("gated", &nodes, &[("ask", "after")]));
+    let key = key_of(&lab, "ada", &[]);
+    let serving = Serving::of(&lab, &[]);
+    let run = waiting(&serving, &key, "gated");
+    let on_store = |args: &[&str]| {
+        let args: Vec<&str> = args.iter().copied().chain(["--data", "store"]).collect();
+        lab.call(&args)
+    };
+    let answered = on_store(&["runs", "resolve", &run, "ask", "--action", "accept"]).with(0);
+    assert!(
+        !answered.stderr.contains("runwright resume"),
+        "{answered:#?}"
+    );
+    on_store(&["resume", &run])
+        .with(2)
+        .says("a server drives the runs of this store")
+        .says("runs tail");
+    on_store(&["resume"]).with(2).says("stop the server");
+    on_store(&["runs", "tail", &run]).with(0);
+    on_store(&["runs", "show", &run])
+        .with(0)
+        .prints("completed");
+    serving.stop();
+    on_store(&["resume"]).with(0).says("nothing to resume");
 }

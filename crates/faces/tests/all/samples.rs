@@ -82,6 +82,7 @@ fn error() -> NodeError {
         message: "the printer is jammed; clear it and resume the run".into(),
         details: Some(json!({ "tray": 2 })),
         retryable: Some(true),
+        host_lacks: false,
     }
 }
 
@@ -163,6 +164,7 @@ fn run_events() -> Vec<RunEvent> {
                 message: String::new(),
                 details: Some(json!("plain text")),
                 retryable: None,
+                host_lacks: false,
             },
             failed_node_id: None,
             duration_ms: 7_200_000,

@@ -350,8 +350,7 @@ impl Log<'_> {
         if reason == SkipReason::OnFailure {
             let fits = match node.on_failure {
                 OnFailure::Skip => matches!(self.place(ix), Place::Ended(Ended::Failed { .. })),
-                OnFailure::Ask => self.is_decided_about(ix),
-                OnFailure::Fail => false,
+                OnFailure::Ask | OnFailure::Fail => self.is_decided_about(ix),
             };
             self.require(fits, || {
                 format!("{id} is skipped for a failure that does not count as a skip")
@@ -494,7 +493,7 @@ impl Log<'_> {
             }),
             place => self.violation(format!("{id} is tried again but is {place:?}")),
         }
-        let is_by_itself = !is_asked_for || self.plan.node(ix).on_failure != OnFailure::Ask;
+        let is_by_itself = !is_asked_for;
         self.require(error.retryable != Some(false) || !is_by_itself, || {
             format!("{id} is tried again after an error that no retry can help")
         });
@@ -510,7 +509,9 @@ impl Log<'_> {
     /// Whether somebody has said what becomes of a failure of the attempt under way.
     fn is_decided_about(&self, ix: NodeIx) -> bool {
         matches!(self.place(ix), Place::Attempt { waits_for: WaitsFor::Answer(question), .. }
-            if question.answered && question.kind == ABOUT_FAILURE)
+            if question.answered
+                && question.kind == ABOUT_FAILURE
+                && asks_about_failure(self.plan.node(ix), &question.data))
     }
 
     fn restarted(&mut self, ix: NodeIx, attempt: u32, restarts: u32) {
@@ -544,7 +545,7 @@ impl Log<'_> {
             votes: BTreeMap::new(),
         });
         let again = self.is_approval(ix) || self.is_general(ix, "approval");
-        let about_failure = kind == ABOUT_FAILURE && self.may_ask_about_failure(ix);
+        let about_failure = kind == ABOUT_FAILURE && self.may_ask_about_failure(ix, data);
         match &mut self.nodes[ix.index()].place {
             Place::Attempt { waits_for, .. }
                 if *waits_for == WaitsFor::Work
@@ -559,9 +560,9 @@ impl Log<'_> {
 
     /// Whether somebody may be asked what becomes of a failure of the attempt under way: it was at
     /// work, or who did it elsewhere has answered, or took too long.
-    fn may_ask_about_failure(&self, ix: NodeIx) -> bool {
+    fn may_ask_about_failure(&self, ix: NodeIx, data: &Value) -> bool {
         let node = self.plan.node(ix);
-        if node.kind != NodeKind::Work || node.on_failure != OnFailure::Ask {
+        if !asks_about_failure(node, data) {
             return false;
         }
         match self.place(ix) {
@@ -701,4 +702,15 @@ fn node_of(body: &RunEvent) -> Option<(&NodeId, Option<u32>)> {
         | RunEvent::RunDeadLettered { node_id, .. } => Some((node_id, None)),
         _ => None,
     }
+}
+
+/// Whether a failure of the node is somebody's to decide: the definition says so, or the host
+/// lacked what the node needs.
+fn asks_about_failure(node: &PlanNode, data: &Value) -> bool {
+    node.kind == NodeKind::Work
+        && match node.on_failure {
+            OnFailure::Ask => true,
+            OnFailure::Fail => data["error"]["hostLacks"] == true,
+            OnFailure::Skip => false,
+        }
 }

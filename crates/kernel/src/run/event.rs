@@ -55,6 +55,14 @@ pub struct NodeError {
     /// `false` where trying again cannot help. Absent means: may help.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retryable: Option<bool>,
+    /// The host lacks what the node needs (a provider, a secret). Once somebody has provided it,
+    /// another attempt can succeed, so the failure is never final by itself.
+    #[serde(
+        default,
+        rename = "hostLacks",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub host_lacks: bool,
 }
 
 impl NodeError {
@@ -65,6 +73,7 @@ impl NodeError {
             message: message.into(),
             details: None,
             retryable: None,
+            host_lacks: false,
         }
     }
 
@@ -72,6 +81,12 @@ impl NodeError {
     pub fn fatal(mut self) -> Self {
         self.retryable = Some(false);
         self
+    }
+
+    /// The same error, marked as one that only the host's operator can mend.
+    pub fn lacking(mut self) -> Self {
+        self.host_lacks = true;
+        self.fatal()
     }
 
     /// The same error with details.

@@ -399,6 +399,13 @@ pub struct OpenInterrupt {
     pub votes: Vec<Ballot>,
 }
 
+impl OpenInterrupt {
+    /// Whether it asks about a failure for want of something that the host's operator provides.
+    pub fn is_for_want(&self) -> bool {
+        self.data["error"]["hostLacks"] == true
+    }
+}
+
 /// What somebody has voted at a gate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ballot {

@@ -390,3 +390,46 @@ fn the_key_of_a_failure_is_no_longer_than_a_key_may_be() {
     assert_eq!(key(249), format!("{}/failed", "n".repeat(249)));
     assert_eq!(key(250), "n".repeat(250));
 }
+
+#[test]
+fn what_the_host_lacks_is_asked_about_and_retried() {
+    let mut run = started("a -> b");
+    lacks(&mut run).then(ASKED);
+    assert_eq!(run.run.status(), "waiting-input");
+    choose(
+        &mut run,
+        "retry",
+        "node.retried a/1 +0ms provider_not_found; node.started a/1",
+    );
+    // Still not provided: asked again, as often as it takes.
+    lacks(&mut run).then(ASKED);
+    choose(
+        &mut run,
+        "retry",
+        "node.retried a/2 +0ms provider_not_found; node.started a/2",
+    );
+    run.completes("a").decided();
+    run.completes("b").decided();
+    assert_eq!(run.run.status(), "completed");
+}
+
+#[test]
+fn what_the_host_lacks_follows_an_edge_for_failures() {
+    let mut run = started("a -> b any_failed");
+    lacks(&mut run).decided();
+    run.completes("b").decided();
+    assert_eq!(run.run.status(), "completed");
+}
+
+#[test]
+fn what_the_host_lacks_is_skipped_where_the_node_says_so() {
+    let mut run = started("a: {\"settings\":{\"onFailure\":\"skip\"}}\na -> b none_failed");
+    lacks(&mut run).decided();
+    run.completes("b").decided();
+    assert_eq!(run.run.status(), "completed");
+}
+
+fn lacks(run: &mut World) -> Then {
+    let error = NodeError::new("provider_not_found", "none is configured").lacking();
+    run.finish("a", Outcome::failed(error))
+}

@@ -224,7 +224,7 @@ impl Providers {
                 "provider_not_found",
                 format!("the provider is not configured; {known}"),
             )
-            .fatal()
+            .lacking()
         })
     }
 

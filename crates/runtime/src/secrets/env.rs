@@ -55,7 +55,7 @@ impl EnvSecrets {
                 std::env::VarError::NotUnicode(_) => "is not UTF-8",
             };
             let text = format!("the variable of {} {text} for the engine", shown());
-            NodeError::new("credential_not_found", text).fatal()
+            NodeError::new("credential_not_found", text).lacking()
         })
     }
 }

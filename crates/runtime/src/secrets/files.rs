@@ -93,7 +93,7 @@ impl FileSecrets {
             "there is no secret {} of the run's {whose}; put it into the folder of secrets",
             quoted(name)
         );
-        Err(NodeError::new("credential_not_found", text).fatal())
+        Err(NodeError::new("credential_not_found", text).lacking())
     }
 
     /// Keeps a secret. Whoever reads it meanwhile has the old one or the new one.

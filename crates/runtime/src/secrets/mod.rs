@@ -56,7 +56,7 @@ impl Secrets for SecretSources {
                 "{} cannot be resolved: the engine has no {what}",
                 quoted(reference)
             );
-            NodeError::new("credential_not_found", text).fatal()
+            NodeError::new("credential_not_found", text).lacking()
         };
         match Reference::parse(reference)? {
             Reference::Env(name) => match &self.env {

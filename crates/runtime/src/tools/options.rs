@@ -130,7 +130,7 @@ impl ToolServers {
         found.ok_or_else(|| {
             let text = "there is no such server of tools; name one of the engine's configuration \
                         ([mcp.NAME] of the file that --providers names)";
-            NodeError::new("mcp_server_not_found", text).fatal()
+            NodeError::new("mcp_server_not_found", text).lacking()
         })
     }
 }

@@ -45,10 +45,17 @@ async fn asked(host: &Host, key: &str, configurable: Value) -> String {
     let request = Request::new("POST", "/v1/runs").key(key).json(&order);
     let made = request.send(host.address).await.json();
     let run = made["runId"].as_str().unwrap();
-    host.engine.settled(&run.into()).await.unwrap();
-    let snapshot = host.snapshot(run).await;
+    let mut snapshot = host.snapshot(run).await;
+    while matches!(snapshot["status"].as_str(), Some("pending" | "running")) {
+        tokio::task::yield_now().await;
+        snapshot = host.snapshot(run).await;
+    }
     crate::schemas::check_log(host, run).await;
-    let error = &snapshot["error"];
+    let error = match snapshot["status"] == "waiting-input" {
+        // What the host lacks is asked about.
+        true => &snapshot["interrupt"]["payload"]["data"]["payload"]["error"],
+        false => &snapshot["error"],
+    };
     match error["details"]["reason"].as_str() {
         Some(reason) => {
             assert_eq!(error["code"], "provider_policy_denied");

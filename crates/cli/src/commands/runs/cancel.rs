@@ -39,6 +39,6 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             "run {id} is being cancelled; what it has running is stopped"
         )),
     }
-    say_who_acts(&door, &run).await?;
+    say_who_acts(session, &door, &run).await?;
     Ok(Exit::Done)
 }

@@ -106,7 +106,7 @@ async fn tell(
 }
 
 /// Says who acts on what a run was told, which is nobody when nobody drives it.
-async fn say_who_acts(door: &Door, run: &StreamId) -> Result<(), Failure> {
+async fn say_who_acts(session: &Session, door: &Door, run: &StreamId) -> Result<(), Failure> {
     let loaded = match door.store().load(run, ReadFrom::Seq(u64::MAX), 0).await {
         Err(StoreError::Missing) => return Ok(()),
         loaded => loaded?,
@@ -117,6 +117,13 @@ async fn say_who_acts(door: &Door, run: &StreamId) -> Result<(), Failure> {
         .is_some_and(|hold| hold.expires_at > now && !runtime::holder::is_dead(&hold.holder));
     if loaded.index.runnable && !is_held {
         let id = short(run);
+        if session.place.is_served()? {
+            let next = style::dim("next:");
+            talk::say(format!(
+                "{next} the server of this store acts on it; `runwright runs tail {id}` follows it"
+            ));
+            return Ok(());
+        }
         let resume = match is_session_id(id) {
             true => "play --resume",
             false => "resume",

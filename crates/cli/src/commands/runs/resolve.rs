@@ -145,7 +145,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     };
     let state = super::tell(&door, &run, command).await?;
     say_how_it_stands(short(&run), &node, state.status());
-    say_who_acts(&door, &run).await?;
+    say_who_acts(session, &door, &run).await?;
     Ok(Exit::Done)
 }
 

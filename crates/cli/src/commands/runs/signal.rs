@@ -52,7 +52,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let state = super::tell(&door, &run, command).await?;
     talk::say(format!("run {} has the signal {name}", short(&run)));
     say_what_is_waited_for(&state, &args.name);
-    say_who_acts(&door, &run).await?;
+    say_who_acts(session, &door, &run).await?;
     Ok(Exit::Done)
 }
 

@@ -37,6 +37,6 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     )
     .await?;
     talk::say(format!("run {} is not paused any more", short(&run)));
-    say_who_acts(&door, &run).await?;
+    say_who_acts(session, &door, &run).await?;
     Ok(Exit::Done)
 }

@@ -344,7 +344,15 @@ impl Decision {
             }
             return;
         }
-        if node.on_failure == OnFailure::Ask && node.kind == NodeKind::Work && !self.is_stopping() {
+        let asks = match node.on_failure {
+            OnFailure::Ask => true,
+            OnFailure::Fail if error.host_lacks => {
+                let (declined, _) = self.decline(ix, None, Just::Failed(&error));
+                !schedule::is_handled(&plan, ix, &declined)
+            }
+            OnFailure::Fail | OnFailure::Skip => false,
+        };
+        if asks && node.kind == NodeKind::Work && !self.is_stopping() {
             return self.ask_about_failure(ix, error);
         }
         self.fail_node(ix, error);
