@@ -90,6 +90,7 @@ pub(crate) fn new_run(prepared: &Prepared) -> (StreamId, NewRun) {
         policy: Policy::default(),
         trace: None,
         id: Some(id.clone()),
+        nonce: None,
         keys: Vec::new(),
     };
     (id, new)

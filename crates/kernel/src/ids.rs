@@ -170,7 +170,8 @@ impl fmt::Display for AttemptId {
 }
 
 impl AttemptId {
-    /// The key of this attempt in a run derived from `origin` (a replay's origin is its source).
+    /// The key of this attempt in a run whose header has this `key_origin` (a replay has that of
+    /// its source).
     pub fn key(&self, origin: &StreamId) -> AttemptKey {
         AttemptKey::new(derive(
             "attempt",

@@ -60,7 +60,7 @@ pub(crate) fn outcome(run: &Run, attempt: &AttemptId, nodes: &dyn Recompute) -> 
     {
         return None;
     }
-    let key = attempt.key(run.header.root());
+    let key = attempt.key(&run.header.key_origin());
     let outcome = nodes.outcome(&Given { node, inputs, key })?;
     // What is kept in a sensitive variable is sealed anew each time.
     let seals = |name: &String| run.plan.declares_variable_sensitive(name);

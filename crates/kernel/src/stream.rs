@@ -1,5 +1,6 @@
 //! Stream headers: what is said once about a log and never changes.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -224,9 +225,21 @@ pub struct StreamHeader {
     /// The earlier part of a log that rolled over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predecessor: Option<Predecessor>,
+    /// A random text that tells this run from a run of the same id in another store. A run needs
+    /// one when its id was not drawn at random.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nonce: Option<String>,
 }
 
 impl StreamHeader {
+    /// What the keys of attempts are made from: the root run, and the nonce where there is one.
+    pub fn key_origin(&self) -> Cow<'_, StreamId> {
+        match &self.nonce {
+            None => Cow::Borrowed(self.root()),
+            Some(nonce) => Cow::Owned(StreamId::new(format!("{}@{nonce}", self.root()))),
+        }
+    }
+
     /// The run whose id derived ids are made from.
     pub fn root(&self) -> &StreamId {
         self.origin

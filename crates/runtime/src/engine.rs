@@ -101,6 +101,8 @@ pub struct NewRun {
     pub trace: Option<TraceContext>,
     /// Its id, where the caller must know it beforehand; else a new one is made.
     pub id: Option<StreamId>,
+    /// Given with an id that is not random: see [`StreamHeader::nonce`].
+    pub nonce: Option<String>,
     /// Unique keys to claim with it.
     pub keys: Vec<KeyClaim>,
 }
@@ -132,6 +134,8 @@ pub(crate) struct Inner {
     pub(crate) taken_leases: tokio::sync::Mutex<BTreeSet<StreamId>>,
     /// Of outputs of tasks.
     pub(crate) held_back: HeldBack,
+    /// Why the store could not be written last; nothing once it could again.
+    trouble: Mutex<Option<String>>,
 }
 
 /// The two steps of stopping: first nothing new, then nothing at all.
@@ -176,6 +180,7 @@ impl Engine {
                 tasks: TaskTracker::new(),
                 taken_leases: tokio::sync::Mutex::default(),
                 held_back: HeldBack::default(),
+                trouble: Mutex::default(),
             }),
         }
     }
@@ -183,6 +188,20 @@ impl Engine {
     /// The door this engine goes through.
     pub fn door(&self) -> &Door {
         &self.inner.door
+    }
+
+    /// Why what happens cannot be written at present. Drivers go on trying until it can, or until
+    /// they are stopped.
+    pub fn trouble(&self) -> Option<String> {
+        self.inner.trouble.lock().clone()
+    }
+
+    /// Notes how a write to the store ended.
+    pub(crate) fn note_write<T>(&self, written: Result<T, &StoreError>) {
+        *self.inner.trouble.lock() = match written {
+            Ok(_) => None,
+            Err(error) => Some(error.to_string()),
+        };
     }
 
     /// Where sealing keys come from.
@@ -307,6 +326,7 @@ impl Engine {
             policy: new.policy,
             genesis: Digest([0; 32]),
             predecessor: None,
+            nonce: new.nonce,
         }
         .seal_genesis();
         let waits = is_held && new.create.start == kernel::run::Start::WhenClaimed;
@@ -553,4 +573,9 @@ impl Engine {
 /// A new random run id; ids made later sort later.
 pub fn new_run_id() -> StreamId {
     StreamId::new(format!("run-{}", uuid::Uuid::now_v7()))
+}
+
+/// A new random nonce, for a run whose id is not random.
+pub fn new_nonce() -> String {
+    uuid::Uuid::new_v4().simple().to_string()
 }

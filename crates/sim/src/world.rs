@@ -167,6 +167,7 @@ impl World {
             policy,
             trace: None,
             id: Some(id.clone()),
+            nonce: None,
             keys: Vec::new(),
         };
         let process = &mut self.processes[place];

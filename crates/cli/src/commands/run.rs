@@ -153,6 +153,7 @@ impl Order {
             policy: self.policy,
             trace: env::trace(),
             id: None,
+            nonce: None,
             keys: Vec::new(),
         }
     }

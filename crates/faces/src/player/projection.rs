@@ -293,7 +293,7 @@ impl Projection {
     }
 
     fn node_change(&mut self, body: &RunEvent, at: Timestamp) -> Touched {
-        let root = self.header.root().clone();
+        let header = self.header.clone();
         let Some((id, visit)) = node_of(body) else {
             return Touched::Nothing;
         };
@@ -343,7 +343,7 @@ impl Projection {
                     attempt: *attempt,
                 };
                 let tool = cli_tool.as_deref();
-                let task = task_id(tool.unwrap_or_default(), &attempt.key(&root));
+                let task = task_id(tool.unwrap_or_default(), &attempt.key(&header.key_origin()));
                 state.cli_task_id = tool.map(|_| task.clone());
                 node.task = Some(task);
             }

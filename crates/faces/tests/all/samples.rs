@@ -49,6 +49,7 @@ pub(crate) fn header() -> StreamHeader {
         policy: Policy::default(),
         genesis: Digest([0; 32]),
         predecessor: None,
+        nonce: None,
     }
     .seal_genesis()
 }

@@ -118,6 +118,7 @@ impl AuditTrail {
                 policy: Policy::default(),
                 genesis: Digest([0; 32]),
                 predecessor: None,
+                nonce: None,
             }
             .seal_genesis(),
         )

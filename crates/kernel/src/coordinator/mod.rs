@@ -146,6 +146,7 @@ impl Coordinator {
                 },
                 genesis: Digest([0; 32]),
                 predecessor: None,
+                nonce: None,
             }
             .seal_genesis(),
         )

@@ -151,6 +151,7 @@ impl Deliveries {
             policy: Policy::default(),
             genesis: Digest([0; 32]),
             predecessor: None,
+            nonce: None,
         };
         Self::at_start(header.seal_genesis())
     }

@@ -144,6 +144,7 @@ impl Document {
                 policy: Policy::default(),
                 genesis: Digest([0; 32]),
                 predecessor: None,
+                nonce: None,
             }
             .seal_genesis(),
         )

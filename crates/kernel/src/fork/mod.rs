@@ -44,6 +44,8 @@ use repeat::Repeat;
 pub struct NewFork {
     /// The id of the fork.
     pub stream: StreamId,
+    /// Tells a branch from one of the same id in another store; see [`StreamHeader::nonce`].
+    pub nonce: Option<String>,
     /// Replay or branch.
     pub mode: ForkMode,
     /// Events of the source below this sequence are copied.
@@ -306,8 +308,13 @@ fn header(source: &StreamHeader, new: &NewFork, seq: Seq, now: Timestamp) -> Str
         },
         _ => source.owner.clone(),
     };
+    let nonce = match new.mode {
+        ForkMode::Replay => source.nonce.clone(),
+        ForkMode::Branch => new.nonce.clone(),
+    };
     StreamHeader {
         stream: new.stream.clone(),
+        nonce,
         owner,
         created_at: now,
         origin: Some(Origin {

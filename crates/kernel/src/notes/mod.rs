@@ -98,6 +98,7 @@ impl Notes {
             policy: Policy::default(),
             genesis: Digest([0; 32]),
             predecessor: None,
+            nonce: None,
         }
         .seal_genesis();
         Self {

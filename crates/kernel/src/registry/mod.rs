@@ -70,6 +70,7 @@ impl Registry {
                 policy: Policy::default(),
                 genesis: Digest([0; 32]),
                 predecessor: None,
+                nonce: None,
             }
             .seal_genesis(),
         )

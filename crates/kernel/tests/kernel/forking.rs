@@ -29,6 +29,7 @@ impl World {
     ) -> Result<Forked, ForkError> {
         let new = NewFork {
             stream: "run-fork".into(),
+            nonce: None,
             mode,
             at,
             overlay,

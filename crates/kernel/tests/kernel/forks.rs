@@ -48,7 +48,7 @@ impl World {
             visit: 0,
             attempt: 0,
         };
-        attempt.key(self.run.header.root())
+        attempt.key(&self.run.header.key_origin())
     }
 }
 

@@ -11,8 +11,8 @@ use crate::world::{World, started};
 fn attempts_in_flight_start_again_with_their_key() {
     let mut run = started("a\nb -> c");
     let keys = |run: &crate::world::World| {
-        let root = run.run.header.root().clone();
-        let key = |live: kernel::run::state::LiveAttempt<'_>| live.id.key(&root);
+        let origin = run.run.header.key_origin();
+        let key = |live: kernel::run::state::LiveAttempt<'_>| live.id.key(&origin);
         run.run.live_attempts().map(key).collect::<Vec<_>>()
     };
     let before = keys(&run);

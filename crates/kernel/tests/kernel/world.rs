@@ -83,6 +83,7 @@ pub(crate) fn header(plan: &Plan, policy: Policy) -> StreamHeader {
         policy,
         genesis: Digest::of(b""),
         predecessor: None,
+        nonce: None,
     }
     .seal_genesis()
 }

@@ -161,6 +161,7 @@ impl Api {
             policy,
             trace: order.trace,
             id: Some(run.clone()),
+            nonce: None,
             keys,
         };
         match self.engine.create_in(new.clone(), slot).await {

@@ -40,6 +40,8 @@ pub struct ForkOrder {
     pub by: Option<Actor>,
     /// Its id, where the caller must know it beforehand; else a new one is made.
     pub id: Option<StreamId>,
+    /// Given with an id that is not random: see [`kernel::stream::StreamHeader::nonce`].
+    pub nonce: Option<String>,
     /// Unique keys to claim with its last append. One without an answer gets a [`ForkAnswer`].
     pub keys: Vec<KeyClaim>,
 }
@@ -55,6 +57,7 @@ impl ForkOrder {
             trace: None,
             by: None,
             id: None,
+            nonce: None,
             keys: Vec::new(),
         }
     }
@@ -161,6 +164,7 @@ impl Door {
         overlay.tags = overlay.tags.map(|tags| Redactor::default().texts(tags));
         let wanted = NewFork {
             stream: new.id.unwrap_or_else(new_run_id),
+            nonce: new.nonce,
             mode: new.mode,
             at,
             overlay,

@@ -81,7 +81,7 @@ impl Driver {
             let started = Started {
                 owner: run.header.owner.clone(),
                 run: run.header.stream.clone(),
-                key: live.id.key(run.header.root()),
+                key: live.id.key(&run.header.key_origin()),
                 trace: trace.within(attempt_span(&run.header.stream, &live.id)),
                 attempt: live.id.clone(),
                 restarts: live.restarts,
@@ -271,7 +271,7 @@ impl Driver {
         if run.live_attempts().any(|live| live.id == *attempt) {
             return;
         }
-        let key = attempt.key(run.header.root());
+        let key = attempt.key(&run.header.key_origin());
         let is_last = run.is_settled() && self.running.is_empty();
         let (ports, stream) = (self.ports.clone(), run.header.stream.clone());
         self.engine.inner.tasks.spawn_blocking(move || {
@@ -296,7 +296,7 @@ impl Driver {
         let lost = run.live_attempts();
         let lost = lost.filter(|live| !self.ours.contains(&live.id));
         let lost: Vec<_> = lost
-            .map(|live| (live.id.key(run.header.root()), live.restarts))
+            .map(|live| (live.id.key(&run.header.key_origin()), live.restarts))
             .collect();
         let (ports, stream) = (self.ports.clone(), run.header.stream.clone());
         let ended = tokio::task::spawn_blocking(move || {

@@ -49,7 +49,7 @@ impl Driver {
         let Some(work) = inner.registry.get(&node.type_id) else {
             return false;
         };
-        let (stream, key) = (&run.header.stream, live.id.key(run.header.root()));
+        let (stream, key) = (&run.header.stream, live.id.key(&run.header.key_origin()));
         let calls = self.past.get(&live.id);
         let calls = calls.map_or(&[][..], |past| &past.calls);
         work.has_result(&inner.ports, stream, &key)

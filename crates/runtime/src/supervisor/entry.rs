@@ -112,7 +112,7 @@ fn end_earlier(
     deadline: Instant,
     pause: Pause<'_>,
 ) -> Result<(), Refused> {
-    let holders = || process_table::holders(&dir.lock_path(), claimant.key.as_str());
+    let holders = || process_table::holders(dir.path(), &dir.lock_path(), claimant.key.as_str());
     let supervisor = earlier
         .and_then(|note| note.supervisor)
         .filter(|&s| process_table::is_alive(s));

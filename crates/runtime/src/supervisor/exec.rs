@@ -198,6 +198,7 @@ fn start(
         .env_clear()
         .envs(&request.env)
         .env("WF_ATTEMPT_KEY", request.key.as_str())
+        .env("WF_ATTEMPT_DIR", dir.path())
         .current_dir(&request.cwd)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -10,9 +10,10 @@
 //!
 //! **Invariant:** no instance of an attempt starts while a process of an earlier one lives, also
 //! when engine and supervisor were killed. Everything an attempt started inherits a lock and the
-//! variable `WF_ATTEMPT_KEY`; the next supervisor ends whatever has either, and only then
-//! starts. (A process that closes the one and clears the other, and whose supervisor was killed,
-//! escapes.) Of two engines that both believe they have the attempt, the later holder wins.
+//! variables `WF_ATTEMPT_KEY` and `WF_ATTEMPT_DIR`; the next supervisor ends whatever has the lock
+//! or both variables, and only then starts. Processes of another store are left alone, even where
+//! the keys are the same. (A process that closes the lock and clears a variable, and whose
+//! supervisor was killed, escapes.) Of two engines that both believe they have the attempt, the later holder wins.
 //!
 //! Collecting orphans and looking through the process table is Linux only; elsewhere the process
 //! group and the lock remain.

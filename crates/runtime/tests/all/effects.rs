@@ -60,6 +60,7 @@ impl World {
             policy: Policy::default(),
             trace: None,
             id: None,
+            nonce: None,
             keys: Vec::new(),
         };
         let created = engine.create(new).await;

@@ -126,6 +126,7 @@ async fn new_run(engine: &Engine, document: &[u8], start: Start) -> NewRun {
         policy: Policy::default(),
         trace: None,
         id: None,
+        nonce: None,
         keys: Vec::new(),
     }
 }

@@ -189,6 +189,7 @@ async fn create_of(
         policy: Policy::default(),
         trace: None,
         id: None,
+        nonce: None,
         keys: Vec::new(),
     };
     let done = bed.engine.create(new).await?;

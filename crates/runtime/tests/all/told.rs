@@ -39,6 +39,7 @@ async fn a_creation_that_the_trail_tells_of_is_one_append_and_the_trail_one_for_
             policy: Policy::default(),
             trace: None,
             id: None,
+            nonce: None,
             keys: Vec::new(),
         };
         engine.create(new).await.unwrap();

@@ -197,6 +197,7 @@ async fn unclaimed(host: &Host) -> String {
         policy: Policy::default(),
         trace: None,
         id: None,
+        nonce: None,
         keys: Vec::new(),
     };
     let created = host.engine.create(new).await.expect("a run");

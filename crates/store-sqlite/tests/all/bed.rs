@@ -154,6 +154,7 @@ fn header(stream: &StreamId) -> StreamHeader {
         policy: Policy::default(),
         genesis: Digest([1; 32]),
         predecessor: None,
+        nonce: None,
     }
 }
 

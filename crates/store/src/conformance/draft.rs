@@ -41,6 +41,7 @@ impl Log {
             policy: Policy::default(),
             genesis: Digest([0; 32]),
             predecessor: None,
+            nonce: None,
         }
         .seal_genesis();
         let index = IndexRow {

@@ -7,7 +7,7 @@ use kernel::ids::{Seq, StreamId};
 use kernel::problem::{closest, quoted};
 use kernel::run::{Event, Overlay, Rejection, RunEvent};
 use kernel::stream::ForkMode;
-use runtime::engine::Engine;
+use runtime::engine::{Engine, new_nonce};
 use runtime::{DoorError, ForkFailed, ForkOrder};
 
 use super::sessions::{self, Kind, Known};
@@ -117,6 +117,7 @@ async fn fork(
         }
         let order = ForkOrder {
             id: Some(StreamId::new(&id)),
+            nonce: Some(new_nonce()),
             overlay: Overlay {
                 metadata: Some(metadata),
                 ..Overlay::default()

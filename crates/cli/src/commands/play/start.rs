@@ -13,7 +13,7 @@ use kernel::ids::StreamId;
 use kernel::run::{Create, Rejection, Start};
 use kernel::stream::{Owner, Policy};
 use runtime::DoorError;
-use runtime::engine::{Engine, EngineOptions, NewRun, Scope};
+use runtime::engine::{Engine, EngineOptions, NewRun, Scope, new_nonce};
 use runtime::executors::Executors;
 use serde_json::{Map, Value, json};
 
@@ -165,6 +165,7 @@ impl Order<'_> {
                 policy: self.policy.clone(),
                 trace: env::trace(),
                 id: Some(StreamId::new(&id)),
+                nonce: Some(new_nonce()),
                 keys: Vec::new(),
             };
             match engine.create_held(new).await {

@@ -8,6 +8,7 @@ mod failing;
 mod files;
 mod going_on;
 mod messages;
+mod neighbours;
 mod outside;
 mod playing;
 mod terminal;
@@ -86,6 +87,15 @@ impl Lab {
         fs::create_dir_all(&folder).unwrap();
         let text = serde_json::to_string_pretty(template).unwrap();
         fs::write(folder.join(format!("{slug}.json")), text).unwrap();
+    }
+
+    /// The state file of a session that another player began.
+    fn left_by_another(&self, state: &Value) {
+        let id = state["session_id"].as_str().unwrap();
+        let folder = self.path().join(".workflow/sessions").join(id);
+        fs::create_dir_all(&folder).unwrap();
+        let text = serde_json::to_string_pretty(state).unwrap();
+        fs::write(folder.join("session-state.json"), text).unwrap();
     }
 
     /// A named pipe: who opens it waits for the other end.

@@ -90,6 +90,7 @@ fn children_know_where_they_are() {
     assert_eq!(
         names.collect::<Vec<_>>(),
         [
+            "WF_ATTEMPT_DIR",
             "WF_ATTEMPT_KEY",
             "WF_NODE_ID",
             "WF_RESULT_FILE",

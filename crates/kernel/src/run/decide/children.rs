@@ -150,6 +150,7 @@ impl Decision {
             },
             genesis: header.genesis,
             predecessor: None,
+            nonce: header.nonce.clone(),
         }
         .seal_genesis();
         let mut create = Create::new(inputs, "run", Start::WhenClaimed);

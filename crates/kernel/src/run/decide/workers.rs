@@ -61,7 +61,7 @@ impl Decision {
     }
 
     fn request_of(&self, attempt: &AttemptId) -> RequestId {
-        RequestId::new(attempt.key(self.run.header.root()))
+        RequestId::new(attempt.key(&self.run.header.key_origin()))
     }
 
     /// The node of an attempt whose work a worker has.

@@ -31,6 +31,6 @@ pub(in super::super) fn descendants() -> Vec<Process> {
     Vec::new()
 }
 
-pub(in super::super) fn holders(_lock: &Path, _key: &str) -> Vec<Process> {
+pub(in super::super) fn holders(_dir: &Path, _lock: &Path, _key: &str) -> Vec<Process> {
     Vec::new()
 }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid};
@@ -105,27 +106,30 @@ pub(in super::super) fn descendants() -> Vec<Process> {
 }
 
 /// Every process that an attempt started, at any remove: those that hold its lock file open and
-/// those that have its key in their environment. A process that closed the one and cleared the
-/// other is not found. This process and its parent are not among them.
-pub(in super::super) fn holders(lock: &Path, key: &str) -> Vec<Process> {
+/// those that have its key and its directory in their environment. The key alone is not enough: a
+/// copy of the store in another folder has attempts with the same keys. A process that closed the
+/// file and cleared a variable is not found. This process and its parent are not among them.
+pub(in super::super) fn holders(dir: &Path, lock: &Path, key: &str) -> Vec<Process> {
     let spared: HashSet<i32> = [Some(getpid()), getppid()]
         .into_iter()
         .flatten()
         .map(|pid| pid.as_raw_nonzero().get())
         .collect();
-    let variable = format!("WF_ATTEMPT_KEY={key}").into_bytes();
+    let key = format!("WF_ATTEMPT_KEY={key}").into_bytes();
+    let dir = [b"WF_ATTEMPT_DIR=", dir.as_os_str().as_bytes()].concat();
     pids()
         .filter(|pid| !spared.contains(pid))
-        .filter(|&pid| has_variable(pid, &variable) || has_open(pid, lock))
+        .filter(|&pid| has_variables(pid, [&key, &dir]) || has_open(pid, lock))
         .filter_map(find)
         .collect()
 }
 
-fn has_variable(pid: i32, variable: &[u8]) -> bool {
+fn has_variables(pid: i32, variables: [&[u8]; 2]) -> bool {
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environment
-        .split(|&byte| byte == 0)
-        .any(|entry| entry == variable)
+    let entries = environment.split(|&byte| byte == 0);
+    variables
+        .iter()
+        .all(|variable| entries.clone().any(|entry| entry == *variable))
 }
 
 fn has_open(pid: i32, file: &Path) -> bool {
@@ -188,9 +192,16 @@ mod tests {
         let mut by_variable = Command::new("cat")
             .stdin(Stdio::piped())
             .env("WF_ATTEMPT_KEY", "attempt-found")
+            .env("WF_ATTEMPT_DIR", folder.path())
             .spawn()
             .unwrap();
-        let mut found: Vec<i32> = holders(&lock, "attempt-found")
+        let mut of_another_store = Command::new("cat")
+            .stdin(Stdio::piped())
+            .env("WF_ATTEMPT_KEY", "attempt-found")
+            .env("WF_ATTEMPT_DIR", "/elsewhere")
+            .spawn()
+            .unwrap();
+        let mut found: Vec<i32> = holders(folder.path(), &lock, "attempt-found")
             .iter()
             .map(|p| p.pid)
             .collect();
@@ -204,10 +215,10 @@ mod tests {
                 .iter()
                 .all(|pid| inside.iter().any(|process| process.pid == *pid))
         );
-        for child in [&mut by_file, &mut by_variable] {
+        for child in [&mut by_file, &mut by_variable, &mut of_another_store] {
             drop(child.stdin.take());
             child.wait().unwrap();
         }
-        assert_eq!(holders(&lock, "attempt-found"), []);
+        assert_eq!(holders(folder.path(), &lock, "attempt-found"), []);
     }
 }

@@ -41,6 +41,7 @@ impl Bed {
             policy: Policy::default(),
             trace: None,
             id: None,
+            nonce: None,
             keys: Vec::new(),
         };
         let run = self.engine.create(new).await.expect("a run").run;
