@@ -154,3 +154,13 @@ fn a_result_that_says_so_is_a_failure() {
     let lab = Lab::with_template(&chain(&[node("a", script, "")]));
     lab.call(&["play", "sample"]).with(1).says("tests are red");
 }
+
+#[test]
+fn a_result_that_says_failed_fails_its_node() {
+    let script = r#"echo working; echo '{"status":"failed","error":"no disk"}'"#;
+    let lab = Lab::with_template(&chain(&[node("a", script, ""), node("b", "true", "")]));
+    lab.call(&["play", "sample"]).with(1).says("no disk");
+    let state = lab.state();
+    assert_eq!(statuses(&state), ["failed", "pending"]);
+    assert_eq!(state["node_states"]["a"]["error"], "no disk");
+}

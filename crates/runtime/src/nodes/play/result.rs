@@ -13,7 +13,19 @@ use serde_json::{Map, Value, json};
 const MAX_RESULT: usize = 1 << 20;
 /// Files that are taken out of a text.
 const MAX_ARTIFACTS: usize = 100;
-/// Keys by which an object in the last line is known to be a result.
+/// Words of a `status` that say that the work failed, in small letters.
+const FAILED: [&str; 8] = [
+    "failed",
+    "failure",
+    "fail",
+    "error",
+    "aborted",
+    "cancelled",
+    "canceled",
+    "timeout",
+];
+/// Keys by which an object in the last line is known to be a result; one that says that the work
+/// failed needs none of them.
 const KEYS: [&str; 7] = [
     "session_id",
     "output_path",
@@ -66,15 +78,10 @@ impl Said {
 
     /// Why the work failed although its process did not, if it says so.
     pub fn failure(&self) -> Option<NodeError> {
-        let object = self.object.as_ref()?;
-        let is_error = object.get("is_error").and_then(Value::as_bool) == Some(true);
-        let status = object.get("status").and_then(Value::as_str);
-        if !is_error && !matches!(status, Some("failed" | "error")) {
-            return None;
-        }
-        let text = |key: &str| object.get(key).and_then(Value::as_str);
-        let why = text("error").or(text("output")).or(text("result"));
-        let why = why.unwrap_or("its result says that it failed");
+        let object = self.object.as_ref().filter(|object| has_failed(object))?;
+        let why = ["error", "message", "output", "result", "reason"];
+        let why = why.iter().find_map(|key| reason(object.get(*key)?));
+        let why = why.unwrap_or_else(|| "its result says that it failed".to_owned());
         Some(NodeError::new("work_failed", why))
     }
 
@@ -168,9 +175,32 @@ fn last_line(stdout: &str) -> Option<Map<String, Value>> {
     let Ok(Value::Object(object)) = serde_json::from_str(line) else {
         return None;
     };
-    KEYS.iter()
-        .any(|key| object.contains_key(*key))
-        .then_some(object)
+    let is_result = has_failed(&object) || KEYS.iter().any(|key| object.contains_key(*key));
+    is_result.then_some(object)
+}
+
+/// Whether a result says that its work failed: by `status`, `is_error` or `success`.
+fn has_failed(object: &Map<String, Value>) -> bool {
+    let flag = |key: &str| object.get(key).and_then(Value::as_bool);
+    let status = object.get("status").and_then(Value::as_str);
+    let status = status.map(|word| word.trim().to_ascii_lowercase());
+    flag("is_error") == Some(true)
+        || flag("success") == Some(false)
+        || status.is_some_and(|word| FAILED.contains(&word.as_str()))
+}
+
+/// An error as people read it: a text, or the message of an object.
+fn reason(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Object(error) => match error.get("message").and_then(Value::as_str) {
+            Some(message) => message.to_owned(),
+            None => value.to_string(),
+        },
+        Value::Null | Value::Bool(_) => return None,
+        other => other.to_string(),
+    };
+    (!text.trim().is_empty()).then_some(text)
 }
 
 /// What a text mentions: a session, and files that are there.
@@ -300,5 +330,35 @@ mod tests {
             Some("no")
         );
         assert_eq!(failure(r#"{"status":"completed"}"#), None);
+    }
+
+    #[test]
+    fn a_last_line_that_says_failed_is_a_failure() {
+        let failure = |line: &str| {
+            let stdout = format!("working\n{line}\n");
+            said(None, &stdout).failure().map(|error| error.message)
+        };
+        for (line, why) in [
+            (r#"{"status":"failed","error":"no disk"}"#, "no disk"),
+            (r#"{"status":"Failed"}"#, "its result says that it failed"),
+            (r#"{"status":"error","message":"no"}"#, "no"),
+            (
+                r#"{"status":"failed","error":{"message":"m","code":1}}"#,
+                "m",
+            ),
+            (r#"{"status":"failed","error":{"code":1}}"#, r#"{"code":1}"#),
+            (r#"{"is_error":true,"result":"limit"}"#, "limit"),
+            (r#"{"success":false,"error":"","reason":"r"}"#, "r"),
+        ] {
+            assert_eq!(failure(line).as_deref(), Some(why), "{line}");
+        }
+        for line in [
+            r#"{"status":"completed"}"#,
+            r#"{"status":"failed to open"}"#,
+            r#"{"level":"error","error":"x"}"#,
+            r#"[{"status":"failed"}]"#,
+        ] {
+            assert_eq!(failure(line), None, "{line}");
+        }
     }
 }
