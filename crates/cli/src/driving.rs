@@ -60,7 +60,8 @@ pub(crate) async fn drive(
         tokio::select! {
             _ = frames.tick() => {}
             interrupt = interrupts.next() => {
-                let (engine, patience) = (engine.clone(), interrupts.patience(interrupt));
+                let patience = interrupts.patience(interrupt, "what runs");
+                let engine = engine.clone();
                 drains.spawn(async move { engine.drain(patience).await });
                 continue;
             }
@@ -188,13 +189,13 @@ impl Interrupts {
         }
     }
 
-    /// How long what runs may still take, after this interrupt.
-    pub(crate) fn patience(&mut self, interrupt: Interrupt) -> Duration {
+    /// How long what runs may still take, after this interrupt. Says so; `running` is what runs.
+    pub(crate) fn patience(&mut self, interrupt: Interrupt, running: &str) -> Duration {
         self.seen += 1;
         match (interrupt, self.seen) {
             (Interrupt::Key, 1) => {
                 talk::say(format!(
-                    "{} nothing new starts; waiting for what runs to end. Ctrl-C again stops it \
+                    "{} nothing new starts; waiting for {running} to end. Ctrl-C again stops it \
                      now (it starts over when the run is resumed)",
                     style::warn("interrupted:")
                 ));
@@ -202,7 +203,7 @@ impl Interrupts {
             }
             (Interrupt::Key, _) => {
                 talk::say(format!(
-                    "{} stopping what runs",
+                    "{} stopping {running}",
                     style::warn("interrupted:")
                 ));
                 Duration::ZERO

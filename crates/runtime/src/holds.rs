@@ -40,6 +40,7 @@ pub(crate) async fn renew(engine: Engine) {
         let renewed = tokio::time::timeout(patience, store.renew(&asked, ttl)).await;
         match renewed.unwrap_or_else(|_| Err(StoreError::Unavailable("it is too slow".into()))) {
             Ok(answers) => {
+                engine.note_write(Ok(()));
                 for (answer, lost) in answers.into_iter().zip(lost) {
                     match answer {
                         Ok(hold) => engine.renewed(hold),
@@ -50,6 +51,7 @@ pub(crate) async fn renew(engine: Engine) {
             }
             Err(error) => {
                 tracing::warn!(%error, "holds were not renewed");
+                engine.note_write::<()>(Err(&error));
                 for (hold, lost) in asked.iter().zip(lost) {
                     if store.now().plus(ttl / MARGIN) >= hold.expires_at {
                         lost.cancel();

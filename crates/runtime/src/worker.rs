@@ -13,7 +13,8 @@ pub(crate) async fn work(engine: Engine) {
         let wait = match take_due(&engine).await {
             Ok(wait) => wait,
             Err(error) => {
-                tracing::warn!(%error, "the queue could not be read");
+                tracing::warn!(%error, "no run could be taken");
+                engine.note_write::<()>(Err(&error));
                 engine.inner.options.poll
             }
         };
@@ -58,6 +59,7 @@ async fn take_due(engine: &Engine) -> Result<Duration, StoreError> {
             Err(error) => return Err(error),
         };
         taken += 1;
+        engine.note_write(Ok(()));
         match inner.door.load(&due.stream).await {
             Ok(run) if run.newer_engine().is_some() => {
                 // Left held until it expires: an engine that knows its rules may come.

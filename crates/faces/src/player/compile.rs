@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kernel::limits::MAX_NAME_BYTES;
 use serde_json::{Map, Value, json};
 
 use super::foreign::Recorded;
@@ -62,11 +63,10 @@ pub fn compile(template: &Template, plan: &ExecutionPlan, settings: &Settings) -
     let variables: Vec<Value> = (settings.context.iter())
         .map(|name| json!({ "name": name, "type": "string", "required": true }))
         .collect();
-    let name: String = template.name.chars().take(200).collect();
     json!({
         "id": workflow_id(&template.id),
-        "name": match name.as_str() { "" => "workflow", name => name },
-        "version": match template.version.as_str() { "" => "1.0", version => version },
+        "name": shown(&template.name, 200, "workflow"),
+        "version": shown(&template.version, 200, "1.0"),
         "nodes": nodes,
         "edges": edges,
         "triggers": [],
@@ -74,6 +74,22 @@ pub fn compile(template: &Template, plan: &ExecutionPlan, settings: &Settings) -
         "metadata": {},
         "settings": {},
     })
+}
+
+/// A text for people as the name of something: in one line, not empty and not too long.
+fn shown(text: &str, most_chars: usize, otherwise: &str) -> String {
+    let visible = |c: char| match c.is_control() {
+        true => ' ',
+        false => c,
+    };
+    let mut shown: String = text.chars().map(visible).take(most_chars).collect();
+    while shown.len() > MAX_NAME_BYTES {
+        shown.pop();
+    }
+    match shown.trim() {
+        "" => otherwise.to_owned(),
+        text => text.to_owned(),
+    }
 }
 
 /// The workflow id of a template id.
@@ -186,11 +202,7 @@ impl Compiler<'_> {
             Kind::Work(work) => self.work(at, work),
         };
         document["id"] = json!(node.id);
-        let name: String = node.name.chars().take(60).collect();
-        document["name"] = json!(match name.as_str() {
-            "" => &node.id,
-            name => name,
-        });
+        document["name"] = json!(shown(&node.name, 60, &node.id));
         document["config"]["session"] = session;
         if recorded.is_some_and(|recorded| recorded.status == NodeStatus::Skipped) {
             document["disabled"] = json!(true);
@@ -254,6 +266,11 @@ impl Compiler<'_> {
     }
 
     fn connection(&self, of: usize, field: Field) -> Value {
+        if field == Field::Status {
+            let id = json!(self.template.nodes[of].id);
+            let expression = format!("has(nodes[{id}].status) ? nodes[{id}].status : \"\"");
+            return json!({ "type": "expression", "expression": expression });
+        }
         json!({
             "type": "connection",
             "nodeId": self.template.nodes[of].id,

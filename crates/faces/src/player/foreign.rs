@@ -23,10 +23,14 @@ pub struct Foreign {
     pub status: String,
     /// What it was given.
     pub context: BTreeMap<String, String>,
+    /// When it began, as it stands there.
+    pub created_at: Option<String>,
     /// Its steps, as node ids.
     pub plan: Vec<Vec<String>>,
     /// What became of the nodes that are over, by id.
     pub recorded: BTreeMap<String, Recorded>,
+    /// Nodes that failed, and why.
+    pub failed: BTreeMap<String, String>,
 }
 
 /// What another player had written about a node that is over.
@@ -46,6 +50,10 @@ pub struct Recorded {
     pub artifacts: Vec<String>,
     /// Why it failed, where it was skipped for that.
     pub error: Option<String>,
+    /// The task of a `cli` node.
+    pub cli_task_id: Option<String>,
+    /// What later nodes are given of it, where it is known.
+    pub output: Option<String>,
 }
 
 impl Recorded {
@@ -59,6 +67,8 @@ impl Recorded {
             "outputPath": self.output_path,
             "artifacts": self.artifacts,
             "error": self.error,
+            "cliTaskId": self.cli_task_id,
+            "output": self.output,
         })
     }
 
@@ -80,6 +90,8 @@ impl Recorded {
                 .map(str::to_owned)
                 .collect(),
             error: text("error"),
+            cli_task_id: text("cliTaskId"),
+            output: text("output"),
         })
     }
 }
@@ -159,6 +171,7 @@ fn read(document: &Value, problems: &mut Problems) -> Option<Foreign> {
         status: text("status", "running, paused, …"),
         ..Foreign::default()
     };
+    foreign.created_at = fields.text("created_at", problems).map(str::to_owned);
     for (name, value) in fields.object("context", problems).into_iter().flatten() {
         let value = match value {
             Value::String(text) => text.clone(),
@@ -185,6 +198,11 @@ fn read(document: &Value, problems: &mut Problems) -> Option<Foreign> {
         if let Some(recorded) = value.as_object().and_then(recorded) {
             foreign.recorded.insert(id.clone(), recorded);
         }
+        if value.get("status").and_then(Value::as_str) == Some("failed") {
+            let error = value.get("error").and_then(Value::as_str);
+            let error = error.unwrap_or_default().to_owned();
+            foreign.failed.insert(id.clone(), error);
+        }
     }
     Some(foreign)
 }
@@ -207,5 +225,7 @@ fn recorded(state: &Map<String, Value>) -> Option<Recorded> {
         output_path: text("output_path"),
         artifacts: artifacts.map(str::to_owned).collect(),
         error: text("error"),
+        cli_task_id: text("cli_task_id"),
+        output: None,
     })
 }

@@ -1,6 +1,7 @@
 //! From a JSON pointer to the place in the text.
 
 use kernel::problem::{Position, Problems};
+use serde_json::Value;
 
 /// Says of every listed problem where in the text it stands. A field that is missing is shown at
 /// the object that lacks it.
@@ -22,6 +23,20 @@ fn position(text: &str, offset: usize) -> Position {
         line: 1 + before.iter().filter(|&&b| b == b'\n').count(),
         column: 1 + offset - line_start,
     }
+}
+
+/// A text of JSON with another value at a pointer; everything else stays byte for byte. `None`
+/// where nothing is at the pointer.
+pub fn replaced(text: &str, pointer: &str, value: &Value) -> Option<String> {
+    serde_json::from_str::<Value>(text).ok()?.pointer(pointer)?;
+    let from = offset(text, pointer);
+    let mut scan = Scan {
+        bytes: text.as_bytes(),
+        at: from,
+    };
+    scan.skip();
+    let behind = text[from..scan.at].trim_end().len() + from;
+    Some(format!("{}{value}{}", &text[..from], &text[behind..]))
 }
 
 /// Where the value at a pointer begins, or the innermost value around it that is there.
@@ -153,6 +168,25 @@ mod tests {
         check("/a/1/x\"~1y", 2, 22);
         check("/a/2", 3, 5);
         check("/b/c", 4, 14);
+    }
+
+    #[test]
+    fn one_value_is_replaced_and_the_rest_stays() {
+        let text = "{ \"b\": \"x\",\n  \"a\": {\"c\": null , \"d\": [1, 2]}}";
+        let changed = |pointer, value| replaced(text, pointer, &value);
+        assert_eq!(
+            changed("/b", Value::from("y")).unwrap(),
+            text.replace("\"x\"", "\"y\"")
+        );
+        assert_eq!(
+            changed("/a/c", Value::from(7)).unwrap(),
+            text.replace("null", "7")
+        );
+        assert_eq!(
+            changed("/a/d/1", Value::from("z")).unwrap(),
+            text.replace("2", "\"z\"")
+        );
+        assert_eq!(changed("/a/e", Value::Null), None);
     }
 
     #[test]

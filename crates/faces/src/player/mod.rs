@@ -18,4 +18,4 @@ pub mod reference;
 pub mod state;
 pub mod template;
 
-pub use locate::locate;
+pub use locate::{locate, replaced};

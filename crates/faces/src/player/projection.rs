@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 use super::foreign::Recorded;
 use super::names;
 use super::state::{
-    CheckpointState, Extra, NodeState, NodeStates, NodeStatus, PlannedBatch, SessionState,
+    Budget, CheckpointState, Extra, NodeState, NodeStates, NodeStatus, PlannedBatch, SessionState,
     Snapshot, Status, Used, WorkState,
 };
 pub use node::node_of;
@@ -57,6 +57,8 @@ pub struct Projection {
     plan: Arc<Plan>,
     template_id: String,
     template_path: String,
+    /// As another player noted it, where one began the session.
+    created_at: Option<String>,
     context: Map<String, Value>,
     batches: Vec<Vec<usize>>,
     nodes: Vec<Node>,
@@ -148,6 +150,7 @@ impl Projection {
         Some(Self {
             template_id: plan.workflow.to_string(),
             template_path: String::new(),
+            created_at: None,
             context: Map::new(),
             updated_at: header.created_at,
             header,
@@ -273,6 +276,7 @@ impl Projection {
         if let Some(path) = text("templatePath") {
             self.template_path = path;
         }
+        self.created_at = text("createdAt");
     }
 
     /// What was under way begins again.
@@ -518,10 +522,21 @@ impl Projection {
             current_node: self.nodes[first].id.to_string(),
             last_checkpoint: self.last_checkpoint.map(|at| self.nodes[at].id.to_string()),
             node_states: self.node_states(),
-            created_at: names::time(self.header.created_at),
+            created_at: match &self.created_at {
+                Some(at) => at.clone(),
+                None => names::time(self.header.created_at),
+            },
             updated_at: names::time(self.updated_at),
             completed_at: self.end.map(|(_, at)| names::time(at)),
             x_play: self.extra(),
+        }
+    }
+
+    fn budget(&self) -> Budget {
+        let limits = &self.header.policy.budget;
+        Budget {
+            usd: limits.get("costMicroUsd").map(|n| *n as f64 / 1e6),
+            tokens: limits.get("tokens").copied(),
         }
     }
 
@@ -529,6 +544,7 @@ impl Projection {
         let mut extra = Extra {
             seq: self.seq,
             workflow: self.plan.workflow.to_string(),
+            budget: self.budget(),
             ..Extra::default()
         };
         for node in &self.nodes {

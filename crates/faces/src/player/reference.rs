@@ -34,7 +34,19 @@ pub enum Field {
     Output,
     /// How its process ended.
     ExitCode,
+    /// How the node ended: completed, skipped or failed.
+    Status,
 }
+
+/// The fields, as they are written behind the id of a node.
+pub const FIELDS: [&str; 6] = [
+    "session_id",
+    "output_path",
+    "artifacts[0]",
+    "output",
+    "status",
+    "exit_code",
+];
 
 impl Field {
     /// The output port of the node that has it.
@@ -45,6 +57,7 @@ impl Field {
             Self::Artifact(_) => "artifacts",
             Self::Output => "output",
             Self::ExitCode => "exit_code",
+            Self::Status => "status",
         }
     }
 
@@ -54,6 +67,7 @@ impl Field {
             "output_path" => Self::OutputPath,
             "output" => Self::Output,
             "exit_code" => Self::ExitCode,
+            "status" => Self::Status,
             _ => {
                 let index = text.strip_prefix("artifacts[")?.strip_suffix(']')?;
                 Self::Artifact(index.parse().ok()?)
@@ -74,6 +88,13 @@ pub enum Odd {
     NoSuchNode {
         /// The name.
         id: String,
+        /// What it most likely means.
+        meant: Option<String>,
+    },
+    /// It names a node and no field of it; it stays as it is written.
+    NoSuchField {
+        /// The reference, without its braces.
+        written: String,
         /// What it most likely means.
         meant: Option<String>,
     },
@@ -159,6 +180,9 @@ fn reference(inner: &str, names: &Names<'_>) -> Sense {
         }
         return Sense::Nothing;
     }
+    if let Some(odd) = no_such_field(inner, names) {
+        return Sense::Odd(odd);
+    }
     let mut chars = inner.chars();
     let is_name = chars
         .next()
@@ -172,6 +196,27 @@ fn reference(inner: &str, names: &Names<'_>) -> Sense {
     Sense::Odd(Odd::NoSuchVariable {
         name: inner.to_owned(),
         meant: closest(inner, known).map(str::to_owned),
+    })
+}
+
+/// What looks like a reference to a node and names no field of it, or has spaces around it.
+fn no_such_field(inner: &str, names: &Names<'_>) -> Option<Odd> {
+    let (id, field) = inner.trim().rsplit_once('.')?;
+    let is_node = names.nodes.contains_key(id) || is_node_shaped(id);
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '[' | ']');
+    let is_field =
+        field.starts_with(|c: char| c.is_ascii_alphabetic()) && field.chars().all(is_word);
+    if !is_node || !is_field {
+        return None;
+    }
+    let meant = match Field::of(field) {
+        Some(_) => Some(field),
+        None if field.starts_with("artifact") => Some("artifacts[0]"),
+        None => closest(field, FIELDS),
+    };
+    Some(Odd::NoSuchField {
+        written: inner.to_owned(),
+        meant: meant.map(|field| format!("{id}.{field}")),
     })
 }
 
@@ -253,5 +298,23 @@ mod tests {
         check("{gaol}", &[text("{gaol}")], 1);
         check("{N-009.session_id}", &[text("{N-009.session_id}")], 1);
         check("{N-01.output}", &[text("{N-01.output}")], 1);
+    }
+
+    #[test]
+    fn a_field_that_no_node_has_is_said() {
+        for odd in [
+            "{N-001.outptu}",
+            "{N-001.error}",
+            "{N-001.artifacts}",
+            "{N-001.artifacts[x]}",
+            "{N-009.outptu}",
+            "{ N-001.output }",
+        ] {
+            check(odd, &[text(odd)], 1);
+        }
+        for plain in ["{N-001.}", "{N-1.5}", "{response.outptu}", "{N-001.a b}"] {
+            check(plain, &[text(plain)], 0);
+        }
+        check("{N-001.status}", &[Part::Node(0, Field::Status)], 0);
     }
 }

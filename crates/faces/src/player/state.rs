@@ -214,11 +214,40 @@ pub struct Extra {
     /// Nodes that have handed their work to somebody outside, and the task that is waited for.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub callbacks: Map<String, Value>,
+    /// What the session may use.
+    #[serde(skip_serializing_if = "Budget::is_nothing")]
+    pub budget: Budget,
     /// What was used, over all nodes, as far as executors say.
     #[serde(skip_serializing_if = "Used::is_nothing")]
     pub used: Used,
     /// More about each node that has started.
     pub nodes: Map<String, Value>,
+}
+
+/// What a session may use; what is not there is not bounded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Derive)]
+pub struct Budget {
+    /// US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usd: Option<f64>,
+    /// Tokens, in and out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+}
+
+impl Budget {
+    /// Whether nothing is bounded.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether nothing is left of it.
+    pub fn is_used_up(&self, used: &Used) -> bool {
+        let tokens = used.input_tokens.saturating_add(used.output_tokens);
+        let usd = used.usd.unwrap_or(0.0);
+        self.usd.is_some_and(|limit| usd >= limit)
+            || self.tokens.is_some_and(|limit| tokens >= limit)
+    }
 }
 
 /// What calls of models used.

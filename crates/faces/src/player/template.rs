@@ -5,7 +5,7 @@ mod graph;
 use std::collections::{BTreeMap, BTreeSet};
 
 use kernel::json::{self, Limits};
-use kernel::limits::{MAX_NODE_ID_CHARS, MAX_NODES, MAX_RETRIES, MAX_WAIT_MS};
+use kernel::limits::{MAX_NAME_BYTES, MAX_NODE_ID_CHARS, MAX_NODES, MAX_RETRIES, MAX_WAIT_MS};
 use kernel::problem::{Problem, ProblemCode, Problems, closest, pointer, quoted};
 use serde_json::Value;
 
@@ -371,9 +371,14 @@ impl Reader<'_> {
         let id = fields.required_text("id", "a name, unique in the template", problems);
         if id.is_some_and(|id| {
             let length = id.chars().count();
-            !(1..=MAX_NODE_ID_CHARS).contains(&length) || id.contains(['{', '}', '\0'])
+            !(1..=MAX_NODE_ID_CHARS).contains(&length)
+                || id.len() > MAX_NAME_BYTES
+                || id.contains(|c: char| c.is_control() || matches!(c, '{' | '}'))
         }) {
-            let what = format!("must have 1 to {MAX_NODE_ID_CHARS} characters and no braces");
+            let what = format!(
+                "must have 1 to {MAX_NODE_ID_CHARS} characters, at most {MAX_NAME_BYTES} bytes, no \
+                 braces and no control characters"
+            );
             problems.add(fields.at("id"), ProblemCode::InvalidValue, what);
         }
         let parallel_group = fields.text("parallel_group", problems).map(str::to_owned);
@@ -447,6 +452,19 @@ impl Reader<'_> {
                     quoted(&id)
                 );
                 problems.add(path, ProblemCode::UnknownReference, what);
+            }
+            Odd::NoSuchField { written, meant } => {
+                let hint = match meant {
+                    Some(meant) => format!("did you mean {{{meant}}}?"),
+                    None => {
+                        let fields = reference::FIELDS.map(|field| format!(".{field}"));
+                        format!("a node has {}", fields.join(", "))
+                    }
+                };
+                let what =
+                    format!("{{{written}}} is no reference and stays as it is written; {hint}");
+                self.warnings
+                    .push(Problem::new(path, ProblemCode::UnknownReference, what));
             }
             Odd::NoSuchVariable { name, meant } => {
                 let hint = match meant {

@@ -32,6 +32,7 @@ impl Driver {
                 .await;
             match result {
                 Ok((done, released)) => {
+                    self.engine.note_write(Ok(()));
                     self.remember(&done.events);
                     self.run = Some(done.run);
                     self.released = released;
@@ -63,6 +64,9 @@ impl Driver {
                     DoorError::Store(StoreError::Conflict(_)) => {}
                     error => {
                         tracing::warn!(run = %self.hold.stream, %error, "an append failed");
+                        if let DoorError::Store(error) = &error {
+                            self.engine.note_write::<()>(Err(error));
+                        }
                         self.pause(&mut wait).await?;
                         // It may have been written: the log tells when it can be read again.
                         if let Some(unsure) = unsure
@@ -134,11 +138,13 @@ impl Driver {
         Ok(())
     }
 
-    /// Waits a little longer each time, but never beyond the hold.
+    /// Waits a little longer each time, but never beyond the hold, nor for a store that does not
+    /// answer once everything is to stop.
     pub(super) async fn pause(&self, wait: &mut Duration) -> Result<(), Stop> {
         tokio::select! {
             biased;
             () = self.lost.cancelled() => Err(Stop::Lost),
+            () = self.engine.inner.shutdown.stop.cancelled() => Err(Stop::Lost),
             () = tokio::time::sleep(*wait) => {
                 *wait = (*wait * 2).min(Duration::from_secs(1));
                 Ok(())

@@ -23,7 +23,7 @@ mod transform;
 mod worker;
 
 pub use api::*;
-pub use play::{SESSIONS, result as play_result};
+pub use play::{ARCHIVE, SESSIONS, paths as play_paths, result as play_result};
 pub use process::{Cwd, ProcessHost};
 pub use registry::Registry;
 

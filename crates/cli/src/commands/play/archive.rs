@@ -2,31 +2,40 @@
 
 use std::fs;
 
+use faces::player::state::Status;
+use faces::player::{names, replaced};
 use kernel::ids::StreamId;
 use runtime::door::Door;
+use serde_json::{Value, json};
 
 use super::files::{self, archive_folder};
-use super::sessions::{self, Kind, Known};
+use super::sessions::{self, Kind, Known, Left};
 use super::standing::Standing;
 use super::words;
+use crate::data::Data;
 use crate::exit::{Exit, Failure};
-use crate::session::Session;
+use crate::session::{Form, Session};
 use crate::{talk, text};
 
 /// Moves the folder of a session that has ended below `archive/`. The run stays in the store.
 pub(super) async fn run(name: Option<&str>, session: &Session) -> Result<Exit, Failure> {
     let door = sessions::store(session)?;
     let project = &session.place.project;
-    let may =
-        |known: &Known| known.kind == Kind::Settled && !archive_folder(project, &known.id).is_dir();
+    let may = |known: &Known| match known.kind {
+        Kind::Settled => !archive_folder(project, &known.id).is_dir(),
+        Kind::Foreign(left) => matches!(left, Left::Completed | Left::Aborted),
+        Kind::Open => false,
+    };
     let all = sessions::all(session, door.as_ref()).await?;
     if name.is_none() && !all.iter().any(may) {
         return Err(nothing(&all));
     }
     let known = sessions::find(session, door.as_ref(), name, may, "archive").await?;
-    let Some(door) = door.filter(|_| known.kind != Kind::Foreign) else {
-        let what = format!("session {} is another player's", known.id);
-        return Err(Failure::new(what).hint("resume it first"));
+    if let Kind::Foreign(left) = known.kind {
+        return foreign(session, &known.id, left);
+    }
+    let Some(door) = door else {
+        return Err(Failure::new(format!("session {} has no run", known.id)));
     };
     if known.kind == Kind::Open {
         return Err(open(&door, session, &known.id).await?);
@@ -61,10 +70,49 @@ pub(super) async fn run(name: Option<&str>, session: &Session) -> Result<Exit, F
     Ok(Exit::Done)
 }
 
+/// Moves the folder of a session that another player began and ended. Only its status and its paths
+/// change. The state is written first, so that a crash leaves a session that can be archived again.
+fn foreign(session: &Session, id: &str, left: Left) -> Result<Exit, Failure> {
+    let project = &session.place.project;
+    let folder = sessions::folder(session, id);
+    let state = folder.join(names::STATE);
+    let fail = |error| Failure::file(&state, &error);
+    match left {
+        Left::Completed | Left::Aborted => {}
+        Left::Unreadable => return Err(sessions::unreadable(session, id)),
+        Left::Open => {
+            let what = format!("session {id} of another player has not ended");
+            let hint = format!("`runwright play --resume {id}` goes on with it");
+            return Err(Failure::new(what).hint(hint));
+        }
+    }
+    let text = fs::read_to_string(&state).map_err(fail)?;
+    let is_ours = |part: &str| format!("\"{part}/{id}/");
+    let text = text.replace(&is_ours(names::SESSIONS), &is_ours(names::ARCHIVE));
+    let status = Status::Archived.as_str();
+    let text = replaced(&text, "/status", &json!(status)).unwrap_or(text);
+    files::replace(&state, text.as_bytes()).map_err(fail)?;
+    let archive = archive_folder(project, id);
+    let parent = archive.parent().unwrap_or(&archive);
+    fs::create_dir_all(parent).map_err(fail)?;
+    fs::rename(&folder, &archive).map_err(fail)?;
+    talk::say(format!(
+        "session {id} is archived in {}/{id}",
+        names::ARCHIVE
+    ));
+    let mut data = Data::new();
+    match session.form {
+        Form::Json => data.json_line(&serde_json::from_str::<Value>(&text).unwrap_or_default())?,
+        Form::Text => data.line(format!("{id} {status}"))?,
+    }
+    data.done()?;
+    Ok(Exit::Done)
+}
+
 /// Why there is nothing to archive.
 fn nothing(all: &[Known]) -> Failure {
     let failure = Failure::new("there is no session to archive");
-    let is_open = |known: &&Known| known.kind != Kind::Settled;
+    let is_open = |known: &&Known| matches!(known.kind, Kind::Open | Kind::Foreign(Left::Open));
     match all.iter().filter(is_open).count() {
         _ if all.is_empty() => failure
             .hint("`runwright play TEMPLATE` begins a session; one that has ended is archived"),

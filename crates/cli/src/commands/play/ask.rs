@@ -1,7 +1,9 @@
 //! Questions to whoever sits at the terminal.
 
 use std::io::{self, BufRead, IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
 
+use rustix::termios::{QueueSelector, tcflush};
 use tokio::sync::oneshot;
 
 use crate::{style, talk};
@@ -11,23 +13,47 @@ pub(super) fn somebody() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// A line as it was typed; `None` at the end of the input. The thread that reads ends with the
-/// program, so that nobody has to press a key for it to end.
+/// The one thread that reads lines, and who gets the next one.
+struct Reader {
+    is_reading: bool,
+    answer: Option<oneshot::Sender<Option<String>>>,
+}
+
+static READER: Mutex<Reader> = Mutex::new(Reader {
+    is_reading: false,
+    answer: None,
+});
+
+/// A line that is typed once the question is shown; `None` at the end of the input. What was typed
+/// before is no answer and is dropped. The thread that reads ends with the program, so that nobody
+/// has to press a key for it to end; where it still reads for an earlier question, its line
+/// answers this one.
 pub(super) fn line(prompt: &str) -> oneshot::Receiver<Option<String>> {
     let (sender, receiver) = oneshot::channel();
+    let mut reader = READER.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = tcflush(io::stdin(), QueueSelector::IFlush);
     let mut stderr = anstream::stderr();
     let _ = write!(stderr, "{prompt}");
     let _ = stderr.flush();
-    std::thread::spawn(move || {
-        let mut line = String::new();
-        let read = io::stdin().lock().read_line(&mut line);
-        let line = match read {
-            Ok(1..) => Some(line.trim().to_owned()),
-            Ok(0) | Err(_) => None,
-        };
-        let _ = sender.send(line);
-    });
+    reader.answer = Some(sender);
+    if !std::mem::replace(&mut reader.is_reading, true) {
+        std::thread::spawn(read);
+    }
     receiver
+}
+
+fn read() {
+    let mut line = String::new();
+    let read = io::stdin().lock().read_line(&mut line);
+    let line = match read {
+        Ok(1..) => Some(line.trim().to_owned()),
+        Ok(0) | Err(_) => None,
+    };
+    let mut reader = READER.lock().unwrap_or_else(PoisonError::into_inner);
+    reader.is_reading = false;
+    if let Some(answer) = reader.answer.take() {
+        let _ = answer.send(line);
+    }
 }
 
 /// Which of several things is meant, by its number. `None` where nobody can be asked, or nobody

@@ -11,6 +11,7 @@ use kernel::problem::Problems;
 use runtime::executors::{Call as Type, Executor, Executors};
 use serde_json::json;
 
+use super::changed;
 use super::ready::Obstacle;
 use super::templates::Found;
 use crate::exit::Failure;
@@ -23,6 +24,7 @@ pub(super) struct Checked {
     pub(super) plan: ExecutionPlan,
     pub(super) slug: String,
     pub(super) path: String,
+    pub(super) digest: Option<String>,
 }
 
 impl Checked {
@@ -37,6 +39,7 @@ impl Checked {
         Ok(Self {
             slug: slug.unwrap_or_else(|| names::slug_of_template_id(&template.id)),
             path: found.shown.clone(),
+            digest: changed::digest(&found.bytes),
             plan: std::mem::take(&mut template.plan),
             template,
         })

@@ -3,6 +3,7 @@
 use faces::player::state::Status;
 use kernel::ids::StreamId;
 use kernel::run::{Command, Envelope, Run};
+use runtime::door::Door;
 use runtime::engine::Engine;
 
 use super::sessions::{self, Kind, Known};
@@ -20,7 +21,7 @@ pub(super) async fn abort(name: Option<&str>, session: &Session) -> Result<Exit,
     let door = sessions::store(session)?;
     let may = |known: &Known| known.kind == Kind::Open;
     let known = sessions::find(session, door.as_ref(), name, may, "abort").await?;
-    let Some(door) = door.filter(|_| known.kind != Kind::Foreign) else {
+    let Some(door) = door.filter(|_| !matches!(known.kind, Kind::Foreign(_))) else {
         let what = format!("session {} is another player's", known.id);
         return Err(Failure::new(what).hint("resume it first, or remove its folder"));
     };
@@ -53,6 +54,17 @@ pub(super) async fn abort(name: Option<&str>, session: &Session) -> Result<Exit,
     talk::say(format!("session {run} {had}: {}", status.as_str()));
     words::last(session, &files)?;
     Ok(Exit::Done)
+}
+
+/// Ends a session that nobody drives, by an engine of its own.
+pub(super) async fn end(session: &Session, door: &Door, run: &StreamId) -> Result<(), Failure> {
+    let state = door.load(run).await?;
+    if !state.is_settled() {
+        let engine = compose::engine(session, door, &PortArgs::default())?;
+        tell(&engine, &state).await?;
+        settle(&engine, run).await?;
+    }
+    Ok(())
 }
 
 /// Tells a run to end: by the answer to what a failure asks, else by cancelling it.

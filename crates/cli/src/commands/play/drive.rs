@@ -15,8 +15,9 @@ use tokio::time::MissedTickBehavior;
 
 use super::files::Files;
 use super::presence::Presence;
+use super::trouble::Trouble;
 use super::view::View;
-use super::{Args, ask, sessions, words};
+use super::{Args, ask, sessions, so_far, words};
 use crate::driving::{Interrupts, TERM_PATIENCE, waits_for_somebody};
 use crate::exit::{Exit, Failure};
 use crate::follow::{Follower, Look};
@@ -47,6 +48,7 @@ pub(super) struct Playing<'a> {
     args: &'a Args,
     run: StreamId,
     asking: Option<Asking>,
+    trouble: Trouble,
 }
 
 /// A question that somebody is reading.
@@ -114,6 +116,7 @@ impl<'a> Playing<'a> {
             args,
             run: run.clone(),
             asking: None,
+            trouble: Trouble::default(),
         })
     }
 
@@ -131,16 +134,21 @@ impl<'a> Playing<'a> {
         }
         self.catch_up(Look::Everywhere, true).await?;
         self.view.end();
-        match ended? {
+        let (ended, written) = (ended?, self.files.write());
+        match ended {
             Ended::Held(who) if !self.root().is_settled() => {
                 Err(sessions::held(self.run.as_str(), &who))
             }
             Ended::Interrupted if !self.root().is_settled() => {
+                if let Err(failure) = written {
+                    talk::say_failure(&failure);
+                }
                 words::left(&self.files);
                 words::last(self.session, &self.files)?;
                 Ok(Exit::Interrupted)
             }
             _ => {
+                written?;
                 words::summary(self.args, &self.files);
                 words::last(self.session, &self.files)?;
                 Ok(exit(self.files.state().status))
@@ -162,7 +170,7 @@ impl<'a> Playing<'a> {
                     let is_asked = self.asking.take().is_some();
                     let patience = match is_asked {
                         true => Duration::ZERO,
-                        false => interrupts.patience(interrupt),
+                        false => interrupts.patience(interrupt, &words::running(&self.files)),
                     };
                     let engine = self.engine.clone();
                     drains.spawn(async move { engine.drain(patience).await });
@@ -212,7 +220,8 @@ impl<'a> Playing<'a> {
                 self.view.note(&item.event, &self.files)?;
             }
         }
-        self.files.write()?;
+        let written = self.files.write().err().map(|failure| failure.to_string());
+        self.trouble.look(self.engine.trouble().or(written));
         if is_shown && self.asking.is_none() {
             let now = self.engine.door().store().now();
             self.view.show(&self.follower, &news, now)?;
@@ -282,8 +291,11 @@ impl<'a> Playing<'a> {
             About::Checkpoint => {
                 let asked = node.and_then(|node| node.config.get("description")?.as_str());
                 let asked = asked.filter(|text| !text.is_empty()).unwrap_or("Go on?");
+                let now = self.engine.door().store().now();
+                let begun = run.facts().map(|facts| facts.started_at);
+                let so_far = so_far::lines(&self.files.state(), &question.node, begun, now);
                 format!(
-                    "{} {}\n{}",
+                    "{} {}\n{so_far}{}",
                     style::warn("Checkpoint:"),
                     text::one_line(name, 80),
                     text::plain(asked)

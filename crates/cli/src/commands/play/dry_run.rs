@@ -1,10 +1,13 @@
 //! What a session would do, without doing any of it.
 
+use runtime::executors::Executors;
 use serde_json::{Value, json};
 
+use super::calls::Called;
 use super::checks::Checked;
-use super::context;
+use super::context::{self, Context};
 use super::ready::Outlook;
+use super::standing::quoted;
 use super::{Args, templates, words};
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
@@ -21,8 +24,8 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let outlook = Outlook::of(args, session, &found, &given);
     let mut data = Data::new();
     match (session.form, &outlook.checked) {
-        (Form::Json, _) => data.json_line(&told(&outlook))?,
-        (Form::Text, Some(checked)) => show(&mut data, checked)?,
+        (Form::Json, _) => data.json_line(&told(&outlook, &given))?,
+        (Form::Text, Some(checked)) => show(&mut data, checked, &outlook.executors, &given)?,
         (Form::Text, None) => {}
     }
     data.done()?;
@@ -36,7 +39,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
 }
 
 /// The plan and everything that keeps it from being played, for programs.
-fn told(outlook: &Outlook) -> Value {
+fn told(outlook: &Outlook, given: &Context) -> Value {
     let problems = outlook.problems();
     let mut told = json!({ "valid": problems.is_empty(), "problems": problems });
     let Some(Checked { template, plan, .. }) = &outlook.checked else {
@@ -47,20 +50,39 @@ fn told(outlook: &Outlook) -> Value {
         let ids: Vec<&str> = ids.collect();
         json!({ "batch": n + 1, "nodes": ids, "parallel": batch.is_parallel() })
     });
+    let commands = template.nodes.iter().filter_map(|node| {
+        let called = Called::of(template, node, &outlook.executors, given)?;
+        Some(json!({ "node": node.id, "argv": called.argv, "stdin": called.stdin }))
+    });
+    told["commands"] = commands.collect();
     told["template_id"] = json!(template.id);
     told["execution_plan"] = batches.collect();
     told["warnings"] = json!(template.warnings);
     told
 }
 
-/// The plan, for people: a line for each node, and how large it is.
-fn show(data: &mut Data, Checked { template, plan, .. }: &Checked) -> Result<(), Failure> {
+/// The plan, for people: a line for each node, what it runs below it, and how large the plan is.
+fn show(
+    data: &mut Data,
+    Checked { template, plan, .. }: &Checked,
+    executors: &Executors,
+    given: &Context,
+) -> Result<(), Failure> {
     let mut number = 0;
     for batch in &plan.batches {
         for at in &batch.nodes {
             number += 1;
             let mark = if batch.is_parallel() { " ║" } else { "" };
             data.line(format!("{}{mark}", words::planned(number, template, *at)))?;
+            let node = &template.nodes[*at];
+            if let Some(called) = Called::of(template, node, executors, given) {
+                let argv: Vec<String> = called.argv.iter().map(|word| quoted(word)).collect();
+                data.line(style::dim(format!("      runs  {}", argv.join(" "))))?;
+                if !called.stdin.is_empty() {
+                    let stdin = text::one_line(&called.stdin, 200);
+                    data.line(style::dim(format!("      reads {stdin}")))?;
+                }
+            }
         }
     }
     data.flush()?;

@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 
 use faces::player::names;
 use faces::player::projection::{Change, Projection};
-use faces::player::state::{SessionState, Snapshot};
+use faces::player::state::{NodeState, NodeStates, SessionState, Snapshot, Status};
 use kernel::ids::StreamId;
 use kernel::run::Event;
 use runtime::door::Door;
+use runtime::nodes::play_paths::present;
 use serde::Serialize;
 use serde_json::Value;
 use store::{FeedEvent, Position};
@@ -57,9 +58,11 @@ impl Files {
         change
     }
 
-    /// The state as it is to be written.
+    /// The state as it is to be written. Its paths lead to where archived sessions lie now.
     pub(crate) fn state(&self) -> SessionState {
-        self.projection.state()
+        let mut state = self.projection.state();
+        bring_paths_up_to_date(&self.project, &mut state.node_states);
+        state
     }
 
     /// What the log comes to.
@@ -72,17 +75,25 @@ impl Files {
         self.project.join(self.projection.folder())
     }
 
-    /// Writes what has changed since the last time.
+    /// Writes what has changed since the last time it was written without an error.
     pub(crate) fn write(&mut self) -> Result<(), Failure> {
-        if !std::mem::take(&mut self.is_dirty) {
-            return Ok(());
+        if self.is_dirty {
+            self.write_all()?;
+            self.snapshots.clear();
+            self.is_dirty = false;
         }
+        Ok(())
+    }
+
+    fn write_all(&self) -> Result<(), Failure> {
         let folder = self.folder();
         let fail = |error: io::Error| Failure::file(&folder, &error);
         fs::create_dir_all(folder.join("artifacts")).map_err(fail)?;
         let lock = File::create(folder.join(".lock")).map_err(fail)?;
         lock.lock().map_err(fail)?;
-        for snapshot in std::mem::take(&mut self.snapshots) {
+        for snapshot in &self.snapshots {
+            let mut snapshot = snapshot.clone();
+            bring_paths_up_to_date(&self.project, &mut snapshot.node_states_snapshot);
             let checkpoints = folder.join("checkpoints");
             fs::create_dir_all(&checkpoints).map_err(fail)?;
             let name = kernel::ids::file_name(&snapshot.checkpoint_id);
@@ -101,6 +112,34 @@ impl Files {
         }
         Ok(())
     }
+}
+
+fn bring_paths_up_to_date(project: &Path, nodes: &mut NodeStates) {
+    for (_, node) in &mut nodes.0 {
+        let NodeState::Work(node) = node else {
+            continue;
+        };
+        for path in node.output_path.iter_mut().chain(&mut node.artifacts) {
+            *path = present(project, path);
+        }
+    }
+}
+
+/// Whether the files of a session that has ended do not say so yet: its player was killed before
+/// it wrote them. Files that are not there are not behind.
+pub(super) fn are_behind(project: &Path, id: &str) -> bool {
+    let archive = archive_folder(project, id);
+    let (folder, is_archived) = match archive.is_dir() {
+        true => (archive, true),
+        false => (project.join(names::SESSIONS).join(id), false),
+    };
+    if !folder.is_dir() {
+        return false;
+    }
+    let text = fs::read(folder.join(names::STATE)).unwrap_or_default();
+    let state: Value = serde_json::from_slice(&text).unwrap_or_default();
+    let says_archived = state["status"] == Status::Archived.as_str();
+    !state["completed_at"].is_string() || says_archived != is_archived
 }
 
 /// Reads the log of a session and brings its files up to date.

@@ -5,13 +5,13 @@ use faces::player::names;
 use faces::player::projection::METADATA;
 use kernel::ids::{Seq, StreamId};
 use kernel::problem::{closest, quoted};
-use kernel::run::{Event, Overlay, Rejection, RunEvent};
-use kernel::stream::ForkMode;
+use kernel::run::{Event, Overlay, Rejection, Run, RunEvent};
+use kernel::stream::{ForkMode, Policy};
 use runtime::engine::{Engine, new_nonce};
 use runtime::{DoorError, ForkFailed, ForkOrder};
 
 use super::sessions::{self, Kind, Known};
-use super::{Args, checks, resume, start};
+use super::{Args, changed, checks, decide, files, resume, start};
 use crate::exit::{Exit, Failure};
 use crate::follow::{Follower, Look};
 use crate::session::Session;
@@ -25,10 +25,10 @@ pub(super) async fn run(
     session: &Session,
 ) -> Result<Exit, Failure> {
     let door = sessions::store(session)?;
-    let may = |known: &Known| known.kind != Kind::Foreign;
+    let may = |known: &Known| !matches!(known.kind, Kind::Foreign(_));
     let known = sessions::find(session, door.as_ref(), name, may, "begin from").await?;
     drop(door);
-    if known.kind == Kind::Foreign {
+    if matches!(known.kind, Kind::Foreign(_)) {
         let what = format!("session {} is another player's", known.id);
         return Err(Failure::new(what).hint("resume it first, without --from"));
     }
@@ -60,12 +60,63 @@ pub(super) async fn run(
             "`runwright play --resume {source}` goes on with it"
         ))
     })?;
-    let run = fork(&engine, session, &source, at, &events).await?;
+    changed::warn(args, session, source_run)?;
+    let policy = raised(args, source_run)?;
+    let run = fork(&engine, session, &source, Some(at), policy, &events).await?;
     let place = if is_checkpoint { "at" } else { "before" };
     talk::say(format!(
         "session {run} begins as {source} was {place} {from}"
     ));
     resume::go_on(args, session, engine, &run).await
+}
+
+/// A new session that begins where another stands and may use more. The other one ends.
+pub(super) async fn with_budget(
+    args: &Args,
+    session: &Session,
+    engine: &Engine,
+    source: &StreamId,
+) -> Result<StreamId, Failure> {
+    let mut follower = Follower::new(engine.door().clone());
+    follower.read_from_start(source).await?;
+    let news = follower.catch_up(Look::Everywhere).await?;
+    let events: Vec<&Event> = news.iter().map(|item| &item.event).collect();
+    let policy = raised(args, &follower.runs()[0].run)?;
+    let run = fork(engine, session, source, None, policy, &events).await?;
+    decide::end(session, engine.door(), source).await?;
+    files::bring_up_to_date(engine.door(), &session.place.project, source).await?;
+    talk::say(format!(
+        "session {run} goes on from where {source} stood, with the new budget; {source} has ended"
+    ));
+    Ok(run)
+}
+
+/// How a session is driven that may use more than the one it begins from; nothing where nobody
+/// asks for that.
+pub(super) fn raised(args: &Args, source: &Run) -> Result<Option<Policy>, Failure> {
+    let wanted = start::budget(args.budget_usd, args.budget_tokens)?;
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    let spent = source.facts().map(|facts| &facts.budget.spent);
+    for (dimension, limit) in &wanted {
+        let used = spent.and_then(|spent| spent.get(dimension)).copied();
+        if let Some(used) = used.filter(|used| used >= limit) {
+            let what = match dimension.as_str() {
+                "tokens" => format!("{used} tokens are used already; --budget-tokens {limit}"),
+                _ => format!(
+                    "{:.4} USD are used already; --budget-usd {}",
+                    used as f64 / 1e6,
+                    *limit as f64 / 1e6
+                ),
+            };
+            let hint = "give more than that: the amount is for the session as a whole";
+            return Err(Failure::new(format!("{what} leaves nothing")).hint(hint));
+        }
+    }
+    let mut policy = source.header.policy.clone();
+    policy.budget.extend(wanted);
+    Ok(Some(policy))
 }
 
 /// How much of a log a session takes over: up to behind a checkpoint that was passed, up to where
@@ -97,7 +148,8 @@ async fn fork(
     engine: &Engine,
     session: &Session,
     source: &StreamId,
-    at: Seq,
+    at: Option<Seq>,
+    policy: Option<Policy>,
     events: &[&Event],
 ) -> Result<StreamId, Failure> {
     let metadata = events.iter().find_map(|event| match &event.body {
@@ -114,6 +166,9 @@ async fn fork(
         let mut metadata = metadata.clone().unwrap_or_default();
         if let Some(play) = metadata.get_mut(METADATA) {
             play["forkedFrom"] = serde_json::json!(source);
+            if let Some(play) = play.as_object_mut() {
+                play.remove("createdAt");
+            }
         }
         let order = ForkOrder {
             id: Some(StreamId::new(&id)),
@@ -122,7 +177,8 @@ async fn fork(
                 metadata: Some(metadata),
                 ..Overlay::default()
             },
-            ..ForkOrder::new(ForkMode::Branch, Some(at))
+            policy: policy.clone(),
+            ..ForkOrder::new(ForkMode::Branch, at)
         };
         match engine.fork(source, order).await {
             Ok(_) => return Ok(StreamId::new(&id)),
@@ -139,7 +195,7 @@ async fn fork(
 }
 
 /// The slug in a session id.
-fn slug_of(id: &str) -> String {
+pub(super) fn slug_of(id: &str) -> String {
     let parts: Vec<&str> = id.trim_start_matches("WFR-").split('-').collect();
     let is_number = |part: &&&str| part.chars().all(|c| c.is_ascii_digit());
     let numbers = parts.iter().rev().take_while(is_number).count();

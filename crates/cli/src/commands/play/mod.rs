@@ -5,6 +5,8 @@ mod adopt;
 mod archive;
 mod ask;
 mod callback;
+mod calls;
+mod changed;
 mod checks;
 mod context;
 mod decide;
@@ -18,12 +20,15 @@ mod list;
 mod new;
 mod presence;
 mod ready;
+mod replan;
 mod resume;
 mod sessions;
+mod so_far;
 mod standing;
 mod start;
 mod status;
 mod templates;
+mod trouble;
 mod view;
 mod words;
 
@@ -46,6 +51,7 @@ pub(crate) use files::keep as keep_files;
   runwright play hello --context goal=x --dry-run
   runwright play --resume                    go on with the session that was left
   runwright play --resume WFR-hello-20260317-143022 --from CP-01
+  runwright play --resume --replan           with the template as it is now
   runwright play --status
   runwright play --retry N-002               after the cause of its failure is gone
 
@@ -86,15 +92,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CHECKPOINT", help_heading = "Starting")]
     pause_at: Vec<String>,
 
-    /// US dollars the session may use; nodes begin no more when they are used up
-    #[arg(long, value_name = "AMOUNT", help_heading = "Starting")]
+    /// US dollars the session may use; nodes begin no more when they are used up. With --resume,
+    /// --retry or --from the session goes on as a new one that may use this
+    #[arg(long, value_name = "AMOUNT")]
     budget_usd: Option<f64>,
 
     /// Tokens the session may use, as --budget-usd
-    #[arg(long, value_name = "N", help_heading = "Starting")]
+    #[arg(long, value_name = "N")]
     budget_tokens: Option<u64>,
 
-    /// Nodes that may run at a time
+    /// Nodes that may run at a time; as many as there are processors unless said
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     jobs: Option<u32>,
 
@@ -131,6 +138,16 @@ pub(crate) struct Args {
         help_heading = "Instead of starting"
     )]
     from: Option<String>,
+
+    /// With --resume: go on with the template as it is now, in a new session; says what changes.
+    /// With --dry-run it only says so
+    #[arg(
+        long,
+        requires = "resume",
+        conflicts_with = "from",
+        help_heading = "Instead of starting"
+    )]
+    replan: bool,
 
     /// Show the sessions, or one of them
     #[arg(long, value_name = "SESSION", num_args = 0..=1, help_heading = "Instead of starting")]
@@ -177,8 +194,9 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             format!("leave --{kept} out, or begin a new session with `runwright play TEMPLATE`");
         return Err(Failure::new(what).hint(hint));
     }
-    if args.from.is_some() && !(args.retry.is_empty() && args.skip.is_empty()) {
-        let what = "--retry and --skip decide about a node of the session itself, and --from begins a new one";
+    let begins_anew = args.from.is_some() || args.replan;
+    if begins_anew && !(args.retry.is_empty() && args.skip.is_empty()) {
+        let what = "--retry and --skip decide about a node of the session itself, and --from begins a new one, as --replan does";
         return Err(Failure::new(what).hint("ask for one of them"));
     }
     match &args {
@@ -211,6 +229,11 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             ..
         } => fork::run(name.as_deref(), from, &args, session).await,
         Args {
+            resume: Some(name),
+            replan: true,
+            ..
+        } => replan::run(name.as_deref(), &args, session).await,
+        Args {
             resume: Some(name), ..
         } => resume::run(name.as_deref(), &args, session).await,
         _ if !args.retry.is_empty() || !args.skip.is_empty() => {
@@ -229,8 +252,6 @@ impl Args {
             ("context", has_context),
             ("pause-at", !self.pause_at.is_empty()),
             ("timeout", self.timeout.is_some()),
-            ("budget-usd", self.budget_usd.is_some()),
-            ("budget-tokens", self.budget_tokens.is_some()),
         ];
         typed
             .iter()
@@ -241,7 +262,7 @@ impl Args {
     /// How many different things were asked for.
     fn asked(&self) -> usize {
         [
-            self.template.is_some() || self.dry_run,
+            self.template.is_some() || (self.dry_run && !self.replan),
             self.list,
             self.resume.is_some(),
             self.status.is_some(),

@@ -25,7 +25,8 @@ pub(super) struct Args {
 /// What a project without executors is given.
 const EXECUTORS: &str = r#"# Which program carries out the nodes of a session (runwright play).
 # The first entry that fits a node counts; each element of argv is one argument, never a shell.
-# Presets: claude, codex, gemini, qwen, opencode, ccw, maestro, shell.
+# `runwright play TEMPLATE --dry-run` shows the command line of each node. Presets:
+PRESETS
 
 [[executor]]
 type = "command"
@@ -98,7 +99,10 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
         .any(|folder| folder.join(executors::FILE).exists());
     if !has_executors {
         let path = project.join(executors::FILE);
-        write(&path, EXECUTORS.as_bytes())?;
+        let named = |(name, what): &(&str, &str)| format!("#   {name:9} {what}\n");
+        let presets: String = executors::PRESETS.iter().map(named).collect();
+        let text = EXECUTORS.replace("PRESETS\n", &presets);
+        write(&path, text.as_bytes())?;
         talk::say(format!("made {}", shown(&path, project)));
     }
     index::refresh(project);

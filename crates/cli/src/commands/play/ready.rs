@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use faces::player::compile::{self, Settings};
 use faces::player::template::{Kind, Template};
 use kernel::problem::{Problem, ProblemCode, closest, quoted};
 use runtime::executors::Executors;
+use runtime::plans::Plans;
 use serde_json::{Value, json};
 
 use super::checks::{self, Checked};
@@ -51,7 +53,7 @@ pub(super) struct Outlook {
     /// The template; `None` when it is wrong.
     pub(super) checked: Option<Checked>,
     /// The executors of the project; none when their file is wrong.
-    executors: Executors,
+    pub(super) executors: Executors,
     /// What keeps the session from beginning.
     obstacles: Vec<Obstacle>,
 }
@@ -67,6 +69,8 @@ impl Outlook {
             let unused = unused(&checked.template, given);
             checked.template.warnings.extend(unused);
             outlook.look(args, &checked, given);
+            let compiles = compiles(args, session, &checked, given);
+            outlook.unless("invalid_definition", compiles);
             if let Some(executors) = &executors {
                 let lacking = checks::lacking_executors(&checked, executors);
                 outlook.obstacles.extend(lacking);
@@ -138,6 +142,30 @@ fn pause_points_exist(checked: &Checked, pause_at: &[String]) -> Result<(), Fail
     Err(match closest(unknown, ids()) {
         Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
         None => failure,
+    })
+}
+
+/// Whether the engine takes the definition that is made of a template.
+fn compiles(
+    args: &Args,
+    session: &Session,
+    checked: &Checked,
+    given: &Context,
+) -> Result<(), Failure> {
+    let mut names = context::names(given);
+    names.extend(checked.template.context.keys().cloned());
+    let settings = Settings {
+        context: names,
+        pause_at: args.pause_at.iter().cloned().collect(),
+        ..Settings::default()
+    };
+    let definition = compile::compile(&checked.template, &checked.plan, &settings);
+    let document = serde_json::to_vec(&definition)
+        .map_err(|error| Failure::new(format!("{}: {error}", checked.path)))?;
+    let compiled = Plans::new(session.nodes.clone()).compile(&document);
+    compiled.map(drop).map_err(|problems| Failure::Problems {
+        document: format!("the workflow that is made of {}", checked.path),
+        problems,
     })
 }
 

@@ -4,15 +4,21 @@ use kernel::ids::StreamId;
 use kernel::problem::{closest, quoted};
 use kernel::run::state::Phase;
 use kernel::run::{Command, Envelope, Run};
+use runtime::door::Door;
 use runtime::engine::Engine;
 
 use super::drive::{self, Playing, Since};
 use super::files;
-use super::sessions::{self, Kind, Known};
-use super::{Args, adopt, ask, checks, start, words};
+use super::sessions::{self, Kind, Known, Left};
+use super::{Args, adopt, ask, changed, checks, fork, start, words};
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::talk;
+
+/// Whether a session may go on by itself.
+fn may_go_on(known: &Known) -> bool {
+    matches!(known.kind, Kind::Open | Kind::Foreign(Left::Open))
+}
 
 /// Goes on with a session.
 pub(super) async fn run(
@@ -21,36 +27,85 @@ pub(super) async fn run(
     session: &Session,
 ) -> Result<Exit, Failure> {
     let door = sessions::store(session)?;
-    let may = |known: &Known| known.kind != Kind::Settled;
-    let known = sessions::find(session, door.as_ref(), name, may, "resume").await?;
+    if name.is_none()
+        && let Some(exit) = catch_up(args, session, door.as_ref()).await?
+    {
+        return Ok(exit);
+    }
+    let known = sessions::find(session, door.as_ref(), name, may_go_on, "resume").await?;
     drop(door);
     let executors = checks::executors(session)?;
     let engine = start::engine(args, &executors, session)?;
-    let run = match known.kind {
-        Kind::Foreign => adopt::run(&known.id, args, session, &engine, &executors).await?,
-        Kind::Open | Kind::Settled => StreamId::new(&known.id),
-    };
+    if let Kind::Foreign(left) = known.kind {
+        let adopted = adopt::Adopting {
+            id: &known.id,
+            left,
+            args,
+            session,
+            executors: &executors,
+        };
+        let run = adopted.run(&engine).await?;
+        return go_on(args, session, engine, &run).await;
+    }
+    let run = StreamId::new(&known.id);
     if let Some(who) = sessions::driven_by(engine.door(), &run).await? {
         return Err(sessions::held(run.as_str(), &who));
     }
     if known.kind == Kind::Settled {
-        return ended(args, session, &engine, &run).await;
+        return ended(args, session, engine.door(), &run).await;
     }
-    let state = engine.door().load(&run).await?;
+    let mut state = engine.door().load(&run).await?;
+    changed::warn(args, session, &state)?;
+    let mut run = run;
+    if args.budget_usd.is_some() || args.budget_tokens.is_some() {
+        run = fork::with_budget(args, session, &engine, &run).await?;
+        state = engine.door().load(&run).await?;
+    }
     choose(args, &engine, &state).await?;
     answer(args, session, &engine, &state).await?;
     go_on(args, session, engine, &run).await
+}
+
+/// Brings the files of sessions up to date that ended while their player was killed. Where this is
+/// one session and there is nothing to go on with, it is what was meant; its exit is given.
+async fn catch_up(
+    args: &Args,
+    session: &Session,
+    door: Option<&Door>,
+) -> Result<Option<Exit>, Failure> {
+    let Some(door) = door else {
+        return Ok(None);
+    };
+    let project = &session.place.project;
+    let known = sessions::all(session, Some(door)).await?;
+    let is_behind =
+        |known: &&Known| known.kind == Kind::Settled && files::are_behind(project, &known.id);
+    let behind: Vec<&Known> = known.iter().filter(is_behind).collect();
+    for known in &behind {
+        files::bring_up_to_date(door, project, &StreamId::new(&known.id)).await?;
+        talk::say(format!(
+            "session {} had ended before its files said so; they are up to date now",
+            known.id
+        ));
+    }
+    match behind.as_slice() {
+        [one] if !known.iter().any(may_go_on) => {
+            let run = StreamId::new(&one.id);
+            ended(args, session, door, &run).await.map(Some)
+        }
+        _ => Ok(None),
+    }
 }
 
 /// A session that has ended: its files are brought up to date, and that is all.
 async fn ended(
     args: &Args,
     session: &Session,
-    engine: &Engine,
+    door: &Door,
     run: &StreamId,
 ) -> Result<Exit, Failure> {
     let project = &session.place.project;
-    let files = files::bring_up_to_date(engine.door(), project, run).await?;
+    let files = files::bring_up_to_date(door, project, run).await?;
     let files = files.ok_or_else(|| Failure::new(format!("run {run} is no session")))?;
     if let Some(node) = args.retry.first().or(args.skip.first()) {
         let what = format!(
@@ -127,20 +182,20 @@ async fn choose(args: &Args, engine: &Engine, run: &Run) -> Result<(), Failure> 
         .collect();
     for (node, action) in retries.chain(skips) {
         let Some((_, interrupt)) = failed.iter().find(|(id, _)| id == node) else {
-            let what = format!(
-                "{} is no failed node of session {}",
-                quoted(node),
-                run.header.stream
-            );
             let ids: Vec<&str> = failed.iter().map(|(id, _)| *id).collect();
-            let hint = match (closest(node, ids.iter().copied()), ids.as_slice()) {
-                (Some(meant), _) => format!("did you mean `{meant}`?"),
-                (None, []) => "no node of it waits for a decision".to_owned(),
-                (None, ids) => format!("there are {}", ids.join(", ")),
-            };
-            return Err(Failure::new(what).hint(hint));
+            return Err(not_failed(node, run.header.stream.as_str(), &ids));
         };
         drive::resolve(engine, &run.header.stream, interrupt, action).await?;
     }
     Ok(())
+}
+
+/// That a node cannot be retried or skipped, because it has not failed.
+pub(super) fn not_failed(node: &str, session: &str, failed: &[&str]) -> Failure {
+    let what = format!("{} is no failed node of session {session}", quoted(node));
+    Failure::new(what).hint(match (closest(node, failed.iter().copied()), failed) {
+        (Some(meant), _) => format!("did you mean `{meant}`?"),
+        (None, []) => "no node of it waits for a decision".to_owned(),
+        (None, failed) => format!("there are {}", failed.join(", ")),
+    })
 }

@@ -1,18 +1,19 @@
 //! Which session is meant: runs of the store, and folders that other players have left.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use faces::player::names;
 use kernel::ids::StreamId;
 use kernel::problem::{closest, quoted};
 use runtime::door::Door;
 use runtime::holder;
+use serde_json::Value;
 use store::{ListQuery, ReadFrom};
 
 use super::ask;
 use crate::commands::resume::name_of;
-use crate::exit::Failure;
+use crate::exit::{Failure, io_text};
 use crate::lookup;
 use crate::session::Session;
 
@@ -33,7 +34,34 @@ pub(super) enum Kind {
     /// A run that has ended.
     Settled,
     /// A folder with a state and no run: another player's.
-    Foreign,
+    Foreign(Left),
+}
+
+/// How another player left its session, as its state file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// It may go on: running, paused, or failed.
+    Open,
+    /// Somebody aborted it.
+    Aborted,
+    /// It completed, or was archived.
+    Completed,
+    /// The file cannot be read.
+    Unreadable,
+}
+
+impl Left {
+    fn of(state: &Path) -> Self {
+        let bytes = std::fs::read(state).unwrap_or_default();
+        let Ok(Value::Object(state)) = serde_json::from_slice(&bytes) else {
+            return Self::Unreadable;
+        };
+        match state.get("status").and_then(Value::as_str) {
+            Some("aborted") => Self::Aborted,
+            Some("completed" | "archived") => Self::Completed,
+            _ => Self::Open,
+        }
+    }
 }
 
 /// The store of the project, where there is one.
@@ -64,12 +92,14 @@ pub(super) async fn all(session: &Session, door: Option<&Door>) -> Result<Vec<Kn
     let folder = session.place.project.join(names::SESSIONS);
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut foreign: Vec<Known> = entries
-        .filter(|entry| entry.path().join(names::STATE).is_file())
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|id| names::is_session_id(id) && !of_runs.contains(id))
-        .map(|id| Known {
-            id,
-            kind: Kind::Foreign,
+        .filter_map(|entry| {
+            let id = entry.file_name().into_string().ok()?;
+            let state = entry.path().join(names::STATE);
+            let is_foreign = names::is_session_id(&id) && !of_runs.contains(&id) && state.is_file();
+            is_foreign.then(|| Known {
+                id,
+                kind: Kind::Foreign(Left::of(&state)),
+            })
         })
         .collect();
     foreign.sort_by(|a, b| b.id.cmp(&a.id));
@@ -156,6 +186,21 @@ pub(super) fn held(id: &str, who: &str) -> Failure {
     Failure::new(format!("session {id} is driven by {who}")).hint(format!(
         "`runwright play --status {id} --watch` follows it; `runwright play --abort {id}` ends it"
     ))
+}
+
+/// That the state file of another player's session cannot be read.
+pub(super) fn unreadable(session: &Session, id: &str) -> Failure {
+    let path = folder(session, id).join(names::STATE);
+    let why = match std::fs::read(&path) {
+        Err(error) => io_text(&error),
+        Ok(bytes) => match serde_json::from_slice::<Value>(&bytes) {
+            Err(error) => error.to_string(),
+            Ok(_) => "it is no JSON object".to_owned(),
+        },
+    };
+    let what = format!("{} cannot be read: {why}", path.display());
+    Failure::new(what)
+        .hint("its player may still write it; else put a whole file there, or remove the folder")
 }
 
 /// The folder of a session that is not archived.

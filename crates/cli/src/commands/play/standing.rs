@@ -94,7 +94,21 @@ pub(super) fn next_steps(state: &SessionState) -> Vec<String> {
                  `runwright play --abort {id}` ends it"
             )
         };
-        return more.undecided.iter().map(decide).collect();
+        let mut steps: Vec<String> = more.undecided.iter().map(decide).collect();
+        if let Some(node) = more.undecided.first()
+            && more.budget.is_used_up(&more.used)
+        {
+            let option = match more.budget.usd {
+                Some(_) => "--budget-usd AMOUNT",
+                None => "--budget-tokens N",
+            };
+            steps.push(format!(
+                "its budget is used up; `runwright play --resume {id} --retry {} {option}` allows \
+                 more",
+                quoted(node)
+            ));
+        }
+        return steps;
     }
     if let Some((node, task)) = more.callbacks.iter().next() {
         let task = quoted(task.as_str().unwrap_or_default());

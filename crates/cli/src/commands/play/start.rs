@@ -1,10 +1,10 @@
 //! A new session of a template.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::path::Path;
 
 use faces::player::compile::{self, Settings};
-use faces::player::foreign::Foreign;
 use faces::player::names;
 use faces::player::plan::ExecutionPlan;
 use faces::player::projection::{METADATA, TRANSPORT};
@@ -21,7 +21,7 @@ use super::checks;
 use super::context::{self, Context};
 use super::drive::{Playing, Since};
 use super::ready::Outlook;
-use super::{Args, ask, index, sessions, templates, words};
+use super::{Args, ask, changed, index, replan, sessions, templates, words};
 use crate::commands::PortArgs;
 use crate::compose;
 use crate::env;
@@ -57,9 +57,12 @@ pub(super) async fn run(args: &Args, session: &Session) -> Result<Exit, Failure>
         plan: &checked.plan,
         slug: &checked.slug,
         path: &checked.path,
+        digest: checked.digest.as_deref(),
         context,
-        policy: policy(args, &executors),
-        id: None,
+        policy: policy(args, &executors)?,
+        timeout_ms,
+        from: None,
+        adopted: None,
     };
     let engine = engine(args, &executors, session)?;
     let run = order.create(&engine, session).await?;
@@ -92,30 +95,45 @@ pub(super) fn engine(
     session: &Session,
 ) -> Result<Engine, Failure> {
     let door = session.create()?;
-    let mut options = EngineOptions {
+    let processors = || std::thread::available_parallelism().map_or(1, NonZero::get);
+    let jobs = args.jobs.or(executors.play.jobs);
+    let options = EngineOptions {
         scope: Scope::Adopted,
+        max_attempts: jobs.map_or_else(processors, |jobs| jobs as usize),
         ..EngineOptions::default()
     };
-    if let Some(jobs) = args.jobs.or(executors.play.jobs) {
-        options.max_attempts = jobs as usize;
-    }
     compose::engine_with(session, &door, &PortArgs::default(), options)
 }
 
 /// How a session is driven and what it may spend.
-pub(super) fn policy(args: &Args, executors: &Executors) -> Policy {
+pub(super) fn policy(args: &Args, executors: &Executors) -> Result<Policy, Failure> {
+    Ok(Policy {
+        max_parallel: args.jobs.or(executors.play.jobs),
+        budget: budget(
+            args.budget_usd.or(executors.play.budget_usd),
+            args.budget_tokens.or(executors.play.budget_tokens),
+        )?,
+        ..Policy::default()
+    })
+}
+
+/// What a session may use, by dimension.
+pub(super) fn budget(
+    usd: Option<f64>,
+    tokens: Option<u64>,
+) -> Result<BTreeMap<String, u64>, Failure> {
     let mut budget = BTreeMap::new();
-    if let Some(usd) = args.budget_usd.or(executors.play.budget_usd) {
-        budget.insert("costMicroUsd".to_owned(), (usd.max(0.0) * 1e6) as u64);
+    if let Some(usd) = usd {
+        if !usd.is_finite() || usd < 0.0 {
+            let what = format!("--budget-usd {usd} is no amount of dollars");
+            return Err(Failure::new(what).hint("write a number that is not negative, as 2.50"));
+        }
+        budget.insert("costMicroUsd".to_owned(), (usd * 1e6) as u64);
     }
-    if let Some(tokens) = args.budget_tokens.or(executors.play.budget_tokens) {
+    if let Some(tokens) = tokens {
         budget.insert("tokens".to_owned(), tokens);
     }
-    Policy {
-        max_parallel: args.jobs.or(executors.play.jobs),
-        budget,
-        ..Policy::default()
-    }
+    Ok(budget)
 }
 
 /// A session to create.
@@ -125,10 +143,21 @@ pub(super) struct Order<'a> {
     pub(super) settings: Settings,
     pub(super) slug: &'a str,
     pub(super) path: &'a str,
+    pub(super) digest: Option<&'a str>,
     pub(super) context: Context,
     pub(super) policy: Policy,
-    /// The id, where it is not a new one.
-    pub(super) id: Option<String>,
+    /// The longest attempt of every node, where the command line says it.
+    pub(super) timeout_ms: Option<u64>,
+    /// The session it takes over from, which is not the same one.
+    pub(super) from: Option<&'a StreamId>,
+    /// The session it goes on with, where another player began it.
+    pub(super) adopted: Option<Adopted<'a>>,
+}
+
+/// A session that another player began.
+pub(super) struct Adopted<'a> {
+    pub(super) id: &'a str,
+    pub(super) created_at: Option<&'a str>,
 }
 
 impl Order<'_> {
@@ -148,16 +177,16 @@ impl Order<'_> {
             .map_err(|error| Failure::plan(self.path, error))?;
         let now = door.store().now();
         for attempt in 0..MOST_IN_A_SECOND {
-            let id = match &self.id {
-                Some(id) => id.clone(),
+            let id = match &self.adopted {
+                Some(adopted) => adopted.id.to_owned(),
                 None => names::session_id(self.slug, now, attempt),
             };
             // Another player's session of that name stays what it is.
-            if self.id.is_none() && sessions::folder(session, &id).exists() {
+            if self.adopted.is_none() && sessions::folder(session, &id).exists() {
                 continue;
             }
             let mut create = Create::new(self.inputs(), TRANSPORT, Start::WhenClaimed);
-            create.metadata = metadata(&self.template.id, self.path);
+            create.metadata = self.metadata();
             let new = NewRun {
                 owner: Owner::tenant(session.tenant.clone()),
                 prepared: prepared.clone(),
@@ -170,30 +199,38 @@ impl Order<'_> {
             };
             match engine.create_held(new).await {
                 Ok(_) => return Ok(StreamId::new(&id)),
-                Err(DoorError::Rejected(Rejection::Existing)) if self.id.is_none() => {}
+                Err(DoorError::Rejected(Rejection::Existing)) if self.adopted.is_none() => {}
                 Err(error) => return Err(error.into()),
             }
         }
         Err(Failure::new("too many sessions begin at the same time").hint("try again"))
     }
 
+    /// What the run keeps of its template beside the definition.
+    fn metadata(&self) -> Map<String, Value> {
+        let cut = |text: &str| text.chars().take(1_000).collect::<String>();
+        let mut play = json!({
+            "templateId": cut(&self.template.id),
+            "templatePath": cut(self.path),
+        });
+        if let Some(digest) = self.digest {
+            play[changed::DIGEST] = json!(digest);
+        }
+        if let Some(ms) = self.timeout_ms {
+            play[replan::TIMEOUT] = json!(ms);
+        }
+        if let Some(from) = self.from {
+            play["forkedFrom"] = json!(from);
+        }
+        let adopted = self.adopted.as_ref();
+        if let Some(at) = adopted.and_then(|adopted| adopted.created_at) {
+            play["createdAt"] = json!(cut(at));
+        }
+        Map::from_iter([(METADATA.to_owned(), play)])
+    }
+
     fn inputs(&self) -> Map<String, Value> {
         let input = |(name, value): (&String, &String)| (name.clone(), json!(value));
         self.context.iter().map(input).collect()
-    }
-}
-
-/// What a run keeps of its template beside the definition.
-pub(super) fn metadata(template_id: &str, path: &str) -> Map<String, Value> {
-    let cut = |text: &str| text.chars().take(1_000).collect::<String>();
-    let play = json!({ "templateId": cut(template_id), "templatePath": cut(path) });
-    Map::from_iter([(METADATA.to_owned(), play)])
-}
-
-/// What another player had done, as settings.
-pub(super) fn recorded(foreign: &Foreign, settings: Settings) -> Settings {
-    Settings {
-        recorded: foreign.recorded.clone(),
-        ..settings
     }
 }

@@ -7,10 +7,10 @@ use faces::player::names;
 use faces::player::state::{NodeState, SessionState};
 use kernel::ids::StreamId;
 use runtime::door::Door;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::files::{self, Files};
-use super::sessions::{self, Kind, Known};
+use super::sessions::{self, Kind, Known, Left};
 use super::standing::Standing;
 use super::words::{self, Tally};
 use super::{Args, drive};
@@ -18,6 +18,9 @@ use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::{style, text};
+
+/// Sessions of a list of which is said what to do next.
+const MOST_STEPS: usize = 10;
 
 /// Shows the sessions, or one of them.
 pub(super) async fn run(
@@ -35,7 +38,14 @@ pub(super) async fn run(
         (Some(door), Kind::Open | Kind::Settled) => {
             show(session, &door, &StreamId::new(&known.id), args.watch).await
         }
-        _ => foreign(session, &known.id),
+        (_, kind) => {
+            foreign(session, &known.id)?;
+            if let (Kind::Foreign(left), Form::Text) = (kind, session.form) {
+                let step = foreign_step(session, &known.id, left);
+                step.iter().for_each(|step| words::next(step));
+            }
+            Ok(Exit::Done)
+        }
     }
 }
 
@@ -44,7 +54,7 @@ async fn list(session: &Session, door: Option<&Door>) -> Result<Exit, Failure> {
     let mut table = Table::new(["session", "status", "at", "nodes", "template"]);
     let project = &session.place.project;
     let known = sessions::all(session, door).await?;
-    let mut left = Vec::new();
+    let mut next = Vec::new();
     if known.is_empty() && session.form == Form::Text {
         crate::talk::say("there is no session yet; `runwright play TEMPLATE` begins one");
     }
@@ -56,10 +66,20 @@ async fn list(session: &Session, door: Option<&Door>) -> Result<Exit, Failure> {
             }
             _ => None,
         };
-        if let (Some(door), Some(files)) = (door, &files)
-            && Standing::of(door, files).await? == Standing::Left
-        {
-            left.push(&known.id);
+        match (door, &files, known.kind) {
+            (Some(door), Some(files), _) => {
+                let standing = Standing::of(door, files).await?;
+                match standing {
+                    Standing::Left => next.push(format!(
+                        "nobody drives {id}; `runwright play --resume {id}` goes on",
+                        id = known.id
+                    )),
+                    _ if standing.is_idle() => next.extend(standing.lines(&files.state())),
+                    _ => {}
+                }
+            }
+            (_, _, Kind::Foreign(left)) => next.extend(foreign_step(session, &known.id, left)),
+            _ => {}
         }
         match (files, session.form) {
             (Some(files), Form::Json) => data.json_line(&files.state())?,
@@ -73,13 +93,24 @@ async fn list(session: &Session, door: Option<&Door>) -> Result<Exit, Failure> {
                     text::one_line(&state.template_name, 40),
                 ]);
             }
-            (None, Form::Json) => data.json_line(&read_foreign(session, &known.id)?)?,
+            (None, Form::Json) => {
+                let state = read_foreign(session, &known.id).unwrap_or_else(|failure| {
+                    json!({
+                        "session_id": known.id, "status": "unreadable",
+                        "error": failure.to_string(),
+                    })
+                });
+                data.json_line(&state)?;
+            }
             (None, Form::Text) => {
-                let state = read_foreign(session, &known.id)?;
+                let state = read_foreign(session, &known.id).unwrap_or_default();
                 let text = |key: &str| text::one_line(state[key].as_str().unwrap_or("?"), 40);
                 table.row([
                     known.id.clone(),
-                    style::status(&text("status")),
+                    match known.kind {
+                        Kind::Foreign(Left::Unreadable) => style::status("unreadable"),
+                        _ => style::status(&text("status")),
+                    },
                     text("current_node"),
                     foreign_tally(&state),
                     format!("{} (another player's)", text("template_name")),
@@ -93,12 +124,31 @@ async fn list(session: &Session, door: Option<&Door>) -> Result<Exit, Failure> {
         }
     }
     data.done()?;
-    for id in left.iter().filter(|_| session.form == Form::Text) {
-        words::next(&format!(
-            "nobody drives {id}; `runwright play --resume {id}` goes on"
-        ));
+    if session.form == Form::Text {
+        next.iter()
+            .take(MOST_STEPS)
+            .for_each(|step| words::next(step));
+        let more = next.len().saturating_sub(MOST_STEPS);
+        if more > 0 {
+            let more = text::count(more, "more session");
+            words::next(&format!(
+                "{more} to decide about: `runwright play --status SESSION`"
+            ));
+        }
     }
     Ok(Exit::Done)
+}
+
+/// What somebody may do about a session that another player left.
+fn foreign_step(session: &Session, id: &str, left: Left) -> Option<String> {
+    match left {
+        Left::Open => Some(format!(
+            "`runwright play --resume {id}` goes on with what another player began"
+        )),
+        Left::Aborted => None,
+        Left::Completed => Some(format!("`runwright play --archive {id}` puts it away")),
+        Left::Unreadable => Some(sessions::unreadable(session, id).to_string()),
+    }
 }
 
 /// How many nodes of another player's session are over, of how many.
@@ -113,19 +163,17 @@ fn foreign_tally(state: &Value) -> String {
 fn read_foreign(session: &Session, id: &str) -> Result<Value, Failure> {
     let path = sessions::folder(session, id).join(names::STATE);
     let bytes = std::fs::read(&path).map_err(|error| Failure::file(&path, &error))?;
-    serde_json::from_slice(&bytes)
-        .map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+    serde_json::from_slice(&bytes).map_err(|_| sessions::unreadable(session, id))
 }
 
-fn foreign(session: &Session, id: &str) -> Result<Exit, Failure> {
+fn foreign(session: &Session, id: &str) -> Result<(), Failure> {
     let state = read_foreign(session, id)?;
     let mut data = Data::new();
     match session.form {
         Form::Json => data.json_line(&state)?,
         Form::Text => data.json(&state)?,
     }
-    data.done()?;
-    Ok(Exit::Done)
+    data.done()
 }
 
 /// Shows a session; again and again while it is watched, until it has ended or nothing happens

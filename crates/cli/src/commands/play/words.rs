@@ -82,6 +82,20 @@ pub(super) fn planned(number: usize, template: &Template, at: usize) -> String {
     line.trim_end().to_owned()
 }
 
+/// The nodes that run, in a few words.
+pub(super) fn running(files: &Files) -> String {
+    const NAMED: usize = 5;
+    let state = files.state();
+    let is_running = |node: &&(String, NodeState)| node.1.status() == NodeStatus::Running;
+    let running = state.node_states.0.iter().filter(is_running);
+    let ids: Vec<String> = running.map(|(id, _)| text::one_line(id, 40)).collect();
+    match ids.len().saturating_sub(NAMED) {
+        0 if ids.is_empty() => "what runs".to_owned(),
+        0 => ids.join(", "),
+        more => format!("{} and {more} more", ids[..NAMED].join(", ")),
+    }
+}
+
 /// Says that a session was left while it was going on.
 pub(super) fn left(files: &Files) {
     let id = files.projection().id();
@@ -110,15 +124,8 @@ pub(super) fn summary(args: &Args, files: &Files) {
     nodes(args, &state);
     talk::say(format!("Nodes:     {}", Tally::of(&state)));
     artifacts(&state);
-    let used = state.x_play.used;
-    if !used.is_nothing() {
-        let usd = used
-            .usd
-            .map_or_else(String::new, |usd| format!("{usd:.4} USD, "));
-        talk::say(format!(
-            "Used:      {usd}{} tokens in, {} out",
-            used.input_tokens, used.output_tokens
-        ));
+    if let Some(used) = used(&state) {
+        talk::say(format!("Used:      {used}"));
     }
     talk::say(format!("Directory: {}", files.projection().folder()));
     let id = &state.session_id;
@@ -137,6 +144,20 @@ pub(super) fn summary(args: &Args, files: &Files) {
             ),
         }),
     }
+}
+
+/// What a session used, where executors said so.
+pub(super) fn used(state: &SessionState) -> Option<String> {
+    let used = state.x_play.used;
+    let usd = used
+        .usd
+        .map_or_else(String::new, |usd| format!("{usd:.4} USD, "));
+    (!used.is_nothing()).then(|| {
+        format!(
+            "{usd}{} tokens in, {} out",
+            used.input_tokens, used.output_tokens
+        )
+    })
 }
 
 /// A line for each node; where nobody wants to hear of what went well, for those that failed.

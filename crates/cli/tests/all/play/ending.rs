@@ -213,6 +213,63 @@ fn an_archived_session_lies_elsewhere_and_is_still_known() {
         .says("was archived before");
 }
 
+const SAYS_ITS_FILE: &str = r#"f=.workflow/sessions/$WF_SESSION_ID/artifacts/plan.md
+echo "the plan" > $f; echo "{\"output_path\":\"$f\",\"artifacts\":[\"$WF_SESSION_DIR/artifacts/plan.md\"]}""#;
+
+#[test]
+fn paths_of_an_archived_session_lead_to_its_files() {
+    let args = "{a.output_path} {a.artifacts[0]} {prev_output_path}";
+    let last = node("c", "cat $1 > got", args);
+    let first = node("a", SAYS_ITS_FILE, "");
+    let lab = Lab::with_template(&chain(&[first, checkpoint("cp", false), last]));
+    lab.call(&["play", "sample", "--yes"]).with(0);
+    let id = lab.session();
+    assert_eq!(lab.read("got"), "the plan\n".repeat(3));
+    lab.call(&["play", "--archive"]).with(0);
+    let folder = format!(".workflow/sessions/archive/{id}");
+    let read = |path: &str| -> Value { serde_json::from_str(&lab.read(path)).unwrap() };
+    let state = read(&format!("{folder}/session-state.json"));
+    let snapshot = read(&format!("{folder}/checkpoints/cp.json"));
+    for node in [
+        &state["node_states"]["a"],
+        &snapshot["node_states_snapshot"]["a"],
+    ] {
+        for path in [&node["output_path"], &node["artifacts"][0]] {
+            assert_eq!(lab.read(path.as_str().unwrap()), "the plan\n", "{path}");
+        }
+    }
+
+    lab.write("got", "");
+    let from = ["play", "--resume", &id, "--from", "cp", "--yes"];
+    lab.call(&from).with(0);
+    assert_eq!(lab.read("got"), "the plan\n".repeat(3));
+    let new = lab.state();
+    let path = new["node_states"]["a"]["output_path"].as_str().unwrap();
+    assert_eq!(lab.read(path), "the plan\n");
+}
+
+#[test]
+fn a_bare_resume_repairs_files_of_a_session_that_ended() {
+    let lab = Lab::with_template(&chain(&[node("a", "echo x >> ran", "")]));
+    lab.call(&["play", "sample"]).with(0);
+    let (id, ended) = (lab.session(), lab.state());
+    // What a player leaves that is killed between the end of the log and its file.
+    let mut before = ended.clone();
+    before["status"] = json!("running");
+    before["completed_at"] = json!(null);
+    before["x_play"]["seq"] = json!(2);
+    lab.left_by_another(&before);
+    lab.call(&["play", "--resume"])
+        .with(0)
+        .says(&format!("session {id} had ended before its files said so"))
+        .prints(&format!("{id} completed"));
+    assert_eq!(lab.state(), ended);
+    assert_eq!(lab.read("ran"), "x\n");
+    lab.call(&["play", "--resume"])
+        .with(2)
+        .says("there is no session to resume");
+}
+
 #[test]
 fn what_cannot_be_archived_says_why_and_what_to_do() {
     let lab = Lab::with_template(&chain(&[checkpoint("cp", false), node("a", WAITS, "")]));

@@ -225,15 +225,114 @@ fn two_things_at_once() {
     );
     let resume = ["play", "--resume", "S", "--context", "goal=new"];
     refused(&lab, &resume, &["keeps the context it began with"]);
-    for typed in [
-        ["--pause-at", "cp"],
-        ["--timeout", "9s"],
-        ["--budget-usd", "1"],
-    ] {
+    for typed in [["--pause-at", "cp"], ["--timeout", "9s"]] {
         let kept = format!("keeps the {} it began with", &typed[0][2..]);
         let resume = [&["play", "--resume", "S"], &typed[..]].concat();
         refused(&lab, &resume, &[&kept]);
     }
     let from = ["play", "--resume", "S", "--from", "CP-01", "--skip", "a"];
     refused(&lab, &from, &["--from begins a new one"]);
+}
+
+#[test]
+fn a_field_that_no_node_has_is_warned_of() {
+    let args = "{a.outptu} {a.error} {a.status}";
+    let lab = Lab::with_template(&chain(&[
+        node("a", "true", ""),
+        node("b", "printf %s \"$1\" > got", args),
+    ]));
+    lab.call(&["play", "sample"])
+        .with(0)
+        .says("did you mean {a.output}?")
+        .says("{a.error} is no reference and stays as it is written; a node has .session_id")
+        .says("line ");
+    assert_eq!(lab.read("got"), "{a.outptu} {a.error} completed");
+    for args in [
+        &["play", "sample", "--strict"][..],
+        &["play", "sample", "--strict", "--dry-run"],
+    ] {
+        lab.call(args).with(2).says("did you mean {a.output}?");
+    }
+}
+
+#[test]
+fn a_dry_run_refuses_every_id_that_playing_refuses() {
+    let long = "é".repeat(129);
+    for id in ["a\tb", "a\nb", &long, &"日".repeat(90)] {
+        let lab = Lab::with_template(&chain(&[node(id, "true", "")]));
+        for args in [&["play", "sample"][..], &["play", "sample", "--dry-run"]] {
+            lab.call(args).with(2).says("/nodes/0/id: line ");
+        }
+        assert!(lab.sessions().is_empty());
+    }
+    let mut named = node("a", "true", "");
+    named["name"] = json!("two\nlines\t");
+    let mut document = chain(&[named]);
+    document["name"] = json!("日".repeat(200));
+    document["version"] = json!("1\n0");
+    let lab = Lab::with_template(&document);
+    lab.call(&["play", "sample", "--dry-run"]).with(0);
+    lab.call(&["play", "sample"]).with(0);
+}
+
+#[test]
+fn a_template_that_was_changed_since_is_said_on_resume() {
+    let document = |script: &str| {
+        chain(&[
+            node("a", "true", ""),
+            checkpoint("cp", false),
+            node("b", script, ""),
+        ])
+    };
+    let lab = Lab::with_template(&document("echo old > ran"));
+    lab.call(&["play", "sample"]).with(3);
+    let id = lab.session();
+    lab.template("sample", &document("echo new > ran"));
+    lab.call(&["play", "--resume", "--strict"])
+        .with(2)
+        .says(".workflow/templates/sample.json was changed since")
+        .says("--replan");
+    lab.call(&["play", "--resume", &id, "--from", "cp", "--yes"])
+        .with(0)
+        .says("was changed since");
+    lab.call(&["play", "--resume", &id])
+        .with(0)
+        .says("was changed since");
+    assert_eq!(lab.read("ran"), "old\n");
+
+    let lab = Lab::with_template(&document("true"));
+    lab.call(&["play", "sample"]).with(3);
+    let text = serde_json::to_string(&document("true")).unwrap();
+    lab.write(".workflow/templates/sample.json", text);
+    let ended = lab.call(&["play", "--resume"]).with(0);
+    assert!(
+        !ended.stderr.contains("changed"),
+        "only spaces differ: {ended:?}"
+    );
+}
+
+#[test]
+fn a_dry_run_shows_the_command_lines() {
+    let mut document = chain(&[
+        node("a", "make plan", "{goal} in {scope}"),
+        node("b", "build", "{prev_output} {a.artifacts[0]}"),
+    ]);
+    document["context_schema"] = json!({
+        "goal": { "type": "string", "required": true },
+        "scope": { "type": "string", "default": "src" },
+    });
+    let lab = Lab::with_template(&document);
+    let config = "[[executor]]\ntype = \"skill\"\nargv = [\"sh\", \"-c\", \"{executor}\"]\nstdin = \"{args}\"\n";
+    lab.write("runwright.toml", config);
+    let dry = ["play", "sample", "--dry-run", "--context", "goal=a shed"];
+    lab.call(&dry)
+        .with(0)
+        .prints("runs  sh -c 'make plan'")
+        .prints("reads a shed in src")
+        .prints("reads {prev_output} {a.artifacts[0]}");
+    let told = lab.call(&[&dry[..], &["--json"]].concat()).with(0).json();
+    assert_eq!(
+        told["commands"][0],
+        json!({ "node": "a", "argv": ["sh", "-c", "make plan"], "stdin": "a shed in src" })
+    );
 }

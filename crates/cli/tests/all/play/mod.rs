@@ -6,11 +6,14 @@ mod ending;
 mod evidence;
 mod failing;
 mod files;
+mod full_disk;
 mod going_on;
 mod messages;
 mod neighbours;
+mod others;
 mod outside;
 mod playing;
+mod replanning;
 mod terminal;
 mod values;
 mod watching;
@@ -125,6 +128,16 @@ impl Lab {
         let folders = self.sessions();
         assert_eq!(folders.len(), 1, "{folders:?}");
         folders[0].file_name().unwrap().to_str().unwrap().to_owned()
+    }
+
+    /// The id of the one session beside those that are known.
+    #[track_caller]
+    fn newest(&self, known: &[&str]) -> String {
+        let names = self.sessions().into_iter();
+        let names = names.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
+        let mut new: Vec<String> = names.filter(|id| !known.contains(&id.as_str())).collect();
+        assert_eq!(new.len(), 1, "{new:?}");
+        new.remove(0)
     }
 
     /// Its state, as it lies on disk.

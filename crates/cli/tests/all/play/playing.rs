@@ -144,7 +144,7 @@ fn members_of_a_group_run_at_the_same_time_unless_jobs_says_otherwise() {
     let lab = Lab::with_template(&template(&nodes, &[]));
     lab.pipe("one");
     lab.pipe("two");
-    lab.call(&["play", "sample"]).with(0);
+    lab.call(&["play", "sample", "--jobs", "2"]).with(0);
 
     let nodes = ["a", "b", "c"].map(|id| member("g", id, "mkdir busy && sleep 0.05 && rmdir busy"));
     let lab = Lab::with_template(&template(&nodes, &[]));
@@ -164,6 +164,59 @@ fn what_was_used_is_added_up_and_a_budget_stops() {
     assert_eq!(statuses(&state), ["completed", "completed", "failed"]);
     assert_eq!(state["x_play"]["used"]["input_tokens"], 20);
     assert_eq!(state["x_play"]["nodes"]["a"]["used"]["usd"], 0.6);
+}
+
+#[test]
+fn a_budget_that_is_used_up_can_be_raised() {
+    let costs = r#"echo "$WF_NODE_ID" >> ran; echo '{"output":"x","cost":{"usd":0.6}}'"#;
+    let nodes = ["a", "b", "c", "d"].map(|id| node(id, costs, ""));
+    let lab = Lab::with_template(&chain(&nodes));
+    lab.call(&["play", "sample", "--budget-usd", "1"])
+        .with(1)
+        .says("its budget is used up")
+        .says("--retry c --budget-usd AMOUNT");
+    let first = lab.session();
+    lab.call(&["play", "--retry", "c", "--budget-usd", "1.1"])
+        .with(2)
+        .says("1.2000 USD are used already");
+    lab.call(&["play", "--retry", "c", "--budget-usd", "1.5"])
+        .with(1)
+        .says("stood, with the new budget")
+        .says("its budget is used up");
+    assert_eq!(lab.state_of(&first)["status"], "failed");
+    assert_eq!(lab.read("ran"), "a\nb\nc\n");
+    let second = lab.newest(&[&first]);
+    assert_eq!(lab.state_of(&second)["x_play"]["budget"]["usd"], 1.5);
+    lab.call(&["play", "--resume", &second, "--budget-usd", "9"])
+        .with(0)
+        .says("Used:      2.4000 USD");
+    assert_eq!(lab.read("ran"), "a\nb\nc\nd\n");
+
+    let from = [
+        "play",
+        "--resume",
+        &first,
+        "--from",
+        "c",
+        "--budget-usd",
+        "9",
+    ];
+    lab.call(&from).with(0);
+    assert_eq!(lab.read("ran"), "a\nb\nc\nd\nc\nd\n");
+}
+
+#[test]
+fn as_many_nodes_run_at_a_time_as_there_are_processors() {
+    let processors = std::thread::available_parallelism().unwrap().get();
+    // Each takes a place; one that finds none fails.
+    let script = format!(
+        "for n in $(seq {processors}); do if mkdir place$n 2> /dev/null; then sleep 0.05; rmdir \
+         place$n; exit 0; fi; done; exit 1"
+    );
+    let ids: Vec<String> = (0..4 * processors + 1).map(|n| format!("n{n}")).collect();
+    let nodes: Vec<Value> = ids.iter().map(|id| member("g", id, &script)).collect();
+    let lab = Lab::with_template(&template(&nodes, &[]));
+    lab.call(&["play", "sample", "--quiet"]).with(0);
 }
 
 #[test]

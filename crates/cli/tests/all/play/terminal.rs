@@ -86,6 +86,20 @@ fn a_checkpoint_asks_continue_pause_or_abort() {
 }
 
 #[test]
+fn what_is_typed_ahead_answers_no_later_question() {
+    let lab = Lab::with_template(&chain(&[
+        checkpoint("CP-01", false),
+        checkpoint("CP-02", false),
+    ]));
+    let answers = [("[A]bort", "c\nc"), ("[A]bort", "p")];
+    let Some((code, shown)) = typed(&lab, &["play", "sample"], &answers) else {
+        return;
+    };
+    assert_eq!(code, 3, "{shown}");
+    assert_eq!(lab.state()["x_play"]["waits_at"], "CP-02");
+}
+
+#[test]
 fn a_failure_asks_retry_skip_or_abort() {
     let failing = chain(&[
         node("a", "echo x >> tries; exit 7", ""),

@@ -18,7 +18,7 @@ pub(super) fn adopt(state: &mut NodeState, recorded: &Recorded) {
                 output_path: recorded.output_path.clone(),
                 artifacts: recorded.artifacts.clone(),
                 error: recorded.error.clone(),
-                cli_task_id: None,
+                cli_task_id: recorded.cli_task_id.clone(),
             };
         }
         // Its snapshot is taken when the run comes to it, at once.

@@ -1,11 +1,14 @@
 //! The config of a node of a session.
 
+use std::path::Path;
+
 use kernel::limits::MAX_WAIT_MS;
 use kernel::run::{NodeError, Outcome};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::super::template::as_text;
+use super::paths::present;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -46,6 +49,7 @@ struct Recorded {
     output_path: Option<String>,
     #[serde(default)]
     artifacts: Vec<String>,
+    output: Option<String>,
 }
 
 impl Config {
@@ -54,8 +58,9 @@ impl Config {
             .map_err(|error| NodeError::new("invalid_config", error.to_string()).fatal())
     }
 
-    /// The arguments: what an input has no value for is empty.
-    pub(super) fn args(&self, inputs: &Map<String, Value>) -> String {
+    /// The arguments: what an input has no value for is empty. A file of a session that was
+    /// archived since is given by its present path.
+    pub(super) fn args(&self, inputs: &Map<String, Value>, project: &Path) -> String {
         let mut text = String::new();
         for part in &self.args {
             match part {
@@ -66,7 +71,11 @@ impl Config {
                         Some(index) => value.and_then(|list| list.get(index)),
                         None => value,
                     };
-                    text.push_str(&value.map(as_text).unwrap_or_default());
+                    let value = value.map(as_text).unwrap_or_default();
+                    match index.is_some() || input.ends_with("output_path}") {
+                        true => text.push_str(&present(project, &value)),
+                        false => text.push_str(&value),
+                    }
                 }
             }
         }
@@ -83,7 +92,7 @@ impl Config {
             "session_id": recorded.session_id.clone().unwrap_or_default(),
             "output_path": recorded.output_path.clone().unwrap_or_default(),
             "artifacts": recorded.artifacts,
-            "output": "",
+            "output": recorded.output.clone().unwrap_or_default(),
         });
         let Value::Object(outputs) = outputs else {
             return None;

@@ -10,6 +10,7 @@
 //! then.
 
 mod config;
+pub mod paths;
 pub mod result;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,8 @@ use result::Said;
 
 /// Where sessions lie, below the project folder.
 pub const SESSIONS: &str = ".workflow/sessions";
+/// Where archived sessions lie, below the project folder.
+pub const ARCHIVE: &str = ".workflow/sessions/archive";
 /// Bytes of an output that a later node can be given.
 const MAX_OUTPUT: usize = 256 << 10;
 /// Bytes of an output that go into the log as they come. The file beside it has all of it.
@@ -151,7 +154,7 @@ impl Play {
             NodeError::new("executor_missing", text).fatal()
         })?;
         let place = Place::of(config, started, cx)?;
-        let args = config.args(started.inputs());
+        let args = config.args(started.inputs(), &place.project);
         let places = place.fill(&args, config, started);
         let spec = self.spec(executor, &places, config, &place, started, cx)?;
         let program = shown(&spec.argv);

@@ -1,0 +1,48 @@
+//! Whether the template of a session was changed since the session began.
+
+use faces::player::projection::METADATA;
+use kernel::digest::Digest;
+use kernel::json::{self, Limits};
+use kernel::run::Run;
+
+use super::Args;
+use crate::exit::Failure;
+use crate::session::Session;
+use crate::{style, talk};
+
+/// The key of a template's digest in what a run keeps of it.
+pub(super) const DIGEST: &str = "templateDigest";
+
+/// The digest of a template, whatever its spaces and the order of its keys.
+pub(super) fn digest(template: &[u8]) -> Option<String> {
+    let template = json::parse(template, Limits::DEFINITION).ok()?;
+    Some(Digest::of(&json::canonical(&template)).to_string())
+}
+
+/// Warns where a session goes on with another template than its file has now; refuses to go on
+/// where `--strict` asks for it.
+pub(super) fn warn(args: &Args, session: &Session, run: &Run) -> Result<(), Failure> {
+    let Some(path) = changed(session, run) else {
+        return Ok(());
+    };
+    let id = &run.header.stream;
+    let what = format!(
+        "{path} was changed since session {id} began; the session goes on with the template it \
+         began with"
+    );
+    let hint = format!("`runwright play --resume {id} --replan` takes the change");
+    if args.strict {
+        return Err(Failure::new(what).hint(hint));
+    }
+    talk::say(format!("{} {what}; {hint}", style::warn("warning:")));
+    Ok(())
+}
+
+/// The template file, where it says something else than it did.
+fn changed(session: &Session, run: &Run) -> Option<String> {
+    let play = run.facts()?.metadata.get(METADATA)?;
+    let text = |key: &str| play.get(key)?.as_str();
+    let (path, began_with) = (text("templatePath")?, text(DIGEST)?);
+    let now = std::fs::read(session.place.project.join(path)).ok()?;
+    (digest(&now).as_deref() != Some(began_with)).then(|| path.to_owned())
+}

@@ -1,0 +1,37 @@
+//! What keeps a session from going on that nobody asked for: a full disk, above all.
+
+use std::time::{Duration, Instant};
+
+use crate::{style, talk};
+
+/// How long a trouble lasts before it is said. A store that is busy for a moment is none.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Since when something is wrong, and whether that was said.
+#[derive(Debug, Default)]
+pub(super) struct Trouble {
+    since: Option<Instant>,
+    is_said: bool,
+}
+
+impl Trouble {
+    /// Takes in what is wrong now. Says it once when it lasts, and when it is over.
+    pub(super) fn look(&mut self, now: Option<String>) {
+        let Some(what) = now else {
+            if self.is_said {
+                talk::say("what happens is saved again; the session goes on");
+            }
+            *self = Self::default();
+            return;
+        };
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if !self.is_said && since.elapsed() >= PATIENCE {
+            self.is_said = true;
+            talk::say(format!(
+                "{} what happens cannot be saved: {what}. The session waits and goes on once it \
+                 can; press Ctrl-C twice to leave it",
+                style::bad("stuck:")
+            ));
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! A session whose disk is full: on a small file system of its own.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use super::{chain, node};
+use crate::support::Lab;
+
+/// A player in a project of 4 MiB.
+struct Player {
+    child: Child,
+    said: BufReader<ChildStderr>,
+}
+
+impl Player {
+    /// `None` where no file system can be mounted.
+    fn start(lab: &Lab, name: &str) -> Option<Self> {
+        let mounts = |script: &str| {
+            let mut command = Command::new("unshare");
+            command
+                .args(["-rm", "sh", "-c", script])
+                .arg("sh")
+                .arg(env!("CARGO_BIN_EXE_runwright"))
+                .current_dir(lab.path())
+                .stdin(Stdio::null())
+                .stdout(Stdio::null());
+            command
+        };
+        let mount = "mkdir -p small && mount -t tmpfs -o size=4m none small";
+        let can = mounts(mount).stderr(Stdio::null()).status();
+        if !can.is_ok_and(|status| status.success()) {
+            testkit::skip(name, "no file system can be mounted here");
+            return None;
+        }
+        let script = format!(
+            "{mount} && cp -r .workflow runwright.toml small/ && cd small && exec \"$1\" play sample"
+        );
+        let mut child = mounts(&script).stderr(Stdio::piped()).spawn().unwrap();
+        let said = BufReader::new(child.stderr.take().unwrap());
+        Some(Self { child, said })
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Reads what it says until it says this.
+    #[track_caller]
+    fn wait_for(&mut self, text: &str) {
+        let mut all = String::new();
+        while !all.contains(text) {
+            let read = self.said.read_line(&mut all).unwrap();
+            assert!(read > 0, "{text:?} is not said in {all}");
+        }
+    }
+}
+
+impl Drop for Player {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn fills_the_disk() -> Lab {
+    let mut fills = node("a", "cat /dev/zero > fill", "");
+    fills["on_fail"] = json!("skip");
+    Lab::with_template(&chain(&[fills, node("b", "true", "")]))
+}
+
+#[test]
+fn a_full_disk_is_said_and_two_interrupts_end_the_player() {
+    let name = "a_full_disk_is_said_and_two_interrupts_end_the_player";
+    let lab = fills_the_disk();
+    let Some(mut player) = Player::start(&lab, name) else {
+        return;
+    };
+    player.wait_for("the disk is full");
+    kill_process(player.pid(), Signal::INT).unwrap();
+    player.wait_for("interrupted:");
+    kill_process(player.pid(), Signal::INT).unwrap();
+    let code = player.child.wait().unwrap().code();
+    assert_eq!(code, Some(130));
+}
+
+#[test]
+fn a_session_goes_on_once_the_disk_has_room() {
+    let name = "a_session_goes_on_once_the_disk_has_room";
+    let lab = fills_the_disk();
+    let Some(mut player) = Player::start(&lab, name) else {
+        return;
+    };
+    player.wait_for("the disk is full");
+    // The file system is seen through the process that lives on it.
+    let seen = format!("/proc/{}/cwd/fill", player.child.id());
+    std::fs::remove_file(seen).unwrap();
+    player.wait_for("is saved again");
+    player.wait_for("COMPLETE: Sample");
+    assert_eq!(player.child.wait().unwrap().code(), Some(0));
+}
