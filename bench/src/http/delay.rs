@@ -75,7 +75,7 @@ async fn sample(settings: &Settings, subscribers: usize) -> io::Result<Vec<f64>>
     );
     let (engine, app, key) = serving::application(Arc::new(store), dir.path()).await?;
     let listening = Listening::at(([127, 0, 0, 1], 0).into(), app.clone()).await?;
-    let address = listening.address()?;
+    let address = listening.address();
     let serving = tokio::spawn(listening.serve());
 
     let mut client = Client::connect(address, &key).await?;

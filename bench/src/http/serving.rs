@@ -136,7 +136,7 @@ pub(crate) fn child(ask: &Ask) -> io::Result<Spent> {
         let store = host::sqlite(&ask.dir, Access::Create)?;
         let (engine, app, key) = application(store, &ask.dir).await?;
         let listening = Listening::at(([127, 0, 0, 1], 0).into(), app.clone()).await?;
-        let address = listening.address()?;
+        let address = listening.address();
         let mut stdout = io::stdout();
         let line = serde_json::to_string(&Address { address, key })?;
         writeln!(stdout, "{line}")?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
 use kernel::json::{self, Limits};
 use kernel::limits::MAX_JSON_DEPTH;
@@ -42,27 +42,40 @@ pub(crate) async fn read(
 
 /// Refuses a body that says it is something else than JSON as it is.
 pub(crate) fn check_media(headers: &HeaderMap) -> Result<(), Problem> {
-    let unsupported = |what: &str| {
-        Err(Problem::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "unsupported_media_type",
-            what,
-        ))
-    };
-    if let Some(media) = headers.get(CONTENT_TYPE) {
+    check_type(headers)?;
+    match headers.get(CONTENT_ENCODING).map(|value| value.as_bytes()) {
+        None | Some(b"identity") => Ok(()),
+        Some(_) => Err(unsupported("send the body without a content encoding")),
+    }
+}
+
+/// Refuses a body that says it is something else than JSON.
+pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    let is_json = |media: &HeaderValue| {
         let media = media.to_str().unwrap_or_default();
         let media = media.split(';').next().unwrap_or_default().trim();
         let media = media.to_ascii_lowercase();
-        let is_json = media == "application/json"
-            || (media.starts_with("application/") && media.ends_with("+json"));
-        if !is_json {
-            return unsupported("send JSON: Content-Type: application/json");
-        }
+        media == "application/json"
+            || (media.starts_with("application/") && media.ends_with("+json"))
+    };
+    match types.all(is_json) {
+        true => Ok(()),
+        false => Err(not_json()),
     }
-    match headers.get(CONTENT_ENCODING).map(|value| value.as_bytes()) {
-        None | Some(b"identity") => Ok(()),
-        Some(_) => unsupported("send the body without a content encoding"),
-    }
+}
+
+/// 415: the body is not said to be JSON.
+pub(crate) fn not_json() -> Problem {
+    unsupported("send JSON: Content-Type: application/json")
+}
+
+fn unsupported(what: &str) -> Problem {
+    Problem::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "unsupported_media_type",
+        what,
+    )
 }
 
 /// Reads a JSON object.

@@ -33,9 +33,10 @@ pub struct Limits {
     pub bundle_bytes: usize,
     /// Whether a save of a document that does not go on from the last one is refused.
     pub saves: Saves,
-    /// Origins, such as `https://app.example.org`, whose pages may use the workbench face beside
-    /// those of this server's own.
+    /// Origins, such as `https://app.example.org`, whose pages may call this server beside its own.
     pub origins: Vec<String>,
+    /// Host names it answers for beside those of the loopback and the address it is bound to.
+    pub hosts: Vec<String>,
     /// Bytes of a request's line and headers together.
     pub head_bytes: usize,
     /// Bytes of a request's address.
@@ -82,6 +83,7 @@ impl Default for Limits {
             bundle_bytes: 2 * provenance::MAX_BUNDLED,
             saves: Saves::LastWins,
             origins: Vec::new(),
+            hosts: Vec::new(),
             head_bytes: 64 << 10,
             address_bytes: 16 << 10,
             headers: 100,

@@ -19,12 +19,14 @@ use tower::ServiceExt;
 
 use crate::app::{App, app};
 use crate::metrics::Counted;
+use crate::origin::Bound;
 use crate::rest::Unread;
 use crate::wire::Wire;
 
 /// A server that listens and has not begun to answer.
 pub struct Listening {
     listener: TcpListener,
+    address: SocketAddr,
     app: App,
 }
 
@@ -35,21 +37,24 @@ impl Listening {
     /// The system's.
     pub async fn at(address: SocketAddr, app: App) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
-        Ok(Self { listener, app })
+        let address = listener.local_addr()?;
+        Ok(Self {
+            listener,
+            address,
+            app,
+        })
     }
 
     /// Where it listens.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Answers until the application drains, then lets what is under way end within its grace.
     pub async fn serve(self) {
         let Self {
             listener,
+            address: bound,
             app: state,
         } = self;
         let router = app(state.clone());
@@ -74,7 +79,7 @@ impl Listening {
                 continue;
             };
             let counted = Counted::new(state.clone(), |metrics| &metrics.connections);
-            let connection = connection(stream, router.clone(), state.clone());
+            let connection = connection(stream, bound, router.clone(), state.clone());
             connections.spawn(async move {
                 connection.await;
                 drop((slot, counted));
@@ -91,14 +96,16 @@ impl Listening {
     }
 }
 
-async fn connection(stream: TcpStream, router: Router, state: App) {
+async fn connection(stream: TcpStream, bound: SocketAddr, router: Router, state: App) {
     let _ = stream.set_nodelay(true);
     let limits = state.limits();
     let unread = Unread::default();
     let of_connection = unread.clone();
+    let bound = Bound(bound.ip());
     let service = router.map_request(move |request: Request<Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(of_connection.clone());
+        request.extensions_mut().insert(bound);
         request
     });
     let mut builder = http1::Builder::new();

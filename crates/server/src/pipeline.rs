@@ -1,5 +1,5 @@
-//! What every request passes, in the order the protocol asks for: identity of the request,
-//! credentials (401), rate (429), admission (503), scope (403), then the handler: ownership (404), the
+//! What every request passes, in the order the protocol asks for: identity of the request, host and
+//! page it comes from (403), credentials (401), rate (429), admission (503), scope (403), then the handler: ownership (404), the
 //! request itself (400), its state (409). Whatever happens, the answer is an envelope.
 
 #[cfg(test)]
@@ -13,15 +13,19 @@ use axum::body::Body;
 use axum::extract::{RawPathParams, Request};
 use axum::response::Response;
 use futures_util::FutureExt;
-use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue, VARY};
+use hyper::header::{
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue, VARY,
+};
 use hyper::{HeaderMap, Method, StatusCode};
 use runtime::access::{Action, Denied, Principal, Resource, What, authorise, trail};
 use tracing::Instrument as _;
 
 use crate::admission;
 use crate::app::{App, Phase};
+use crate::cors;
 use crate::encode::Encoding;
 use crate::idempotency;
+use crate::origin;
 use crate::params::Query;
 use crate::problem::Problem;
 use crate::reply::{Reply, refusal};
@@ -47,29 +51,36 @@ pub(crate) async fn answer(
     let method = request.method().clone();
     let encoding = Encoding::of(request.headers());
     let face = Face::of(request.uri().path());
-    let page = match face {
-        Face::Workbench => workbench::allowed_origin(request.headers(), &app.limits().origins),
-        Face::OpenWop => None,
-    };
-    if let (Some(page), Some(mut response)) = (&page, workbench::preflight(&request)) {
-        workbench::share(&mut response, page.clone());
+    let origins = &app.limits().origins;
+    let page = origin::allowed(request.headers(), origins);
+    if let (Some(page), Some(mut response)) = (&page, cors::preflight(&request)) {
+        cors::share(&mut response, page.clone());
+        cors::vary(&mut response);
         rest.clear_up(&mut response, unread.as_ref()).await;
         return response;
     }
-    let found = check_head(&app, &request).and_then(|()| find(table.as_deref(), params, &request));
+    let found = find(table.as_deref(), params, &request);
     let mut passed_over = None;
     let changes = !matches!(method, Method::GET | Method::HEAD);
     let is_keyed =
         changes && face == Face::OpenWop && request.headers().contains_key(idempotency::KEY);
-    let (route, result, tenant) = match found {
-        Ok((route, params)) => {
+    let route = found.as_ref().ok().map(|(route, _)| &**route);
+    let head = check_head(&app, &request);
+    let checked = origin::check(&request, app.limits());
+    let admitted = match head {
+        Ok(()) => admit(&app, request.headers(), route, checked).await,
+        Err(problem) => Err(problem),
+    };
+    let (route, result, tenant) = match (admitted, found) {
+        (Err(problem), found) => (found.ok().map(|(route, _)| route), Err(problem), None),
+        (Ok(()), Ok((route, params))) => {
             if face == Face::OpenWop {
                 passed_over = route.passed_over(&Query::of(request.uri()));
             }
             let (result, tenant) = handle(&app, &route, params, request, &trace).await;
             (Some(route), result, tenant)
         }
-        Err(problem) => (None, unrouted(&request, problem), None),
+        (Ok(()), Err(problem)) => (None, unrouted(&request, problem), None),
     };
     let code = result.as_ref().err().map(|problem| problem.code);
     let mut response = match result {
@@ -85,7 +96,10 @@ pub(crate) async fn answer(
         }
     };
     if let Some(page) = page {
-        workbench::share(&mut response, page);
+        cors::share(&mut response, page);
+    }
+    if !origins.is_empty() {
+        cors::vary(&mut response);
     }
     let headers = response.headers_mut();
     if let Some(warning) = passed_over.and_then(|text| HeaderValue::from_str(&text).ok()) {
@@ -159,6 +173,30 @@ fn log(
     match status.is_server_error() {
         true => answered!(tracing::Level::WARN),
         false => answered!(tracing::Level::DEBUG),
+    }
+}
+
+/// Whether a request has a credential in its own header, good or bad.
+fn has_credential(app: &App, headers: &HeaderMap) -> bool {
+    app.gate().asks() && headers.contains_key(AUTHORIZATION)
+}
+
+/// Lets in what neither a foreign page nor a foreign host name can send. This is before every
+/// route, so that none escapes it.
+async fn admit(
+    app: &App,
+    headers: &HeaderMap,
+    route: Option<&Route>,
+    checked: Result<(), Problem>,
+) -> Result<(), Problem> {
+    let has_credential = has_credential(app, headers);
+    match (checked, route.map(|route| route.access)) {
+        (Err(problem), _) if !has_credential => Err(problem),
+        // A header alone proves nothing: a page under a foreign host name may send any.
+        (Err(_), None | Some(Access::Anyone)) => app.gate().caller(headers).await.map(|_| ()),
+        // Its credential is looked at next.
+        (Err(_), Some(Access::May(_))) => Ok(()),
+        (Ok(()), _) => Ok(()),
     }
 }
 
@@ -239,12 +277,12 @@ async fn handle(
     mut request: Request,
     trace: &Trace,
 ) -> (Result<Reply, Problem>, Option<String>) {
+    let has_credential = has_credential(app, request.headers());
     let who = match route.access {
         Access::Anyone => None,
         Access::May(_)
             if Face::of(request.uri().path()) == Face::Workbench
-                && let Err(problem) =
-                    workbench::admit_session(&mut request, &app.limits().origins) =>
+                && let Err(problem) = workbench::admit_session(&mut request) =>
         {
             return (Err(problem), None);
         }
@@ -254,6 +292,9 @@ async fn handle(
         },
     };
     let tenant = who.as_ref().map(|who| who.tenant.to_string());
+    if !has_credential && let Err(problem) = origin::check_body(&request) {
+        return (Err(problem), tenant);
+    }
     if let Some(who) = &who
         && let Err(problem) = app.rates().check(who)
     {

@@ -25,6 +25,11 @@ const TOOLS: &[Tool] = &[
         package: "tmux",
         used_for: "the notifier that types into panes",
     },
+    Tool {
+        program: "chromium",
+        package: "chromium",
+        used_for: "the proof that no page of another origin reaches a server",
+    },
 ];
 
 /// Finds the tools; with [`Need::All`] installs what is missing.

@@ -101,10 +101,15 @@ pub(crate) struct Args {
     #[arg(long)]
     refuse_stale_saves: bool,
 
-    /// Let pages of this origin, as `https://app.example.org`, use the workbench API with a session
-    /// or a key; may be given several times [default: only pages of this server's own]
+    /// Let web pages of this origin, as `https://app.example.org`, call the server; may be given
+    /// several times [default: only pages of this server's own]
     #[arg(long, value_name = "ORIGIN", value_parser = origin)]
     allow_origin: Vec<String>,
+
+    /// Answer requests without a key under this host name too, as `runs.example.org`; may be given
+    /// several times [default: localhost, and the address of --listen]
+    #[arg(long, value_name = "NAME", value_parser = host)]
+    host: Vec<String>,
 
     /// Keep every save of a workbench run on the audit trail [default: decisions and deletions]
     #[arg(long)]
@@ -142,6 +147,24 @@ fn origin(text: &str) -> Result<String, String> {
         true => Ok(origin),
         false => Err("write scheme and host alone, as https://app.example.org".to_owned()),
     }
+}
+
+/// A host name without a port, as it stands in the `Host` header.
+fn host(text: &str) -> Result<String, String> {
+    let wrong = || "write a host name alone, as runs.example.org".to_owned();
+    match url::Host::parse(text) {
+        Ok(url::Host::Domain(name)) if !name.contains('*') => Ok(name),
+        Ok(url::Host::Ipv4(address)) => Ok(address.to_string()),
+        Ok(url::Host::Ipv6(address)) => Ok(address.to_string()),
+        _ => Err(wrong()),
+    }
+}
+
+/// The host names that the server answers for: those of --host and the one of --listen.
+fn hosts(args: &Args) -> Vec<String> {
+    let listened = args.listen.rsplit_once(':').map(|(name, _)| name);
+    let listened = listened.and_then(|name| host(name).ok());
+    args.host.iter().cloned().chain(listened).collect()
 }
 
 /// A token nobody guesses.
@@ -184,6 +207,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             false => Saves::LastWins,
         },
         origins: args.allow_origin.clone(),
+        hosts: hosts(&args),
         ..Limits::default()
     };
     let reach = match args.allow_private_webhooks {
@@ -201,9 +225,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let snapshots = session.place.data.join("snapshots");
     let app = App::offering(api, gate, limits, &workflows).with_snapshots(snapshots);
     let listening = listen(&addresses, &app, &args.listen).await?;
-    let address = listening
-        .address()
-        .map_err(|error| Failure::new(io_text(&error)))?;
+    let address = listening.address();
     let mut signals = [
         signal(SignalKind::terminate()),
         signal(SignalKind::interrupt()),

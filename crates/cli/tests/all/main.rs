@@ -5,7 +5,7 @@
 //! `output` for a process that writes much, `models` for questions to models, `tools` for what they have done, `mcp` for servers of tools, `tenants` for a
 //! store of several, `secrets` for what nobody is told, `play` for sessions of templates, `snapshots` and
 //! `captures` for evidence of runs and of commands, `serving` and `remote` for a server and for
-//! what is asked of one.
+//! what is asked of one, `origins` for who may ask without a key.
 
 mod answering;
 mod audit;
@@ -21,6 +21,7 @@ mod lineage;
 mod load;
 mod mcp;
 mod models;
+mod origins;
 mod output;
 mod play;
 mod race;

@@ -63,6 +63,7 @@ async fn ask() -> Response {
     let access = Access::May(Action::ReadRun);
     let route = Route::new(Method::GET, "/v1/runs/{runId}", access, panics, doc);
     let request = Request::get("/v1/runs/canary-of-address?query=canary-of-query")
+        .header("host", "localhost")
         .header("authorization", "Bearer canary-of-token")
         .header("x-request-id", "request-0001")
         .header("traceparent", TRACE)

@@ -167,8 +167,13 @@ pub(crate) struct Request {
 
 impl Request {
     pub(crate) fn new(method: &str, path: &str) -> Self {
+        Self::for_host(method, path, "localhost")
+    }
+
+    /// A request that names another host.
+    pub(crate) fn for_host(method: &str, path: &str, host: &str) -> Self {
         Self {
-            head: format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n"),
+            head: format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\n"),
             body: Vec::new(),
         }
     }

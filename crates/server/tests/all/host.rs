@@ -140,7 +140,7 @@ impl Host {
         .with_snapshots(folder.path().join("snapshots"));
         let listening = Listening::at(([127, 0, 0, 1], 0).into(), app.clone());
         let listening = listening.await.unwrap();
-        let address = listening.address().unwrap();
+        let address = listening.address();
         engine.start();
         server::deliver_webhooks(&app);
         runtime::access::checkpoints::keep(&engine);

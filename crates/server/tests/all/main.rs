@@ -26,6 +26,7 @@ mod interrupts;
 mod load;
 mod model;
 mod models;
+mod origins;
 mod peer;
 mod people;
 mod policies;

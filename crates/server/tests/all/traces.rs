@@ -349,7 +349,7 @@ async fn every_metric_that_is_claimed_arrives() {
     let app = server::App::new(api, gate, Limits::default());
     let listening = server::listen::Listening::at(([127, 0, 0, 1], 0).into(), app);
     let listening = listening.await.unwrap();
-    let address = listening.address().unwrap();
+    let address = listening.address();
     let serving = tokio::spawn(listening.serve());
     let discovery = Request::new("GET", "/.well-known/openwop")
         .send(address)

@@ -18,7 +18,7 @@ mod tree;
 pub(crate) mod view;
 
 pub(crate) use answer::{envelope, refusal};
-pub(crate) use session::{admit_session, allowed_origin, preflight, share};
+pub(crate) use session::admit_session;
 
 use crate::route::Route;
 

@@ -210,19 +210,21 @@ async fn pages_of_origins_that_are_allowed_may_read_answers_and_no_others() {
             refused.status,
             refused.header("access-control-allow-origin")
         ),
-        (405, None)
+        (403, None)
     );
-    // Refusals can be read, too; by nobody else, and at no other face.
-    for (path, origin, told) in [
-        (path.as_str(), PAGE, Some(PAGE)),
-        (path.as_str(), "https://evil.example", None),
-        ("/v1/runs", PAGE, None),
+    // Refusals can be read, too, and by nobody else.
+    for (path, origin, status, told) in [
+        (path.as_str(), PAGE, 401, Some(PAGE)),
+        (path.as_str(), "https://evil.example", 403, None),
+        ("/v1/runs", PAGE, 401, Some(PAGE)),
+        ("/v1/runs", "https://evil.example", 403, None),
     ] {
         let answer = Request::new("GET", path).header("origin", origin);
         let answer = answer.send(host.address).await;
         assert_eq!(
             (answer.status, answer.header("access-control-allow-origin")),
-            (401, told)
+            (status, told)
         );
+        assert_eq!(answer.header("vary"), Some("origin"));
     }
 }
