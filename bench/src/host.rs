@@ -67,6 +67,7 @@ pub(crate) async fn prepare(engine: &Engine, definition: &Value) -> io::Result<P
         .await
         .map_err(|error| match error {
             runtime::plans::PlanError::Invalid(problems) => failed(problems),
+            error @ runtime::plans::PlanError::VersionTaken => failed(error),
             runtime::plans::PlanError::Store(error) => failed(error),
         })
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use kernel::problem::Problems;
+use kernel::problem::{Problem, ProblemCode, Problems};
 use kernel::run::Rejection;
 use runtime::{DoorError, PlanError};
 use store::{Conflict, StoreError};
@@ -184,6 +184,13 @@ impl Failure {
                 document: document.to_owned(),
                 problems,
             },
+            PlanError::VersionTaken => {
+                let what = PlanError::VersionTaken.to_string();
+                Self::Problems {
+                    document: document.to_owned(),
+                    problems: Problem::new("/version", ProblemCode::DuplicateId, what).into(),
+                }
+            }
             PlanError::Store(error) => error.into(),
         }
     }

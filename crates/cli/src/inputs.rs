@@ -1,7 +1,7 @@
 //! Inputs of a run as typed on the command line.
 
 use kernel::definition::{Plan, Type};
-use kernel::problem::{Problem, ProblemCode, Problems, closest, pointer, quoted};
+use kernel::problem::{Problem, ProblemCode, Problems, pointer};
 use serde_json::{Map, Value};
 
 use crate::document::Source;
@@ -47,11 +47,7 @@ pub(crate) fn bind(
             Err(problem) => problems.push(problem),
         }
     }
-    for name in inputs.keys() {
-        if let Some(problem) = misspelt(plan, name) {
-            problems.push(problem);
-        }
-    }
+    problems.extend(plan.misspelt_inputs(&inputs).listed);
     match problems.is_empty() {
         true => Ok(inputs),
         false => Err(Failure::Problems {
@@ -89,22 +85,4 @@ fn read(plan: &Plan, name: &str, text: &str) -> Result<Value, Problem> {
             Problem::new(pointer("", name), ProblemCode::WrongType, message)
         }),
     }
-}
-
-/// Inputs nobody declared are allowed, but one that is nearly a declared one is a slip.
-fn misspelt(plan: &Plan, name: &str) -> Option<Problem> {
-    let declared = || plan.variables.iter().map(|variable| variable.name.as_str());
-    if declared().any(|known| known == name) {
-        return None;
-    }
-    let meant = closest(name, declared())?;
-    let message = format!(
-        "the workflow declares no such variable; did you mean {}?",
-        quoted(meant)
-    );
-    Some(Problem::new(
-        pointer("", name),
-        ProblemCode::UnknownReference,
-        message,
-    ))
 }

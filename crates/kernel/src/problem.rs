@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::limits::MAX_PROBLEMS;
 
@@ -46,6 +47,8 @@ pub enum ProblemCode {
     MissingInput,
     /// A secret that is written out where it is stored.
     LiteralSecret,
+    /// Something that is kept and that this engine does not do.
+    NotDone,
 }
 
 impl ProblemCode {
@@ -70,6 +73,7 @@ impl ProblemCode {
             Self::NoStart => "no_start",
             Self::MissingInput => "missing_input",
             Self::LiteralSecret => "literal_secret",
+            Self::NotDone => "not_done",
         }
     }
 }
@@ -92,9 +96,12 @@ pub struct Problem {
     pub code: ProblemCode,
     /// For a person: what is wrong and what to do.
     pub message: String,
-    /// Where in the text, when the text could not be read as JSON.
+    /// Where in the text, when there is one.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub at: Option<Position>,
+    /// The id of the node it is in.
+    #[serde(rename = "nodeId", skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
 }
 
 impl Problem {
@@ -105,7 +112,19 @@ impl Problem {
             code,
             message: message.into(),
             at: None,
+            node: None,
         }
+    }
+}
+
+/// Says of every problem of a definition which node it is in, by the node's id.
+pub fn name_nodes(document: &Value, problems: &mut [Problem]) {
+    for problem in problems {
+        let index = problem.path.strip_prefix("/nodes/");
+        let index = index.and_then(|rest| rest.split('/').next()?.parse::<usize>().ok());
+        let node = index.and_then(|index| document.get("nodes")?.get(index));
+        let id = node.and_then(|node| node.get("id")?.as_str());
+        problem.node = id.map(str::to_owned);
     }
 }
 
@@ -115,7 +134,11 @@ impl fmt::Display for Problem {
             write!(f, "{}: ", self.path)?;
         }
         if let Some(Position { line, column }) = self.at {
-            write!(f, "line {line}, column {column}: ")?;
+            write!(f, "line {line}, column {column}")?;
+            if let Some(node) = &self.node {
+                write!(f, ", node {}", quoted(node))?;
+            }
+            f.write_str(": ")?;
         }
         f.write_str(&self.message)
     }
@@ -279,6 +302,30 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         }
     }
     best.map(|(_, candidate)| candidate)
+}
+
+/// What there is instead of a word that is not known: the one that was most likely meant, and all
+/// there are, as far as that is short.
+pub fn instead<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    const SHOWN: usize = 12;
+    let names: Vec<&str> = names.into_iter().collect();
+    let meant = closest(word, names.iter().copied());
+    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| quoted(name)).collect();
+    let more = match names.len() - shown.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    match (meant, shown.as_slice()) {
+        (_, []) => None,
+        (Some(meant), [_]) => Some(format!("did you mean {}?", quoted(meant))),
+        (Some(meant), all) => Some(format!(
+            "did you mean {}? There are {}{more}",
+            quoted(meant),
+            all.join(", ")
+        )),
+        (None, [one]) => Some(format!("there is {one}")),
+        (None, all) => Some(format!("there are {}{more}", all.join(", "))),
+    }
 }
 
 /// The edit distance of two words without regard to case, where it is at most `bound`.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use jiff::fmt::friendly::SpanParser;
+use jiff::{SpanRelativeTo, Unit};
 use serde::{Deserialize, Serialize};
 
 /// Milliseconds since the Unix epoch, UTC. The kernel never reads a clock: each decision is
@@ -12,6 +14,16 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(transparent)]
 pub struct Timestamp(pub i64);
+
+/// The milliseconds of a span of time as people write one: `90s`, `15m`, `1h 30m`, `3 days`, `2w`.
+/// A day has 24 hours. `None` for anything else, and for a span that is negative.
+pub fn span_ms(text: &str) -> Option<u64> {
+    static PARSER: SpanParser = SpanParser::new();
+    let span = PARSER.parse_span(text.trim()).ok()?;
+    let days = SpanRelativeTo::days_are_24_hours();
+    let ms = span.total((Unit::Millisecond, days)).ok()?;
+    (ms >= 0.0).then_some(ms as u64)
+}
 
 impl Timestamp {
     /// This point in time moved by a duration; saturates.

@@ -8,13 +8,16 @@ use kernel::digest::Digest;
 use kernel::ids::TenantId;
 use kernel::json::{self, Limits};
 use kernel::limits::{MAX_DEFINITION_BYTES, MAX_JSON_DEPTH};
-use kernel::problem::{ProblemCode, Problems};
+use kernel::problem::{Problem, ProblemCode, Problems, name_nodes};
+use kernel::registry::Rejection;
 use kernel::stream::DefinitionRef;
 use parking_lot::Mutex;
+use serde_json::Value;
 use store::{Store, StoreError};
 
 use crate::nodes::Registry;
 use crate::redact::literal_secrets;
+use crate::schema_words;
 
 /// Plans kept in memory; the least recently asked for go first.
 const KEPT: usize = 512;
@@ -37,6 +40,9 @@ pub enum PlanError {
     /// The document is not a workflow this engine can run.
     #[error("the workflow definition has problems")]
     Invalid(Problems),
+    /// Its version is registered with other content.
+    #[error("{}", Rejection::VersionTaken)]
+    VersionTaken,
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -57,9 +63,9 @@ fn check_schema(plan: &Plan) -> Result<(), Problems> {
         return Ok(());
     };
     let mut problems = Problems::new();
-    if jsonschema::draft202012::new(schema).is_err() {
-        let what = "is not a JSON Schema";
-        problems.add("/configurableSchema", ProblemCode::InvalidValue, what);
+    if let Some((path, what)) = schema_words::wrong_schema(schema) {
+        let path = format!("/configurableSchema{path}");
+        problems.add(path, ProblemCode::InvalidValue, what);
     }
     problems.or(())
 }
@@ -88,9 +94,7 @@ impl Plans {
             max_depth: MAX_JSON_DEPTH,
         };
         let value = json::parse(document, limits)?;
-        let mut plan = Plan::from_json(&value, &*self.registry, UnknownTypes::Refuse)?;
-        plan.warnings.extend(literal_secrets(&value));
-        check_schema(&plan)?;
+        let plan = self.compiled(document, &value, UnknownTypes::Refuse)?;
         Ok((Arc::new(plan), json::canonical(&value)))
     }
 
@@ -101,10 +105,33 @@ impl Plans {
     /// Every other problem of the document at once.
     pub fn compile_lenient(&self, document: &[u8]) -> Result<(Plan, Vec<u8>), Problems> {
         let value = json::parse(document, Limits::DEFINITION)?;
-        let mut plan = Plan::from_json(&value, &*self.registry, UnknownTypes::Warn)?;
-        plan.warnings.extend(literal_secrets(&value));
-        check_schema(&plan)?;
+        let plan = self.compiled(document, &value, UnknownTypes::Warn)?;
         Ok((plan, json::canonical(&value)))
+    }
+
+    /// The plan of a new document, whose problems say where in the text they are.
+    fn compiled(
+        &self,
+        document: &[u8],
+        value: &Value,
+        unknown: UnknownTypes,
+    ) -> Result<Plan, Problems> {
+        let place = |problems: &mut [Problem]| {
+            json::locate(document, problems);
+            name_nodes(value, problems);
+        };
+        let compiled = Plan::from_json(value, &*self.registry, unknown);
+        match compiled.and_then(|plan| check_schema(&plan).map(|()| plan)) {
+            Ok(mut plan) => {
+                plan.warnings.extend(literal_secrets(value));
+                place(&mut plan.warnings);
+                Ok(plan)
+            }
+            Err(mut problems) => {
+                place(&mut problems.listed);
+                Err(problems)
+            }
+        }
     }
 
     /// The plan of a document that was registered before, perhaps by an earlier version: no rule of

@@ -190,18 +190,20 @@ impl Problem {
 /// A problem of a request's JSON, without anything the request said: the place in the text, the
 /// kind, and the path as far as it names what the protocol names.
 fn listed(problems: &Problems) -> Value {
-    let errors = problems.listed.iter().map(|problem| {
-        let mut error = Map::new();
-        error.insert("path".into(), json!(known_path(&problem.path)));
-        error.insert("code".into(), json!(problem.code.as_str()));
-        error.insert("message".into(), json!(unquoted(&problem.message)));
-        if let Some(at) = problem.at {
-            error.insert("line".into(), json!(at.line));
-            error.insert("column".into(), json!(at.column));
-        }
-        Value::Object(error)
-    });
-    errors.collect()
+    problems.listed.iter().map(shown).collect()
+}
+
+/// A problem as it is shown.
+pub(crate) fn shown(problem: &kernel::problem::Problem) -> Value {
+    let mut error = Map::new();
+    error.insert("path".into(), json!(known_path(&problem.path)));
+    error.insert("code".into(), json!(problem.code.as_str()));
+    error.insert("message".into(), json!(unquoted(&problem.message)));
+    if let Some(at) = problem.at {
+        error.insert("line".into(), json!(at.line));
+        error.insert("column".into(), json!(at.column));
+    }
+    Value::Object(error)
 }
 
 /// Refuses what is left of an object whose fields are known, each by itself.
@@ -457,6 +459,7 @@ impl From<registry::Rejection> for Problem {
                 rejection.to_string(),
             ),
             Refused::Unchanged
+            | Refused::VersionTaken
             | Refused::KeyExists
             | Refused::DeadKey
             | Refused::TooManyKeys

@@ -135,7 +135,8 @@ impl Order {
                 &prepared.definition,
                 &kernel::audit::Actor::operator(),
             )
-            .await?;
+            .await
+            .map_err(|error| Failure::plan(name, error))?;
         }
         let prepared = plans
             .prepare(&**store, &session.tenant, &self.document)

@@ -98,7 +98,7 @@ fn every_problem_is_listed_with_its_path() {
         "core.noop",
         "/nodes/2/config/argv",
         "/nodes/2/config/shell",
-        "/nodes/3: the field `typeId`",
+        "node `c`: the field `typeId`",
         "/edges/0/targetNodeId",
     ];
     refused(bad.to_string().as_bytes(), &said);

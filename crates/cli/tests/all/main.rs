@@ -20,6 +20,7 @@ mod keys;
 mod lineage;
 mod load;
 mod mcp;
+mod messages;
 mod models;
 mod origins;
 mod output;

@@ -7,7 +7,6 @@ use kernel::problem::{ProblemCode, Problems, closest, quoted};
 use serde_json::{Map, Value, json};
 
 use super::fields::Fields;
-use super::locate::locate;
 use super::plan::{Batch, ExecutionPlan};
 use super::state::NodeStatus;
 use super::template::Template;
@@ -106,10 +105,7 @@ impl Foreign {
         let document = json::parse(bytes, Limits::DEFINITION)?;
         let mut problems = Problems::new();
         let foreign = read(&document, &mut problems);
-        locate(
-            std::str::from_utf8(bytes).unwrap_or_default(),
-            &mut problems,
-        );
+        json::locate(bytes, &mut problems.listed);
         match foreign {
             Some(foreign) if problems.is_empty() => Ok(foreign),
             _ => Err(problems),

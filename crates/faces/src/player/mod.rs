@@ -10,12 +10,9 @@
 pub mod compile;
 mod fields;
 pub mod foreign;
-mod locate;
 pub mod names;
 pub mod plan;
 pub mod projection;
 pub mod reference;
 pub mod state;
 pub mod template;
-
-pub use locate::{locate, replaced};

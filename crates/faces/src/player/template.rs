@@ -10,7 +10,6 @@ use kernel::problem::{Problem, ProblemCode, Problems, closest, pointer, quoted};
 use serde_json::Value;
 
 use super::fields::Fields;
-use super::locate::locate;
 use super::plan::ExecutionPlan;
 use super::reference::{self, Names, Odd, Part};
 
@@ -164,18 +163,12 @@ impl Template {
         let document = json::parse(bytes, Limits::DEFINITION)?;
         let mut problems = Problems::new();
         let template = read(&document, given, &mut problems);
-        let text = std::str::from_utf8(bytes).unwrap_or_default();
-        locate(text, &mut problems);
+        json::locate(bytes, &mut problems.listed);
         let place = |problem: &Problem| problem.at.map(|at| (at.line, at.column));
         problems.listed.sort_by_key(place);
         match template {
             Some(mut template) if problems.is_empty() => {
-                let mut warnings = Problems {
-                    listed: std::mem::take(&mut template.warnings),
-                    more: 0,
-                };
-                locate(text, &mut warnings);
-                template.warnings = warnings.listed;
+                json::locate(bytes, &mut template.warnings);
                 Ok(template)
             }
             _ => Err(problems),

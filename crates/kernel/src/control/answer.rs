@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::schema;
+use super::{schema, schema_words};
 use crate::definition::{ControlKind, NodeKind, PlanNode};
 use crate::limits::MAX_NAME_BYTES;
 use crate::run::capacity::Answerer;
@@ -78,8 +78,10 @@ pub fn correlate(data: &Value, value: &Value) -> Result<(), Rejection> {
 /// Whether a value fits a schema; says which rule of the schema it breaks, and quotes nothing of
 /// the value.
 pub(crate) fn fits(schema: &Value, value: &Value, what: &str) -> Result<(), Rejection> {
-    schema::validate(schema, value)
-        .map_err(|rule| invalid(format!("{what} breaks the rule {rule} of its schema")))
+    schema::validate(schema, value).map_err(|rule| {
+        let said = schema_words::say(schema, &rule);
+        invalid(format!("{what}{said} (the rule {rule} of its schema)"))
+    })
 }
 
 /// A refusal that says what is wrong.

@@ -178,6 +178,23 @@ pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
     if OnTimeout::of(config).is_none() {
         problems.push(("timeoutAction", "must be fail, accept or reject".to_owned()));
     }
+    let list = |key: &str| config.get(key).and_then(Value::as_array).map(Vec::len);
+    let is_closed = ["approverGroupRefs", "approverRoleRefs"]
+        .iter()
+        .all(|key| list(key).unwrap_or(0) == 0);
+    let required = config.get("requiredApprovals").and_then(Value::as_u64);
+    if let (true, Some(all @ 1..), Some(required)) = (is_closed, list("approversList"), required)
+        && required > all as u64
+    {
+        let what = format!("is more than the {all} of `approversList` can give");
+        problems.push(("requiredApprovals", what));
+    }
+    for key in ["approversList", "approverGroupRefs", "approverRoleRefs"] {
+        let list = config.get(key).and_then(Value::as_array);
+        if list.is_some_and(|list| !list.iter().all(Value::is_string)) {
+            problems.push((key, "must be a list of texts".to_owned()));
+        }
+    }
     problems
 }
 

@@ -3,27 +3,44 @@
 use serde_json::{Map, Value};
 
 use super::{Began, Done};
+use crate::definition::{Unit, mistimed};
 use crate::limits::MAX_WAIT_MS;
+use crate::run::event::NodeError;
 use crate::time::Timestamp;
 
-/// When the delay ends: `inputs.delayMs`, else `config.ms`, `config.durationMs` or
-/// `config.delayMs`, in milliseconds. `None` means that it is over at once.
+/// The names that the time is read by, in milliseconds.
+const KEYS: [&str; 3] = ["delayMs", "ms", "durationMs"];
+
+/// When the delay ends, by an input or else by the config. `None` means that it is over at once.
+///
+/// # Errors
+/// `invalid_config` where an input says no time.
 pub(crate) fn due(
     config: &Value,
     inputs: &Map<String, Value>,
     now: Timestamp,
-) -> Option<Timestamp> {
-    let from_config = || {
-        ["ms", "durationMs", "delayMs"]
+) -> Result<Option<Timestamp>, NodeError> {
+    let given = KEYS.iter().find_map(|key| Some((key, inputs.get(*key)?)));
+    let ms = match given {
+        Some((key, value)) => Some(computed(value).map_err(|what| {
+            NodeError::new("invalid_config", format!("the input `{key}` {what}")).fatal()
+        })?),
+        // A config that says something else was registered by an earlier version.
+        None => KEYS
             .iter()
-            .find_map(|key| config.get(key).and_then(millis))
+            .find_map(|key| config.get(*key).and_then(millis)),
     };
-    let ms = inputs
-        .get("delayMs")
-        .and_then(millis)
-        .or_else(from_config)
-        .unwrap_or(0);
-    (ms > 0).then(|| now.plus_ms(ms.min(MAX_WAIT_MS)))
+    let ms = ms.filter(|ms| *ms > 0);
+    Ok(ms.map(|ms| now.plus_ms(ms.min(MAX_WAIT_MS))))
+}
+
+/// A time that was computed, and may have a fraction.
+fn computed(value: &Value) -> Result<u64, String> {
+    let whole = millis(value).map_or_else(|| value.clone(), Value::from);
+    match mistimed(&whole, Unit::Milliseconds, 0..=MAX_WAIT_MS) {
+        Some((_, what)) => Err(what),
+        None => Ok(whole.as_u64().unwrap_or(0)),
+    }
 }
 
 fn millis(value: &Value) -> Option<u64> {

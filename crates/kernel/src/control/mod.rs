@@ -17,6 +17,7 @@ pub mod interrupt;
 pub(crate) mod join;
 pub mod loop_head;
 pub(crate) mod schema;
+mod schema_words;
 pub mod set_variable;
 pub mod sub_workflow;
 pub mod supervisor;
@@ -115,6 +116,32 @@ pub(crate) fn ports(kind: NodeKind) -> &'static [&'static str] {
     }
 }
 
+/// The names of what a node of a kind gives; `None` where that is not known before.
+pub(crate) fn outputs(kind: ControlKind, config: &Value) -> Option<Vec<String>> {
+    let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    let named = || {
+        let named = ["name", "variableName"].iter();
+        named.filter_map(|key| Some(config.get(*key)?.as_str()?.to_owned()))
+    };
+    match kind {
+        ControlKind::Delay => Some(Vec::new()),
+        ControlKind::Conditional => Some(names(&["result"])),
+        ControlKind::ChannelWrite => Some(names(&["value"])),
+        ControlKind::Loop => Some(names(&["index", "item", "rounds", "reason"])),
+        ControlKind::GetVariable if named().next().is_some() => {
+            Some(named().chain(["value".to_owned()]).collect())
+        }
+        ControlKind::SetVariable => {
+            let several = config.get("variables").and_then(Value::as_object);
+            let several = several
+                .into_iter()
+                .flat_map(|several| several.keys().cloned());
+            Some(several.chain(named()).collect())
+        }
+        _ => None,
+    }
+}
+
 /// The output port of a choosing node that an edge belongs to; `None` for an edge that is
 /// followed whichever port is chosen.
 pub(crate) fn port_of_edge(plan: &Plan, source: NodeIx, edge: EdgeIx) -> Option<&str> {
@@ -151,6 +178,7 @@ pub(crate) fn check_config(kind: ControlKind, config: &Value) -> Vec<(&'static s
         ControlKind::Supervisor => supervisor::check_config(config),
         ControlKind::Dispatch => dispatch::check_config(config),
         ControlKind::Interrupt => interrupt::check_config(config),
+        ControlKind::SubWorkflow => sub_workflow::check_config(config),
         _ => return Vec::new(),
     };
     if let Some(Err(what)) = config.get("resumeSchema").map(|of| schema::check(of, "")) {

@@ -212,7 +212,7 @@ fn holds(rule: &str, of: &Value, value: &Value) -> bool {
     }
 }
 
-fn has_type(name: &Value, value: &Value) -> bool {
+pub(crate) fn has_type(name: &Value, value: &Value) -> bool {
     match name.as_str() {
         Some("null") => value.is_null(),
         Some("boolean") => value.is_boolean(),

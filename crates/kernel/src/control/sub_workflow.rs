@@ -36,6 +36,18 @@ pub struct SubWorkflow {
     pub(crate) propagates_cancellation: bool,
 }
 
+/// What is wrong with the config of a sub-workflow node, by its key.
+pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
+    let mut problems = Vec::new();
+    for key in ["inputMapping", "outputMapping"] {
+        let fields = config.get(key).and_then(Value::as_object);
+        if fields.is_some_and(|fields| !fields.values().all(Value::is_string)) {
+            problems.push((key, "must be an object of names by name".to_owned()));
+        }
+    }
+    problems
+}
+
 impl SubWorkflow {
     /// Reads a config; what is missing has its default.
     pub fn of(config: &Value) -> Self {

@@ -1,6 +1,7 @@
 //! What the config of each control node takes, for people who write workflows.
 
 use super::control::ControlKind;
+use crate::limits::{MAX_CHANNEL_ENTRIES, MAX_COUNT, MAX_LOOP_ITERATIONS};
 
 /// A key of a config.
 #[derive(Clone, Copy, Debug)]
@@ -24,10 +25,17 @@ pub enum Takes {
     Types(&'static [&'static str]),
     /// One of these texts.
     Words(&'static [&'static str]),
+    /// A whole number within bounds, both included.
+    Whole(u64, u64),
+    /// A number of milliseconds up to [`MAX_WAIT_MS`](crate::limits::MAX_WAIT_MS).
+    Millis,
+    /// A number of seconds from 1 on, up to [`MAX_WAIT_MS`](crate::limits::MAX_WAIT_MS).
+    Seconds,
 }
 
 const TEXT: Takes = Takes::Types(&["string"]);
-const NUMBER: Takes = Takes::Types(&["integer"]);
+/// How many of something are wanted: at least one.
+const COUNT: Takes = Takes::Whole(1, 1_000);
 const YES_OR_NO: Takes = Takes::Types(&["boolean"]);
 const LIST: Takes = Takes::Types(&["array"]);
 const OBJECT: Takes = Takes::Types(&["object"]);
@@ -55,7 +63,7 @@ impl ConfigKey {
 
 const TIMEOUT_MS: ConfigKey = key(
     "timeoutMs",
-    NUMBER,
+    Takes::Millis,
     "Milliseconds until the question expires; it waits for ever without it.",
 );
 const RESUME_SCHEMA: ConfigKey = key(
@@ -96,10 +104,8 @@ impl ControlKind {
         match self {
             Self::Delay => {
                 const {
-                    &[
-                        key("ms", Takes::Types(&["number"]), "Milliseconds to wait.")
-                            .also(&["durationMs", "delayMs"]),
-                    ]
+                    &[key("ms", Takes::Millis, "Milliseconds to wait.")
+                        .also(&["durationMs", "delayMs"])]
                 }
             }
             Self::Conditional => {
@@ -129,7 +135,11 @@ impl ControlKind {
             Self::Loop => {
                 const {
                     &[
-                        key("times", NUMBER, "How many rounds."),
+                        key(
+                            "times",
+                            Takes::Whole(0, MAX_LOOP_ITERATIONS as u64),
+                            "How many rounds.",
+                        ),
                         key(
                             "items",
                             Takes::Types(&["array", "string"]),
@@ -142,7 +152,11 @@ impl ControlKind {
                             TEXT,
                             "CEL; the last round is the one after which it holds.",
                         ),
-                        key("maxIterations", NUMBER, "The most rounds there may be."),
+                        key(
+                            "maxIterations",
+                            Takes::Whole(1, MAX_LOOP_ITERATIONS as u64),
+                            "The most rounds there may be.",
+                        ),
                     ]
                 }
             }
@@ -171,12 +185,12 @@ impl ControlKind {
                         ),
                         key(
                             "ttlMs",
-                            NUMBER,
+                            Takes::Millis,
                             "Of a channel that is not declared: how long an entry is kept.",
                         ),
                         key(
                             "maxSize",
-                            NUMBER,
+                            Takes::Whole(0, MAX_CHANNEL_ENTRIES as u64),
                             "Of a channel that is not declared: how many entries are kept.",
                         ),
                     ]
@@ -225,7 +239,7 @@ impl ControlKind {
                         ),
                         key(
                             "requiredApprovals",
-                            NUMBER,
+                            COUNT,
                             "How many must accept; 1 without it.",
                         ),
                         key(
@@ -274,7 +288,7 @@ impl ControlKind {
                             TEXT,
                             "The scope that a credential needs to decide; with requiredRole, both.",
                         ),
-                        key("quorum", NUMBER, "How many must grant; 1 without it."),
+                        key("quorum", COUNT, "How many must grant; 1 without it."),
                         key(
                             "override",
                             OBJECT,
@@ -287,7 +301,7 @@ impl ControlKind {
                         ),
                         key(
                             "timeoutSec",
-                            NUMBER,
+                            Takes::Seconds,
                             "Seconds until the gate counts as rejected; it waits for ever without it.",
                         ),
                         key(
@@ -390,7 +404,7 @@ impl ControlKind {
                         ),
                         key(
                             "maxConcurrency",
-                            NUMBER,
+                            Takes::Whole(1, MAX_COUNT),
                             "Of parallel: how many workers run at a time.",
                         ),
                         key(
@@ -400,7 +414,7 @@ impl ControlKind {
                         ),
                         key(
                             "iterationCap",
-                            NUMBER,
+                            Takes::Whole(1, MAX_COUNT),
                             "The most visits of dispatch nodes in a run.",
                         ),
                         INPUT_MAPPING,

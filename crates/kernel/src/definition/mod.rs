@@ -13,6 +13,7 @@ mod control;
 mod cycles;
 mod described;
 mod document;
+mod fitting;
 mod graph;
 mod loops;
 mod parse;
@@ -24,7 +25,7 @@ mod variable;
 
 pub use channel::{Access, Channel, Reducer};
 pub(crate) use compile::mapped_variables;
-pub use compile::{NodeTypes, UnknownTypes, is_model_class};
+pub use compile::{NodeTypes, Reads, UnknownTypes, is_model_class};
 pub use condition::Condition;
 pub use config_keys::{ConfigKey, Takes};
 pub use control::ControlKind;
@@ -32,6 +33,7 @@ pub use document::{
     Comparison, ConditionText, Definition, DocumentSettings, Edge, Node, NodeSettings, Port,
     Trigger, TriggerRule,
 };
+pub use fitting::{Misfit, Unit, mistimed};
 pub use plan::{
     Backoff, EdgeIx, LoopBody, NodeIx, NodeKind, OnFailure, Plan, PlanEdge, PlanNode, PortValue,
     RetryPolicy, Settings, Unmet,

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use serde_json::{Map, Value};
 
 use super::age::Age;
+use super::fitting::{Unit, mistimed};
 use super::variable::type_name;
 use crate::limits::MAX_NAME_BYTES;
 use crate::problem::{Path, Problem, ProblemCode, Problems, closest, quoted};
@@ -243,6 +244,18 @@ impl<'a> Fields<'a> {
             );
         }
         Some(whole.clamp(*range.start(), *range.end()))
+    }
+
+    /// A field that holds a number of milliseconds.
+    pub(super) fn millis(&self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
+        let value = self.get(key)?;
+        if let Some((ProblemCode::WrongType, message)) =
+            mistimed(value, Unit::Milliseconds, range.clone())
+        {
+            self.problem(key, ProblemCode::WrongType, message);
+            return None;
+        }
+        self.integer(key, range)
     }
 
     pub(super) fn number(&self, key: &'static str) -> Option<f64> {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::plan::Plan;
-use crate::problem::{ProblemCode, Problems, pointer};
+use crate::problem::{ProblemCode, Problems, closest, pointer, quoted};
 use crate::sealed::Sealed;
 
 /// A declared variable.
@@ -83,6 +83,29 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
 }
 
 impl Plan {
+    /// Given inputs that no variable is declared for and that nearly have the name of one which is
+    /// not given: a slip, although others may be given. Paths lead into the inputs.
+    pub fn misspelt_inputs(&self, inputs: &Map<String, Value>) -> Problems {
+        let declared = || self.variables.iter().map(|variable| variable.name.as_str());
+        let mut problems = Problems::new();
+        for name in inputs.keys() {
+            if declared().any(|known| known == name) {
+                continue;
+            }
+            let free = declared().filter(|known| !inputs.contains_key(*known));
+            // Of names so short that everything is near, nothing is a slip.
+            let Some(meant) = closest(name, free).filter(|_| name.len() > 1) else {
+                continue;
+            };
+            let message = format!(
+                "the workflow declares no such variable; did you mean {}?",
+                quoted(meant)
+            );
+            problems.add(pointer("", name), ProblemCode::UnknownReference, message);
+        }
+        problems
+    }
+
     /// The variables a run begins with: the given inputs, else the defaults. A variable without
     /// either is absent; inputs that no variable is declared for are kept: since version 5 they
     /// become variables only where a parent has mapped them.

@@ -43,6 +43,21 @@ const NAMES: [(&str, Function); 15] = [
     ("matches", Function::Matches),
 ];
 
+/// The function that other languages call so.
+fn elsewhere(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "len" | "length" | "count" => "size",
+        "lower" | "toLowerCase" | "tolower" => "lowerAscii",
+        "upper" | "toUpperCase" | "toupper" => "upperAscii",
+        "includes" | "has_substring" => "contains",
+        "strip" => "trim",
+        "str" | "toString" => "string",
+        "float" | "number" => "double",
+        "test" | "match" | "regex" => "matches",
+        _ => return None,
+    })
+}
+
 impl Function {
     /// The function of a name.
     pub(super) fn check(name: &str) -> Result<Self, ExprError> {
@@ -51,7 +66,8 @@ impl Function {
             .find(|(known, _)| *known == name)
             .map(|(_, function)| *function)
             .ok_or_else(|| {
-                let hint = match closest(name, NAMES.iter().map(|(known, _)| *known)) {
+                let near = || closest(name, NAMES.iter().map(|(known, _)| *known));
+                let hint = match elsewhere(name).or_else(near) {
                     Some(known) => format!("did you mean {known}()?"),
                     None => {
                         let names: Vec<_> = NAMES.iter().map(|(known, _)| *known).collect();

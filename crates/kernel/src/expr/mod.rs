@@ -34,6 +34,7 @@
 
 mod eval;
 mod functions;
+mod mistakes;
 mod syntax;
 mod value;
 
@@ -94,6 +95,12 @@ pub struct References {
     pub nodes: BTreeSet<String>,
     /// Names of variables written out, outside of `has`.
     pub variables: BTreeSet<String>,
+    /// Names of inputs written out, outside of `has`.
+    pub inputs: BTreeSet<String>,
+    /// What is read of nodes written out, outside of `has`: `outputs`, `status` and the like.
+    pub fields: BTreeSet<(String, String)>,
+    /// Outputs of nodes written out, outside of `has`.
+    pub outputs: BTreeSet<(String, String)>,
 }
 
 /// Why an expression does not compile or has no value. Texts are for people and quote nothing

@@ -5,6 +5,7 @@ use cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operat
 use regex::Regex;
 
 use super::functions::Function;
+use super::mistakes::explain;
 use super::{ExprError, ROOTS, References};
 use crate::limits::MAX_EXPRESSION_BYTES;
 use crate::problem::{closest, quoted};
@@ -165,16 +166,16 @@ pub(super) fn parse_path(text: &str) -> Option<(Ast, References)> {
             }
             let root = root.unwrap_or("output");
             references.roots.insert(root);
-            if let ("variables", Some(name)) = (root, names.peek()) {
-                references.variables.insert((*name).to_owned());
-            }
             Ast::Root(root)
         }
     };
     for name in names {
         ast = match name.parse() {
             Ok(index) => Ast::Index(Box::new(ast), Box::new(Ast::Int(index))),
-            Err(_) => Ast::Field(Box::new(ast), name.to_owned()),
+            Err(_) => {
+                references.note(&ast, name);
+                Ast::Field(Box::new(ast), name.to_owned())
+            }
         };
     }
     Some((ast, references))
@@ -225,23 +226,18 @@ fn check_bounds(text: &str) -> Result<(), ExprError> {
     Ok(())
 }
 
-/// The first error, in one line and without the list of every token that could have stood there.
+/// The first error, by its place and what stands there.
 fn syntax_error(text: &str, errors: &cel::ParseErrors) -> ExprError {
     let Some(error) = errors.errors.first() else {
         return ExprError::Syntax("the expression cannot be read".into());
     };
-    let message = error.msg.trim_start_matches("Syntax error: ");
-    let message = message.split(" expecting ").next().unwrap_or(message);
-    let message = if message.contains("<EOF>") {
-        "the expression ends too early".to_owned()
-    } else if text.contains(" = ") {
-        "write `==` to compare".to_owned()
-    } else if message.len() > 200 || message.contains("ParseError") {
-        "the expression cannot be read".to_owned()
-    } else {
-        message.to_owned()
-    };
     let (line, column) = error.pos;
+    let (row, place) = (usize::try_from(line), usize::try_from(column));
+    let (row, place) = (row.unwrap_or(1).max(1), place.unwrap_or(1).max(1));
+    let start: usize = text.split_inclusive('\n').take(row - 1).map(str::len).sum();
+    // Columns count characters.
+    let within = text[start..].chars().take(place - 1).map(char::len_utf8);
+    let message = explain(text, start + within.sum::<usize>());
     ExprError::Syntax(if line > 1 {
         format!("at line {line}, column {column}: {message}")
     } else {
@@ -283,7 +279,7 @@ impl Lowering<'_> {
                     return Ok(self.node(&select.field));
                 }
                 let operand = self.expr(&select.operand)?;
-                self.note_variable(&operand, &select.field);
+                self.note(&operand, &select.field);
                 Ok(Ast::Field(Box::new(operand), select.field.clone()))
             }
             Expr::Call(call) => self.call(call),
@@ -339,7 +335,10 @@ impl Lowering<'_> {
         }
         let hint = match closest(name, ROOTS) {
             Some(root) => format!("did you mean `{root}`?"),
-            None => format!("an expression reads {}", ROOTS.join(", ")),
+            None => format!(
+                "an expression reads {}; for a variable write `variables.{name}`",
+                ROOTS.join(", ")
+            ),
         };
         ExprError::Syntax(format!("{shown} is not known; {hint}"))
     }
@@ -354,9 +353,9 @@ impl Lowering<'_> {
         Ast::Node(id.to_owned())
     }
 
-    fn note_variable(&mut self, operand: &Ast, name: &str) {
-        if matches!(operand, Ast::Root("variables")) && self.in_has == 0 {
-            self.references.variables.insert(name.to_owned());
+    fn note(&mut self, operand: &Ast, name: &str) {
+        if self.in_has == 0 {
+            self.references.note(operand, name);
         }
     }
 
@@ -419,7 +418,7 @@ impl Lowering<'_> {
         let operand = self.boxed(operand)?;
         let index = self.boxed(index)?;
         if let Ast::Text(name) = &*index {
-            self.note_variable(&operand, name);
+            self.note(&operand, name);
         }
         Ok(Ast::Index(operand, index))
     }
@@ -463,6 +462,29 @@ impl Lowering<'_> {
             test: test?,
             result: result?,
         }))
+    }
+}
+
+impl References {
+    /// Takes note of a name that is read of something.
+    fn note(&mut self, of: &Ast, name: &str) {
+        match of {
+            Ast::Root("variables") => {
+                self.variables.insert(name.to_owned());
+            }
+            Ast::Root("inputs") => {
+                self.inputs.insert(name.to_owned());
+            }
+            Ast::Node(id) => {
+                self.fields.insert((id.clone(), name.to_owned()));
+            }
+            Ast::Field(of, field) if field == "outputs" => {
+                if let Ast::Node(id) = &**of {
+                    self.outputs.insert((id.clone(), name.to_owned()));
+                }
+            }
+            _ => {}
+        }
     }
 }
 

@@ -246,7 +246,7 @@ fn mistakes_are_explained() {
     );
     check_fails(
         "foo",
-        "`foo` is not known; an expression reads variables, inputs, nodes, channels, run, item, output",
+        "`foo` is not known; an expression reads variables, inputs, nodes, channels, run, item, output; for a variable write `variables.foo`",
     );
     check_fails(
         "nodes.fetch-page.outputs.ok",
@@ -261,10 +261,19 @@ fn mistakes_are_explained() {
         "size(nodes)",
         "`nodes` must be followed by a node id: nodes.a or nodes[\"a-b\"]",
     );
-    check_fails("", "at column 1: the expression ends too early");
-    check_fails("1 +", "at column 4: the expression ends too early");
+    check_fails(
+        "",
+        "at column 1: the expression is empty; write one, such as `variables.count > 3`",
+    );
+    check_fails(
+        "1 +",
+        "at column 4: the expression ends too early: a value is missing",
+    );
     check_fails("variables.a = 1", "at column 13: write `==` to compare");
-    check_fails("true\n && 1 2", "at line 2, column 7: extraneous input '2'");
+    check_fails(
+        "true\n && 1 2",
+        "at line 2, column 7: an operator is missing before `2`, as in `a == b` or `a && b`",
+    );
     check_fails(
         "b'abc'",
         "a bytes literal cannot be used here; use JSON values",

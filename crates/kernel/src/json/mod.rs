@@ -1,6 +1,7 @@
 //! JSON: read strictly, kept as RFC 8785 canonical bytes.
 
 mod canonical;
+mod locate;
 
 use std::cell::RefCell;
 use std::fmt;
@@ -10,6 +11,7 @@ use serde_json::{Map, Value};
 
 pub use canonical::canonical;
 pub(crate) use canonical::{canonical_of, write_object, write_string, write_value};
+pub use locate::{locate, replaced};
 
 use crate::limits::{MAX_DEFINITION_BYTES, MAX_JSON_DEPTH};
 use crate::problem::{Path, Position, Problem, ProblemCode, Problems, quoted};

@@ -78,6 +78,12 @@ pub enum Rejection {
     /// The registry says so already.
     #[error("the registry says so already")]
     Unchanged,
+    /// The version of the workflow is registered with other content.
+    #[error(
+        "this `version` of the workflow is registered with other content, which stays as it is; \
+         give the changed definition another `version`"
+    )]
+    VersionTaken,
     /// The id is in use; draw another.
     #[error("there is a key with this id")]
     KeyExists,
@@ -115,6 +121,7 @@ impl Rejection {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unchanged => "unchanged",
+            Self::VersionTaken => "workflow_version_taken",
             Self::KeyExists => "key_exists",
             Self::UnknownKey => "key_not_found",
             Self::DeadKey => "key_not_live",
@@ -147,6 +154,9 @@ impl Registry {
             RegistryCommand::PutWorkflow { definition } => {
                 if draft.registry.workflow(definition.workflow.as_str()) == Some(&definition) {
                     return Err(Rejection::Unchanged);
+                }
+                if draft.registry.is_taken(&definition) {
+                    return Err(Rejection::VersionTaken);
                 }
                 let subject = Subject::new("workflow", definition.workflow.as_str());
                 draft.audit(AuditAction::WorkflowPut, subject, by);

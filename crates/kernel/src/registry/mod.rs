@@ -37,6 +37,8 @@ pub struct Registry {
     chain: Digest,
     at: Timestamp,
     workflows: BTreeMap<WorkflowId, DefinitionRef>,
+    /// What each version of a workflow stands for, for good.
+    versions: BTreeMap<(WorkflowId, String), Digest>,
     keys: BTreeMap<KeyId, Key>,
     webhooks: BTreeMap<WebhookId, Webhook>,
 }
@@ -83,6 +85,7 @@ impl Registry {
             chain: header.genesis,
             at: header.created_at,
             workflows: BTreeMap::new(),
+            versions: BTreeMap::new(),
             keys: BTreeMap::new(),
             webhooks: BTreeMap::new(),
             header,
@@ -127,6 +130,8 @@ impl Registry {
     fn fold(&mut self, event: &Event) {
         match &event.body {
             RegistryEvent::WorkflowPut { definition } => {
+                let version = (definition.workflow.clone(), definition.version.clone());
+                self.versions.insert(version, definition.digest);
                 self.workflows
                     .insert(definition.workflow.clone(), definition.clone());
             }
@@ -214,6 +219,13 @@ impl Registry {
     /// The definition a name stands for.
     pub fn workflow(&self, id: &str) -> Option<&DefinitionRef> {
         self.workflows.get(id)
+    }
+
+    /// Whether a version of a workflow stands for another document than this definition's.
+    fn is_taken(&self, definition: &DefinitionRef) -> bool {
+        let version = (definition.workflow.clone(), definition.version.clone());
+        let digest = self.versions.get(&version);
+        digest.is_some_and(|digest| *digest != definition.digest)
     }
 
     /// Every workflow, by name.

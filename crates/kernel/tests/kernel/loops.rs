@@ -242,9 +242,8 @@ fn a_loop_may_be_paused_between_rounds() {
 fn a_loop_that_says_nothing_useful_fails() {
     for config in [
         "{}",
-        r#"{"times":"x"}"#,
         r#"{"items":"variables.none"}"#,
-        r#"{"items":5}"#,
+        r#"{"items":"5"}"#,
         r#"{"while":"1"}"#,
     ] {
         let run = looping(config);

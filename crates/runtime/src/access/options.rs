@@ -35,6 +35,7 @@ use super::jwt::{
 };
 use super::scopes::Scopes;
 use crate::outbound::Outbound;
+use crate::toml_words;
 
 /// Bytes of a shared secret at least: as many as the signature has.
 const MIN_SECRET_BYTES: usize = 32;
@@ -148,7 +149,7 @@ impl AuthOptions {
     pub fn parse(text: &str, folder: &Path, outbound: Outbound) -> Result<Self, BadOptions> {
         // The parser's own text would quote the line, which may hold what should not be shown.
         let file: File =
-            toml::from_str(text).map_err(|error| BadOptions(error.message().to_owned()))?;
+            toml::from_str(text).map_err(|error| BadOptions(toml_words::say(text, &error)))?;
         let jwt = file.jwt.map(|jwt| jwt.checked(folder)).transpose()?;
         Ok(Self { jwt, outbound })
     }

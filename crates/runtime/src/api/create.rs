@@ -3,7 +3,7 @@
 use kernel::definition::Plan;
 use kernel::ids::StreamId;
 use kernel::problem::{ProblemCode, Problems};
-use kernel::run::{Create, Run, Start};
+use kernel::run::{Create, Rejection, Run, Start};
 use kernel::stream::{DefinitionRef, Owner};
 use kernel::trace::TraceContext;
 use kernel::{ENGINE_VERSION, ENGINE_VERSIONS};
@@ -119,6 +119,10 @@ impl Api {
             None => return Err(invalid("request", problems)),
         };
         let plan = self.plan(&owner, &definition).await?;
+        let misspelt = plan.misspelt_inputs(&order.inputs);
+        misspelt
+            .or(())
+            .map_err(|problems| DoorError::Rejected(Rejection::InvalidInputs(problems)))?;
         self.schemas
             .check(&plan, &order.configurable, &mut problems);
         problems.or(()).map_err(|p| invalid("request", p))?;

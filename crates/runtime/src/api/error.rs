@@ -274,6 +274,7 @@ impl From<PlanError> for ApiError {
                 what: "workflow",
                 problems,
             },
+            PlanError::VersionTaken => Self::Registry(registry::Rejection::VersionTaken),
             PlanError::Store(error) => Self::Store(error),
         }
     }

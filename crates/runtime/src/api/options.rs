@@ -9,7 +9,7 @@ use kernel::digest::Digest;
 use kernel::limits::{
     MAX_LOOP_ITERATIONS, MAX_NODE_EXECUTIONS, MAX_TAG_CHARS, MAX_TAGS, MAX_WAIT_MS,
 };
-use kernel::problem::{ProblemCode, Problems};
+use kernel::problem::{Problem, ProblemCode, Problems};
 use kernel::stream::Policy;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 use super::ApiError;
 use crate::models::Providers;
 use crate::nodes::{TEST_PROVIDERS, check_mock};
+use crate::schema_words;
 
 /// Compiled schemas kept; when there are more, all are compiled again.
 const KEPT: usize = 256;
@@ -58,12 +59,13 @@ impl Schemas {
         };
         let value = Value::Object(configurable.clone());
         for error in validator.iter_errors(&value) {
-            // The keyword only: the rest of the message would repeat what was given.
-            let keyword = error.kind().keyword().to_owned();
-            problems.add(
-                "/configurable",
-                ProblemCode::InvalidValue,
-                format!("the workflow's configurableSchema refuses it ({keyword})"),
+            problems.extend(
+                schema_words::say(&error, schema)
+                    .into_iter()
+                    .map(|problem| Problem {
+                        path: format!("/configurable{}", problem.path),
+                        ..problem
+                    }),
             );
         }
     }

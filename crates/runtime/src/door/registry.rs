@@ -7,6 +7,7 @@ use kernel::stream::DefinitionRef;
 use store::{Guard, HoldChange, Position, ReadFrom, StoreError};
 
 use super::{Door, TRIES};
+use crate::plans::PlanError;
 
 /// Why a command to a registry had no effect.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -24,19 +25,20 @@ impl Door {
     /// there already is no error.
     ///
     /// # Errors
-    /// The store's.
+    /// `VersionTaken` where the workflow's version stands for another document, or the store's.
     pub async fn put_workflow(
         &self,
         tenant: &TenantId,
         definition: &DefinitionRef,
         by: &Actor,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), PlanError> {
         let definition = definition.clone();
         let put = RegistryCommand::PutWorkflow { definition };
         match self.registry_command(tenant, &put, by).await {
-            // Of a workflow the registry refuses only what it says already.
+            Err(RegistryError::Rejected(Rejection::VersionTaken)) => Err(PlanError::VersionTaken),
+            // Of a workflow the registry refuses nothing else but what it says already.
             Ok(_) | Err(RegistryError::Rejected(_)) => Ok(()),
-            Err(RegistryError::Store(error)) => Err(error),
+            Err(RegistryError::Store(error)) => Err(error.into()),
         }
     }
 

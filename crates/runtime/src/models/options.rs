@@ -44,6 +44,7 @@ use url::Url;
 use super::policy::{Mode, Policy};
 use super::price::Price;
 use super::providers::{Api, CUSTOM, HostSecret, Provider, Providers, Structured};
+use crate::toml_words;
 use crate::tools::{ServerEntry, ToolServers};
 
 /// What is wrong with a file of providers.
@@ -107,7 +108,7 @@ impl Providers {
     pub fn parse(text: &str, folder: &Path) -> Result<Self, BadProviders> {
         // The parser's own text would quote the line, which may hold what should not be shown.
         let file: File =
-            toml::from_str(text).map_err(|error| BadProviders(error.message().to_owned()))?;
+            toml::from_str(text).map_err(|error| BadProviders(toml_words::say(text, &error)))?;
         let mut by_name = BTreeMap::new();
         for (name, entry) in file.provider {
             check_name(&name)?;

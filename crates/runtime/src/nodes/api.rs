@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use kernel::definition::Reads;
 use kernel::ids::{AttemptId, AttemptKey, StreamId, TenantId};
 use kernel::problem::Problem;
 use kernel::run::budget::Amounts;
@@ -50,6 +51,19 @@ pub trait WorkNode: Send + Sync + 'static {
     fn check(&self, config: &Value) -> Vec<Problem> {
         let _ = config;
         Vec::new()
+    }
+
+    /// What a config without problems reads of the node's inputs; paths are JSON pointers into the
+    /// config.
+    fn reads(&self, config: &Value) -> Reads {
+        let _ = config;
+        Reads::default()
+    }
+
+    /// The names of what a node of this config gives. `None` where that is not known before.
+    fn outputs(&self, config: &Value) -> Option<Vec<String>> {
+        let _ = config;
+        None
     }
 
     /// Whether an attempt that an earlier holder began has left a result which [`run`] will

@@ -16,6 +16,7 @@ mod schema;
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use kernel::definition::Reads;
 use kernel::problem::Problem;
 use kernel::run::{Completion, NodeError, Outcome};
 use reqwest::StatusCode;
@@ -53,6 +54,15 @@ impl WorkNode for Http {
 
     fn check(&self, config: &Value) -> Vec<Problem> {
         config::check(config)
+    }
+
+    fn reads(&self, config: &Value) -> Reads {
+        config::reads(config)
+    }
+
+    fn outputs(&self, _config: &Value) -> Option<Vec<String>> {
+        let names = ["status", "headers", "bodyTruncated", "json", "body"];
+        Some(names.map(str::to_owned).into())
     }
 
     async fn run(&self, started: Started, cx: NodeContext) -> Outcome {

@@ -11,6 +11,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use kernel::definition::Reads;
 use kernel::limits::MAX_WAIT_MS;
 use kernel::problem::{Problem, ProblemCode, pointer};
 use kernel::run::budget::Amounts;
@@ -135,6 +136,18 @@ impl WorkNode for Mcp {
         let mut problems = Vec::new();
         check_texts(&config["arguments"], "/arguments", &mut problems);
         problems
+    }
+
+    fn reads(&self, config: &Value) -> Reads {
+        note_call(config, "")
+    }
+
+    fn outputs(&self, _config: &Value) -> Option<Vec<String>> {
+        let names: &[&str] = match self {
+            Self::Call => &["content", "text", "structured", "contentTrust"],
+            Self::List => &["tools", "contentTrust"],
+        };
+        Some(names.iter().map(|&name| name.to_owned()).collect())
     }
 
     async fn run(&self, started: Started, cx: NodeContext) -> Outcome {
@@ -391,6 +404,14 @@ fn fill(value: &mut Value, inputs: &Map<String, Value>) -> Result<(), NodeError>
             .try_for_each(|field| fill(field, inputs)),
         _ => Ok(()),
     }
+}
+
+/// What the config of a call reads of the node's inputs, where it stands at a path.
+pub(super) fn note_call(call: &Value, path: &str) -> Reads {
+    let mut reads = Reads::default();
+    let path = format!("{path}/arguments");
+    super::template::note_texts(&mut reads, &path, &call["arguments"]);
+    reads
 }
 
 fn check_texts(value: &Value, path: &str, problems: &mut Vec<Problem>) {

@@ -17,6 +17,7 @@ mod tee;
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use kernel::definition::Reads;
 use kernel::ids::{AttemptKey, StreamId};
 use kernel::problem::Problem;
 use kernel::run::{Artifact, Completion, NodeError, Outcome};
@@ -72,6 +73,14 @@ impl WorkNode for Process {
 
     fn check(&self, config: &Value) -> Vec<Problem> {
         config::check(config)
+    }
+
+    fn reads(&self, config: &Value) -> Reads {
+        config::reads(config)
+    }
+
+    fn outputs(&self, config: &Value) -> Option<Vec<String>> {
+        Some(config::outputs(config))
     }
 
     fn has_result(&self, ports: &Ports, run: &StreamId, key: &AttemptKey) -> bool {

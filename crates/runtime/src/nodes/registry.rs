@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jsonschema::Validator;
-use jsonschema::error::ValidationErrorKind;
-use kernel::definition::{NodeKind, NodeTypes};
-use kernel::problem::{Problem, ProblemCode, closest, pointer};
+use kernel::definition::{NodeKind, NodeTypes, Reads};
+use kernel::problem::Problem;
 use kernel::recompute::{self, Recompute};
 use kernel::run::Outcome;
 use serde_json::Value;
@@ -26,6 +25,7 @@ use super::transform::Transform;
 use super::worker::Worker;
 use super::{Given, Repeat, WorkNode};
 use crate::kept_out::KeptOut;
+use crate::schema_words;
 
 /// The work nodes of an engine, by type id, with their configs' schemas compiled.
 pub struct Registry {
@@ -131,7 +131,7 @@ impl NodeTypes for Registry {
         let schema = entry.node.config_schema();
         let mut problems = Vec::new();
         for error in entry.schema.iter_errors(config) {
-            describe(&error, &schema, &mut problems);
+            problems.extend(schema_words::say(&error, &schema));
         }
         // A node's own checks may rely on the shape.
         if problems.is_empty() {
@@ -139,82 +139,21 @@ impl NodeTypes for Registry {
         }
         problems
     }
-}
 
-/// What a schema error says to a person, without quoting the value.
-fn describe(error: &jsonschema::ValidationError<'_>, schema: &Value, problems: &mut Vec<Problem>) {
-    let path = error.instance_path().to_string();
-    match error.kind() {
-        ValidationErrorKind::AdditionalProperties { unexpected } => {
-            let known = known_keys(error, schema);
-            for key in unexpected {
-                let message = unknown_key(key, &known);
-                problems.push(Problem::new(
-                    pointer(&path, key),
-                    ProblemCode::UnknownField,
-                    message,
-                ));
-            }
-        }
-        ValidationErrorKind::Required { property } => {
-            let key = property.as_str().unwrap_or_default();
-            let message = format!("`{key}` must be given");
-            problems.push(Problem::new(
-                pointer(&path, key),
-                ProblemCode::MissingField,
-                message,
-            ));
-        }
-        ValidationErrorKind::Type { .. } => {
-            let message = error.masked_with("this value").to_string();
-            problems.push(Problem::new(path, ProblemCode::WrongType, message));
-        }
-        ValidationErrorKind::AnyOf { .. } | ValidationErrorKind::OneOfNotValid { .. } => {
-            let message = described_by(error, schema)
-                .unwrap_or_else(|| "this value has none of the forms it may have".to_owned());
-            problems.push(Problem::new(path, ProblemCode::InvalidValue, message));
-        }
-        _ => {
-            let message = error.masked_with("this value").to_string();
-            problems.push(Problem::new(path, ProblemCode::InvalidValue, message));
-        }
+    fn reads(&self, type_id: &str, config: &Value) -> Reads {
+        let entry = self.entries.get(type_id);
+        entry.map_or_else(Reads::default, |entry| entry.node.reads(config))
     }
-}
 
-/// The schema object that holds the keyword an error is about.
-fn holder_of<'a>(error: &jsonschema::ValidationError<'_>, schema: &'a Value) -> Option<&'a Value> {
-    let keyword = error.schema_path().to_string();
-    schema.pointer(keyword.rsplit_once('/')?.0)
-}
-
-fn known_keys<'a>(error: &jsonschema::ValidationError<'_>, schema: &'a Value) -> Vec<&'a str> {
-    let properties = holder_of(error, schema).and_then(|holder| holder["properties"].as_object());
-    properties
-        .into_iter()
-        .flatten()
-        .map(|(key, _)| key.as_str())
-        .collect()
-}
-
-/// A choice between forms is explained by its description.
-fn described_by(error: &jsonschema::ValidationError<'_>, schema: &Value) -> Option<String> {
-    let description = holder_of(error, schema)?["description"].as_str()?;
-    Some(format!(
-        "this value has none of the forms it may have: {description}"
-    ))
-}
-
-fn unknown_key(key: &str, known: &[&str]) -> String {
-    match (closest(key, known.iter().copied()), known) {
-        (Some(meant), _) => format!("this node takes no such key; did you mean `{meant}`?"),
-        (None, []) => "this node takes no such key; remove it".to_owned(),
-        (None, known) => format!("this node takes no such key; it takes {}", known.join(", ")),
+    fn outputs(&self, type_id: &str, config: &Value) -> Option<Vec<String>> {
+        self.entries.get(type_id)?.node.outputs(config)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kernel::problem::ProblemCode;
     use serde_json::json;
 
     #[test]
@@ -284,10 +223,15 @@ mod tests {
             process,
             json!({ "argv": ["a"], "xyz": 1 }),
             "/xyz",
-            "it takes argv, captureBytes",
+            "there are: argv, captureBytes",
         );
         check(process, json!({}), "/argv", "`argv` must be given");
-        check(process, json!({ "argv": [] }), "/argv", "less than 1 item");
+        check(
+            process,
+            json!({ "argv": [] }),
+            "/argv",
+            "at least 1 element",
+        );
         check(
             process,
             json!({ "argv": ["a", 1] }),

@@ -1,5 +1,7 @@
 //! Texts of a config that take values of input ports: `${inputs.name}`.
 
+use kernel::definition::Reads;
+use kernel::problem::pointer;
 use kernel::run::NodeError;
 use serde_json::{Map, Value};
 
@@ -67,6 +69,53 @@ impl Template {
     }
 }
 
+/// Takes note of what a text of a config reads, at a place in the config.
+pub(super) fn note_text(reads: &mut Reads, path: &str, text: &str) {
+    if has_braces(text) {
+        reads.unfilled.push(path.to_owned());
+    }
+    let parts = Template::parse(text).map_or_else(|_| Vec::new(), |template| template.0);
+    for part in parts {
+        if let Part::Input(name) = part {
+            reads.inputs.push((path.to_owned(), name));
+        }
+    }
+}
+
+/// As [`note_text`], of every text in a value.
+pub(super) fn note_texts(reads: &mut Reads, path: &str, value: &Value) {
+    match value {
+        Value::String(text) => note_text(reads, path, text),
+        Value::Array(items) => {
+            for (at, item) in items.iter().enumerate() {
+                note_texts(reads, &pointer(path, at), item);
+            }
+        }
+        Value::Object(fields) => {
+            for (key, field) in fields {
+                note_texts(reads, &pointer(path, key), field);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether a text holds `{{ name }}`, as other programs write a place for a value. What begins with
+/// a dot, as in templates of Go, is meant for another program.
+fn has_braces(text: &str) -> bool {
+    text.match_indices("{{").any(|(at, _)| {
+        let inner = text[at + 2..]
+            .split_once("}}")
+            .map(|(inner, _)| inner.trim());
+        inner.is_some_and(|name| {
+            name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                && name
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
+        })
+    })
+}
+
 /// The value of a port.
 ///
 /// # Errors
@@ -131,6 +180,16 @@ mod tests {
     fn other_places_are_refused() {
         for text in ["${a}", "${inputs.}", "${inputs.a", "${}", "x${variables.a}"] {
             assert!(Template::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn braces_of_other_programs_are_told_apart() {
+        for text in ["{{who}}", "a {{ inputs.who }}", "{{ 1 }} {{x}}"] {
+            assert!(has_braces(text), "{text}");
+        }
+        for text in ["{{.State}}", "{{ 1 }}", "{who}", "{{", "{{#if x}}", "{{}}"] {
+            assert!(!has_braces(text), "{text}");
         }
     }
 

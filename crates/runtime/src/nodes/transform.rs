@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use kernel::definition::Reads;
 use kernel::expr::{ExprError, Expression, Scope};
 use kernel::limits::MAX_EXPRESSION_BYTES;
 use kernel::problem::{Problem, ProblemCode, pointer};
@@ -71,6 +72,27 @@ impl WorkNode for Transform {
             }
         }
         problems
+    }
+
+    fn reads(&self, config: &Value) -> Reads {
+        let mut reads = Reads::default();
+        for part in ["outputs", "variables"] {
+            for (name, text) in config[part].as_object().into_iter().flatten() {
+                let path = pointer(&format!("/{part}"), name);
+                let expression = text.as_str().map(parse);
+                if let Some(Ok(expression)) = expression {
+                    let names = expression.references().inputs.iter();
+                    let read = names.map(|name| (path.clone(), name.clone()));
+                    reads.inputs.extend(read);
+                }
+            }
+        }
+        reads
+    }
+
+    fn outputs(&self, config: &Value) -> Option<Vec<String>> {
+        let outputs = config["outputs"].as_object().into_iter().flatten();
+        Some(outputs.map(|(name, _)| name.clone()).collect())
     }
 
     fn compute(&self, given: &Given<'_>) -> Option<Outcome> {

@@ -39,6 +39,7 @@ impl WorkNode for Worker {
                     "type": "string",
                     "maxLength": 64,
                     "pattern": "^[.]*[A-Za-z0-9_-][A-Za-z0-9._-]*$",
+                    "$comment": "a name of letters, digits, `.`, `_` and `-`, not of dots alone",
                     "description": "The queue its workers take from.",
                 },
                 "repeat": {

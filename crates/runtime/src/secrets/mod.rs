@@ -18,6 +18,7 @@ use kernel::stream::Owner;
 pub use env::{AllowedNames, EnvSecrets};
 pub use files::{FileSecrets, StoredSecret};
 pub use reference::Scope;
+pub(crate) use reference::wrong_reference;
 
 use crate::nodes::Secrets;
 use reference::Reference;

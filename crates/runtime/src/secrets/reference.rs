@@ -1,6 +1,6 @@
 //! What a workflow writes for a secret.
 
-use kernel::problem::quoted;
+use kernel::problem::{closest, quoted};
 use kernel::run::NodeError;
 
 /// Who a stored secret is for (OpenWOP v1, `secrets.scopes`).
@@ -65,6 +65,35 @@ impl<'a> Reference<'a> {
     }
 }
 
+/// What is wrong with a reference that a workflow writes. Nothing of it is said again: it might be
+/// the secret itself.
+pub(crate) fn wrong_reference(text: &str) -> Option<String> {
+    const SCHEMES: [&str; 3] = ["secret", "file", "env"];
+    let error = match Reference::parse(text) {
+        Ok(Reference::Env(name)) if is_plain(name) => return None,
+        Ok(Reference::Env(_)) => {
+            return Some("`env:` is followed by the name of a variable".to_owned());
+        }
+        Ok(Reference::Stored { .. }) => return None,
+        Err(error) => error,
+    };
+    if error.code == "credential_scope_unsupported" {
+        return Some("a secret has one of the scopes user, workspace and tenant".to_owned());
+    }
+    let scheme = text.split(':').next().filter(|scheme| *scheme != text);
+    let meant = scheme.and_then(|scheme| closest(scheme, SCHEMES));
+    let hint = match meant {
+        Some("secret") => "did you mean `secret://`? Write",
+        Some("file") => "did you mean `file:`? Write",
+        Some("env") => "did you mean `env:`? Write",
+        _ => "write",
+    };
+    Some(format!(
+        "this is no reference of a secret; {hint} `secret://NAME`, `secret://SCOPE/NAME`, \
+         `file:NAME` or `env:NAME`, where a NAME has letters, digits, `-`, `_` and `.`"
+    ))
+}
+
 fn scope_of(word: &str) -> Result<Scope, NodeError> {
     let known = Scope::ALL.into_iter().find(|scope| scope.as_str() == word);
     known.ok_or_else(|| {
@@ -105,6 +134,24 @@ mod tests {
         check("secret://user/k", stored(Some(Scope::User), "k"));
         check("secret://workspace/k", stored(Some(Scope::Workspace), "k"));
         check("secret://run/k", Err("credential_scope_unsupported"));
+    }
+
+    #[test]
+    fn a_wrong_reference_is_told_the_forms_there_are() {
+        for text in ["key", "secret://user/key", "env:KEY", "file:key"] {
+            assert_eq!(wrong_reference(text), None, "{text}");
+        }
+        for (text, part) in [
+            ("secrets://key", "did you mean `secret://`?"),
+            ("vault:key", "`env:NAME`"),
+            ("secret://run/key", "user, workspace and tenant"),
+            ("env:A B", "name of a variable"),
+            ("${inputs.key}", "`secret://NAME`"),
+        ] {
+            let said = wrong_reference(text).expect("it is no reference");
+            assert!(said.contains(part), "{said}");
+            assert!(!said.contains("vault") && !said.contains("A B"), "{said}");
+        }
     }
 
     #[test]

@@ -47,7 +47,7 @@ const SECRET: &str = "correct-horse-battery";
 impl Secrets for OneSecret {
     async fn resolve(&self, _: &Owner, reference: &str) -> Result<String, NodeError> {
         match reference {
-            "test:token" => Ok(SECRET.to_owned()),
+            "test-token" => Ok(SECRET.to_owned()),
             _ => Err(NodeError::new(
                 "credential_not_found",
                 "there is one secret only",
@@ -358,7 +358,7 @@ async fn a_secret_a_process_prints_reaches_neither_log_nor_artifacts() {
     let document = definition(
         json!([{
             "id": "p", "typeId": "runwright.process",
-            "config": { "argv": ["sh", "-c", script], "secretEnv": { "TOKEN": "test:token" } }
+            "config": { "argv": ["sh", "-c", script], "secretEnv": { "TOKEN": "test-token" } }
         }]),
         json!([]),
     );
@@ -379,7 +379,7 @@ async fn a_secret_a_process_prints_reaches_neither_log_nor_artifacts() {
         .collect();
     assert!(
         log.iter()
-            .any(|event| event.contains("[REDACTED:test:token]")),
+            .any(|event| event.contains("[REDACTED:test-token]")),
         "{log:?}"
     );
     assert!(log.iter().all(|event| !event.contains(SECRET)), "{log:?}");

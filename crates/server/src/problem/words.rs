@@ -1,5 +1,12 @@
 //! What of a request may be said again: numbers, and the words of the protocol.
 
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
+use kernel::definition::{ControlKind, Takes};
+use runtime::nodes::Registry;
+use serde_json::Value;
+
 /// A JSON pointer whose parts are numbers or words of the protocol; others become `…`.
 pub(super) fn known_path(path: &str) -> String {
     path.split('/')
@@ -14,7 +21,8 @@ pub(super) fn known_path(path: &str) -> String {
         .join("/")
 }
 
-/// Whether a name is a number or a word of the protocol: to say it again is no echo.
+/// Whether a name is a number or a word of the protocol or of a node's config: to say it again is
+/// no echo.
 fn is_known(part: &str) -> bool {
     const WORDS: &[&str] = &[
         "acceptsInheritedArtifacts",
@@ -118,8 +126,101 @@ fn is_known(part: &str) -> bool {
         "channel",
         "compensation",
         "note",
+        "loop",
+        "array",
+        "boolean",
+        "integer",
+        "null",
+        "number",
+        "object",
+        "string",
+        "accept",
+        "reject",
+        "refine",
+        "true",
+        "false",
+        "body",
+        "done",
+        "dispatch",
+        "terminate",
+        "outputs",
+        "status",
+        "visit",
+        "error",
+        "secret://",
+        "secret://NAME",
+        "secret://SCOPE/NAME",
+        "file:",
+        "file:NAME",
+        "env:",
+        "env:NAME",
+        "${inputs.NAME}",
+        "{{ }}",
+        "POST /v1/runs",
+        "runwright run",
+        "runwright workflow nodes",
+        "variables.count > 3",
+        "a == b",
+        "a && b",
+        "test ? one : other",
+        "+ 1",
+        "==",
+        "!=",
+        "&&",
+        "||",
+        "!",
+        "#",
+        ".",
+        "_",
+        "-",
+        ")",
+        "]",
+        "}",
+        ",",
+        ":",
+        "?",
+        "${ }",
     ];
-    WORDS.contains(&part) || part.parse::<u32>().is_ok()
+    WORDS.contains(&part) || part.parse::<u32>().is_ok() || vocabulary().contains(part)
+}
+
+/// The words of the node types there are: their ids, the keys of their configs, and what those may
+/// be set to.
+fn vocabulary() -> &'static BTreeSet<String> {
+    static WORDS: OnceLock<BTreeSet<String>> = OnceLock::new();
+    WORDS.get_or_init(|| {
+        let mut words = BTreeSet::new();
+        for kind in ControlKind::ALL {
+            words.insert(kind.type_id().to_owned());
+            for key in kind.config_keys() {
+                words.extend(key.names().map(str::to_owned));
+                if let Takes::Words(values) = key.takes {
+                    words.extend(values.iter().map(|&word| word.to_owned()));
+                }
+            }
+        }
+        for node in Registry::standard().nodes() {
+            words.insert(node.type_id().to_owned());
+            collect(&node.config_schema(), &mut words);
+        }
+        words
+    })
+}
+
+/// The names of the fields and the values that a schema has.
+fn collect(schema: &Value, words: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(rules) => {
+            let fields = rules.get("properties").and_then(Value::as_object);
+            words.extend(fields.into_iter().flatten().map(|(name, _)| name.clone()));
+            let values = rules.get("enum").and_then(Value::as_array);
+            let values = values.into_iter().flatten().filter_map(Value::as_str);
+            words.extend(values.map(str::to_owned));
+            rules.values().for_each(|rule| collect(rule, words));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect(item, words)),
+        _ => {}
+    }
 }
 
 /// A message without what it quotes from the document, words of the protocol excepted.

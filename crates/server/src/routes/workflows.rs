@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::body;
 use crate::params::workflow_id;
-use crate::problem::Problem;
+use crate::problem::{Problem, shown};
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
 
@@ -127,7 +127,12 @@ async fn register(mut cx: Cx, status: StatusCode, id: Option<String>) -> Result<
         .await?;
     let warnings: Vec<Value> = warnings
         .iter()
-        .map(|warning| json!({ "code": warning.code, "path": warning.path }))
+        .map(|warning| {
+            let mut shown = shown(warning);
+            // The definition is kept, and whoever put it reads it by the same address.
+            shown["path"] = json!(warning.path);
+            shown
+        })
         .collect();
     let mut answer = json!({
         "id": definition.workflow,

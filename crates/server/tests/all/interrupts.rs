@@ -698,7 +698,7 @@ async fn what_a_failed_node_and_a_task_ask_has_the_shape_of_its_kind() {
     let mut fails = node(
         &long,
         "runwright.transform",
-        json!({ "outputs": { "x": "inputs.missing" } }),
+        json!({ "outputs": { "x": "1 / 0" } }),
     );
     fails["settings"] = json!({ "onFailure": "ask" });
     let task = json!({ "queue": "q", "repeat": "once" });

@@ -121,9 +121,10 @@ async fn what_a_workflow_needs_and_this_server_has_not_refuses_its_runs() {
         assert_eq!(create.json()["details"]["path"], place);
         // Nor as a child.
         let call = json!({ "workflowId": definition["id"] });
-        host.put(&[chain("calls", &[node("call", "core.subWorkflow", call)])])
+        let calls = format!("calls-{}", definition["id"].as_str().unwrap());
+        host.put(&[chain(&calls, &[node("call", "core.subWorkflow", call)])])
             .await;
-        let run = host.completed(&json!({ "workflowId": "calls" })).await;
+        let run = host.completed(&json!({ "workflowId": calls })).await;
         let snapshot = host.snapshot(&run).await;
         assert_eq!(snapshot["error"]["code"], code, "{snapshot}");
         assert_eq!(snapshot.get("childRuns"), None);

@@ -2,9 +2,10 @@
 
 use std::fs;
 
+use faces::player::names;
 use faces::player::state::Status;
-use faces::player::{names, replaced};
 use kernel::ids::StreamId;
+use kernel::json::replaced;
 use runtime::door::Door;
 use serde_json::{Value, json};
 

@@ -1,6 +1,7 @@
 //! `runwright workflow nodes`.
 
 use kernel::definition::{ConfigKey, ControlKind, Takes};
+use kernel::limits::MAX_WAIT_MS;
 use kernel::problem::{closest, quoted};
 use serde_json::{Map, Value, json};
 
@@ -96,6 +97,13 @@ fn control_schema(kind: ControlKind) -> Value {
             Takes::Types([one]) => json!({ "type": one }),
             Takes::Types(several) => json!({ "type": several }),
             Takes::Words(words) => json!({ "enum": words }),
+            Takes::Whole(least, most) => {
+                json!({ "type": "integer", "minimum": least, "maximum": most })
+            }
+            Takes::Millis => json!({ "type": "integer", "minimum": 0, "maximum": MAX_WAIT_MS }),
+            Takes::Seconds => {
+                json!({ "type": "integer", "minimum": 1, "maximum": MAX_WAIT_MS / 1_000 })
+            }
         };
         let also = match key.aliases {
             [] => String::new(),

@@ -13,7 +13,8 @@ use crate::{talk, text};
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Putting a workflow again never changes a run that exists: each run keeps \
-the definition it was created with."
+the definition it was created with. A version stands for one content: a changed definition needs \
+another version."
 )]
 pub(crate) struct Args {
     /// Workflow definitions; - for standard input
@@ -39,7 +40,8 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         let (definition, warnings) = (prepared.definition, &prepared.plan.warnings);
         talk::say_warnings(name, warnings);
         door.put_workflow(&session.tenant, &definition, &Actor::operator())
-            .await?;
+            .await
+            .map_err(|error| Failure::plan(name, error))?;
         match session.form {
             Form::Json => data.json_line(&json!({
                 "workflowId": definition.workflow,

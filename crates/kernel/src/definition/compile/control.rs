@@ -1,7 +1,7 @@
-//! What the configs of control nodes must say, and the ports that edges leave them by.
+//! What the configs of control nodes must say, and the ports that edges leave nodes by.
 //!
-//! OpenWOP leaves configs open, so a key nobody reads is a warning; a node that could not do
-//! anything at all is a problem.
+//! OpenWOP leaves configs open, so a key nobody reads is a warning, unless it is nearly one that
+//! is read; a node that could not do what its config says is a problem.
 
 use serde_json::Value;
 
@@ -9,26 +9,47 @@ use super::Compiler;
 use crate::control;
 use crate::definition::config_keys::ConfigKey;
 use crate::definition::control::ControlKind;
-use crate::definition::document::{Edge, Node};
+use crate::definition::document::{Edge, Node, Port};
+use crate::definition::fitting::misfit;
 use crate::definition::plan::{NodeIx, NodeKind};
-use crate::problem::{Path, ProblemCode, closest, quoted};
+use crate::problem::{Path, ProblemCode, closest, instead, quoted};
 
 /// The output of a conditional that tells both ways, and the edge by it is followed either way.
 const RESULT: &str = "result";
+/// The port that OpenWOP gives an edge which names none.
+const OUTPUT: &str = "output";
+/// The port that OpenWOP leads an edge to which names none.
+const INPUT: &str = "input";
 
-/// The config keys a kind reads. `None` where a key nobody reads is no mistake: what is asked
-/// goes to people, who may be told more than an engine reads.
-fn keys(kind: ControlKind) -> Option<Vec<&'static str>> {
+/// Whether a key that nobody reads is worth a word: what is asked goes to people, who may be told
+/// more than an engine reads.
+fn tells_people(kind: ControlKind) -> bool {
     matches!(
         kind,
-        ControlKind::Delay
-            | ControlKind::Conditional
-            | ControlKind::SetVariable
-            | ControlKind::Loop
+        ControlKind::Interrupt
+            | ControlKind::ApprovalGate
+            | ControlKind::GovernanceGate
+            | ControlKind::ClarificationGate
     )
-    .then(|| {
-        let keys = kind.config_keys().iter();
-        keys.flat_map(ConfigKey::names).collect()
+}
+
+/// The keys of a config that a node needs one of.
+fn needed(kind: ControlKind) -> Option<(&'static [&'static str], &'static str)> {
+    Some(match kind {
+        ControlKind::Conditional => (
+            &["expression", "condition"],
+            "needs `expression`, a text that comes to true or false",
+        ),
+        ControlKind::SetVariable => (
+            &["name", "variableName", "variables"],
+            "needs `name` with `value` or `expression`, or `variables`",
+        ),
+        ControlKind::ChannelWrite => (
+            &["channel", "channelName"],
+            "needs `channel`, the name of the channel to write to",
+        ),
+        ControlKind::SubWorkflow => (&["workflowId"], "needs `workflowId`, the workflow to run"),
+        _ => return None,
     })
 }
 
@@ -36,88 +57,145 @@ impl Compiler<'_> {
     /// Checks the config of a control node.
     pub(super) fn control_config(&mut self, node_path: &Path<'_>, node: &Node, kind: ControlKind) {
         let path = Path::Key(node_path, "config");
-        let has = |key: &str| node.config.get(key).is_some();
-        let is_given = |key: &str| has(key) || node.inputs.iter().any(|(port, _)| port == key);
-        let Some(known) = keys(kind) else { return };
-        for key in node
-            .config
-            .as_object()
-            .into_iter()
-            .flat_map(|map| map.keys())
-        {
-            if known.contains(&key.as_str()) {
-                continue;
+        let known: Vec<&ConfigKey> = kind.config_keys().iter().collect();
+        for (key, value) in node.config.as_object().into_iter().flatten() {
+            let read = known
+                .iter()
+                .find(|known| known.names().any(|name| name == key));
+            match read {
+                Some(read) => self.config_value(&path, key, read, value),
+                None => self.unread_key(&path, key, node, kind),
             }
-            let free = known.iter().copied().filter(|known| !has(known));
-            let shown = quoted(key);
-            let message = match closest(key, free) {
-                Some(meant) => format!("the field {shown} is not read; did you mean `{meant}`?"),
-                None => format!(
-                    "the field {shown} is not read; this node reads {}",
-                    listed(&known)
-                ),
-            };
-            let path = Path::Key(&path, key);
-            self.warnings
-                .add(path.pointer(), ProblemCode::UnknownField, message);
         }
-        let texts = |keys: &[&str]| {
-            keys.iter()
-                .any(|key| node.config.get(key).is_some_and(Value::is_string))
-        };
-        let lacks = match kind {
-            ControlKind::Conditional if !texts(&["expression", "condition"]) => {
-                "needs `expression`, a text that comes to true or false"
+        // A value that is written at a port stands for the one of the config.
+        let inputs = Path::Key(node_path, "inputs");
+        for (port, value) in &node.inputs {
+            let read = known
+                .iter()
+                .find(|known| known.names().any(|name| name == port));
+            if let (Some(read), Port::Static(value)) = (read, value) {
+                self.config_value(&Path::Key(&inputs, port), "value", read, value);
             }
-            ControlKind::SetVariable
-                if !["name", "variableName", "variables"]
-                    .iter()
-                    .any(|key| has(key)) =>
-            {
-                "needs `name` with `value` or `expression`, or `variables`"
+        }
+        self.lacks(&path, node, kind);
+        self.config_variables(&path, node, kind);
+    }
+
+    fn config_value(&mut self, path: &Path<'_>, key: &str, read: &ConfigKey, value: &Value) {
+        if let Some((code, message)) = misfit(read.takes, value) {
+            let path = Path::Key(path, key);
+            self.checked.insert(path.pointer());
+            self.problem(&path, code, message);
+        }
+    }
+
+    fn unread_key(&mut self, path: &Path<'_>, key: &str, node: &Node, kind: ControlKind) {
+        let names: Vec<&str> = kind
+            .config_keys()
+            .iter()
+            .flat_map(ConfigKey::names)
+            .collect();
+        let free = names.iter().copied();
+        let meant = closest(key, free.filter(|name| node.config.get(name).is_none()));
+        let (path, shown) = (Path::Key(path, key), quoted(key));
+        match meant {
+            Some(meant) => {
+                let message = format!("the field {shown} is not read; did you mean `{meant}`?");
+                self.problem(&path, ProblemCode::UnknownField, message);
             }
-            ControlKind::Delay if !known.iter().any(|key| is_given(key)) => {
-                let message = "waits for no time: set `ms`, or an input `delayMs`";
+            None if tells_people(kind) => {}
+            None => {
+                let names = listed(&names);
+                let message = format!("the field {shown} is not read; this node reads {names}");
                 self.warnings
-                    .add(path.pointer(), ProblemCode::MissingField, message);
-                return;
+                    .add(path.pointer(), ProblemCode::UnknownField, message);
+            }
+        }
+    }
+
+    /// Checks that a node is told enough to do anything.
+    fn lacks(&mut self, path: &Path<'_>, node: &Node, kind: ControlKind) {
+        let in_config = |key: &&str| node.config.get(*key).is_some();
+        let is_given =
+            |key: &&str| in_config(key) || node.inputs.iter().any(|(port, _)| port == *key);
+        let names = kind.config_keys().iter().flat_map(ConfigKey::names);
+        if let Some((keys, message)) = needed(kind) {
+            if !keys.iter().any(in_config) {
+                self.problem(path, ProblemCode::MissingField, message);
+            }
+            return;
+        }
+        let message = match kind {
+            ControlKind::Delay if !names.into_iter().any(|key| is_given(&key)) => {
+                "waits for no time: set `ms`, or an input `delayMs`"
             }
             ControlKind::Loop
                 if !["times", "items", "while", "condition", "until"]
                     .iter()
-                    .any(|key| is_given(key)) =>
+                    .any(is_given) =>
             {
-                let message =
-                    "fails when it is reached: it needs one of `times`, `items`, `while`, `until`";
-                self.warnings
-                    .add(path.pointer(), ProblemCode::MissingField, message);
-                return;
+                "fails when it is reached: it needs one of `times`, `items`, `while`, `until`"
+            }
+            ControlKind::GetVariable if !["name", "variableName"].iter().any(is_given) => {
+                "fails when it is reached: it needs `name`, the variable to read"
+            }
+            ControlKind::ClarificationGate if !is_given(&"questions") => {
+                "fails when it is reached: it needs `questions`, a list of objects of `id` and \
+                 `question`"
             }
             _ => return,
         };
-        self.problem(&path, ProblemCode::MissingField, lacks.to_owned());
+        self.warnings
+            .add(path.pointer(), ProblemCode::MissingField, message);
     }
 
-    /// Checks the port an edge leaves a conditional by.
-    pub(super) fn port_of_edge(&mut self, path: &Path<'_>, edge: &Edge, source: NodeIx) {
-        let node = &self.definition.nodes[source.index()];
-        let kind = ControlKind::of(&node.type_id);
-        if kind != Some(ControlKind::Conditional) {
-            return;
-        }
-        let ports = control::ports(NodeKind::Control(ControlKind::Conditional));
-        match &edge.source_output {
-            Some(port) if ports.contains(&port.as_str()) || port == RESULT => {}
-            Some(port) => {
-                let message = format!(
-                    "a conditional has no port {}; it leaves by {}",
-                    quoted(port),
-                    listed(ports)
-                );
-                let path = Path::Key(path, "sourceOutput");
-                self.problem(&path, ProblemCode::InvalidValue, message);
+    /// Checks the variables of this run that a config names to read them.
+    fn config_variables(&mut self, path: &Path<'_>, node: &Node, kind: ControlKind) {
+        let mut read = Vec::new();
+        match kind {
+            ControlKind::GetVariable if node.config.get("default").is_none() => {
+                for key in ["name", "variableName"] {
+                    let name = node.config.get(key).and_then(Value::as_str);
+                    read.extend(name.map(|name| (Path::Key(path, key).pointer(), name)));
+                }
             }
-            None => {
+            ControlKind::SubWorkflow | ControlKind::Dispatch => {
+                let mapping = node.config.get("inputMapping").and_then(Value::as_object);
+                let of = Path::Key(path, "inputMapping");
+                for (child, parent) in mapping.into_iter().flatten() {
+                    let place = Path::Key(&of, child).pointer();
+                    read.extend(parent.as_str().map(|name| (place, name)));
+                }
+            }
+            _ => {}
+        }
+        for (place, name) in read {
+            // A run that another one starts may be given variables that it does not declare.
+            if !self.may_exist(name) {
+                let message = self.unknown_variable(name);
+                self.warnings
+                    .add(place, ProblemCode::UnknownReference, message);
+            }
+        }
+    }
+
+    /// Checks the port an edge leaves its source by.
+    pub(super) fn port_of_edge(&mut self, path: &Path<'_>, edge: &Edge, source: NodeIx) {
+        let definition = self.definition;
+        let node = &definition.nodes[source.index()];
+        let Some(kind) = ControlKind::of(&node.type_id) else {
+            let outputs = self.types.outputs(&node.type_id, &node.config);
+            self.port_of_work(path, edge, node, outputs);
+            return;
+        };
+        let ports = control::ports(NodeKind::Control(kind));
+        let place = Path::Key(path, "sourceOutput");
+        match (&edge.source_output, kind) {
+            // A loop's ports are checked with its body.
+            (_, ControlKind::Loop) => {}
+            (Some(port), _) if ports.contains(&port.as_str()) => {}
+            (Some(port), ControlKind::Conditional) if port == RESULT => {}
+            (None, ControlKind::Conditional) => {
                 let message = format!(
                     "is followed whichever way the conditional goes; set `sourceOutput` to {} \
                      if that is not meant",
@@ -126,7 +204,79 @@ impl Compiler<'_> {
                 self.warnings
                     .add(path.pointer(), ProblemCode::MissingField, message);
             }
+            (None, _) => {}
+            (Some(port), _) if ports.is_empty() => {
+                let outputs = control::outputs(kind, &node.config);
+                if port != OUTPUT {
+                    self.port_of_work(path, edge, node, outputs.or(Some(Vec::new())));
+                }
+            }
+            (Some(port), kind) if port == OUTPUT && kind != ControlKind::Conditional => {}
+            (Some(port), _) => {
+                let what = match kind {
+                    ControlKind::Conditional => "a conditional",
+                    ControlKind::Supervisor => "a supervisor",
+                    _ => "a gate",
+                };
+                let hint = match closest(port, ports.iter().copied()) {
+                    Some(meant) => format!("; did you mean `{meant}`?"),
+                    None => String::new(),
+                };
+                let message = format!(
+                    "{what} has no port {}; it leaves by {}{hint}",
+                    quoted(port),
+                    listed(ports)
+                );
+                self.problem(&place, ProblemCode::InvalidValue, message);
+            }
         }
+    }
+
+    /// Warns of a port of a node that does not choose among ports: its edges are all followed.
+    fn port_of_work(
+        &mut self,
+        path: &Path<'_>,
+        edge: &Edge,
+        node: &Node,
+        outputs: Option<Vec<String>>,
+    ) {
+        let Some(port) = edge.source_output.as_deref().filter(|port| *port != OUTPUT) else {
+            return;
+        };
+        if outputs.is_none_or(|outputs| outputs.iter().any(|output| output == port)) {
+            return;
+        }
+        let message = format!(
+            "is followed by any way that node {} ends: it does not choose among ports; remove \
+             this, or give the edge a `condition`",
+            quoted(node.id.as_str())
+        );
+        let place = Path::Key(path, "sourceOutput").pointer();
+        self.warnings.add(place, ProblemCode::InvalidValue, message);
+    }
+
+    /// Warns of an edge that names an input of its target which the target does not have: edges
+    /// carry no values.
+    pub(super) fn input_of_edge(&mut self, path: &Path<'_>, edge: &Edge, target: NodeIx) {
+        let definition = self.definition;
+        let node = &definition.nodes[target.index()];
+        let Some(port) = edge.target_input.as_deref().filter(|port| *port != INPUT) else {
+            return;
+        };
+        if node.inputs.iter().any(|(name, _)| name == port) {
+            return;
+        }
+        let names = node.inputs.iter().map(|(name, _)| name.as_str());
+        let hint = instead(port, names).map_or(String::new(), |hint| format!("; {hint}"));
+        let message = format!(
+            "node {} has no input {}, and an edge gives no value: bind it in the node's \
+             `inputs`{hint}",
+            quoted(node.id.as_str()),
+            quoted(port)
+        );
+        let place = Path::Key(path, "targetInput").pointer();
+        self.warnings
+            .add(place, ProblemCode::UnknownReference, message);
     }
 }
 

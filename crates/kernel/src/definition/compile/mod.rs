@@ -39,6 +39,25 @@ pub trait NodeTypes {
     /// What is wrong with a node's config, with paths into the config. Asked for the types of
     /// [`ControlKind`] too.
     fn check_config(&self, type_id: &str, config: &Value) -> Vec<Problem>;
+
+    /// What a config that has no problems reads of the node's inputs.
+    fn reads(&self, _type_id: &str, _config: &Value) -> Reads {
+        Reads::default()
+    }
+
+    /// The names of what a node of this config gives. `None` where that is not known before.
+    fn outputs(&self, _type_id: &str, _config: &Value) -> Option<Vec<String>> {
+        None
+    }
+}
+
+/// What a config reads of the node's inputs, with paths into the config.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// Places that an input is put into, each with the input's name.
+    pub inputs: Vec<(String, String)>,
+    /// Texts with a `{{ name }}`, which nothing is put into.
+    pub unfilled: Vec<String>,
 }
 
 /// What becomes of a definition that uses a node type that does not exist.
@@ -137,6 +156,7 @@ fn compile(
         written: written_variables(definition),
         expressions: BTreeMap::new(),
         expression_bytes: 0,
+        checked: BTreeSet::new(),
     };
     compiler
         .warnings
@@ -156,6 +176,7 @@ fn compile(
         mut problems,
         mut warnings,
         by_id,
+        checked,
         ..
     } = compiler;
     let mut plan = Plan {
@@ -211,7 +232,17 @@ fn compile(
     }
     upstream::check(&plan, &mut warnings);
     plan.warnings = warnings.listed;
+    said_once(&mut problems, checked);
     problems.or(plan)
+}
+
+/// Leaves one problem at each place where a value is not what its key takes: what comes behind it
+/// says the same of the value in other words.
+fn said_once(problems: &mut Problems, places: BTreeSet<String>) {
+    let mut said = BTreeSet::new();
+    problems
+        .listed
+        .retain(|problem| !places.contains(&problem.path) || said.insert(problem.path.clone()));
 }
 
 /// Tells every node its edges.
@@ -236,6 +267,8 @@ struct Compiler<'d> {
     /// Compiled once per text.
     expressions: BTreeMap<(ExpressionKind, &'d str), Result<Expression, ExprError>>,
     expression_bytes: usize,
+    /// Places in configs whose values are not what their keys take.
+    checked: BTreeSet<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -321,7 +354,11 @@ impl<'d> Compiler<'d> {
 
     fn check_config(&mut self, path: &Path<'_>, node: &Node, kind: NodeKind) {
         let config = Path::Key(path, "config");
-        for problem in self.types.check_config(&node.type_id, &node.config) {
+        let problems = self.types.check_config(&node.type_id, &node.config);
+        if problems.is_empty() {
+            self.check_reads(&config, node);
+        }
+        for problem in problems {
             let path = config.pointer() + &problem.path;
             self.problems.push(Problem { path, ..problem });
         }
@@ -356,11 +393,15 @@ impl<'d> Compiler<'d> {
                 node,
                 output,
                 optional,
-            } => PortValue::Connection {
-                node: self.node_ref(&Path::Key(path, "nodeId"), node)?,
-                output: output.clone(),
-                optional: *optional,
-            },
+            } => {
+                let source = self.node_ref(&Path::Key(path, "nodeId"), node)?;
+                self.output_of(&Path::Key(path, "outputKey"), source, output);
+                PortValue::Connection {
+                    node: source,
+                    output: output.clone(),
+                    optional: *optional,
+                }
+            }
             Port::Variable { name, optional } => {
                 let known = *optional || self.may_exist(name);
                 if !known {
@@ -398,6 +439,9 @@ impl<'d> Compiler<'d> {
             .and_then(|condition| self.condition(&Path::Key(path, "condition"), condition));
         if let Some(source) = source.filter(|_| self.age == Age::New) {
             self.port_of_edge(path, edge, source);
+        }
+        if let Some(target) = target.filter(|_| self.age == Age::New) {
+            self.input_of_edge(path, edge, target);
         }
         Some(PlanEdge {
             id: edge.id.clone(),
@@ -474,15 +518,22 @@ impl<'d> Compiler<'d> {
             if let Some(node) = node {
                 self.node_ref(&Path::Key(&path, "nodeId"), node.as_str());
             }
-            if kind == "channel-write" {
-                self.channel(&Path::Key(&path, "config"), "channel", config);
-                if *enabled {
-                    let message = "is kept and starts no node: a write to a channel starts nothing \
-                                   here; lead an edge from the node that writes to the one that \
-                                   is to start";
-                    let place = Path::Key(&path, "type").pointer();
-                    self.warnings.add(place, ProblemCode::InvalidValue, message);
+            let message = match kind.as_str() {
+                "channel-write" => {
+                    self.channel(&Path::Key(&path, "config"), "channel", config);
+                    "is kept and starts no node: a write to a channel starts nothing here; lead \
+                     an edge from the node that writes to the one that is to start"
                 }
+                // What cannot be read is a problem already.
+                "" | "manual" => continue,
+                _ => {
+                    "is kept and starts no run: this server starts a run when it is asked to; let \
+                     whatever knows when call `POST /v1/runs` or `runwright run`"
+                }
+            };
+            if *enabled {
+                let place = Path::Key(&path, "type").pointer();
+                self.warnings.add(place, ProblemCode::NotDone, message);
             }
         }
     }

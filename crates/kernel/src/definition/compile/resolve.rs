@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::{Compiler, ExpressionKind, UnknownTypes, mapped_variables};
+use crate::control;
 use crate::definition::age::Age;
 use crate::definition::control::ControlKind;
-use crate::definition::document::Definition;
+use crate::definition::document::{Definition, Node};
 use crate::definition::plan::{NodeIx, NodeKind};
 use crate::expr::{ExprError, Expression};
-use crate::ids::NodeId;
 use crate::limits::MAX_EXPRESSIONS_BYTES;
-use crate::problem::{Path, Problem, ProblemCode, closest, quoted};
+use crate::problem::{Path, Problem, ProblemCode, closest, instead, quoted};
 
 /// Names of variables that nodes write without a declaration, as far as their configs tell.
 pub(super) fn written_variables(definition: &Definition) -> BTreeSet<&str> {
@@ -147,10 +147,11 @@ impl<'d> Compiler<'d> {
                 .iter()
                 .all(|node| !node.id.as_str().is_empty());
         if complete && !id.is_empty() {
-            let hint = match closest(id, self.by_id.keys().map(NodeId::as_str)) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None => "add it, or name another one".to_owned(),
-            };
+            let hint = instead(
+                id,
+                self.definition.nodes.iter().map(|node| node.id.as_str()),
+            );
+            let hint = hint.unwrap_or_else(|| "add it".to_owned());
             let message = format!("there is no node {}; {hint}", quoted(id));
             self.problem(path, ProblemCode::UnknownReference, message);
         }
@@ -166,7 +167,7 @@ impl<'d> Compiler<'d> {
         known.extend(ControlKind::ALL.map(ControlKind::type_id));
         let hint = match closest(type_id, known) {
             Some(meant) => format!("did you mean `{meant}`?"),
-            None => "use one that this engine has".to_owned(),
+            None => "`runwright workflow nodes` lists those there are".to_owned(),
         };
         let message = format!("there is no node type {}; {hint}", quoted(type_id));
         let problem = Problem::new(path.pointer(), ProblemCode::UnknownType, message);
@@ -185,8 +186,8 @@ impl<'d> Compiler<'d> {
         if channels.is_empty() || channels.contains_key(name) {
             return;
         }
-        let hint = match closest(name, channels.keys().map(String::as_str)) {
-            Some(meant) => format!("did you mean `{meant}`?"),
+        let hint = match instead(name, channels.keys().map(String::as_str)) {
+            Some(hint) => hint,
             None => "declare it in `channels`".to_owned(),
         };
         let message = format!("there is no channel {}; {hint}", quoted(name));
@@ -197,13 +198,64 @@ impl<'d> Compiler<'d> {
         );
     }
 
+    /// Checks that a node gives an output of a name, as far as that is known.
+    pub(super) fn output_of(&mut self, path: &Path<'_>, source: NodeIx, output: &str) {
+        let definition = self.definition;
+        let node = &definition.nodes[source.index()];
+        let outputs = match ControlKind::of(&node.type_id) {
+            Some(kind) => control::outputs(kind, &node.config),
+            None => self.types.outputs(&node.type_id, &node.config),
+        };
+        let Some(outputs) = outputs.filter(|_| self.age == Age::New) else {
+            return;
+        };
+        // `output` stands for all of them together.
+        if output == "output" || outputs.iter().any(|known| known == output) {
+            return;
+        }
+        let hint = instead(output, outputs.iter().map(String::as_str))
+            .unwrap_or_else(|| "it gives none".to_owned());
+        let message = format!(
+            "node {} gives no output {}; {hint}",
+            quoted(node.id.as_str()),
+            quoted(output)
+        );
+        self.problem(path, ProblemCode::UnknownReference, message);
+    }
+
+    /// Checks that a node has the inputs that its config reads.
+    pub(super) fn check_reads(&mut self, config: &Path<'_>, node: &Node) {
+        let reads = self.types.reads(&node.type_id, &node.config);
+        let names = || node.inputs.iter().map(|(name, _)| name.as_str());
+        for (place, name) in reads.inputs {
+            // An input of the name of a text stands in its place.
+            let stands = |known: &str| place.strip_prefix('/') == Some(known);
+            if names().any(|known| known == name || stands(known)) {
+                continue;
+            }
+            let hint = instead(&name, names()).map_or(String::new(), |hint| format!("; {hint}"));
+            let message = format!(
+                "the node has no input {}: bind it in the node's `inputs`{hint}",
+                quoted(&name)
+            );
+            let code = ProblemCode::UnknownReference;
+            self.problems.add(config.pointer() + &place, code, message);
+        }
+        for place in reads.unfilled {
+            let message = "`{{ }}` stays as it is written: nothing is put into it; for an input \
+                           write `${inputs.NAME}`";
+            let code = ProblemCode::NotDone;
+            self.warnings.add(config.pointer() + &place, code, message);
+        }
+    }
+
     pub(super) fn may_exist(&self, variable: &str) -> bool {
         self.variables.contains(variable) || self.written.contains(variable)
     }
 
     pub(super) fn unknown_variable(&self, name: &str) -> String {
-        let hint = match closest(name, self.variables.iter().copied()) {
-            Some(meant) => format!("did you mean `{meant}`?"),
+        let hint = match instead(name, self.variables.iter().copied()) {
+            Some(hint) => hint,
             None => "declare it in `variables`".to_owned(),
         };
         format!("there is no variable {}; {hint}", quoted(name))
@@ -242,6 +294,24 @@ impl<'d> Compiler<'d> {
         self.compiled(path, compiled)
     }
 
+    /// Checks what an expression reads of a node, beside its outputs.
+    fn field_of_node(&mut self, path: &Path<'_>, id: &str, field: &str) {
+        const FIELDS: [&str; 4] = ["outputs", "status", "visit", "error"];
+        if FIELDS.contains(&field) {
+            return;
+        }
+        let hint = match closest(field, FIELDS) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => format!("for an output write `nodes.{id}.outputs.{field}`"),
+        };
+        let message = format!(
+            "`nodes.{id}` has no {}; it has {}; {hint}",
+            quoted(field),
+            FIELDS.map(|field| format!("`{field}`")).join(", ")
+        );
+        self.rule(path, ProblemCode::UnknownReference, message);
+    }
+
     pub(super) fn compiled(
         &mut self,
         path: &Path<'_>,
@@ -258,7 +328,15 @@ impl<'d> Compiler<'d> {
         for id in &references.nodes {
             self.node_ref(path, id);
         }
-        for name in &references.variables {
+        for (id, field) in &references.fields {
+            self.field_of_node(path, id, field);
+        }
+        for (id, output) in &references.outputs {
+            if let Some(&source) = self.by_id.get(id.as_str()) {
+                self.output_of(path, source, output);
+            }
+        }
+        for name in references.variables.iter().chain(&references.inputs) {
             if !self.may_exist(name) {
                 let message = self.unknown_variable(name);
                 self.warnings

@@ -58,7 +58,7 @@ pub(super) fn read(findings: &Findings, path: &Path<'_>, value: &Value) -> Optio
         max_size: fields
             .integer("maxSize", 1..=MAX_CHANNEL_ENTRIES as u64)
             .and_then(|n| usize::try_from(n).ok()),
-        ttl_ms: fields.integer("ttlMs", 0..=MAX_TTL_MS).filter(|&ms| ms > 0),
+        ttl_ms: fields.millis("ttlMs", 0..=MAX_TTL_MS).filter(|&ms| ms > 0),
         schema_version: fields
             .integer("schemaVersion", 1..=u64::from(u32::MAX))
             .and_then(|n| u32::try_from(n).ok())

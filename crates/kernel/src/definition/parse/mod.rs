@@ -302,7 +302,7 @@ fn channel_write(trigger: &Fields<'_>) {
     };
     fields.name("channel");
     fields.word("onlyFrom", &["child", "parent", "any"]);
-    fields.integer("debounceMs", 0..=MAX_DEBOUNCE_MS);
+    fields.millis("debounceMs", 0..=MAX_DEBOUNCE_MS);
 }
 
 fn variable(findings: &Findings, path: &Path<'_>, value: &Value) -> Variable {
@@ -377,14 +377,15 @@ fn settings(fields: &Fields<'_>) -> DocumentSettings {
         "maxLoopbackIterations",
         "compensation",
     ];
-    let Some(settings) = Fields::open(fields.findings(), &path, value, Keys::Open, &known) else {
+    let Some(settings) = Fields::open(fields.findings(), &path, value, Keys::Settings, &known)
+    else {
         return DocumentSettings::default();
     };
     settings.word("logLevel", &["debug", "info", "warn", "error"]);
     let small = |n: u64| u32::try_from(n).ok();
     DocumentSettings {
         timeout_ms: settings
-            .integer("timeout", 0..=MAX_WAIT_MS)
+            .millis("timeout", 0..=MAX_WAIT_MS)
             .filter(|&ms| ms > 0),
         max_retries: settings
             .integer("maxRetries", 0..=u64::from(MAX_RETRIES))

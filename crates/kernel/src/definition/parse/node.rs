@@ -233,7 +233,7 @@ fn settings(node: &Fields<'_>) -> NodeSettings {
             .and_then(|n| u32::try_from(n).ok())
     };
     settings.timeout_ms = either(&fields, "timeout", "timeoutMs", |key| {
-        fields.integer(key, 0..=MAX_WAIT_MS)
+        fields.millis(key, 0..=MAX_WAIT_MS)
     })
     .filter(|&ms| ms > 0);
     settings.max_retries = retries(&fields, "maxRetries");
@@ -266,7 +266,7 @@ fn settings(node: &Fields<'_>) -> NodeSettings {
     });
     settings.max_retries = max_retries.or(settings.max_retries);
     let default = Backoff::default();
-    let wait = |key| fields.integer(key, 0..=MAX_WAIT_MS);
+    let wait = |key| fields.millis(key, 0..=MAX_WAIT_MS);
     let initial_ms =
         either(&fields, "initialDelayMs", "backoffMs", wait).unwrap_or(default.initial_ms);
     settings.backoff = Some(Backoff {

@@ -124,7 +124,7 @@ fn truth() {
         "null",
         "0.0",
         "''",
-        "nodes.a-b.x.y",
+        "nodes.a-b.outputs.x.y",
     ] {
         holds(truthy(left), Some(false));
         holds(json!({"type": "falsy", "left": left}), Some(true));
@@ -148,7 +148,7 @@ fn what_does_not_compile_is_reported() {
     check(
         &document(&json!({"type": "expression", "expression": "a-b == 1"})),
         &[
-            "/edges/0/condition/expression: invalid_expression: `a` is not known; an expression reads variables, inputs, nodes, channels, run, item, output",
+            "/edges/0/condition/expression: invalid_expression: `a` is not known; an expression reads variables, inputs, nodes, channels, run, item, output; for a variable write `variables.a`",
         ],
     );
     check(
@@ -159,12 +159,14 @@ fn what_does_not_compile_is_reported() {
     );
     check(
         &document(&json!({"type": "truthy", "left": "nodes.a.outputs.ok"})),
-        &["/edges/0/condition/left: unknown_reference: there is no node `a`; did you mean `c`?"],
+        &[
+            "/edges/0/condition/left: unknown_reference: there is no node `a`; did you mean `c`? There are `a-b`, `c`",
+        ],
     );
     check(
         &document(&json!({"type": "truthy", "left": ""})),
         &[
-            "/edges/0/condition/left: invalid_expression: at column 1: the expression ends too early",
+            "/edges/0/condition/left: invalid_expression: at column 1: the expression is empty; write one, such as `variables.count > 3`",
         ],
     );
 }

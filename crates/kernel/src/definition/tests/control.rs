@@ -30,7 +30,7 @@ fn an_edge_leaves_a_conditional_by_one_of_its_ports() {
     check(
         &conditional(Some("trve")),
         &[
-            "/edges/0/sourceOutput: invalid_value: a conditional has no port `trve`; it leaves by `true` or `false`",
+            "/edges/0/sourceOutput: invalid_value: a conditional has no port `trve`; it leaves by `true` or `false`; did you mean `true`?",
         ],
     );
     check_warnings(
@@ -49,7 +49,10 @@ fn a_control_node_that_can_do_nothing_is_a_problem() {
             json!({ "expresion": "true" }),
             Some("true"),
         ),
-        &["/nodes/0/config: missing_field: needs `expression`, a text that comes to true or false"],
+        &[
+            "/nodes/0/config/expresion: unknown_field: the field `expresion` is not read; did you mean `expression`?",
+            "/nodes/0/config: missing_field: needs `expression`, a text that comes to true or false",
+        ],
     );
     check(
         &choosing("core.setVariable", json!({ "value": 1 }), None),
@@ -68,7 +71,7 @@ fn what_a_control_node_does_not_read_is_said() {
             "/nodes/0/config: missing_field: waits for no time: set `ms`, or an input `delayMs`",
         ],
     );
-    check_warnings(
+    check(
         &choosing("core.setVariable", json!({ "name": "x", "vaule": 1 }), None),
         &[
             "/nodes/0/config/vaule: unknown_field: the field `vaule` is not read; did you mean `value`?",

@@ -115,7 +115,7 @@ fn rounds_are_bounded() {
     assert_eq!(rounds(json!({}), json!({"maxLoopbackIterations": 9})), 9);
     check(
         &loops(json!({"maxIterations": 0}), json!({})),
-        &["/nodes/0/config/maxIterations: invalid_value: must be an integer from 1 to 1000000"],
+        &["/nodes/0/config/maxIterations: invalid_value: must be a whole number from 1 to 1000000"],
     );
 }
 

@@ -34,11 +34,11 @@ fn unknown_nodes_are_listed_with_a_guess() {
     check(
         &document,
         &[
-            "/nodes/1/inputs/x/nodeId: unknown_reference: there is no node `fetsh`; did you mean `fetch`?",
-            "/nodes/1/inputs/y/expression: unknown_reference: there is no node `fetch_`; did you mean `fetch`?",
-            "/edges/0/sourceNodeId: unknown_reference: there is no node `fetsh`; did you mean `fetch`?",
-            "/edges/1/targetNodeId: unknown_reference: there is no node `nowhere`; add it, or name another one",
-            "/triggers/0/nodeId: unknown_reference: there is no node `c`; did you mean `b`?",
+            "/nodes/1/inputs/x/nodeId: unknown_reference: there is no node `fetsh`; did you mean `fetch`? There are `fetch`, `b`",
+            "/nodes/1/inputs/y/expression: unknown_reference: there is no node `fetch_`; did you mean `fetch`? There are `fetch`, `b`",
+            "/edges/0/sourceNodeId: unknown_reference: there is no node `fetsh`; did you mean `fetch`? There are `fetch`, `b`",
+            "/edges/1/targetNodeId: unknown_reference: there is no node `nowhere`; there are `fetch`, `b`",
+            "/triggers/0/nodeId: unknown_reference: there is no node `c`; did you mean `b`? There are `fetch`, `b`",
         ],
     );
 }
@@ -61,7 +61,7 @@ fn shape_and_references_are_reported_together() {
         &document,
         &[
             "/nodes/0/disabeld: unknown_field: there is no field `disabeld` here; did you mean `disabled`?",
-            "/edges/0/targetNodeId: unknown_reference: there is no node `c`; did you mean `a`?",
+            "/edges/0/targetNodeId: unknown_reference: there is no node `c`; did you mean `a`? There are `a`, `b`",
         ],
     );
 }
@@ -75,7 +75,7 @@ fn types_are_known_or_not() {
     let types = [
         "/nodes/0/typeId: unknown_type: there is no node type `core.nop`; did you mean `core.noop`?",
         "/nodes/1/typeId: unknown_type: there is no node type `core.delai`; did you mean `core.delay`?",
-        "/nodes/2/typeId: unknown_type: there is no node type `vendor.acme.thing`; use one that this engine has",
+        "/nodes/2/typeId: unknown_type: there is no node type `vendor.acme.thing`; `runwright workflow nodes` lists those there are",
     ];
     let config = "/nodes/3/config/size: missing_field: say a size";
     check(&document, &[types[0], types[1], types[2], config]);
@@ -146,7 +146,8 @@ fn variables_are_declared_or_written() {
     );
     let mut document = graph("a:core.setVariable b:core.subWorkflow c", "");
     document["nodes"][0]["config"] = json!({"name": "x", "variables": {"y": 1}});
-    document["nodes"][1]["config"] = json!({"outputMapping": {"z": "childZ"}});
+    document["nodes"][1]["config"] =
+        json!({"workflowId": "child", "outputMapping": {"z": "childZ"}});
     document["nodes"][2]["inputs"] = json!({
         "a": {"type": "variable", "variableName": "a"},
         "x": {"type": "variable", "variableName": "x"},
@@ -168,7 +169,7 @@ fn expressions_are_compiled() {
     check(
         &expression("variables.city +"),
         &[
-            "/nodes/0/inputs/p/expression: invalid_expression: at column 17: the expression ends too early",
+            "/nodes/0/inputs/p/expression: invalid_expression: at column 17: the expression ends too early: a value is missing",
         ],
     );
     check_warnings(
@@ -187,9 +188,9 @@ fn expressions_are_compiled() {
     check(
         &document,
         &[
-            "/nodes/0/config/expression: invalid_expression: at column 4: the expression ends too early",
-            "/nodes/1/config/items: invalid_expression: at column 2: the expression ends too early",
-            "/nodes/1/config/while: unknown_reference: there is no node `x`; did you mean `a`?",
+            "/nodes/0/config/expression: invalid_expression: at column 4: the expression ends too early: a value is missing",
+            "/nodes/1/config/items: invalid_expression: at column 2: the expression ends too early: `]` is missing",
+            "/nodes/1/config/while: unknown_reference: there is no node `x`; did you mean `a`? There are `a`, `h`, `b`",
         ],
     );
     let mut document = graph("a:core.conditional", "");
@@ -232,7 +233,7 @@ fn channels_are_declared_when_any_is() {
         &document,
         &[
             "/nodes/0/config/channelName: unknown_reference: there is no channel `event`; did you mean `events`?",
-            "/triggers/0/config/channel: unknown_reference: there is no channel `other`; declare it in `channels`",
+            "/triggers/0/config/channel: unknown_reference: there is no channel `other`; there is `events`",
         ],
     );
 }
@@ -252,13 +253,18 @@ fn a_trigger_of_a_channel_is_kept_with_a_warning() {
     check_warnings(
         &document,
         &[
-            "/triggers/0/type: invalid_value: is kept and starts no node: a write to a channel starts nothing here; lead an edge from the node that writes to the one that is to start",
+            "/triggers/0/type: not_done: is kept and starts no node: a write to a channel starts nothing here; lead an edge from the node that writes to the one that is to start",
         ],
     );
     document["triggers"] = trigger(json!({"type": "channel-write", "enabled": false}));
     check_warnings(&document, &[]);
     document["triggers"] = trigger(json!({"type": "event"}));
-    check_warnings(&document, &[]);
+    check_warnings(
+        &document,
+        &[
+            "/triggers/0/type: not_done: is kept and starts no run: this server starts a run when it is asked to; let whatever knows when call `POST /v1/runs` or `runwright run`",
+        ],
+    );
 }
 
 #[test]

@@ -173,13 +173,15 @@ impl Decision {
                 .map(|inputs| self.with_decision(ix, inputs))
                 .and_then(fitting),
         };
-        let inputs = resolved.as_ref().cloned().unwrap_or_default();
-        let due_at = match node.kind {
-            NodeKind::Control(ControlKind::Delay) if resolved.is_ok() => {
-                control::delay::due(&node.config, &inputs, self.now)
+        let due = match (&resolved, node.kind) {
+            (Ok(inputs), NodeKind::Control(ControlKind::Delay)) => {
+                control::delay::due(&node.config, inputs, self.now)
             }
-            _ => None,
+            _ => Ok(None),
         };
+        let inputs = resolved.as_ref().cloned().unwrap_or_default();
+        let due_at = *due.as_ref().unwrap_or(&None);
+        let resolved = resolved.and(due);
         self.emit(RunEvent::NodeStarted {
             node_id: node.id.clone(),
             type_id: node.type_id.clone(),

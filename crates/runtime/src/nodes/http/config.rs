@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
+use kernel::definition::Reads;
 use kernel::problem::{Problem, ProblemCode, pointer};
 use kernel::run::NodeError;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
@@ -12,9 +13,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::super::template::{Template, as_text, input};
+use super::super::template::{Template, as_text, input, note_text, note_texts};
 use super::super::{Ports, Repeat, Started};
 use crate::outbound::{Redirects, Request};
+use crate::secrets::wrong_reference;
 
 pub(super) const DEFAULT_TIMEOUT_MS: u64 = 30_000;
 pub(super) const DEFAULT_MAX_RESPONSE_BYTES: u64 = 10 << 20;
@@ -210,6 +212,16 @@ pub(super) fn check(config: &Value) -> Vec<Problem> {
             refuse(path, ProblemCode::InvalidValue, message);
         }
     }
+    for (name, header) in &config.secret_headers {
+        let (SecretHeader::Reference(reference)
+        | SecretHeader::Prefixed {
+            secret: reference, ..
+        }) = header;
+        if let Some(message) = wrong_reference(reference) {
+            let path = pointer("/secretHeaders", name);
+            refuse(path, ProblemCode::UnknownReference, message);
+        }
+    }
     if config.body.is_some() && config.json.is_some() {
         let message = "give `body` or `json`, not both";
         refuse(
@@ -219,6 +231,25 @@ pub(super) fn check(config: &Value) -> Vec<Problem> {
         );
     }
     problems
+}
+
+/// What a config reads of the node's inputs.
+pub(super) fn reads(config: &Value) -> Reads {
+    let mut reads = Reads::default();
+    for key in ["url", "headers"] {
+        note_texts(&mut reads, &format!("/{key}"), &config[key]);
+    }
+    match &config["body"] {
+        Value::String(text) => note_text(&mut reads, "/body", text),
+        body => {
+            let name = body.get("input").and_then(Value::as_str);
+            let place = || "/body/input".to_owned();
+            reads
+                .inputs
+                .extend(name.map(|name| (place(), name.to_owned())));
+        }
+    }
+    reads
 }
 
 impl Config {

@@ -34,6 +34,18 @@ pub(super) fn usage(answer: &Answer, access: &Access, took: u64) -> Usage {
     }
 }
 
+/// The names of what the node gives.
+pub(super) const NAMES: [&str; 8] = [
+    "content",
+    "json",
+    "finishReason",
+    "model",
+    "provider",
+    "usage",
+    "toolCalls",
+    "contentTrust",
+];
+
 /// What the node gives.
 pub(super) fn outputs(
     answer: &Answer,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kernel::definition::Reads;
 use kernel::limits::MAX_SCHEMA_ROUNDS;
 use kernel::problem::{Problem, ProblemCode};
 use kernel::run::NodeError;
@@ -10,12 +11,13 @@ use serde_json::Value;
 
 use super::super::mcp::Mcp;
 use super::super::process::Process;
-use super::super::template::Template;
+use super::super::template::{Template, note_texts};
 use super::super::{Past, Repeat, WorkNode as _};
 use super::tools::{ProcessTool, has_result, narrows};
 use crate::models::Api;
 use crate::models::base_url;
 use crate::models::call::Patience;
+use crate::secrets::wrong_reference;
 
 pub(super) const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 pub(super) const DEFAULT_IDLE_TIMEOUT_MS: u64 = 120_000;
@@ -163,6 +165,9 @@ pub(super) fn check(config: &Value, process: &Process) -> Vec<Problem> {
     {
         refuse("/baseUrl", message);
     }
+    if let Some(message) = config.credential_ref.as_deref().and_then(wrong_reference) {
+        refuse("/credentialRef", &message);
+    }
     if config.base_url.is_some() && config.provider.is_some() {
         refuse("/baseUrl", "give `provider` or `baseUrl`, not both");
     }
@@ -212,6 +217,23 @@ pub(super) fn check(config: &Value, process: &Process) -> Vec<Problem> {
         }
     }
     problems
+}
+
+/// What a config reads of the node's inputs. The texts of its tools read the arguments of a call.
+pub(super) fn reads(config: &Value) -> Reads {
+    let mut reads = Reads::default();
+    for key in ["systemPrompt", "prompt", "baseUrl", "model"] {
+        note_texts(&mut reads, &format!("/{key}"), &config[key]);
+    }
+    let messages = config["messages"].as_array().into_iter().flatten();
+    for (at, message) in messages.enumerate() {
+        note_texts(
+            &mut reads,
+            &format!("/messages/{at}/content"),
+            &message["content"],
+        );
+    }
+    reads
 }
 
 impl Config {

@@ -29,11 +29,12 @@ mod turn;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use kernel::definition::Reads;
 use kernel::problem::Problem;
 use kernel::run::{NodeError, Outcome};
 use serde_json::{Value, json};
 
-use super::mcp::Mcp;
+use super::mcp::{Mcp, note_call};
 use super::process::{Process, ProcessHost};
 use super::{NodeContext, Past, Repeat, Started, WorkNode};
 use config::Config;
@@ -117,6 +118,20 @@ impl WorkNode for Model {
 
     fn check(&self, config: &Value) -> Vec<Problem> {
         config::check(config, &self.process)
+    }
+
+    fn reads(&self, config: &Value) -> Reads {
+        match config.get("mcp").filter(|call| !call.is_null()) {
+            Some(call) => note_call(call, "/mcp"),
+            None => config::reads(config),
+        }
+    }
+
+    fn outputs(&self, config: &Value) -> Option<Vec<String>> {
+        match config.get("mcp").filter(|call| !call.is_null()) {
+            Some(call) => Mcp::Call.outputs(call),
+            None => Some(answered::NAMES.map(str::to_owned).into()),
+        }
     }
 
     fn leaves_results(&self) -> bool {

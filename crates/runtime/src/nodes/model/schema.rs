@@ -32,6 +32,7 @@ fn tool(process: &Process) -> Value {
         "properties": {
             "name": {
                 "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$",
+                "$comment": "a name of 1 to 64 letters, digits, `_` and `-`",
                 "description": "What the model calls it by.",
             },
             "description": {

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kernel::definition::Reads;
 use kernel::problem::{Problem, ProblemCode, pointer};
 use kernel::run::NodeError;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::super::template::{Template, as_text, input};
+use super::super::template::{Template, as_text, input, note_text};
 use super::super::{Ports, STOP_GRACE, Started, learn_inherited};
+use crate::secrets::wrong_reference;
 use crate::supervisor::{DEFAULT_OUTPUT_LIMIT, Spec};
 use crate::telemetry::context;
 
@@ -165,7 +167,55 @@ pub(super) fn check(config: &Value) -> Vec<Problem> {
             problems.push(Problem::new(path, ProblemCode::InvalidValue, message));
         }
     }
+    for (name, reference) in &config.secret_env {
+        if let Some(message) = wrong_reference(reference) {
+            let path = pointer("/secretEnv", name);
+            problems.push(Problem::new(path, ProblemCode::UnknownReference, message));
+        }
+    }
     problems
+}
+
+/// What a config reads of the node's inputs.
+pub(super) fn reads(config: &Value) -> Reads {
+    let mut reads = Reads::default();
+    let mut note = |path: &str, value: &Value| match value {
+        Value::String(text) => note_text(&mut reads, path, text),
+        value => {
+            let name = value.get("input").and_then(Value::as_str);
+            reads
+                .inputs
+                .extend(name.map(|name| (format!("{path}/input"), name.to_owned())));
+        }
+    };
+    let items = |key: &str| config[key].as_array().into_iter().flatten().enumerate();
+    for (at, argument) in items("argv") {
+        note(&format!("/argv/{at}"), argument);
+    }
+    for (name, value) in config["env"].as_object().into_iter().flatten() {
+        note(&pointer("/env", name), value);
+    }
+    for key in ["cwd", "stdin"] {
+        note(&format!("/{key}"), &config[key]);
+    }
+    reads
+}
+
+/// The names of what a process of this config gives.
+pub(super) fn outputs(config: &Value) -> Vec<String> {
+    let mut names = vec![
+        "exitCode",
+        "stdout",
+        "stderr",
+        "stdoutTruncated",
+        "stderrTruncated",
+    ];
+    match config["outputFormat"].as_str() {
+        Some("json") => names.push("json"),
+        Some("lines") => names.push("lines"),
+        _ => {}
+    }
+    names.into_iter().map(str::to_owned).collect()
 }
 
 /// Whether processes may work outside the project folder.

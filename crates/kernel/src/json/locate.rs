@@ -1,27 +1,20 @@
 //! From a JSON pointer to the place in the text.
 
-use kernel::problem::{Position, Problems};
 use serde_json::Value;
 
-/// Says of every listed problem where in the text it stands. A field that is missing is shown at
-/// the object that lacks it.
-pub fn locate(text: &str, problems: &mut Problems) {
-    for problem in &mut problems.listed {
-        if problem.at.is_none() {
-            problem.at = Some(position(text, offset(text, &problem.path)));
-        }
-    }
-}
+use super::position;
+use crate::problem::Problem;
 
-fn position(text: &str, offset: usize) -> Position {
-    let before = &text.as_bytes()[..offset];
-    let line_start = before
-        .iter()
-        .rposition(|&b| b == b'\n')
-        .map_or(0, |at| at + 1);
-    Position {
-        line: 1 + before.iter().filter(|&&b| b == b'\n').count(),
-        column: 1 + offset - line_start,
+/// Bytes that are read again at most to find the places of problems; what is left has none.
+const MAX_READ: usize = 64 << 20;
+
+/// Says of every problem where in the text it stands. A field that is missing is shown at the
+/// object that lacks it.
+pub fn locate(text: &[u8], problems: &mut [Problem]) {
+    let most = MAX_READ / text.len().max(1);
+    let unplaced = problems.iter_mut().filter(|problem| problem.at.is_none());
+    for problem in unplaced.take(most) {
+        problem.at = Some(position(text, offset(text, &problem.path)));
     }
 }
 
@@ -29,7 +22,7 @@ fn position(text: &str, offset: usize) -> Position {
 /// where nothing is at the pointer.
 pub fn replaced(text: &str, pointer: &str, value: &Value) -> Option<String> {
     serde_json::from_str::<Value>(text).ok()?.pointer(pointer)?;
-    let from = offset(text, pointer);
+    let from = offset(text.as_bytes(), pointer);
     let mut scan = Scan {
         bytes: text.as_bytes(),
         at: from,
@@ -40,11 +33,8 @@ pub fn replaced(text: &str, pointer: &str, value: &Value) -> Option<String> {
 }
 
 /// Where the value at a pointer begins, or the innermost value around it that is there.
-fn offset(text: &str, pointer: &str) -> usize {
-    let mut scan = Scan {
-        bytes: text.as_bytes(),
-        at: 0,
-    };
+fn offset(text: &[u8], pointer: &str) -> usize {
+    let mut scan = Scan { bytes: text, at: 0 };
     scan.space();
     let mut found = scan.at;
     for token in pointer.split('/').skip(1) {
@@ -154,7 +144,7 @@ mod tests {
 
     #[track_caller]
     fn check(pointer: &str, line: usize, column: usize) {
-        let text = "{\n  \"a\": [1, {\"x\\\"/y\": \"]}\"},\n    true],\n  \"b\": {\"c\": null}\n}";
+        let text = b"{\n  \"a\": [1, {\"x\\\"/y\": \"]}\"},\n    true],\n  \"b\": {\"c\": null}\n}";
         let at = position(text, offset(text, pointer));
         assert_eq!((at.line, at.column), (line, column), "{pointer}");
     }
