@@ -98,7 +98,7 @@ pub enum Unresolved {
     Ambiguous {
         /// What was asked for.
         name: String,
-        /// Their ids.
+        /// Their ids, with their files.
         among: Vec<String>,
     },
     /// The folder cannot be read.
@@ -308,7 +308,9 @@ impl Folder {
                 [] => {}
                 [one] => return Ok(path(one)),
                 several => {
-                    let among = several.iter().map(|entry| entry.snapshot_id.clone());
+                    let among = several
+                        .iter()
+                        .map(|entry| format!("{} ({})", entry.snapshot_id, entry.file));
                     return Err(Unresolved::Ambiguous {
                         name: name.to_owned(),
                         among: among.collect(),

@@ -1,6 +1,7 @@
 //! `runwright snapshot show`.
 
 use faces::provenance::document::Snapshot;
+use faces::provenance::seal::{self, Seal};
 
 use super::command::not_honoured;
 use super::list::matched;
@@ -35,6 +36,17 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
         talk::say(format!("{} {path}: {}", style::warn("odd:"), odd.message));
     }
     unredacted::warn(&kept.document.snapshot);
+    match seal::of(&kept.document) {
+        Seal::Sealed => {}
+        Seal::Unsealed => talk::say(format!(
+            "{} nothing shows that the snapshot was not changed",
+            style::warn("UNSEALED:")
+        )),
+        Seal::Tampered => talk::say(format!(
+            "{} what follows is not what was sealed; `runwright snapshot verify` says why",
+            style::bad("TAMPERED:")
+        )),
+    }
     let mut data = Data::new();
     match session.form {
         Form::Json => data.json(&kept.document.raw)?,

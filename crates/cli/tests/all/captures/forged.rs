@@ -145,6 +145,14 @@ fn a_forged_member_is_refused_by_name() {
         edit(&mut document);
         fs::write(&path, document.to_string()).unwrap();
         refused(&lab, what, state, &[word]);
+        let root = ["--root", "shop"];
+        let listed = lab.call(&[&["snapshot", "list"], &root[..]].concat());
+        let shown = lab.call(&[&["snapshot", "show", "latest"], &root[..]].concat());
+        if state == "unsealed" || !word.starts_with("replay") {
+            let state = state.to_uppercase();
+            assert!(listed.stdout.contains(&state), "{what}: {}", listed.stdout);
+            assert!(shown.stderr.contains(&state), "{what}: {}", shown.stderr);
+        }
         if state == "tampered" {
             lab.call(&["snapshot", "replay", "latest", "--root", "shop"])
                 .with(4);
