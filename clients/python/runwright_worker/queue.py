@@ -22,6 +22,9 @@ LOST = frozenset(
     }
 )
 
+#: Codes of one of several assignments that say to come back.
+LATER = frozenset({"service_unavailable", "coordinator_full", "rate_limited", "internal_error"})
+
 #: How long a server may take beyond the time it was asked to wait, in seconds.
 PATIENCE = 15.0
 
@@ -89,6 +92,9 @@ class Assignment:
     repeat: Literal["repeatable", "once"]
     task: Any
     run: Optional[Run]
+    #: The task is only offered: within so many milliseconds ``begin`` is to be said, before anything
+    #: is done.
+    begin_ms: Optional[int] = None
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> "Assignment":
@@ -107,6 +113,7 @@ class Assignment:
             run=None
             if run is None
             else Run(run["run_id"], run["node_id"], run["visit"], run["attempt"]),
+            begin_ms=body.get("begin_ms"),
         )
 
 
@@ -150,13 +157,34 @@ class Queue:
         self._patience = patience
         self._opener = urllib.request.build_opener(_NoRedirects)
 
-    def take(self, worker: str, *, max: int = 1, wait_ms: int = 0) -> Taken:
-        """Asks for up to ``max`` tasks, and waits up to ``wait_ms`` (at most 25000) for one."""
-        body = self._ask(
-            "POST", "/take", {"worker": worker, "max": max, "wait_ms": wait_ms}, wait_ms
-        )
+    def take(
+        self, worker: str, *, max: int = 1, wait_ms: int = 0, key: Optional[str] = None
+    ) -> Taken:
+        """Asks for up to ``max`` tasks, and waits up to ``wait_ms`` (at most 25000) for one. Asked
+        again with the same ``key`` it gives the same. A task that is not to be repeated is then only
+        offered."""
+        asked: dict[str, Any] = {"worker": worker, "max": max, "wait_ms": wait_ms}
+        if key is not None:
+            asked["key"] = key
+        body = self._ask("POST", "/take", asked, wait_ms)
         assignments = [Assignment.of(one) for one in body["assignments"]]
         return Taken(assignments, body["ready"], body["reasons"])
+
+    def release_take(self, worker: str, key: str) -> None:
+        """Gives back what was handed out under the key of a take whose answer was not read; nothing
+        more is handed out under it."""
+        self._ask("POST", "/release", {"worker": worker, "key": key})
+
+    def begin(self, assignments: Sequence[Assignment]) -> Sequence[Optional[Exception]]:
+        """Says that the worker begins tasks that were offered to it. Gives for each why it must not."""
+        return self._each("/begin", [(assignment, {}) for assignment in assignments])
+
+    def settle(
+        self, ends: Sequence[tuple[Assignment, Mapping[str, Any]]]
+    ) -> Sequence[Optional[Exception]]:
+        """Reports the ends of several tasks, each ``{"outputs": …}``, ``{"error": …}`` or
+        ``{"release": True}``. Gives for each why it was not taken in."""
+        return self._each("/settle", ends)
 
     def heartbeat(
         self,
@@ -227,6 +255,25 @@ class Queue:
         events = [QueueEvent(one["id"], one["at"], one["event"]) for one in body["events"]]
         return events, body.get("next"), body["complete"]
 
+    def _each(
+        self, path: str, said: Sequence[tuple[Assignment, Mapping[str, Any]]]
+    ) -> Sequence[Optional[Exception]]:
+        each = [
+            {"assignment_id": one.assignment_id, "fence": one.fence, **what} for one, what in said
+        ]
+        answers = self._ask("POST", path, {"assignments": each})["assignments"]
+        return [self._one(answer) for answer in answers]
+
+    @staticmethod
+    def _one(answer: Mapping[str, Any]) -> Optional[Exception]:
+        code = answer.get("error")
+        if code is None:
+            return None
+        message = _why(str(answer.get("message", "")), answer.get("details"))
+        if code in LATER:
+            return Unreachable(f"{code}: {message}")
+        return Refused(409 if code in LOST else 400, code, message)
+
     def _of(self, assignment: Assignment, what: str, body: dict[str, Any]) -> Mapping[str, Any]:
         place = urllib.parse.quote(assignment.assignment_id, safe="")
         return self._ask(
@@ -262,7 +309,15 @@ class Queue:
                 details = envelope.get("details")
             except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
                 code, message, details = "unknown", f"HTTP {error.code}", None
+        message = _why(message, details)
         if error.code == 429 or error.code >= 500:
             wait = error.headers.get("Retry-After", "")
             return Unreachable(f"{code}: {message}", float(wait) if wait.isdigit() else None)
         return Refused(error.code, code, message, details)
+
+
+def _why(message: str, details: Any) -> str:
+    """The message, with what it refers to in the details: where something is wrong, and what."""
+    errors = details.get("errors") if isinstance(details, dict) else None
+    listed = [one for one in errors or [] if isinstance(one, dict)]
+    return message + "".join(f"; {one.get('path', '')}: {one.get('message', '')}" for one in listed)

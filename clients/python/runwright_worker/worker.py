@@ -10,9 +10,10 @@ import socket
 import threading
 import time
 import uuid
-from typing import Any, Callable, Literal, Mapping, Optional
+from typing import Any, Callable, Literal, Mapping, Optional, Sequence
 
 from .queue import Assignment, Queue, Refused, Run, Unreachable
+from .reports import Reports
 
 log = logging.getLogger("runwright_worker")
 
@@ -186,6 +187,7 @@ class Worker:
         self._slots = slots
         self._wait_ms = wait_ms
         self._grace = grace
+        self._reports = Reports(queue)
         self._stop = threading.Event()
         self._free = threading.Semaphore(slots)
         self._jobs: dict[str, Job] = {}
@@ -200,31 +202,81 @@ class Worker:
 
     def run(self) -> None:
         """Works until it is stopped. A credential that is refused is raised."""
-        attempt = 0
         try:
             while not self._stop.is_set():
                 free = self._claim()
                 if free == 0:
                     continue
+                begun: Sequence[Assignment] = ()
                 try:
-                    taken = self.queue.take(self.name, max=free, wait_ms=self._wait_ms)
-                except Unreachable as error:
-                    self._give_back(free)
-                    log.warning("nothing could be taken: %s", error)
-                    attempt += 1
-                    self._stop.wait(_pause(attempt, error))
-                    continue
-                except BaseException:
-                    self._give_back(free)
-                    raise
-                attempt = 0
-                self._give_back(free - len(taken.assignments))
-                for assignment in taken.assignments:
+                    begun = self._may_begin(self._take(free))
+                finally:
+                    self._give_back(free - len(begun))
+                for assignment in begun:
                     self._begin(assignment)
-                if not taken.assignments and self._wait_ms == 0:
+                if not begun and self._wait_ms == 0:
                     self._stop.wait(0.2)
         finally:
             self._shut_down()
+
+    def _take(self, free: int) -> Sequence[Assignment]:
+        """Takes tasks, under one key until there is an answer: what was handed out by an answer that
+        was lost is handed out again. Once the worker is stopped that is given back."""
+        key, attempt = uuid.uuid4().hex, 0
+        while not self._stop.is_set():
+            try:
+                taken = self.queue.take(self.name, max=free, wait_ms=self._wait_ms, key=key)
+            except Unreachable as error:
+                log.warning("nothing could be taken: %s", error)
+                attempt += 1
+                self._stop.wait(_pause(attempt, error))
+                continue
+            if not self._stop.is_set():
+                return taken.assignments
+        self._late("what was taken last", lambda: self.queue.release_take(self.name, key))
+        return ()
+
+    def _may_begin(self, taken: Sequence[Assignment]) -> Sequence[Assignment]:
+        """Says that what was only offered is begun; gives what may be worked on."""
+        begun = [one for one in taken if one.begin_ms is None]
+        offered = [one for one in taken if one.begin_ms is not None]
+        attempt = 0
+        while offered:
+            later = []
+            try:
+                for one, error in zip(offered, self.queue.begin(offered)):
+                    if error is None:
+                        begun.append(one)
+                    elif isinstance(error, Unreachable):
+                        later.append(one)
+                    else:
+                        log.warning("a task was not begun: %s", error)
+            except Unreachable as error:
+                log.warning("a beginning was not answered: %s", error)
+                later = offered
+            offered = later
+            attempt += 1
+            if offered and self._stop.wait(min(1.0, 0.1 * attempt)):
+                ends = [(one, {"release": True}) for one in offered]
+                self._late("what was offered", lambda: self.queue.settle(ends))
+                break
+        return begun
+
+    def _late(self, what: str, say: Callable[[], object]) -> None:
+        """Says something until there is an answer, for as long as a stop may take."""
+        until = time.monotonic() + self._grace
+        while True:
+            try:
+                say()
+                return
+            except Unreachable as error:
+                if time.monotonic() >= until:
+                    log.warning("%s was not given back: %s", what, error)
+                    return
+                time.sleep(0.2)
+            except Refused as refused:
+                log.warning("%s was not given back: %s", what, refused)
+                return
 
     def _claim(self) -> int:
         """As many slots as are free, waiting for one; 0 when it is to stop."""
@@ -263,28 +315,27 @@ class Worker:
                 self._threads.discard(threading.current_thread())
             self._free.release()
 
-    def _outcome(self, job: Job) -> Callable[[], object]:
-        """Lets the function work; gives the report that its end comes to."""
-        queue, assignment = self.queue, job.assignment
+    def _outcome(self, job: Job) -> Mapping[str, Any]:
+        """Lets the function work; gives what its end comes to."""
+        assignment = job.assignment
         try:
-            outputs = self._handle(job)
-            return lambda: queue.result(assignment, outputs or {})
+            return {"outputs": self._handle(job) or {}}
         except Stopped:
-            return lambda: queue.release(assignment)
+            return {"release": True}
         except Failure as failure:
             code, message, retryable = failure.code, failure.message, failure.retryable
         except BaseException as error:  # whatever a function raises, sys.exit() too, is its failure
             log.error("the task %s failed", assignment.assignment_id, exc_info=True)
             code, message, retryable = "worker_error", _told(error), None
-        return lambda: queue.failure(assignment, code, _cut(message), retryable=retryable)
+        return _failure(code, message, retryable)
 
-    def _settle(self, job: Job, report: Callable[[], object]) -> None:
+    def _settle(self, job: Job, end: Mapping[str, Any]) -> None:
         """Reports until there is an answer: each report may be sent again."""
         attempt, was_refused = 0, False
         while job.lost is None:
             attempt += 1
             try:
-                report()
+                self._reports.tell(job.assignment, end)
             except Unreachable as error:
                 log.warning("a report was not answered: %s", error)
                 job._settled.wait(_pause(attempt, error))
@@ -303,13 +354,7 @@ class Worker:
                 return
             was_refused = True
             # What cannot be taken as it is must not stay open: the run is told that.
-            report = self._refusal(job, why)
-
-    def _refusal(self, job: Job, why: str) -> Callable[[], object]:
-        message = _cut(why)
-        return lambda: self.queue.failure(
-            job.assignment, "report_refused", message, retryable=False
-        )
+            end = _failure("report_refused", why, False)
 
     def _shut_down(self) -> None:
         deadline = time.monotonic() + self._grace
@@ -343,6 +388,13 @@ def _pause(attempt: int, error: Unreachable) -> float:
     if error.retry_after is not None:
         return error.retry_after
     return min(30.0, 0.25 * 2 ** min(attempt, 7)) * random.uniform(0.5, 1.0)
+
+
+def _failure(code: str, message: str, retryable: Optional[bool]) -> Mapping[str, Any]:
+    error: dict[str, Any] = {"code": code, "message": _cut(message)}
+    if retryable is not None:
+        error["retryable"] = retryable
+    return {"error": error}
 
 
 def _told(error: BaseException) -> str:

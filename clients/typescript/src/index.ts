@@ -10,6 +10,7 @@ export {
   Unreachable,
   type Assignment,
   type Blocked,
+  type End,
   type Json,
   type JsonObject,
   type QueueEvent,

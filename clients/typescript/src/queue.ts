@@ -29,6 +29,8 @@ export interface Assignment {
   assigned_at: string;
   heartbeat_ms: number;
   heartbeat_timeout_ms: number;
+  /** The task is only offered: within so many milliseconds `begin` is to be said, before anything is done. */
+  begin_ms: number | null;
   repeat: "repeatable" | "once";
   task: Json;
   run: Run | null;
@@ -54,6 +56,12 @@ export interface Blocked {
   reason: string;
 }
 
+/** How a task ends: with outputs, with a failure, or given back. */
+export type End =
+  | { outputs: JsonObject }
+  | { error: { code: string; message: string; retryable?: boolean } }
+  | { release: true };
+
 /** Where output goes. */
 export type Stream = "stdout" | "stderr";
 
@@ -71,6 +79,14 @@ const LOST: ReadonlySet<string> = new Set([
  * sends one may see a broken connection instead of the refusal.
  */
 const MAX_BODY = 2 << 20;
+
+/** Codes of one of several assignments that say to come back. */
+const LATER: ReadonlySet<string> = new Set([
+  "service_unavailable",
+  "coordinator_full",
+  "rate_limited",
+  "internal_error",
+]);
 
 /** The server answered, and the answer is no. */
 export class Refused extends Error {
@@ -140,12 +156,40 @@ export class Queue {
     this.#fetch = options.fetch ?? fetch;
   }
 
-  /** Asks for up to `max` tasks, and waits up to `waitMs` (at most 25000) for one. */
+  /**
+   * Asks for up to `max` tasks, and waits up to `waitMs` (at most 25000) for one. Asked again with
+   * the same `key` it gives the same. A task that is not to be repeated is then only offered.
+   */
   take(
     worker: string,
-    { max = 1, waitMs = 0, signal }: { max?: number; waitMs?: number; signal?: AbortSignal } = {},
+    {
+      max = 1,
+      waitMs = 0,
+      key,
+      signal,
+    }: { max?: number; waitMs?: number; key?: string; signal?: AbortSignal } = {},
   ): Promise<Taken> {
-    return this.#ask<Taken>("POST", "/take", { worker, max, wait_ms: waitMs }, waitMs, signal);
+    const body = { worker, max, wait_ms: waitMs, ...(key === undefined ? {} : { key }) };
+    return this.#ask<Taken>("POST", "/take", body, waitMs, signal);
+  }
+
+  /**
+   * Gives back what was handed out under the key of a take whose answer was not read; nothing more
+   * is handed out under it.
+   */
+  async releaseTake(worker: string, key: string): Promise<void> {
+    await this.#ask<unknown>("POST", "/release", { worker, key });
+  }
+
+  /** Says that the worker begins tasks that were offered to it. Gives for each why it must not. */
+  begin(assignments: Assignment[]): Promise<(Error | undefined)[]> {
+    return this.#each("/begin", assignments, () => ({}));
+  }
+
+  /** Reports the ends of several tasks. Gives for each why it was not taken in. */
+  settle(ends: [Assignment, End][]): Promise<(Error | undefined)[]> {
+    const said = new Map(ends);
+    return this.#each("/settle", [...said.keys()], (assignment) => said.get(assignment) ?? {});
   }
 
   /** Says that the worker is alive; gives the milliseconds until the next is overdue. */
@@ -217,6 +261,31 @@ export class Queue {
     return this.#ask("GET", `/events?${query}`, undefined, waitMs, signal);
   }
 
+  async #each(
+    path: string,
+    assignments: Assignment[],
+    said: (assignment: Assignment) => object,
+  ): Promise<(Error | undefined)[]> {
+    const body = {
+      assignments: assignments.map((assignment) => ({
+        assignment_id: assignment.assignment_id,
+        fence: assignment.fence,
+        ...said(assignment),
+      })),
+    };
+    type Answer = { error?: string; message?: string; details?: unknown };
+    const answer = await this.#ask<{ assignments: Answer[] }>("POST", path, body);
+    return answer.assignments.map(({ error, message, details }) => {
+      if (error === undefined) {
+        return undefined;
+      }
+      const told = why(message ?? "", details);
+      return LATER.has(error)
+        ? new Unreachable(`${error}: ${told}`)
+        : new Refused(LOST.has(error) ? 409 : 400, error, told);
+    });
+  }
+
   #of<T>(assignment: Assignment, what: string, body: object): Promise<T> {
     const place = encodeURIComponent(assignment.assignment_id);
     return this.#ask<T>("POST", `/assignments/${place}/${what}`, {
@@ -281,6 +350,7 @@ async function refusal(answer: Response): Promise<Error> {
   } catch {
     // Something between here and the server has answered in its own words.
   }
+  message = why(message, details);
   if (answer.status === 429 || answer.status >= 500) {
     const wait = Number(answer.headers.get("retry-after") ?? "");
     return wait > 0
@@ -288,4 +358,11 @@ async function refusal(answer: Response): Promise<Error> {
       : new Unreachable(`${code}: ${message}`);
   }
   return new Refused(answer.status, code, message, details);
+}
+
+/** The message, with what it refers to in the details: where something is wrong, and what. */
+function why(message: string, details: unknown): string {
+  const errors = (details as { errors?: unknown } | undefined | null)?.errors;
+  const listed = Array.isArray(errors) ? (errors as { path?: unknown; message?: unknown }[]) : [];
+  return message + listed.map((one) => `; ${one.path}: ${one.message}`).join("");
 }

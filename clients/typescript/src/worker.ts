@@ -8,11 +8,13 @@ import {
   Unreachable,
   type Assignment,
   type Blocked,
+  type End,
   type Json,
   type JsonObject,
   type Run,
   type Stream,
 } from "./queue.js";
+import { Reports } from "./reports.js";
 
 /** Bytes of a chunk of output. */
 const MAX_CHUNK = 65_536;
@@ -100,6 +102,7 @@ export class Worker {
   readonly #waitMs: number;
   readonly #graceMs: number;
   readonly #log: (message: string) => void;
+  readonly #reports: Reports;
   readonly #running = new Map<OpenJob, Promise<void>>();
 
   constructor(queue: Queue, handle: Handler, options: WorkerOptions = {}) {
@@ -108,6 +111,7 @@ export class Worker {
       throw new RangeError("a worker has 1 to 64 slots");
     }
     this.#queue = queue;
+    this.#reports = new Reports(queue);
     this.#handle = handle;
     this.#slots = slots;
     this.name = options.name ?? `worker-${crypto.randomUUID()}`;
@@ -122,7 +126,6 @@ export class Worker {
    * that is refused is thrown.
    */
   async run(signal: AbortSignal): Promise<void> {
-    let attempt = 0;
     const stopped = aborted(signal);
     try {
       while (!signal.aborted) {
@@ -131,30 +134,99 @@ export class Worker {
           await Promise.race([...this.#running.values(), stopped]);
           continue;
         }
-        try {
-          const options = { max: free, waitMs: this.#waitMs, signal };
-          const taken = await this.#queue.take(this.name, options);
-          attempt = 0;
-          for (const assignment of taken.assignments) {
-            this.#begin(assignment);
-          }
-          if (taken.assignments.length === 0 && this.#waitMs === 0) {
-            await pause(200, signal);
-          }
-        } catch (error) {
-          if (signal.aborted) {
-            break;
-          }
-          if (!(error instanceof Unreachable)) {
-            throw error;
-          }
-          this.#log(`nothing could be taken: ${error.message}`);
-          attempt += 1;
-          await pause(backOff(attempt, error), signal);
+        const taken = await this.#take(free, signal);
+        for (const assignment of await this.#mayBegin(taken, signal)) {
+          this.#begin(assignment);
+        }
+        if (taken.length === 0 && this.#waitMs === 0) {
+          await pause(200, signal);
         }
       }
     } finally {
       await this.#shutDown();
+    }
+  }
+
+  /**
+   * Takes tasks, under one key until there is an answer: what was handed out by an answer that was
+   * lost is handed out again. Once the signal is aborted that is given back.
+   */
+  async #take(free: number, signal: AbortSignal): Promise<Assignment[]> {
+    const key = crypto.randomUUID();
+    for (let attempt = 1; !signal.aborted; attempt += 1) {
+      try {
+        const options = { max: free, waitMs: this.#waitMs, key, signal };
+        const { assignments } = await this.#queue.take(this.name, options);
+        if (!signal.aborted) {
+          return assignments;
+        }
+      } catch (error) {
+        if (signal.aborted) {
+          break;
+        }
+        if (!(error instanceof Unreachable)) {
+          throw error;
+        }
+        this.#log(`nothing could be taken: ${error.message}`);
+        await pause(backOff(attempt, error), signal);
+      }
+    }
+    await this.#lateAnswer("what was taken last", () => this.#queue.releaseTake(this.name, key));
+    return [];
+  }
+
+  /** Says that what was only offered is begun; gives what may be worked on. */
+  async #mayBegin(taken: Assignment[], signal: AbortSignal): Promise<Assignment[]> {
+    const offered = taken.filter((assignment) => typeof assignment.begin_ms === "number");
+    const begun = new Set(taken.filter((assignment) => !offered.includes(assignment)));
+    for (let attempt = 1; offered.length > 0; attempt += 1) {
+      try {
+        const refused = await this.#queue.begin(offered);
+        const later: Assignment[] = [];
+        offered.forEach((assignment, place) => {
+          const error = refused[place];
+          if (error === undefined) {
+            begun.add(assignment);
+          } else if (error instanceof Unreachable) {
+            later.push(assignment);
+          } else {
+            this.#log(`a task was not begun: ${error.message}`);
+          }
+        });
+        offered.splice(0, offered.length, ...later);
+        if (offered.length === 0) {
+          break;
+        }
+      } catch (error) {
+        if (!(error instanceof Unreachable)) {
+          throw error;
+        }
+        this.#log(`a beginning was not answered: ${error.message}`);
+      }
+      await pause(Math.min(1_000, 100 * attempt), signal);
+      if (signal.aborted) {
+        const ends: [Assignment, End][] = offered.map((one) => [one, { release: true }]);
+        await this.#lateAnswer("what was offered", () => this.#queue.settle(ends));
+        break;
+      }
+    }
+    return [...begun];
+  }
+
+  /** Says something until there is an answer, for as long as a stop may take. */
+  async #lateAnswer(what: string, say: () => Promise<unknown>): Promise<void> {
+    const until = performance.now() + this.#graceMs;
+    for (;;) {
+      try {
+        await say();
+        return;
+      } catch (error) {
+        if (!(error instanceof Unreachable) || performance.now() >= until) {
+          this.#log(`${what} was not given back: ${told(error)}`);
+          return;
+        }
+        await pause(200, new AbortController().signal);
+      }
     }
   }
 
@@ -175,34 +247,29 @@ export class Worker {
   }
 
   /** Lets the function work; gives the report that its end comes to. */
-  async #outcome(job: OpenJob): Promise<() => Promise<unknown>> {
-    const queue = this.#queue;
-    const { assignment } = job;
+  async #outcome(job: OpenJob): Promise<End> {
     try {
-      const outputs = await this.#handle(job);
-      return () => queue.result(assignment, outputs ?? {});
+      return { outputs: (await this.#handle(job)) ?? {} };
     } catch (error) {
       if (job.signal.aborted) {
-        return () => queue.release(assignment);
+        return { release: true };
       }
       if (error instanceof Failure) {
         const failure = { code: error.code, message: cut(told(error.message)) };
         const { retryable } = error;
-        return () =>
-          queue.failure(assignment, retryable === undefined ? failure : { ...failure, retryable });
+        return { error: retryable === undefined ? failure : { ...failure, retryable } };
       }
-      const failure = { code: "worker_error", message: cut(told(error)) };
-      return () => queue.failure(assignment, failure);
+      return { error: { code: "worker_error", message: cut(told(error)) } };
     }
   }
 
   /** Reports until there is an answer: each report may be sent again. */
-  async #settle(job: OpenJob, first: () => Promise<unknown>): Promise<void> {
-    let report = first;
+  async #settle(job: OpenJob, end: End): Promise<void> {
+    let report = end;
     let wasRefused = false;
     for (let attempt = 1; job.lost === undefined; attempt += 1) {
       try {
-        await report();
+        await this.#reports.tell(job.assignment, report);
         return;
       } catch (error) {
         if (error instanceof Unreachable) {
@@ -222,8 +289,7 @@ export class Worker {
         }
         wasRefused = true;
         // What cannot be taken as it is must not stay open: the run is told that.
-        const refusal = { code: "report_refused", message: cut(why), retryable: false };
-        report = () => this.#queue.failure(job.assignment, refusal);
+        report = { error: { code: "report_refused", message: cut(why), retryable: false } };
       }
     }
   }

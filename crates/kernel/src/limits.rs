@@ -98,6 +98,11 @@ pub const MAX_OPEN_MAIL: usize = 100_000;
 pub const MAX_KNOWN_WORKERS: usize = 10_000;
 /// Tasks that a worker takes at once.
 pub const MAX_TAKEN_AT_ONCE: usize = 64;
+/// How long a worker may wait before it says that it begins a task that was offered to it, in
+/// milliseconds.
+pub const MAX_TASK_OFFER_MS: u64 = 10_000;
+/// Bytes of the key of a take.
+pub const MAX_TAKE_KEY_BYTES: usize = 128;
 /// Bytes of what a worker gives for a task.
 pub const MAX_TASK_RESULT_BYTES: usize = 1 << 20;
 /// Bytes of the id of a request or a message.

@@ -1,7 +1,7 @@
 //! `runwright runtime`, and the program under its published name.
 
 mod bridge;
-mod clients;
+pub(crate) mod clients;
 mod contracts;
 mod files;
 mod kills;

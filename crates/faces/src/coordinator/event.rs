@@ -96,6 +96,11 @@ pub enum EventJson {
         worker: String,
         task_id: String,
     },
+    #[serde(rename = "worker.began")]
+    WorkerBegan {
+        worker: String,
+        task_id: String,
+    },
     #[serde(rename = "worker.stalled")]
     WorkerStalled {
         worker: String,
@@ -349,6 +354,12 @@ impl From<&CoordinatorEvent> for EventJson {
             E::WorkerAssigned {
                 worker, task_id, ..
             } => Self::WorkerAssigned {
+                worker: worker.to_string(),
+                task_id,
+            },
+            E::WorkerBegan {
+                worker, task_id, ..
+            } => Self::WorkerBegan {
                 worker: worker.to_string(),
                 task_id,
             },

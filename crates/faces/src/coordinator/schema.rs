@@ -90,6 +90,7 @@ const EVENTS: &[&str] = &[
     "run.blocked_on_user",
     "run.blocked_on_system",
     "worker.assigned",
+    "worker.began",
     "worker.released",
     "worker.stalled",
     "worker.recovered",

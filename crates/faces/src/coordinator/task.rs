@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 
 /// How often a worker says that it is at work, as a part of how long it may be silent.
 const BEATS: u64 = 3;
+/// The longest time between two heartbeats, in milliseconds: by the next one a worker hears that
+/// nobody wants its task any more.
+const MAX_BEAT_MS: u64 = 800;
 
 /// An assignment as its worker is given it: which, how long it may be silent, and what there is to
 /// do.
@@ -29,8 +32,9 @@ pub fn assignment(
         "worker": handed.worker,
         "fence": handed.fence,
         "assigned_at": handed.at.to_string(),
-        "heartbeat_ms": handed.handing.heartbeat_timeout_ms / BEATS,
+        "heartbeat_ms": (handed.handing.heartbeat_timeout_ms / BEATS).min(MAX_BEAT_MS),
         "heartbeat_timeout_ms": handed.handing.heartbeat_timeout_ms,
+        "begin_ms": handed.offered.then(|| handed.patience_ms()),
         "repeat": handed.handing.repeat.as_str(),
         "task": task,
         "run": run,

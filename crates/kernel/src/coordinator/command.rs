@@ -167,6 +167,8 @@ pub struct Recall {
     pub requests: BTreeMap<RequestId, PastDispatch>,
     /// What is known of the message the command names, whether open or not.
     pub mail: Option<PastMail>,
+    /// The assignments that were handed out before under the key of a take.
+    pub taken: Option<Vec<Seq>>,
 }
 
 /// What became of a request that is not open any more.

@@ -205,7 +205,17 @@ pub enum CoordinatorEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         handed: Option<Handed>,
     },
-    /// A worker gave a task back.
+    /// A worker begins a task that was offered to it.
+    #[serde(rename = "worker.began", rename_all = "camelCase")]
+    WorkerBegan {
+        /// The worker.
+        worker: WorkerId,
+        /// The task.
+        task_id: String,
+        /// Which time it was handed out.
+        fence: u32,
+    },
+    /// A worker gave a task back, or did not begin it in time.
     #[serde(rename = "worker.released", rename_all = "camelCase")]
     WorkerReleased {
         /// The worker.

@@ -8,8 +8,9 @@ use crate::coordinator::contract::LeaseRule;
 use crate::coordinator::draft::{Draft, Remembered, memory_of_request};
 use crate::coordinator::event::CoordinatorEvent;
 use crate::coordinator::hand_out::{TaskCommand, assignment_name, memory_of_assignments};
+use crate::coordinator::takes::{memory_of_takes, take_name, taken_before};
 use crate::coordinator::task::PastAssignment;
-use crate::ids::Seq;
+use crate::ids::{Seq, WorkerId};
 use crate::time::Timestamp;
 
 /// What is said to a coordinator at one moment. What is refused changes nothing.
@@ -64,6 +65,14 @@ impl Group {
             let past = PastDispatch::Removed;
             recall.requests.insert(request_id.clone(), past);
         }
+        if let TaskCommand::Take {
+            worker,
+            key: Some(key),
+            ..
+        } = command
+        {
+            recall.taken = recall.taken.or_else(|| self.taken(worker, key));
+        }
         let past = past.or_else(|| self.ended(command.assignment()?));
         self.draft.recall = recall;
         self.draft.rule = LeaseRule::Contract;
@@ -75,6 +84,13 @@ impl Group {
         let stream = &self.draft.coordinator.header.stream;
         let used = memory_of_request(stream, Remembered::Used);
         self.draft.claimed(&used, request).is_some()
+    }
+
+    /// What was handed out under a key by what was said before: no key says so yet.
+    fn taken(&self, worker: &WorkerId, key: &str) -> Option<Vec<Seq>> {
+        let namespace = memory_of_takes(&self.draft.coordinator.header.stream);
+        let claim = self.draft.claimed(&namespace, &take_name(worker, key))?;
+        taken_before(claim.answer.as_ref()?)
     }
 
     /// How an assignment ended by what was said before: no key says so yet.

@@ -9,6 +9,7 @@ use crate::coordinator::contract::Contract;
 use crate::coordinator::dispatch::DispatchStatus;
 use crate::coordinator::draft::{Draft, Remembered};
 use crate::coordinator::event::CoordinatorEvent;
+use crate::coordinator::takes::claim_of_take;
 use crate::coordinator::task::{
     AssignmentEnd, Handed, PastAssignment, Report, Task, TaskEnd, TaskError, TaskRepeat, TaskTerms,
 };
@@ -48,6 +49,17 @@ pub enum TaskCommand {
         worker: WorkerId,
         /// At most so many.
         max: usize,
+        /// Names this take among those of its worker: with the same key nothing more is handed
+        /// out. Tasks that are not to be repeated are then only offered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+    },
+    /// A worker begins a task that was offered to it.
+    Begin {
+        /// The assignment.
+        assignment: Seq,
+        /// Its fence.
+        fence: u32,
     },
     /// A worker says how a task ended.
     Report {
@@ -65,7 +77,7 @@ pub enum TaskCommand {
         /// Its fence.
         fence: u32,
     },
-    /// The authority missed the heartbeats of an assignment.
+    /// The authority missed the heartbeats of an assignment, or its beginning.
     Miss {
         /// Who holds the authority: one that lost it meanwhile has missed nothing.
         owner: String,
@@ -137,7 +149,8 @@ impl TaskCommand {
     /// The assignment it names. How it ended, where it is over, must be recalled.
     pub fn assignment(&self) -> Option<Seq> {
         match self {
-            Self::Report { assignment, .. }
+            Self::Begin { assignment, .. }
+            | Self::Report { assignment, .. }
             | Self::Release { assignment, .. }
             | Self::Miss { assignment, .. } => Some(*assignment),
             _ => None,
@@ -163,7 +176,13 @@ impl Draft {
                 terms,
             } => said.queue(self, request_id, payload, terms)?,
             TaskCommand::Withdraw { request_id } => said.withdraw(self, request_id),
-            TaskCommand::Take { worker, max } => said.take(self, worker, *max)?,
+            TaskCommand::Take { worker, max, key } => {
+                said.take(self, worker, *max, key.as_deref())?;
+            }
+            TaskCommand::Begin { assignment, fence } => {
+                let (request, task) = current(self, *assignment, *fence, past)?;
+                said.begin(self, &request, &task);
+            }
             TaskCommand::Report {
                 assignment,
                 fence,
@@ -303,7 +322,13 @@ impl Said {
         }
     }
 
-    fn take(&mut self, draft: &mut Draft, worker: &WorkerId, max: usize) -> Result<(), Rejection> {
+    fn take(
+        &mut self,
+        draft: &mut Draft,
+        worker: &WorkerId,
+        max: usize,
+        key: Option<&str>,
+    ) -> Result<(), Rejection> {
         if !is_worker_name(worker.as_str()) {
             return Err(Rejection::InvalidField("worker"));
         }
@@ -311,13 +336,20 @@ impl Said {
             self.block(draft, no_authority(&why));
             return Ok(());
         }
+        // What was handed out under this key is all there will be.
+        if draft.recall.taken.is_some() {
+            return Ok(());
+        }
+        let mut taken = Vec::new();
         let queue = draft.coordinator.header.policy.queue.clone();
         for _ in 0..max.min(limits::MAX_TAKEN_AT_ONCE) {
             let state = &draft.coordinator.state;
             let Some(request) = state.tasks.next(&queue, worker).cloned() else {
                 break;
             };
-            let fence = state.tasks.open.get(&request).map_or(0, |task| task.fence) + 1;
+            let task = state.tasks.open.get(&request);
+            let fence = task.map_or(0, |task| task.fence) + 1;
+            let is_once = task.is_some_and(|task| task.handing.repeat == TaskRepeat::Once);
             let is_pending = state.open.get(&request) == Some(&DispatchStatus::Pending);
             let owner = state.lease.as_ref().map(|lease| lease.owner.clone());
             if state.tasks.stalled.contains(worker) {
@@ -330,17 +362,37 @@ impl Said {
                 };
                 self.emit(draft, event);
             }
+            taken.push(draft.coordinator.next_seq);
             let event = CoordinatorEvent::WorkerAssigned {
                 worker: worker.clone(),
                 task_id: request.to_string(),
                 handed: Some(Handed {
                     fence,
                     owner: owner.unwrap_or_default(),
+                    offered: is_once && key.is_some(),
                 }),
             };
             self.emit(draft, event);
         }
+        if let Some(key) = key.filter(|_| !taken.is_empty()) {
+            let stream = &draft.coordinator.header.stream;
+            let claim = claim_of_take(stream, (worker, key), &taken, draft.now);
+            draft.claim(claim);
+        }
         Ok(())
+    }
+
+    /// Said again it changes nothing.
+    fn begin(&mut self, draft: &mut Draft, request: &RequestId, task: &Task) {
+        self.hear(draft, task, "begin");
+        if let Some(assigned) = task.assigned.as_ref().filter(|assigned| assigned.offered) {
+            let event = CoordinatorEvent::WorkerBegan {
+                worker: assigned.worker.clone(),
+                task_id: request.to_string(),
+                fence: task.fence,
+            };
+            self.emit(draft, event);
+        }
     }
 
     /// A worker from which another task was taken is there after all.
@@ -385,6 +437,16 @@ impl Said {
             return;
         };
         remember(draft, request, task, AssignmentEnd::Lost);
+        if assigned.offered {
+            // Nothing was done: it goes out again as if it had been given back.
+            let event = CoordinatorEvent::WorkerReleased {
+                worker: assigned.worker.clone(),
+                task_id: request.to_string(),
+                fence: task.fence,
+            };
+            self.emit(draft, event);
+            return;
+        }
         let reason = format!("no heartbeat for {} ms", task.handing.heartbeat_timeout_ms);
         let event = CoordinatorEvent::WorkerStalled {
             worker: assigned.worker.clone(),

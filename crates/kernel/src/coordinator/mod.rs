@@ -14,6 +14,7 @@ mod event;
 mod group;
 mod hand_out;
 mod import;
+mod takes;
 mod task;
 #[cfg(test)]
 mod task_tests;
@@ -44,6 +45,7 @@ pub use group::Group;
 pub use hand_out::{TaskCommand, TaskMessage, assignment_name, assignment_number};
 pub use hand_out::{is_worker_name, memory_of_assignments, message};
 pub use import::{Import, ImportedEntry, ImportedMail, Reached};
+pub use takes::{claim_of_take, memory_of_takes, take_name, taken_before};
 pub use task::{
     AssignmentEnd, Handed, Handing, PastAssignment, Report, TaskEnd, TaskError, TaskRepeat,
     TaskTerms, WORKER_NODE, WorkerConfig, awaited_queue, awaited_request, awaiting_worker,
@@ -343,6 +345,7 @@ impl State {
             | CoordinatorEvent::SnapshotCaptured
             | CoordinatorEvent::BlockedOnUser { .. }
             | CoordinatorEvent::BlockedOnSystem { .. }
+            | CoordinatorEvent::WorkerBegan { .. }
             | CoordinatorEvent::WorkerReleased { .. }
             | CoordinatorEvent::WorkerStalled { .. }
             | CoordinatorEvent::WorkerRecovered { .. } => {}

@@ -156,6 +156,10 @@ pub struct Handed {
     pub fence: u32,
     /// Who held the authority.
     pub owner: String,
+    /// Its worker says when it begins, before it does. Until then nothing has been done, and the
+    /// task may be given to another, also one that is not to be repeated.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub offered: bool,
 }
 
 /// How a task ended.
@@ -248,7 +252,11 @@ pub(super) struct Task {
 pub(super) struct Assigned {
     pub(super) seq: Seq,
     pub(super) worker: WorkerId,
+    /// When it was handed out, or begun.
     pub(super) at: Timestamp,
+    /// Its worker has still to say that it begins.
+    #[serde(default)]
+    pub(super) offered: bool,
 }
 
 impl Tasks {
@@ -375,8 +383,16 @@ impl Tasks {
                         seq: event.seq,
                         worker: worker.clone(),
                         at: event.at,
+                        offered: handed.offered,
                     });
                     self.handed.insert(event.seq, request);
+                }
+            }
+            CoordinatorEvent::WorkerBegan { task_id, .. } => {
+                let task = self.open.get_mut(&RequestId::new(task_id));
+                if let Some(assigned) = task.and_then(|task| task.assigned.as_mut()) {
+                    assigned.offered = false;
+                    assigned.at = event.at;
                 }
             }
             CoordinatorEvent::WorkerReleased { task_id, .. } => {

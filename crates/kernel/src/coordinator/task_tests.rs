@@ -1,3 +1,5 @@
+mod offers;
+
 use super::task::*;
 use super::*;
 use crate::batch::Batch;
@@ -109,8 +111,15 @@ impl World {
     fn take(&mut self, now: i64, worker: &str) -> Option<HandedOut> {
         let before: Vec<_> = self.queue.handed_out().map(|out| out.assignment).collect();
         let worker = worker.into();
-        self.tell(now, TaskCommand::Take { worker, max: 1 })
-            .unwrap();
+        self.tell(
+            now,
+            TaskCommand::Take {
+                worker,
+                max: 1,
+                key: None,
+            },
+        )
+        .unwrap();
         self.queue
             .handed_out()
             .find(|out| !before.contains(&out.assignment))
@@ -260,6 +269,7 @@ fn a_worker_that_comes_back_is_recovered_once() {
     let take = TaskCommand::Take {
         worker: worker.clone(),
         max: 2,
+        key: None,
     };
     let events = world.tell(SECOND, take).unwrap();
     let recovered = |event: &&CoordinatorEvent| matches!(event, CoordinatorEvent::WorkerRecovered { recovery, .. } if recovery == "take");
@@ -333,6 +343,7 @@ fn nothing_goes_out_without_a_live_authority_and_the_log_says_so_once() {
     let take = |worker: &str| TaskCommand::Take {
         worker: worker.into(),
         max: 1,
+        key: None,
     };
     assert!(world.tell(0, take("w")).unwrap().is_empty());
     assert_eq!(world.backlog().pending, 1);
@@ -444,7 +455,14 @@ fn workers_names_are_names_and_many_workers_are_no_end() {
     let long = "w".repeat(257);
     for worker in ["", "a\nb", long.as_str()] {
         let worker = worker.into();
-        let refused = world.tell(0, TaskCommand::Take { worker, max: 1 });
+        let refused = world.tell(
+            0,
+            TaskCommand::Take {
+                worker,
+                max: 1,
+                key: None,
+            },
+        );
         assert_eq!(refused, Err(Rejection::InvalidField("worker")));
     }
     assert!(assignment_number("a-7") == Some(7));
@@ -464,6 +482,7 @@ fn what_is_said_at_one_moment_is_decided_one_on_the_other() {
     let take = |worker: &str| TaskCommand::Take {
         worker: worker.into(),
         max: 1,
+        key: None,
     };
     let withdraw = |task: &str| TaskCommand::Withdraw {
         request_id: task.into(),

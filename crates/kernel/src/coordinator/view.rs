@@ -3,6 +3,7 @@
 use crate::coordinator::Coordinator;
 use crate::coordinator::task::Handing;
 use crate::ids::{RequestId, Seq, StreamId, WorkerId};
+use crate::limits;
 use crate::time::Timestamp;
 
 /// A task in the hands of a worker.
@@ -16,8 +17,10 @@ pub struct HandedOut {
     pub worker: WorkerId,
     /// Which time it was handed out.
     pub fence: u32,
-    /// When.
+    /// When it was handed out, or begun.
     pub at: Timestamp,
+    /// Its worker has still to say that it begins.
+    pub offered: bool,
     /// How it is handed out.
     pub handing: Handing,
     /// The place of its `dispatch.queued`.
@@ -35,6 +38,18 @@ pub struct KnownWorker {
     pub is_stalled: bool,
     /// Tasks in its hands.
     pub assignments: usize,
+}
+
+impl HandedOut {
+    /// How long its worker may be silent, in milliseconds: until it begins, then between two
+    /// heartbeats.
+    pub fn patience_ms(&self) -> u64 {
+        let timeout = self.handing.heartbeat_timeout_ms;
+        match self.offered {
+            true => timeout.min(limits::MAX_TASK_OFFER_MS),
+            false => timeout,
+        }
+    }
 }
 
 impl Coordinator {
@@ -56,6 +71,7 @@ impl Coordinator {
             worker: assigned.worker.clone(),
             fence: task.fence,
             at: assigned.at,
+            offered: assigned.offered,
             handing: task.handing,
             queued: task.queued,
             run: task.waits.as_ref().map(|(run, _)| run.clone()),

@@ -197,8 +197,8 @@ fn opened() -> Scene {
     scene
 }
 
-fn scenes() -> [Scene; 4] {
-    [published(), native(), taken_over(), opened()]
+fn scenes() -> [Scene; 5] {
+    [published(), native(), taken_over(), opened(), offered()]
 }
 
 /// What clients of the published contract say, after the files of another program.
@@ -262,27 +262,10 @@ fn published() -> Scene {
 fn native() -> Scene {
     use CoordinatorCommand as C;
     let mut scene = Scene::new("native", Contract::Native);
-    let task = |id: &str, repeat| TaskCommand::Queue {
-        request_id: id.into(),
-        payload: r#"{"page":3}"#.into(),
-        terms: Box::new(TaskTerms {
-            run: "run-1".into(),
-            attempt: AttemptId {
-                node: "n".into(),
-                visit: 0,
-                attempt: 0,
-            },
-            signal: id.into(),
-            handing: Handing {
-                repeat,
-                heartbeat_timeout_ms: 1_000,
-                max_assignments: 3,
-            },
-        }),
-    };
     let take = |worker: &str| TaskCommand::Take {
         worker: worker.into(),
         max: 1,
+        key: None,
     };
     scene.say(&task("t1", TaskRepeat::Repeatable));
     scene.tell(C::AcquireAuthority(lease("a", "l1", NOW)));
@@ -345,6 +328,58 @@ fn native() -> Scene {
     scene.say(&take("w3"));
     scene.tell(C::ReleaseAuthority { owner });
     scene.say(&task("t5", TaskRepeat::Repeatable));
+    scene
+}
+
+/// A task of a run.
+fn task(id: &str, repeat: TaskRepeat) -> TaskCommand {
+    TaskCommand::Queue {
+        request_id: id.into(),
+        payload: r#"{"page":3}"#.into(),
+        terms: Box::new(TaskTerms {
+            run: "run-1".into(),
+            attempt: AttemptId {
+                node: "n".into(),
+                visit: 0,
+                attempt: 0,
+            },
+            signal: id.into(),
+            handing: Handing {
+                repeat,
+                heartbeat_timeout_ms: 1_000,
+                max_assignments: 3,
+            },
+        }),
+    }
+}
+
+/// Tasks that are not to be repeated, taken with keys: one is not begun in time, one is.
+fn offered() -> Scene {
+    let mut scene = Scene::new("offered", Contract::Native);
+    let take = |key: &str| TaskCommand::Take {
+        worker: "w1".into(),
+        max: 1,
+        key: Some(key.into()),
+    };
+    scene.tell(CoordinatorCommand::AcquireAuthority(lease("a", "l1", NOW)));
+    scene.say(&task("t1", TaskRepeat::Once));
+    scene.say(&take("k1"));
+    let (assignment, fence) = scene.last_assignment();
+    scene.say(&TaskCommand::Miss {
+        owner: "a".to_owned(),
+        assignment,
+        fence,
+    });
+    scene.say(&take("k2"));
+    let (assignment, fence) = scene.last_assignment();
+    scene.say(&TaskCommand::Begin { assignment, fence });
+    scene.say(&TaskCommand::Report {
+        assignment,
+        fence,
+        end: TaskEnd::Outputs("{}".into()),
+    });
+    scene.say(&task("t2", TaskRepeat::Once));
+    scene.say(&take("k3"));
     scene
 }
 

@@ -21,7 +21,7 @@ use crate::hints::Watch;
 use crate::redact::Redactor;
 
 pub use settle::Reported;
-pub use work::{Assignment, Heartbeat};
+pub use work::{Assignment, Heartbeat, Taking};
 
 /// How often a queue is looked at without a hint: other processes' hints do not reach us.
 const LOOK: Duration = Duration::from_millis(500);

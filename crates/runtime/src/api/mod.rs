@@ -40,7 +40,7 @@ pub use audit::Verified;
 pub use bundle::BundledRun;
 pub use cancel::CancelledOne;
 pub use coordinator::{
-    Assignment, Heartbeat, QueueEvents, QueueWatch, Reported, SeenWorker, Workers,
+    Assignment, Heartbeat, QueueEvents, QueueWatch, Reported, SeenWorker, Taking, Workers,
 };
 pub use create::{Created, RunOrder, Twins};
 pub use documents::{

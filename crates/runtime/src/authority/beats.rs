@@ -56,7 +56,16 @@ pub(crate) async fn last(
     Ok(read(row.as_ref()))
 }
 
-/// Keeps a heartbeat; answers the one before.
+/// How much later than it is written an assignment was heard of last, at most: of several
+/// heartbeats within this time only the first is written.
+pub(crate) fn unwritten(timeout: Duration) -> Duration {
+    match timeout >= SEEN_EVERY * 5 {
+        true => SEEN_EVERY,
+        false => Duration::ZERO,
+    }
+}
+
+/// Keeps a heartbeat, unless one that says the same was kept a moment ago; answers the one before.
 pub(crate) async fn beat(
     store: &dyn Store,
     named: &CoordinatorName,
@@ -73,7 +82,14 @@ pub(crate) async fn beat(
         key: assignment_name(assignment),
         ttl: timeout * 2,
     };
-    row.put(store, named, &beat).await
+    let before = store.key(&named.tenant, &row.namespace, &row.key).await?;
+    let last: Option<Beat> = read(before.as_ref());
+    let is_told =
+        |last: &Beat| last.blocked == beat.blocked && last.at.plus(unwritten(timeout)) > beat.at;
+    if last.as_ref().is_some_and(is_told) {
+        return Ok(last);
+    }
+    row.put(store, named, before, &beat).await
 }
 
 impl Door {
@@ -109,16 +125,16 @@ pub(crate) async fn seen(
     worker: &WorkerId,
 ) -> Result<(), StoreError> {
     let now = store.now();
-    match last_seen(store, named, worker).await? {
-        Some(at) if at.plus(SEEN_EVERY) > now => return Ok(()),
-        _ => {}
-    }
     let row = Row {
         namespace: of_workers(named),
         key: worker.to_string(),
         ttl: REMEMBERED,
     };
-    row.put(store, named, &now).await.map(drop)
+    let before = store.key(&named.tenant, &row.namespace, &row.key).await?;
+    match read::<Timestamp>(before.as_ref()) {
+        Some(at) if at.plus(SEEN_EVERY) > now => Ok(()),
+        _ => row.put(store, named, before, &now).await.map(drop),
+    }
 }
 
 fn read<T: DeserializeOwned>(row: Option<&KeyRow>) -> Option<T> {
@@ -137,9 +153,9 @@ impl Row {
         &self,
         store: &dyn Store,
         named: &CoordinatorName,
+        before: Option<KeyRow>,
         what: &T,
     ) -> Result<Option<T>, StoreError> {
-        let before = store.key(&named.tenant, &self.namespace, &self.key).await?;
         let answer = read(before.as_ref());
         let claim = KeyClaim {
             namespace: self.namespace.clone(),

@@ -331,7 +331,7 @@ async fn miss(
     held.due
         .retain(|(of, seq), _| *of != stream || is_current(*seq));
     for out in handed {
-        let timeout = Duration::from_millis(out.handing.heartbeat_timeout_ms);
+        let timeout = Duration::from_millis(out.patience_ms());
         let due = held
             .due
             .entry((stream.clone(), out.assignment))
@@ -340,8 +340,8 @@ async fn miss(
             continue;
         }
         let beat = beats::last(&**door.store(), named, out.assignment).await?;
-        let heard = beat.map_or(out.at, |beat| beat.at).max(since);
-        *due = heard.plus(timeout);
+        let heard = beat.map_or(out.at, |beat| beat.at.plus(beats::unwritten(timeout)));
+        *due = heard.max(since).plus(timeout);
         if *due > door.store().now() {
             continue;
         }
@@ -352,7 +352,7 @@ async fn miss(
         };
         match door.tell_tasks(named, &missed).await {
             Ok(_) => tracing::info!(queue = %named.name, worker = %out.worker,
-                "a worker missed its heartbeats; its task was taken from it"),
+                offered = out.offered, "a worker was not heard of; its task was taken from it"),
             Err(CoordinatorError::Rejected(Rejection::NoAssignment(_))) => {}
             Err(error) => return Err(error),
         }

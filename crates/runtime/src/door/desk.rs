@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use kernel::coordinator::{
     Coordinator, CoordinatorCommand, CoordinatorEvent, Event, Group, LeaseRule, PastAssignment,
-    PastDispatch, Recall, Remembered, TaskCommand, assignment_name, memory_of_assignments,
-    memory_of_request,
+    PastDispatch, Recall, Remembered, TaskCommand, assignment_name, claim_of_take,
+    memory_of_assignments, memory_of_request, memory_of_takes, take_name, taken_before,
 };
-use kernel::ids::{RequestId, Seq, StreamId};
+use kernel::ids::{RequestId, Seq, StreamId, TenantId, WorkerId};
 use kernel::time::Timestamp;
 use parking_lot::Mutex;
 use store::{Checkpoint, Conflict, Guard, HoldChange, ReadFrom, StoreError};
@@ -280,6 +280,16 @@ impl Door {
         command: &TaskCommand,
     ) -> Result<Recall, StoreError> {
         let mut recall = Recall::default();
+        if let TaskCommand::Take {
+            worker,
+            key: Some(key),
+            ..
+        } = command
+        {
+            let stream = &coordinator.header().stream;
+            let tenant = coordinator.header().tenant();
+            recall.taken = self.taken(tenant, stream, (worker, key)).await?;
+        }
         if let TaskCommand::Queue { request_id, .. } = command
             && !coordinator.is_open(request_id)
         {
@@ -292,6 +302,55 @@ impl Door {
             }
         }
         Ok(recall)
+    }
+
+    async fn taken(
+        &self,
+        tenant: &TenantId,
+        stream: &StreamId,
+        (worker, key): (&WorkerId, &str),
+    ) -> Result<Option<Vec<Seq>>, StoreError> {
+        let (namespace, name) = (memory_of_takes(stream), take_name(worker, key));
+        let row = self.store.key(tenant, &namespace, &name).await?;
+        Ok(row.and_then(|row| taken_before(&row.answer?)))
+    }
+
+    /// What was handed out under the key of a take. `None` where nothing was.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn taken_under(
+        &self,
+        named: &CoordinatorName,
+        worker: &WorkerId,
+        key: &str,
+    ) -> Result<Option<Vec<Seq>>, StoreError> {
+        self.taken(&named.tenant, &named.stream(), (worker, key))
+            .await
+    }
+
+    /// Ends a take: nothing is handed out under its key from here on. Answers what was.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn end_take(
+        &self,
+        named: &CoordinatorName,
+        worker: &WorkerId,
+        key: &str,
+    ) -> Result<Vec<Seq>, StoreError> {
+        loop {
+            if let Some(taken) = self.taken_under(named, worker, key).await? {
+                return Ok(taken);
+            }
+            let stream = named.stream();
+            let claim = claim_of_take(&stream, (worker, key), &[], self.store.now());
+            match self.store.put_key(&named.tenant, claim, None).await {
+                // Something was handed out at the same moment.
+                Err(StoreError::Conflict(Conflict::Key { .. })) => {}
+                done => return done.map(|()| Vec::new()),
+            }
+        }
     }
 
     async fn recall_assignment(

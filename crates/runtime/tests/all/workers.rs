@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kernel::coordinator::{CoordinatorEvent, Event, TaskError};
-use kernel::ids::{Seq, StreamId};
+use kernel::ids::{Seq, StreamId, WorkerId};
 use kernel::run::event::{DrainPolicy, OutputChannel};
 use kernel::run::{Command, End, Envelope, Run, Start};
 use kernel::stream::ForkMode;
@@ -17,7 +17,7 @@ use kernel::time::Timestamp;
 use runtime::Engine;
 use runtime::EngineOptions;
 use runtime::access::{Principal, Scopes};
-use runtime::api::{Api, ApiError, Assignment, Heartbeat, TaskOutput};
+use runtime::api::{Api, ApiError, Assignment, Heartbeat, Taking, TaskOutput};
 use runtime::authority::Authority;
 use runtime::door::CoordinatorName;
 use serde_json::{Map, Value, json};
@@ -48,6 +48,15 @@ fn principal(tenant: &str) -> Principal {
         id: "w".into(),
         issuer: None,
         scopes: Scopes::Everything,
+    }
+}
+
+/// A worker that asks for one task.
+fn asks(worker: &WorkerId) -> Taking {
+    Taking {
+        worker: worker.clone(),
+        max: 1,
+        key: None,
     }
 }
 
@@ -90,7 +99,7 @@ impl Bed {
                 .watch_queue(&self.who, runtime::access::Action::WorkTasks, QUEUE)
                 .expect("a queue");
             loop {
-                let taken = self.api.take_tasks(&self.who, QUEUE, &worker, 1).await;
+                let taken = self.api.take_tasks(&self.who, QUEUE, &asks(&worker)).await;
                 if let Some(taken) = taken.expect("an answer").pop() {
                     return taken;
                 }
@@ -440,7 +449,7 @@ async fn without_an_authority_tasks_stay_and_the_log_says_why() {
         .await;
     let none = bed
         .api
-        .take_tasks(&bed.who, QUEUE, &"w".into(), 1)
+        .take_tasks(&bed.who, QUEUE, &asks(&"w".into()))
         .await
         .unwrap();
     assert!(none.is_empty());

@@ -26,6 +26,7 @@ mod interrupts;
 mod load;
 mod model;
 mod models;
+mod offers;
 mod origins;
 mod peer;
 mod people;

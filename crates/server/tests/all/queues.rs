@@ -49,7 +49,7 @@ async fn a_worker_takes_a_task_and_its_result_ends_the_run() {
         (&taken["fence"], &taken["worker"]),
         (&json!(1), &json!("w-1"))
     );
-    assert_eq!(taken["heartbeat_ms"], 10_000);
+    assert_eq!(taken["heartbeat_ms"], 800);
 
     let beat = say(&host, &taken, "heartbeat", json!({})).await;
     assert_eq!(beat.json(), json!({ "expires_in_ms": 30_000 }));

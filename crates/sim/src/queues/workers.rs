@@ -6,7 +6,7 @@ use kernel::coordinator::{Contract, CoordinatorCommand, LeaseRule, TaskError};
 use kernel::ids::{Seq, WorkerId};
 use runtime::Engine;
 use runtime::access::{Principal, Scopes};
-use runtime::api::{Api, ApiError, Assignment, Heartbeat};
+use runtime::api::{Api, ApiError, Assignment, Heartbeat, Taking};
 use runtime::door::CoordinatorName;
 use serde_json::Map;
 use store::seed::Draws;
@@ -62,7 +62,15 @@ pub(super) async fn work(
         let max = 1 + worker.draws.below(3) as usize;
         let taken = worker
             .api
-            .take_tasks(&worker.who, queue, &worker.name, max)
+            .take_tasks(
+                &worker.who,
+                queue,
+                &Taking {
+                    worker: worker.name.clone(),
+                    max,
+                    key: None,
+                },
+            )
             .await;
         for assignment in taken.unwrap_or_default() {
             worker.attend(&assignment, temper).await;

@@ -11,11 +11,12 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::OptionFuture;
 use futures_util::stream::FuturesUnordered;
 use kernel::coordinator::is_queue_name;
 use kernel::limits::MAX_TAKEN_AT_ONCE;
 use runtime::supervisor::{Supervisor, find_program};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +32,9 @@ use task::Ended;
 const WAIT: Duration = Duration::from_secs(20);
 /// How long after an error the queue is asked again, at first and at most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
+
+/// How long a server that does not answer is asked to take back what it handed out last.
+const GIVE_BACK: Duration = Duration::from_secs(10);
 
 /// What can be typed.
 #[derive(clap::Args, Debug)]
@@ -87,6 +91,8 @@ struct Worker<'a> {
     supervisor: Supervisor,
     workdir: std::path::PathBuf,
     form: Form,
+    /// Nothing more is taken.
+    drain: CancellationToken,
     /// What runs is stopped and given back.
     stop: CancellationToken,
     /// Why the program could not be started, once it was not: nothing more is taken.
@@ -114,6 +120,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         supervisor,
         workdir: session.place.project.clone(),
         form: session.form,
+        drain: CancellationToken::new(),
         stop: CancellationToken::new(),
         unable: OnceLock::new(),
     };
@@ -168,49 +175,82 @@ fn new_name() -> String {
 impl Worker<'_> {
     async fn work(&self, concurrency: usize, mut signals: Signals) -> Result<Exit, Failure> {
         let mut tasks = FuturesUnordered::new();
-        let (mut is_draining, mut pause) = (false, PAUSES[0]);
+        // One take at a time. It goes on while tasks end: what it hands out would be lost with it.
+        let mut take = None;
         talk::say(format!("{} takes tasks of {}", self.id, self.queue));
         loop {
-            let unable = self.unable.get();
-            if tasks.is_empty() {
-                if let Some(why) = unable {
-                    return Err(Failure::new(why).hint("its task was given back"));
-                }
-                if is_draining {
-                    return Ok(Exit::Done);
-                }
+            if self.unable.get().is_some() {
+                self.drain.cancel();
             }
-            let free = match is_draining || unable.is_some() {
-                true => 0,
-                false => concurrency - tasks.len(),
-            };
-            let take = async {
-                match free {
-                    0 => std::future::pending().await,
-                    free => self.source.take(&self.queue, &self.id, free, WAIT).await,
-                }
-            };
+            if take.is_none() && tasks.is_empty() && self.drain.is_cancelled() {
+                return match self.unable.get() {
+                    Some(why) => Err(Failure::new(why).hint("its task was given back")),
+                    None => Ok(Exit::Done),
+                };
+            }
+            let free = concurrency - tasks.len();
+            if take.is_none() && free > 0 && !self.drain.is_cancelled() {
+                take = Some(Box::pin(self.take(free)));
+            }
+            let taking = OptionFuture::from(take.as_mut());
             tokio::select! {
                 biased;
-                () = signals.next() => {
-                    match is_draining {
-                        false => is_draining = true,
-                        true => self.stop.cancel(),
-                    }
-                }
-                Some(ended) = tasks.next(), if !tasks.is_empty() => self.say(&ended),
-                taken = take => match taken {
-                    Ok(taken) => {
-                        pause = PAUSES[0];
-                        tasks.extend(taken.into_iter().map(|task| self.carry_out(task)));
-                    }
-                    Err(Refused::Never(failure)) => return Err(failure),
-                    Err(Refused::Over(why) | Refused::Later(why)) => {
-                        talk::say(format!("the queue does not answer: {why}"));
-                        tokio::time::sleep(pause).await;
-                        pause = (pause * 2).min(PAUSES[1]);
-                    }
+                () = signals.next() => match self.drain.is_cancelled() {
+                    false => self.drain.cancel(),
+                    true => self.stop.cancel(),
                 },
+                Some(ended) = tasks.next(), if !tasks.is_empty() => self.say(&ended),
+                Some(taken) = taking => {
+                    take = None;
+                    tasks.extend(taken?.into_iter().map(|task| self.carry_out(task)));
+                }
+            }
+        }
+    }
+
+    /// Takes tasks, under one key until there is an answer: what was handed out by an answer that
+    /// was lost is handed out again. Once nothing more is to be taken, that is given back.
+    async fn take(&self, free: usize) -> Result<Vec<Value>, Failure> {
+        let key = uuid::Uuid::new_v4().simple().to_string();
+        let mut pause = PAUSES[0];
+        loop {
+            let asked = self.source.take(&self.queue, &self.id, (free, &key), WAIT);
+            let answer = tokio::select! {
+                biased;
+                answer = asked => answer,
+                () = self.drain.cancelled() => break,
+            };
+            match answer {
+                Ok(taken) => return Ok(taken),
+                Err(Refused::Never(failure)) => return Err(failure),
+                Err(Refused::Over(why) | Refused::Later(why)) => {
+                    talk::say(format!("the queue does not answer: {why}"));
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.drain.cancelled() => break,
+            }
+            pause = (pause * 2).min(PAUSES[1]);
+        }
+        self.release_take(&key).await;
+        Ok(Vec::new())
+    }
+
+    /// Gives back what may have been handed out under a key.
+    async fn release_take(&self, key: &str) {
+        let until = tokio::time::Instant::now() + GIVE_BACK;
+        loop {
+            match self.source.release_take(&self.queue, &self.id, key).await {
+                Ok(()) => return,
+                Err(Refused::Never(failure)) => return talk::say_failure(&failure),
+                Err(Refused::Over(why) | Refused::Later(why)) => {
+                    if self.stop.is_cancelled() || tokio::time::Instant::now() >= until {
+                        talk::say(format!("what was taken last was not given back: {why}"));
+                        return;
+                    }
+                    tokio::time::sleep(PAUSES[0]).await;
+                }
             }
         }
     }

@@ -9,7 +9,7 @@ use kernel::ids::Seq;
 use kernel::run::event::OutputChannel;
 use reqwest::{Method, StatusCode};
 use runtime::access::{Action, Principal, Scopes};
-use runtime::api::{Api, ApiError, Heartbeat, TaskOutput};
+use runtime::api::{Api, ApiError, Heartbeat, Taking, TaskOutput};
 use runtime::authority::Authority;
 use runtime::engine::{EngineOptions, Scope};
 use serde_json::{Map, Value, json};
@@ -38,6 +38,7 @@ pub(super) enum Refused {
 
 /// What is said of an assignment.
 pub(super) enum Word {
+    Begin,
     Heartbeat,
     Output {
         channel: OutputChannel,
@@ -82,18 +83,19 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Takes tasks, held until there is one.
+    /// Takes tasks, held until there is one. Under a key that was asked before, what was handed
+    /// out under it.
     pub(super) async fn take(
         &self,
         queue: &str,
         worker: &str,
-        max: usize,
+        (max, key): (usize, &str),
         wait: Duration,
     ) -> Result<Vec<Value>, Refused> {
         match self {
             Self::Server(remote) => {
                 let wait = u64::try_from(wait.as_millis()).unwrap_or(0);
-                let body = json!({ "worker": worker, "max": max, "wait_ms": wait });
+                let body = json!({ "worker": worker, "max": max, "wait_ms": wait, "key": key });
                 let path = format!("/v1/coordinator/{queue}/take");
                 let answer = post(remote, &path, &body).await?;
                 Ok(answer["assignments"]
@@ -105,8 +107,13 @@ impl<'a> Source<'a> {
                 let (api, who) = &**store;
                 let mut watch = api.watch_queue(who, Action::WorkTasks, queue)?;
                 let until = tokio::time::Instant::now() + wait;
+                let take = Taking {
+                    worker: worker.into(),
+                    max,
+                    key: Some(key.to_owned()),
+                };
                 loop {
-                    let taken = api.take_tasks(who, queue, &worker.into(), max).await?;
+                    let taken = api.take_tasks(who, queue, &take).await?;
                     if !taken.is_empty() || tokio::time::Instant::now() >= until {
                         let one = |one: &runtime::api::Assignment| {
                             assignment(queue, &one.handed, &one.task, one.terms.as_ref())
@@ -115,6 +122,27 @@ impl<'a> Source<'a> {
                     }
                     let _ = tokio::time::timeout_at(until, watch.changed()).await;
                 }
+            }
+        }
+    }
+
+    /// Gives back what was handed out by a take whose answer was not read.
+    pub(super) async fn release_take(
+        &self,
+        queue: &str,
+        worker: &str,
+        key: &str,
+    ) -> Result<(), Refused> {
+        match self {
+            Self::Server(remote) => {
+                let body = json!({ "worker": worker, "key": key });
+                let path = format!("/v1/coordinator/{queue}/release");
+                post(remote, &path, &body).await.map(drop)
+            }
+            Self::Store(store) => {
+                let (api, who) = &**store;
+                let released = api.release_take(who, queue, &worker.into(), key).await;
+                released.map(drop).map_err(Refused::from)
             }
         }
     }
@@ -151,6 +179,7 @@ async fn tell(
     word: Word,
 ) -> Result<(), Refused> {
     match word {
+        Word::Begin => api.begin_task(who, queue, assignment).await?,
         Word::Heartbeat => {
             let beat = Heartbeat::default();
             api.heartbeat(who, queue, assignment, beat).await?;
@@ -183,6 +212,7 @@ async fn tell(
 impl Word {
     fn on_the_wire(self, fence: u32) -> (&'static str, Value) {
         match self {
+            Self::Begin => ("begin", json!({ "fence": fence })),
             Self::Heartbeat => ("heartbeat", json!({ "fence": fence })),
             Self::Output {
                 channel,

@@ -37,6 +37,8 @@ struct Order {
     assignment: String,
     fence: u32,
     heartbeat: Duration,
+    /// It is only offered: it is begun once the queue has heard so.
+    offered: bool,
     /// All of it.
     json: Value,
 }
@@ -50,8 +52,19 @@ impl Order {
             assignment: text("assignment_id")?,
             fence: u32::try_from(json["fence"].as_u64()?).ok()?,
             heartbeat: Duration::from_millis(heartbeat.max(100)),
+            offered: json["begin_ms"].is_u64(),
             json,
         })
+    }
+
+    fn ended(&self, status: &'static str, code: Option<String>) -> Ended {
+        Ended {
+            request: self.request.clone(),
+            assignment: self.assignment.clone(),
+            fence: self.fence,
+            status,
+            code,
+        }
     }
 }
 
@@ -94,20 +107,18 @@ impl Worker<'_> {
                 code: None,
             };
         };
-        self.say(&Ended {
-            request: order.request.clone(),
-            assignment: order.assignment.clone(),
-            fence: order.fence,
-            status: "assigned",
-            code: None,
-        });
-        let ended = |status, code| Ended {
-            request: order.request.clone(),
-            assignment: order.assignment.clone(),
-            fence: order.fence,
-            status,
-            code,
-        };
+        self.say(&order.ended("assigned", None));
+        let ended = |status, code| order.ended(status, code);
+        if order.offered {
+            let begun = tokio::select! {
+                biased;
+                begun = self.report(&order, || Word::Begin) => begun,
+                () = self.stop.cancelled() => return self.release(&order).await,
+            };
+            if let Err(no) = begun {
+                return ended("over", Some(no.code()));
+            }
+        }
         let outcome = match self.run_program(&order).await {
             Ok(outcome) => outcome,
             Err(Cut::Over(code)) => return ended("over", Some(code)),
@@ -116,10 +127,7 @@ impl Worker<'_> {
                     // Another task's program may have said so before.
                     let _ = self.unable.set(why);
                 }
-                return match self.report(&order, || Word::Release).await {
-                    Ok(()) => ended("released", None),
-                    Err(no) => ended("over", Some(no.code())),
-                };
+                return self.release(&order).await;
             }
         };
         let (status, code) = match &outcome {
@@ -145,6 +153,14 @@ impl Worker<'_> {
                 }
             }
             Err(no) => ended("over", Some(no.code())),
+        }
+    }
+
+    /// Gives a task back.
+    async fn release(&self, order: &Order) -> Ended {
+        match self.report(order, || Word::Release).await {
+            Ok(()) => order.ended("released", None),
+            Err(no) => order.ended("over", Some(no.code())),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::serving::{Serving, call, key};
 use crate::support::{Ended, Lab, node, workflow};
 
 /// The folder of the client libraries.
-const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients");
+pub(crate) const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients");
 /// The folder of the programs that use them here.
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/coordinator");
 
@@ -131,7 +131,7 @@ fn workers_in_typescript_do_the_work() {
 }
 
 /// The library, its example and the program that uses it, checked and compiled.
-fn compiled(lab: &Lab, modules: &Path) -> PathBuf {
+pub(crate) fn compiled(lab: &Lab, modules: &Path) -> PathBuf {
     let (from, to) = (
         Path::new(CLIENTS).join("typescript"),
         lab.path().join("client"),
@@ -147,6 +147,8 @@ fn compiled(lab: &Lab, modules: &Path) -> PathBuf {
         fs::copy(from.join(file), to.join(file)).unwrap();
     }
     fs::copy(format!("{HERE}/worker.ts"), to.join("examples/worker.ts")).unwrap();
+    let chaos = format!("{HERE}/../workers/chaos.ts");
+    fs::copy(chaos, to.join("examples/chaos.ts")).unwrap();
     std::os::unix::fs::symlink(modules, to.join("node_modules")).unwrap();
     let checked = Command::new("node")
         .args(["node_modules/typescript/bin/tsc", "-p", "."])

@@ -1,6 +1,7 @@
 //! `worker`: real processes that take tasks from a real server, are killed, frozen and stopped.
 
 mod authority;
+mod chaos;
 mod crashes;
 mod output;
 mod people;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use kernel::coordinator::{
     AssignmentEnd, Coordinator, CoordinatorCommand, CoordinatorEvent, HandedOut, LeaseRule,
     Rejection, TaskCommand, TaskEnd, TaskError, TaskTerms, is_worker_name,
@@ -14,7 +15,7 @@ use store::StoreError;
 use super::super::{Api, ApiError};
 use crate::access::{Action, Principal};
 use crate::authority::{self, BlockedOn, beats};
-use crate::door::CoordinatorName;
+use crate::door::{CoordinatorError, CoordinatorName};
 use crate::seal::Seal;
 
 /// A task in the hands of the worker that asked.
@@ -28,6 +29,17 @@ pub struct Assignment {
     pub terms: Option<TaskTerms>,
 }
 
+/// What a worker asks for.
+#[derive(Clone, Debug)]
+pub struct Taking {
+    /// The worker.
+    pub worker: WorkerId,
+    /// At most so many tasks.
+    pub max: usize,
+    /// Names this take among those of the worker: with the same key it is given the same.
+    pub key: Option<String>,
+}
+
 /// What a worker says while it works.
 #[derive(Clone, Debug, Default)]
 pub struct Heartbeat {
@@ -36,7 +48,8 @@ pub struct Heartbeat {
 }
 
 impl Api {
-    /// Hands out what waits, at most `max` tasks, possibly none.
+    /// Hands out what waits, at most `max` tasks, possibly none. Under a key that something was
+    /// handed out under before, that, as far as the worker has it still.
     ///
     /// # Errors
     /// As [`Api::queue_standing`], or a name that is no worker's.
@@ -44,41 +57,123 @@ impl Api {
         &self,
         who: &Principal,
         queue: &str,
-        worker: &WorkerId,
-        max: usize,
+        take: &Taking,
     ) -> Result<Vec<Assignment>, ApiError> {
         let named = self.queue(who, Action::WorkTasks, queue)?;
+        let Taking { worker, max, key } = take;
         if !is_worker_name(worker.as_str()) {
             return Err(ApiError::Coordinator(Rejection::InvalidField("worker")));
         }
         let (door, store) = (self.door(), &**self.door().store());
         beats::seen(store, &named, worker).await?;
+        if let Some(key) = key
+            && let Some(before) = door.taken_under(&named, worker, key).await?
+        {
+            return self.assignments(&named, &before).await;
+        }
         // Many ask again and again while there is nothing.
         let has_work = |coordinator: &Coordinator| coordinator.has_work_for(worker);
         if !door.look_at_coordinator(&named, has_work).await? {
             return Ok(Vec::new());
         }
         authority::stand_in(&self.engine, &named).await?;
-        let take = TaskCommand::Take {
+        let command = TaskCommand::Take {
             worker: worker.clone(),
-            max,
+            max: *max,
+            key: key.clone(),
         };
-        let told = door.tell_tasks(&named, &take).await?;
+        let told = door.tell_tasks(&named, &command).await?;
         let is_handed_out = |(seq, event): &(Seq, CoordinatorEvent)| {
             let is_it = matches!(event, CoordinatorEvent::WorkerAssigned { .. });
             is_it.then_some(*seq)
         };
-        let seqs = told.events.iter().filter_map(is_handed_out);
-        let handed: Vec<HandedOut> = door
-            .look_at_coordinator(&named, |coordinator| {
-                seqs.filter_map(|seq| coordinator.assignment(seq)).collect()
-            })
-            .await?;
-        let mut assignments = Vec::with_capacity(handed.len());
-        for handed in handed {
-            assignments.extend(self.assignment(&named, handed).await?);
+        let mut seqs: Vec<Seq> = told.events.iter().filter_map(is_handed_out).collect();
+        if let Some(key) = key.as_ref().filter(|_| seqs.is_empty()) {
+            // The same take was sent twice, and the other was faster.
+            seqs = door
+                .taken_under(&named, worker, key)
+                .await?
+                .unwrap_or_default();
         }
-        Ok(assignments)
+        self.assignments(&named, &seqs).await
+    }
+
+    /// Assignments as their worker is given them, without those that are over.
+    async fn assignments(
+        &self,
+        named: &CoordinatorName,
+        seqs: &[Seq],
+    ) -> Result<Vec<Assignment>, ApiError> {
+        let handed = self.in_hand(named, seqs).await?;
+        let each = handed.into_iter().map(|one| self.assignment(named, one));
+        Ok(try_join_all(each).await?.into_iter().flatten().collect())
+    }
+
+    async fn in_hand(
+        &self,
+        named: &CoordinatorName,
+        seqs: &[Seq],
+    ) -> Result<Vec<HandedOut>, StoreError> {
+        let look = |coordinator: &Coordinator| {
+            let each = seqs.iter().filter_map(|seq| coordinator.assignment(*seq));
+            each.collect()
+        };
+        self.door().look_at_coordinator(named, look).await
+    }
+
+    /// Ends a take whose answer its worker does not know: what was handed out under its key is
+    /// given back, and nothing more is handed out under it. Answers how many tasks were given back.
+    ///
+    /// # Errors
+    /// As [`Api::take_tasks`].
+    pub async fn release_take(
+        &self,
+        who: &Principal,
+        queue: &str,
+        worker: &WorkerId,
+        key: &str,
+    ) -> Result<usize, ApiError> {
+        let named = self.queue(who, Action::WorkTasks, queue)?;
+        if !is_worker_name(worker.as_str()) {
+            return Err(ApiError::Coordinator(Rejection::InvalidField("worker")));
+        }
+        let taken = self.door().end_take(&named, worker, key).await?;
+        let handed = self.in_hand(&named, &taken).await?;
+        let releases = handed.iter().map(|handed| async {
+            let assignment = (handed.assignment, handed.fence);
+            match self.release_task(who, queue, assignment).await {
+                Ok(_) => Ok(1),
+                // It ended meanwhile.
+                Err(ApiError::Coordinator(Rejection::NoAssignment(_))) => Ok(0),
+                Err(error) => Err(error),
+            }
+        });
+        Ok(try_join_all(releases).await?.into_iter().sum())
+    }
+
+    /// A worker begins a task that was offered to it. Said again it changes nothing.
+    ///
+    /// # Errors
+    /// As [`Api::heartbeat`].
+    pub async fn begin_task(
+        &self,
+        who: &Principal,
+        queue: &str,
+        (assignment, fence): (Seq, u32),
+    ) -> Result<(), ApiError> {
+        let named = self.queue(who, Action::WorkTasks, queue)?;
+        let handed = self.current(&named, assignment, fence).await?;
+        if !handed.offered {
+            return Ok(());
+        }
+        let begin = TaskCommand::Begin { assignment, fence };
+        match self.door().tell_tasks(&named, &begin).await {
+            Ok(_) => Ok(()),
+            Err(CoordinatorError::Rejected(Rejection::NoAssignment(_))) => {
+                Err(self.over(&named, assignment, fence, "begin").await?)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// What a worker is given. `None` where it cannot be given, and has failed for that.

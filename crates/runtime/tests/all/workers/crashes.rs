@@ -121,7 +121,7 @@ impl Crash {
             tokio::task::yield_now().await;
             let taken = self
                 .api
-                .take_tasks(&self.bed.who, QUEUE, &"w1".into(), 1)
+                .take_tasks(&self.bed.who, QUEUE, &asks(&"w1".into()))
                 .await;
             if let Some(taken) = taken.unwrap_or_default().pop() {
                 return taken;

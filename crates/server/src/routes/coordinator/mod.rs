@@ -1,6 +1,7 @@
 //! Queues of tasks: how they stand, what happened in them, commands of the runtime contract, and
 //! what workers take and say. The contract is told in `docs/workers.md`.
 
+mod batch;
 mod events;
 mod openapi;
 mod refusal;

@@ -26,6 +26,7 @@ pub(crate) fn schemas() -> Value {
             "assigned_at",
             "heartbeat_ms",
             "heartbeat_timeout_ms",
+            "begin_ms",
             "repeat",
             "task",
             "run"
@@ -33,7 +34,8 @@ pub(crate) fn schemas() -> Value {
         json!({
             "assignment_id": text, "request_id": text, "queue": text, "worker": text,
             "fence": fence, "assigned_at": text, "heartbeat_ms": count,
-            "heartbeat_timeout_ms": count, "repeat": { "enum": ["repeatable", "once"] },
+            "heartbeat_timeout_ms": count,
+            "begin_ms": { "type": ["integer", "null"], "minimum": 0 }, "repeat": { "enum": ["repeatable", "once"] },
             "task": {}, "run": { "type": ["object", "null"] },
         }),
     );
@@ -63,6 +65,18 @@ pub(crate) fn schemas() -> Value {
         json!({ "id": text, "at": text, "event": event }),
     );
     let list = |items: &Value| json!({ "type": "array", "items": items });
+    let several = |one: &Value| {
+        let list = json!({ "type": "array", "items": one, "minItems": 1, "maxItems": 64 });
+        of(json!(["assignments"]), json!({ "assignments": list }))
+    };
+    let failed = of(
+        json!(["code", "message"]),
+        json!({
+            "code": { "type": "string", "pattern": "^[a-z0-9_]{1,64}$" },
+            "message": { "type": "string", "maxLength": 4_096 },
+            "retryable": { "type": ["boolean", "null"] },
+        }),
+    );
     json!({
         "QueueReadiness": readiness,
         "QueueSnapshot": of(
@@ -88,8 +102,36 @@ pub(crate) fn schemas() -> Value {
                 "worker": { "type": "string", "minLength": 1, "maxLength": 256 },
                 "max": { "type": "integer", "minimum": 1, "maximum": 64 },
                 "wait_ms": { "type": "integer", "minimum": 0, "maximum": 25_000 },
+                "key": { "type": ["string", "null"], "minLength": 1, "maxLength": 128 },
             }),
         ),
+        "TakeRelease": of(
+            json!(["worker", "key"]),
+            json!({
+                "worker": { "type": "string", "minLength": 1, "maxLength": 256 },
+                "key": { "type": "string", "minLength": 1, "maxLength": 128 },
+            }),
+        ),
+        "TakeReleased": of(json!(["released"]), json!({ "released": count })),
+        "TaskBeginnings": several(&of(
+            json!(["assignment_id", "fence"]),
+            json!({ "assignment_id": text, "fence": fence }),
+        )),
+        "TaskBegun": of(json!(["begun"]), json!({ "begun": flag })),
+        "TaskSettlements": several(&of(
+            json!(["assignment_id", "fence"]),
+            json!({
+                "assignment_id": text, "fence": fence, "outputs": object, "error": failed,
+                "release": { "const": true },
+            }),
+        )),
+        "TaskAnswers": several(&of(
+            json!(["assignment_id"]),
+            json!({
+                "assignment_id": text, "begun": flag, "request_id": text, "status": text,
+                "repeated": flag, "error": text, "message": text,
+            }),
+        )),
         "TaskAssignments": of(
             json!(["assignments", "ready", "reasons"]),
             json!({ "assignments": list(&assignment), "ready": flag, "reasons": texts }),
@@ -113,17 +155,7 @@ pub(crate) fn schemas() -> Value {
         "TaskResult": of(json!(["fence", "outputs"]), json!({ "fence": fence, "outputs": object })),
         "TaskFailure": of(
             json!(["fence", "error"]),
-            json!({
-                "fence": fence,
-                "error": of(
-                    json!(["code", "message"]),
-                    json!({
-                        "code": { "type": "string", "pattern": "^[a-z0-9_]{1,64}$" },
-                        "message": { "type": "string", "maxLength": 4_096 },
-                        "retryable": { "type": ["boolean", "null"] },
-                    }),
-                ),
-            }),
+            json!({ "fence": fence, "error": failed }),
         ),
         "TaskRelease": of(json!(["fence"]), json!({ "fence": fence })),
         "TaskReported": of(

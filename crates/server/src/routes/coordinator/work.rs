@@ -7,17 +7,17 @@ use hyper::Method;
 use kernel::coordinator::{TaskError, assignment_number};
 use kernel::ids::Seq;
 use kernel::limits::{
-    MAX_CHUNK_BYTES, MAX_COUNT, MAX_ERROR_MESSAGE_BYTES, MAX_NAME_BYTES, MAX_TAKEN_AT_ONCE,
-    MAX_TASK_RESULT_BYTES,
+    MAX_CHUNK_BYTES, MAX_COUNT, MAX_ERROR_MESSAGE_BYTES, MAX_NAME_BYTES, MAX_TAKE_KEY_BYTES,
+    MAX_TAKEN_AT_ONCE, MAX_TASK_RESULT_BYTES,
 };
 use kernel::run::event::OutputChannel;
 use runtime::access::Action;
-use runtime::api::{Assignment, Heartbeat, TaskOutput};
+use runtime::api::{Assignment, Heartbeat, Taking, TaskOutput};
 use runtime::authority::BlockedOn;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::{MAX_WAIT_MS, number, queue, refused, text};
+use super::{MAX_WAIT_MS, batch, number, queue, refused, text};
 use crate::pass::Pass;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -46,6 +46,58 @@ pub(super) fn routes() -> Vec<Route> {
                 "Takes tasks of a queue; held until there is one",
                 "TaskTake",
                 &[(200, "TaskAssignments")],
+            ),
+        )
+        .keyed(),
+        Route::new(
+            Method::POST,
+            "/v1/coordinator/{queue}/release",
+            works,
+            release_take,
+            doc(
+                "releaseTake",
+                "Gives back what was handed out by a take whose answer was not read",
+                "TakeRelease",
+                &[(200, "TakeReleased")],
+            ),
+        )
+        .keyed(),
+        Route::new(
+            Method::POST,
+            "/v1/coordinator/{queue}/begin",
+            works,
+            batch::begin,
+            doc(
+                "beginTasks",
+                "Says that a worker begins tasks that were offered to it",
+                "TaskBeginnings",
+                &[(200, "TaskAnswers")],
+            ),
+        )
+        .keyed(),
+        Route::new(
+            Method::POST,
+            "/v1/coordinator/{queue}/settle",
+            works,
+            batch::settle,
+            doc(
+                "settleTasks",
+                "Reports what came of several tasks",
+                "TaskSettlements",
+                &[(200, "TaskAnswers")],
+            ),
+        )
+        .keyed(),
+        Route::new(
+            Method::POST,
+            "/v1/coordinator/{queue}/assignments/{assignmentId}/begin",
+            works,
+            begin,
+            doc(
+                "beginTask",
+                "Says that a worker begins a task that was offered to it",
+                "TaskRelease",
+                &[(200, "TaskBegun")],
             ),
         )
         .keyed(),
@@ -122,16 +174,22 @@ async fn take(mut cx: Cx) -> Result<Reply, Problem> {
     // Whose queue it is comes before what the request says.
     let mut watch = cx.app.api().watch_queue(&who, Action::WorkTasks, &queue)?;
     let body = cx.object().await?;
-    let worker = text(&body, "worker", MAX_NAME_BYTES)?.into();
     let max = number(&body, "max", 1..=MAX_TAKEN_AT_ONCE as u64, Some(1))?;
+    let taking = Taking {
+        worker: text(&body, "worker", MAX_NAME_BYTES)?.into(),
+        max: usize::try_from(max).unwrap_or(usize::MAX),
+        key: match body.get("key") {
+            None | Some(Value::Null) => None,
+            Some(_) => Some(key(&body)?),
+        },
+    };
     let wait = number(&body, "wait_ms", 0..=MAX_WAIT_MS, Some(0))?;
     let until = Instant::now() + Duration::from_millis(wait);
     let mut pass = Pass::of(&cx, Action::WorkTasks)?;
     let api = cx.app.api();
-    let max = usize::try_from(max).unwrap_or(usize::MAX);
     let taken = loop {
         pass.check().await?;
-        let taken = api.take_tasks(&who, &queue, &worker, max).await?;
+        let taken = api.take_tasks(&who, &queue, &taking).await?;
         let is_over = Instant::now() >= until || cx.app.draining().is_cancelled();
         if !taken.is_empty() || is_over {
             break taken;
@@ -155,6 +213,26 @@ async fn take(mut cx: Cx) -> Result<Reply, Problem> {
         "ready": readiness.ready,
         "reasons": readiness.reasons,
     })))
+}
+
+/// The key of a take.
+fn key(body: &Map<String, Value>) -> Result<String, Problem> {
+    let key = text(body, "key", MAX_TAKE_KEY_BYTES)?;
+    match key.is_empty() {
+        true => Err(Problem::invalid("key must not be empty")),
+        false => Ok(key.to_owned()),
+    }
+}
+
+async fn release_take(mut cx: Cx) -> Result<Reply, Problem> {
+    let (who, queue) = (cx.who()?, queue(&cx));
+    cx.app.api().watch_queue(&who, Action::WorkTasks, &queue)?;
+    let body = cx.object().await?;
+    let worker = text(&body, "worker", MAX_NAME_BYTES)?.into();
+    let key = key(&body)?;
+    let api = cx.app.api();
+    let released = api.release_take(&who, &queue, &worker, &key).await?;
+    Ok(Reply::ok(&json!({ "released": released })))
 }
 
 /// The assignment that an address names, and what is said of it.
@@ -216,19 +294,39 @@ async fn output(mut cx: Cx) -> Result<Reply, Problem> {
     Ok(Reply::ok(&json!({ "kept": kept })))
 }
 
+async fn begin(mut cx: Cx) -> Result<Reply, Problem> {
+    let (queue, assignment, _) = said(&mut cx).await?;
+    let (api, who) = (cx.app.api(), cx.who()?);
+    api.begin_task(&who, &queue, assignment).await?;
+    Ok(Reply::ok(&json!({ "begun": true })))
+}
+
 async fn result(mut cx: Cx) -> Result<Reply, Problem> {
     let (queue, assignment, mut body) = said(&mut cx).await?;
-    let Some(Value::Object(outputs)) = body.remove("outputs") else {
-        return Err(Problem::invalid("outputs must be an object"));
-    };
-    if Value::Object(outputs.clone()).to_string().len() > MAX_TASK_RESULT_BYTES {
-        return Err(Problem::too_large(MAX_TASK_RESULT_BYTES));
-    }
-    report(cx, &queue, assignment, Ok(outputs)).await
+    let outcome = outputs(&mut body)?;
+    report(cx, &queue, assignment, Ok(outcome)).await
 }
 
 async fn failure(mut cx: Cx) -> Result<Reply, Problem> {
     let (queue, assignment, mut body) = said(&mut cx).await?;
+    let failed = error(&mut body)?;
+    report(cx, &queue, assignment, Err(failed)).await
+}
+
+/// The outputs that a body has.
+pub(super) fn outputs(body: &mut Map<String, Value>) -> Result<Map<String, Value>, Problem> {
+    let Some(Value::Object(outputs)) = body.remove("outputs") else {
+        return Err(Problem::invalid("outputs must be an object"));
+    };
+    let text = serde_json::to_string(&outputs).map_err(|_| Problem::internal())?;
+    match text.len() > MAX_TASK_RESULT_BYTES {
+        true => Err(Problem::too_large(MAX_TASK_RESULT_BYTES)),
+        false => Ok(outputs),
+    }
+}
+
+/// The failure that a body has.
+pub(super) fn error(body: &mut Map<String, Value>) -> Result<TaskError, Problem> {
     let Some(Value::Object(error)) = body.remove("error") else {
         return Err(Problem::invalid("error must be an object"));
     };
@@ -244,12 +342,11 @@ async fn failure(mut cx: Cx) -> Result<Reply, Problem> {
         Some(Value::Bool(may)) => Some(*may),
         Some(_) => return Err(Problem::invalid("error.retryable must be true or false")),
     };
-    let failed = TaskError {
+    Ok(TaskError {
         code: code.to_owned(),
         message: text(&error, "message", MAX_ERROR_MESSAGE_BYTES)?.to_owned(),
         retryable,
-    };
-    report(cx, &queue, assignment, Err(failed)).await
+    })
 }
 
 async fn report(

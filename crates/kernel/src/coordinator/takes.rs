@@ -1,0 +1,41 @@
+//! What is remembered of takes by their keys, so that one whose answer was lost is answered again.
+
+use crate::batch::KeyClaim;
+use crate::digest::Digest;
+use crate::ids::{Seq, StreamId, WorkerId};
+use crate::time::Timestamp;
+
+/// How long it is remembered what was handed out under the key of a take.
+const TAKE_MEMORY_MS: u64 = 24 * 3_600_000;
+
+/// The namespace of unique keys in which a coordinator remembers what was handed out under the key
+/// of a take.
+pub fn memory_of_takes(stream: &StreamId) -> String {
+    format!("{stream}/take")
+}
+
+/// What is remembered under the key of a take: which assignments.
+pub fn taken_before(answer: &[u8]) -> Option<Vec<Seq>> {
+    serde_json::from_slice(answer).ok()
+}
+
+/// What to remember of a take of a worker under a key.
+pub fn claim_of_take(
+    stream: &StreamId,
+    (worker, key): (&WorkerId, &str),
+    taken: &[Seq],
+    now: Timestamp,
+) -> KeyClaim {
+    KeyClaim {
+        namespace: memory_of_takes(stream),
+        key: take_name(worker, key),
+        digest: None,
+        answer: Some(serde_json::to_vec(taken).expect("numbers are always JSON")),
+        expires_at: Some(now.plus_ms(TAKE_MEMORY_MS)),
+    }
+}
+
+/// Names the take of a worker under a key.
+pub fn take_name(worker: &WorkerId, key: &str) -> String {
+    Digest::of(format!("{worker}\0{key}").as_bytes()).to_string()
+}
