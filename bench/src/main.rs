@@ -17,6 +17,7 @@ mod http;
 mod machine;
 mod observed;
 mod provenance;
+mod queue;
 mod raw_log;
 mod report;
 mod series;
@@ -53,6 +54,7 @@ const BENCHMARKS: &[Benchmark] = &[
     snapshot::BENCHMARK,
     at_rest::BENCHMARK,
     http::BENCHMARK,
+    queue::BENCHMARK,
     template::BENCHMARK,
     workbench::BENCHMARK,
     exec::BENCHMARK,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use kernel::audit::Actor;
 use runtime::access::{ApiKeys, AuthOptions, Authenticator, NewKey, Scopes};
 use runtime::api::Api;
+use runtime::authority::Authority;
 use runtime::engine::EngineOptions;
 use serde::{Deserialize, Serialize};
 use server::{App, Gate, Limits, listen::Listening};
@@ -96,6 +97,7 @@ pub(super) async fn application(
 ) -> io::Result<(runtime::Engine, App, String)> {
     let options = EngineOptions {
         max_runs: 2_048,
+        authority: Some(Authority::default()),
         ..EngineOptions::default()
     };
     let engine = host::engine(Arc::clone(&store), dir, options);
