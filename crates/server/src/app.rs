@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::admission::{Rates, Room};
 use crate::auth::Gate;
 use crate::limits::Limits;
+use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::pipeline;
 use crate::route::{Route, Table};
@@ -43,6 +44,7 @@ struct Inner {
     metrics: Metrics,
     rates: Rates,
     room: Room,
+    memory: Memory,
     phase: AtomicU8,
     draining: CancellationToken,
     streams: Arc<Semaphore>,
@@ -80,6 +82,7 @@ impl App {
             streams: Arc::new(Semaphore::new(limits.streams)),
             metrics: Metrics::default(),
             rates: Rates::of(&limits),
+            memory: Memory::of(&limits),
             room: Room::default(),
             phase: AtomicU8::new(Phase::Starting as u8),
             draining: CancellationToken::new(),
@@ -108,6 +111,11 @@ impl App {
     /// The bounds.
     pub fn limits(&self) -> &Limits {
         &self.0.limits
+    }
+
+    /// Memory for large bodies.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.0.memory
     }
 
     /// What is counted.

@@ -20,6 +20,7 @@ mod fixtures;
 pub mod idempotency;
 mod limits;
 pub mod listen;
+mod memory;
 pub mod metrics;
 mod openapi;
 mod origin;

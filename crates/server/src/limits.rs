@@ -28,6 +28,12 @@ pub struct Limits {
     pub definition_bytes: usize,
     /// Bytes of a workbench document or bundle, before and after decoding.
     pub document_bytes: usize,
+    /// Bytes of workbench documents that are read at a time; at least those of one.
+    pub reading_bytes: usize,
+    /// Bytes of memory, about, of workbench documents that are worked on at a time.
+    pub working_bytes: usize,
+    /// How long a workbench document waits for memory before it is refused.
+    pub memory_time: Duration,
     /// Bytes of a bundle of an execution snapshot: what it holds is at most half as much, before it
     /// is written as JSON.
     pub bundle_bytes: usize,
@@ -80,6 +86,9 @@ impl Default for Limits {
             body_bytes: MAX_VALUE_BYTES,
             definition_bytes: 4 << 20,
             document_bytes: MAX_DOCUMENT_BYTES,
+            reading_bytes: 64 << 20,
+            working_bytes: 768 << 20,
+            memory_time: Duration::from_secs(10),
             bundle_bytes: 2 * provenance::MAX_BUNDLED,
             saves: Saves::LastWins,
             origins: Vec::new(),

@@ -333,6 +333,7 @@ async fn handle(
         body,
         trace: trace.clone(),
         effect: None,
+        memory: Vec::new(),
     };
     let result = match route.is_keyed {
         true => idempotency::answer(route.clone(), cx).await,

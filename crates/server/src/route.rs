@@ -20,6 +20,7 @@ use serde_json::{Map, Value};
 use crate::app::App;
 use crate::body;
 use crate::limits::Limits;
+use crate::memory::Taken;
 use crate::params::Query;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -238,6 +239,8 @@ pub(crate) struct Cx {
     pub(crate) trace: Trace,
     /// What the request does, where it came with a key.
     pub(crate) effect: Option<Effect>,
+    /// Memory that its body takes.
+    pub(crate) memory: Vec<Taken>,
 }
 
 impl Cx {

@@ -80,9 +80,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SPAN")]
     retain_finished: Option<Span>,
 
-    /// Requests a second that one principal may make; as many may come at once [default: any number]
-    #[arg(long, value_name = "N")]
-    principal_rate: Option<NonZeroU32>,
+    /// Requests a second that one principal may make; as many may come at once
+    #[arg(long, value_name = "N", default_value = "5000")]
+    principal_rate: NonZeroU32,
 
     /// Requests a second that one tenant may make; as many may come at once [default: any number]
     #[arg(long, value_name = "N")]
@@ -198,7 +198,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let engine = compose::engine_with(session, &door, &args.ports, options)?;
     args.telemetry.export(&engine)?;
     let limits = Limits {
-        principal_rate: args.principal_rate,
+        principal_rate: Some(args.principal_rate),
         tenant_rate: args.tenant_rate,
         in_flight: args.max_in_flight.map(NonZeroUsize::get),
         retain_finished: args.retain_finished.as_ref().map(|Span(kept)| *kept),

@@ -3,7 +3,7 @@
 //! Refused are what is no JSON, what the API's description forbids, and what the client itself
 //! would refuse to load again. Absent members are filled as the client fills them. Kept as they
 //! are: unknown kinds of events, and unknown members of run, events and artifacts. Numbers are
-//! those of JavaScript: doubles.
+//! those of JavaScript: doubles; integers that no double holds are refused, as is half a character.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use kernel::limits::{MAX_DOCUMENT_BYTES, MAX_JSON_DEPTH};
 use kernel::problem::ProblemCode;
 use serde_json::{Number, Value};
 
-use super::{Bad, bad, check};
+use super::{Bad, bad, check, text};
 
 /// Bytes of the longest run id.
 const MAX_ID: usize = 128;
@@ -33,18 +33,23 @@ pub fn is_run_id(text: &str) -> bool {
 /// # Errors
 /// The first thing that is wrong with it.
 pub fn parse(
-    text: Vec<u8>,
+    sent: Vec<u8>,
     id: &str,
     known: Option<&Sent>,
 ) -> Result<(Arc<Body>, Option<Sent>), Bad> {
-    if text.len() > MAX_DOCUMENT_BYTES {
+    if sent.len() > MAX_DOCUMENT_BYTES {
         return bad("BODY_TOO_LARGE", "the document is too large");
     }
-    let shared = known.and_then(|known| known.shared_by(&text));
+    let shared = known.and_then(|known| known.shared_by(&sent));
     let (body, events) = match shared {
-        None => (of_value(read(&text)?)?, None),
+        None => (of_value(read(&sent)?)?, None),
         Some(shared) => {
-            let mut body = shaped(read(&shared.rest)?)?;
+            // A place is one in what was sent.
+            let rest = read(&shared.rest).map_err(|bad| match bad.at {
+                Some(_) => text::check(&sent).err().unwrap_or(bad),
+                None => bad,
+            });
+            let mut body = shaped(rest?)?;
             let events = shared.known.trace.iter().cloned();
             body.trace.splice(..1, events);
             check::invariants(&body, Some(shared.known))?;
@@ -58,8 +63,8 @@ pub fn parse(
         );
     }
     let body = Arc::new(body);
-    let sent = Sent::keep(body.clone(), text, events);
-    Ok((body, sent))
+    let kept = Sent::keep(body.clone(), sent, events);
+    Ok((body, kept))
 }
 
 /// Reads JSON with numbers as JavaScript has them.
@@ -71,6 +76,7 @@ pub fn read(bytes: &[u8]) -> Result<Value, Bad> {
         max_bytes: MAX_DOCUMENT_BYTES,
         max_depth: MAX_JSON_DEPTH,
     };
+    text::check(bytes)?;
     let mut value = json::parse(bytes, limits).map_err(|problems| {
         let code = problems.listed.first().map(|problem| problem.code);
         let (code, message) = match code {
@@ -85,7 +91,7 @@ pub fn read(bytes: &[u8]) -> Result<Value, Bad> {
             Some(ProblemCode::TooLarge) => ("BODY_TOO_LARGE", "the document is too large"),
             _ => ("INVALID_JSON", "Invalid JSON body"),
         };
-        Bad { code, message }
+        Bad::new(code, message)
     })?;
     as_doubles(&mut value);
     Ok(value)

@@ -16,6 +16,9 @@ pub mod run_view;
 mod strip;
 #[cfg(test)]
 mod tests;
+mod text;
+
+use kernel::problem::Position;
 
 /// What is wrong with something a client sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,8 +28,20 @@ pub struct Bad {
     pub code: &'static str,
     /// For a person. Repeats nothing of what was sent.
     pub message: &'static str,
+    /// Where in what was sent, if that is known.
+    pub at: Option<Position>,
+}
+
+impl Bad {
+    fn new(code: &'static str, message: &'static str) -> Self {
+        Self {
+            code,
+            message,
+            at: None,
+        }
+    }
 }
 
 fn bad<T>(code: &'static str, message: &'static str) -> Result<T, Bad> {
-    Err(Bad { code, message })
+    Err(Bad::new(code, message))
 }

@@ -102,7 +102,8 @@ fn at(position: Position, code: ProblemCode, message: impl Into<String>) -> Prob
     .into()
 }
 
-fn position(bytes: &[u8], offset: usize) -> Position {
+/// The line and column of a byte of a text.
+pub fn position(bytes: &[u8], offset: usize) -> Position {
     let before = &bytes[..offset];
     let line_start = before
         .iter()

@@ -14,8 +14,10 @@ use store::{ReadFrom, StoreError};
 
 use super::super::Api;
 
-/// Bytes of documents kept, by their canonical JSON.
-const MAX_BYTES: usize = 128 << 20;
+/// Bytes of memory of the documents kept, about.
+const MAX_BYTES: usize = 384 << 20;
+/// Bytes of memory of an event, beside those of its text.
+const EVENT: usize = 1_500;
 /// Documents kept.
 const MAX_DOCUMENTS: usize = 4_096;
 
@@ -31,11 +33,12 @@ pub struct Held {
 }
 
 impl Held {
-    /// Bytes that are kept for it, about.
+    /// Bytes of memory that are kept for it, about: it is there as text, and as what was read of it.
     fn size(&self) -> usize {
         let canonical = self.document.canonical();
         let canonical = canonical.map_or(0, |text| text.as_ref().len());
-        canonical + self.sent.as_ref().map_or(0, Sent::size)
+        let events = self.document.head().map_or(0, |head| head.trace.len());
+        2 * canonical + EVENT * events + self.sent.as_ref().map_or(0, Sent::size)
     }
 }
 

@@ -67,7 +67,11 @@ pub(super) fn refused(bad: Bad) -> Problem {
         "BODY_TOO_LARGE" => StatusCode::PAYLOAD_TOO_LARGE,
         _ => StatusCode::BAD_REQUEST,
     };
-    Problem::new(status, bad.code, bad.message)
+    let message = match bad.at {
+        Some(at) => format!("{} (line {}, column {})", bad.message, at.line, at.column),
+        None => bad.message.to_owned(),
+    };
+    Problem::new(status, bad.code, message)
 }
 
 /// 400 for a query or a small body.

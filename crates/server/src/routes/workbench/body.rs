@@ -1,6 +1,6 @@
 //! Bodies of this face: large, perhaps encoded, of any media type.
 
-use std::io::Read;
+use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -23,7 +23,8 @@ fn too_large(limit: usize) -> Problem {
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "BODY_TOO_LARGE", message)
 }
 
-/// Reads the body. The bound is on bytes, as they come and as they are decoded.
+/// Reads the body. The bound is on bytes, as they come and as they are decoded. The memory that it
+/// takes, and what it comes to as JSON, is that of the request until its end.
 pub(super) async fn read(cx: &mut Cx) -> Result<Vec<u8>, Problem> {
     let limit = cx.app.limits().document_bytes;
     let body = std::mem::take(&mut cx.body);
@@ -33,24 +34,70 @@ pub(super) async fn read(cx: &mut Cx) -> Result<Vec<u8>, Problem> {
         // It waits to be asked, so nothing is on its way.
         return Err(too_large(limit));
     }
+    let encoding = Encoding::of(header(CONTENT_ENCODING))?;
+    // Of a longer one nothing is kept.
+    let memory = cx.app.memory();
+    let taken = memory.to_read(length.unwrap_or(limit).min(limit)).await?;
+    cx.memory.push(taken);
     let time = DRAIN_TIME.max(cx.app.limits().body_time);
     let collected = tokio::time::timeout(time, collect(body, limit)).await;
     let bytes = collected.map_err(|_| {
         let what = "the body took too long to arrive";
         Problem::new(StatusCode::REQUEST_TIMEOUT, "REQUEST_TIMEOUT", what)
     })??;
-    match header(CONTENT_ENCODING) {
-        None | Some("" | "identity") => Ok(bytes),
-        Some("gzip") => decode(flate2::read::MultiGzDecoder::new(&bytes[..]), limit),
-        Some("zstd") => match zstd::Decoder::new(&bytes[..]) {
-            Ok(decoder) => decode(decoder, limit),
-            Err(_) => Err(undecodable()),
-        },
-        Some(_) => Err(Problem::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "UNSUPPORTED_ENCODING",
-            "send the body as it is, or with Content-Encoding gzip or zstd",
-        )),
+    let bytes = match encoding {
+        Encoding::Identity => bytes,
+        encoding => {
+            let decoded = encoding.decode(&bytes, limit, &mut io::sink())?;
+            // What is taken already goes back first: two that wait for each other's would both fail.
+            cx.memory.clear();
+            let taken = memory.to_read(bytes.len() + decoded).await?;
+            cx.memory.push(taken);
+            let mut text = Vec::with_capacity(decoded);
+            encoding.decode(&bytes, limit, &mut text)?;
+            text
+        }
+    };
+    let taken = cx.app.memory().to_work_on(&bytes).await?;
+    cx.memory.push(taken);
+    Ok(bytes)
+}
+
+/// How a body is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Encoding {
+    Identity,
+    Gzip,
+    Zstd,
+}
+
+impl Encoding {
+    fn of(header: Option<&str>) -> Result<Self, Problem> {
+        match header {
+            None | Some("" | "identity") => Ok(Self::Identity),
+            Some("gzip") => Ok(Self::Gzip),
+            Some("zstd") => Ok(Self::Zstd),
+            Some(_) => Err(Problem::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "UNSUPPORTED_ENCODING",
+                "send the body as it is, or with Content-Encoding gzip or zstd",
+            )),
+        }
+    }
+
+    /// Decodes into something; answers how many bytes that were.
+    fn decode(self, bytes: &[u8], limit: usize, into: &mut impl Write) -> Result<usize, Problem> {
+        let decoder: Box<dyn Read + '_> = match self {
+            Self::Identity => Box::new(bytes),
+            Self::Gzip => Box::new(flate2::read::MultiGzDecoder::new(bytes)),
+            Self::Zstd => Box::new(zstd::Decoder::new(bytes).map_err(|_| undecodable())?),
+        };
+        let decoded = io::copy(&mut decoder.take(limit as u64 + 1), into);
+        match decoded.ok().and_then(|count| usize::try_from(count).ok()) {
+            Some(count) if count > limit => Err(too_large(limit)),
+            Some(count) => Ok(count),
+            None => Err(undecodable()),
+        }
     }
 }
 
@@ -77,16 +124,6 @@ async fn collect(mut body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
     match drained {
         0 => Ok(bytes),
         _ => Err(too_large(limit)),
-    }
-}
-
-fn decode(decoder: impl Read, limit: usize) -> Result<Vec<u8>, Problem> {
-    let mut bytes = Vec::new();
-    let read = decoder.take(limit as u64 + 1).read_to_end(&mut bytes);
-    match read {
-        Ok(_) if bytes.len() > limit => Err(too_large(limit)),
-        Ok(_) => Ok(bytes),
-        Err(_) => Err(undecodable()),
     }
 }
 

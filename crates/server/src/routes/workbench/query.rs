@@ -17,6 +17,8 @@ use crate::route::Cx;
 const LIMIT: usize = 100;
 /// Rows of a list at most.
 const MAX_LIMIT: f64 = 500.0;
+/// What a client says of how a run stands.
+const STATUSES: &[&str] = &["running", "completed", "failed", "cancelled"];
 /// Bytes of a text to filter by.
 const MAX_TEXT: usize = 256;
 
@@ -95,9 +97,17 @@ pub(super) fn filter(query: &Query) -> Result<DocumentFilter, Problem> {
         },
     };
     let statuses: Vec<String> = query.all("status").map(str::to_owned).collect();
-    if statuses.len() > 16 || statuses.iter().any(|it| it.len() > 64 || it.contains('\0')) {
-        return Err(invalid("status is given at most 16 times"));
+    let is_status = |status: &String| STATUSES.contains(&status.as_str());
+    if statuses.len() > 16 || !statuses.iter().all(is_status) {
+        return Err(invalid(
+            "status is given at most 16 times and is one of running, completed, failed, cancelled",
+        ));
     }
+    let with_gates = match query.get("gates") {
+        None | Some("") => false,
+        Some("pending") => true,
+        Some(_) => return Err(invalid("gates is pending, or left out")),
+    };
     let after = match query.get("cursor") {
         None | Some("") => None,
         Some(text) => {
@@ -109,7 +119,7 @@ pub(super) fn filter(query: &Query) -> Result<DocumentFilter, Problem> {
         workflow: text("workflowId")?,
         tag: text("tag")?,
         parent: text("parentRunId")?,
-        with_gates: query.get("gates") == Some("pending"),
+        with_gates,
         from: time("startedAfter")?,
         until: time("startedBefore")?,
         text: text("q")?,

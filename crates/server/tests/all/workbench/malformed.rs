@@ -136,7 +136,7 @@ async fn a_document_that_is_none_is_refused_with_a_code() {
         ("{".into(), "INVALID_JSON"),
         (format!("{whole} {whole}"), "INVALID_JSON"),
         ("\u{feff}{}".into(), "INVALID_JSON"),
-        (whole.replace("\"blue\"", "\"\\ud800\""), "INVALID_JSON"),
+        (whole.replace("\"blue\"", "\"\\ud800\""), "LONE_SURROGATE"),
         (
             whole.replace("\"revision\":0", "\"revision\":NaN"),
             "INVALID_JSON",

@@ -6,6 +6,7 @@ mod described;
 mod extensions;
 mod limits;
 mod malformed;
+mod memory;
 mod saving;
 mod session;
 mod walls;

@@ -1,0 +1,115 @@
+//! Memory that large bodies may take at a time. What is beyond waits for a moment, and is then
+//! refused with 503: nothing of it is in memory while it waits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::limits::Limits;
+use crate::problem::Problem;
+
+/// What one permit stands for.
+const UNIT: usize = 1 << 10;
+/// Bytes in memory of an object, however few members it has.
+const OBJECT: usize = 700;
+/// Bytes in memory of what is written between two commas.
+const VALUE: usize = 64;
+/// Bytes in memory of a byte of a body: as it came, as it is kept, and as it is hashed.
+const BYTE: usize = 4;
+
+/// Memory for bodies: as they come, and as they are worked on.
+pub(crate) struct Memory {
+    reading: Pool,
+    working: Pool,
+    wait: Duration,
+}
+
+struct Pool {
+    permits: Arc<Semaphore>,
+    units: usize,
+}
+
+/// Memory that is taken until this is dropped.
+pub(crate) type Taken = OwnedSemaphorePermit;
+
+impl Memory {
+    pub(crate) fn of(limits: &Limits) -> Self {
+        Self {
+            reading: Pool::of(limits.reading_bytes.max(limits.document_bytes)),
+            working: Pool::of(limits.working_bytes),
+            wait: limits.memory_time,
+        }
+    }
+
+    /// Takes memory for a body that is to be read.
+    pub(crate) async fn to_read(&self, bytes: usize) -> Result<Taken, Problem> {
+        self.reading.take(bytes, self.wait).await
+    }
+
+    /// Takes memory for what a body of JSON comes to.
+    pub(crate) async fn to_work_on(&self, body: &[u8]) -> Result<Taken, Problem> {
+        let weight = weight(body);
+        if weight > self.working.units * UNIT {
+            let what = format!(
+                "the body holds so many objects that it needs {} MiB of memory, of {} MiB at most; \
+                 save fewer events in one run",
+                weight >> 20,
+                (self.working.units * UNIT) >> 20
+            );
+            return Err(Problem::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "BODY_TOO_LARGE",
+                what,
+            ));
+        }
+        self.working.take(weight, self.wait).await
+    }
+}
+
+impl Pool {
+    fn of(bytes: usize) -> Self {
+        let units = bytes.div_ceil(UNIT).min(Semaphore::MAX_PERMITS);
+        Self {
+            permits: Arc::new(Semaphore::new(units)),
+            units,
+        }
+    }
+
+    async fn take(&self, bytes: usize, wait: Duration) -> Result<Taken, Problem> {
+        let units = bytes.div_ceil(UNIT).min(self.units);
+        let units = u32::try_from(units).unwrap_or(u32::MAX);
+        let taken = self.permits.clone().acquire_many_owned(units);
+        match tokio::time::timeout(wait, taken).await {
+            Ok(Ok(taken)) => Ok(taken),
+            Ok(Err(_)) | Err(_) => Err(Problem::unavailable(
+                "other large bodies take the memory there is for them; send it again",
+            )),
+        }
+    }
+}
+
+/// Bytes in memory that a body of JSON comes to, about and at most. Braces and commas within texts
+/// count too.
+fn weight(body: &[u8]) -> usize {
+    let (mut objects, mut values) = (0, 0);
+    for byte in body {
+        objects += usize::from(*byte == b'{');
+        values += usize::from(matches!(byte, b',' | b'['));
+    }
+    body.len() * BYTE + objects * OBJECT + values * VALUE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_of_many_objects_weighs_more_than_a_text() {
+        let text = format!("\"{}\"", "a".repeat(1_000));
+        let objects = format!("[{}]", vec!["{\"a\":1}"; 100].join(","));
+        assert!(weight(objects.as_bytes()) > 10 * weight(text.as_bytes()));
+        assert!(weight(text.as_bytes()) >= 4 * text.len());
+    }
+}

@@ -1,0 +1,82 @@
+//! Memory for saves: what finds no room is told to come back, and what never would is refused.
+
+use std::time::Duration;
+
+use server::Limits;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::*;
+
+#[tokio::test]
+async fn a_save_without_room_is_told_to_come_back() {
+    let host = Host::with(Limits {
+        document_bytes: 64 << 10,
+        reading_bytes: 64 << 10,
+        memory_time: Duration::from_millis(20),
+        ..Limits::default()
+    })
+    .await;
+    let caller = Caller::of(&host);
+    let large = noted(document("run_large"), &"x".repeat(60_000));
+    let body = large.to_string();
+    let mut stream = TcpStream::connect(host.address).await.unwrap();
+    let head = format!(
+        "PUT /api/runs/run_large HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\n\
+         content-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        host.address,
+        host.key,
+        body.len()
+    );
+    let (first, rest) = body.split_at(body.len() / 2);
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(first.as_bytes()).await.unwrap();
+    // The other is refused once the first has its memory.
+    let other = noted(document("run_other"), &"y".repeat(20_000));
+    let refused = loop {
+        let answer = caller.put(&other).await;
+        if answer.status != 204 {
+            break answer;
+        }
+    };
+    assert_eq!(refused.status, 503);
+    assert_eq!(refused.json()["code"], "SERVICE_UNAVAILABLE");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    stream.write_all(rest.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+    assert_eq!(caller.put(&other).await.status, 204);
+}
+
+#[tokio::test]
+async fn a_save_of_more_objects_than_fit_is_refused() {
+    let host = Host::with(Limits {
+        working_bytes: 256 << 10,
+        ..Limits::default()
+    })
+    .await;
+    let caller = Caller::of(&host);
+    let mut many = document("run_many");
+    for _ in 0..1_000 {
+        many = noted(many, "x");
+    }
+    let refused = caller.put(&many).await;
+    assert_eq!(refused.status, 413, "{}", refused.json());
+    assert_eq!(refused.json()["code"], "BODY_TOO_LARGE");
+    let text = noted(document("run_text"), &"x".repeat(20_000));
+    assert_eq!(caller.put(&text).await.status, 204);
+}
+
+#[tokio::test]
+async fn words_that_no_filter_knows_are_refused() {
+    let host = Host::new().await;
+    let caller = Caller::of(&host);
+    for query in ["status=compleeted", "gates=waiting"] {
+        let answer = caller.get(&format!("/api/runs?{query}")).await;
+        assert_eq!(answer.status, 400, "{query}");
+        assert_eq!(answer.json()["code"], "INVALID_REQUEST", "{query}");
+    }
+    let known = caller.get("/api/runs?status=failed&gates=pending").await;
+    assert_eq!(known.status, 200);
+}
