@@ -1,5 +1,7 @@
 //! Runs by what people type: a whole id, its beginning, its end, or `last`.
 
+pub(crate) mod documents;
+
 use std::path::PathBuf;
 
 use faces::player::names::is_session_id;
@@ -59,7 +61,27 @@ pub(crate) fn short(run: &StreamId) -> &str {
 pub(crate) async fn find(door: &Door, name: &RunName) -> Result<StreamId, Failure> {
     match search(door, name).await? {
         Sought::Found(run) => Ok(run),
-        Sought::Unknown(like) => Err(unknown(name, &like)),
+        Sought::Unknown(like) => match documents::find(door, name).await? {
+            Some(document) => Err(documents::is_read_only(&document)),
+            None => Err(unknown(name, &like)),
+        },
+    }
+}
+
+/// A run that engines drive, or one that a browser app saved.
+pub(crate) enum Shown {
+    Run(StreamId),
+    Document(StreamId),
+}
+
+/// What was meant, for a command that only shows it.
+pub(crate) async fn find_to_show(door: &Door, name: &RunName) -> Result<Shown, Failure> {
+    match search(door, name).await? {
+        Sought::Found(run) => Ok(Shown::Run(run)),
+        Sought::Unknown(like) => match documents::find(door, name).await? {
+            Some(document) => Ok(Shown::Document(document)),
+            None => Err(unknown(name, &like)),
+        },
     }
 }
 

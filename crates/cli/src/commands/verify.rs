@@ -23,7 +23,7 @@ use store::{Finding, ListQuery, Listed, Loaded, ReadFrom, StoreError};
 
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
-use crate::lookup::{self, RunName};
+use crate::lookup::{self, RunName, Shown};
 use crate::session::{Form, Session};
 use crate::{style, talk, text};
 
@@ -98,7 +98,10 @@ async fn named(door: &Door, name: &RunName) -> Result<Vec<StreamId>, Failure> {
     let documents = lookup::pages(door, documents, usize::MAX).await?;
     let found: Vec<_> = documents.into_iter().filter(is_it).collect();
     match found.is_empty() {
-        true => Ok(vec![lookup::find(door, name).await?]),
+        true => match lookup::find_to_show(door, name).await? {
+            Shown::Run(run) => Ok(vec![run]),
+            Shown::Document(document) => Ok(vec![document]),
+        },
         false => Ok(found.into_iter().map(|row| row.stream).collect()),
     }
 }

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use super::keys::tenant;
 use crate::data::Data;
 use crate::exit::{Exit, Failure, io_text};
+use crate::lookup::documents;
 use crate::session::{Form, Session};
 use crate::{style, talk, text};
 
@@ -70,7 +71,7 @@ pub(crate) struct ImportArgs {
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct ExportArgs {
-    /// The run, by the id its app gave it
+    /// The run: the id its app gave it, that of its log, or an end of one of them
     #[arg(value_name = "RUN")]
     run: String,
 
@@ -189,17 +190,27 @@ async fn import(args: ImportArgs, session: &Session) -> Result<Exit, Failure> {
 
 async fn export(args: ExportArgs, session: &Session) -> Result<Exit, Failure> {
     let (door, owner) = (session.read()?, args.whose.owner());
-    let stream = door.document_stream(&owner, &args.run).await?;
-    let Some(stream) = stream.filter(|_| is_run_id(&args.run)) else {
+    let absent = || {
         let run = text::one_line(&args.run, 128);
         let whose = text::one_line(owner.tenant.as_str(), 128);
-        return Err(
-            Failure::new(format!("tenant {whose} has no workbench run {run}"))
-                .hint("--tenant and --workspace say whose run is meant"),
-        );
+        Failure::new(format!("tenant {whose} has no workbench run {run}"))
+            .hint("--tenant and --workspace say whose run is meant")
+    };
+    let stream = match is_run_id(&args.run) {
+        true => door.document_stream(&owner, &args.run).await?,
+        false => None,
+    };
+    let stream = match (stream, args.run.parse()) {
+        (Some(stream), _) => stream,
+        (None, Ok(name)) => documents::find(&door, &name).await?.ok_or_else(absent)?,
+        (None, Err(_)) => return Err(absent()),
     };
     let history = door.document_history(&stream).await?;
     let document = history.document();
+    let theirs = &document.header().owner;
+    if (&theirs.tenant, &theirs.workspace) != (&owner.tenant, &owner.workspace) {
+        return Err(absent());
+    }
     let number = match args.revision {
         None => Some(document.saves().len() as u64),
         Some(revision) => document.save_of(revision).map(|save| save.number),

@@ -3,7 +3,7 @@
 mod artifact;
 mod lineage;
 mod run;
-mod runs;
+pub(crate) mod runs;
 mod steering;
 mod watch;
 

@@ -40,7 +40,12 @@ pub(super) async fn find(remote: &Remote, name: &RunName) -> Result<String, Fail
             if is_last && row.get("parentRunId").is_none() {
                 return Ok(id.to_owned());
             }
-            if typed.len() >= SHORTEST && is_part(typed, &id.into()) {
+            let app = row["workbench"]["runId"].as_str();
+            let is_meant = [Some(id), app]
+                .into_iter()
+                .flatten()
+                .any(|id| is_part(typed, &id.into()));
+            if typed.len() >= SHORTEST && is_meant {
                 found.push(id.to_owned());
             }
         }
@@ -121,6 +126,7 @@ fn row(row: &Value) -> list::Row {
     let tags = row["tags"].as_array().into_iter().flatten();
     list::Row {
         run: word("runId").as_str().into(),
+        app_id: row["workbench"]["runId"].as_str().map(str::to_owned),
         tenant: None,
         workflow: word("workflowId"),
         status: word("status"),
@@ -150,21 +156,31 @@ pub(super) async fn show(
         data.done()?;
         return Ok(Exit::Done);
     }
+    print_head(&mut data, &run, &snapshot)?;
+    artifact::list(&mut data, remote, &run).await?;
+    let typed = format!("{run}{}", remote.place());
+    print_end(&mut data, &typed, &snapshot)?;
+    data.done()?;
+    Ok(Exit::Done)
+}
+
+/// Prints how a run and its nodes stand, by its snapshot.
+pub(crate) fn print_head(data: &mut Data, run: &str, snapshot: &Value) -> Result<(), Failure> {
     let word = |name: &str| text::one_line(snapshot[name].as_str().unwrap_or_default(), 120);
     let status = format!(
         "{}  {}",
         style::status(&word("status")),
-        counts(&snapshot, 0)
+        counts(snapshot, 0)
     );
     let tags = snapshot["tags"].as_array().into_iter().flatten();
     let tags: Vec<&str> = tags.filter_map(Value::as_str).collect();
     for (name, value) in [
-        ("run", style::strong(&run)),
+        ("run", style::strong(run)),
         ("workflow", word("workflowId")),
         ("status", status),
         (
             "",
-            attempts_of_failure(&snapshot)
+            attempts_of_failure(snapshot)
                 .map(style::bad)
                 .unwrap_or_default(),
         ),
@@ -195,20 +211,20 @@ pub(super) async fn show(
         ]);
     }
     data.line("")?;
-    table.lines().try_for_each(|line| data.line(line))?;
-    artifact::list(&mut data, remote, &run).await?;
-    match end(&snapshot) {
+    table.lines().try_for_each(|line| data.line(line))
+}
+
+/// Prints how a run ended, by its snapshot. `typed` is what to type for the run.
+pub(crate) fn print_end(data: &mut Data, typed: &str, snapshot: &Value) -> Result<(), Failure> {
+    match end(snapshot) {
         Some(End::Completed { outputs }) => {
             data.line("")?;
             // The snapshot does not say which nodes are processes.
-            let typed = format!("{run}{}", remote.place());
-            summary::print_outputs_of(&mut data, &typed, &outputs, |_| false)?;
+            summary::print_outputs_of(data, typed, &outputs, |_| false)
         }
-        Some(End::Failed { error, .. }) => summary::print_error(&mut data, &error)?,
-        _ => {}
+        Some(End::Failed { error, .. }) => summary::print_error(data, &error),
+        _ => Ok(()),
     }
-    data.done()?;
-    Ok(Exit::Done)
 }
 
 /// How many attempts the node had that a run failed for, where it had several. Whether the run was

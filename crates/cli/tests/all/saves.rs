@@ -323,3 +323,46 @@ fn a_damaged_checkpoint_is_named_and_done_without() {
     serving.stop();
     lab.call(&verify).with(0).prints("all is well");
 }
+
+#[test]
+fn saved_runs_are_listed_and_shown_without_a_server() {
+    let lab = Lab::new();
+    let serving = Serving::at(&lab, "store", &["--dev"]);
+    saved(&serving, &document("run_letters", "blue", 2));
+    let mut child = document("run_child", "red", 1);
+    child["run"]["parents"] = json!([{ "runId": "run_letters" }]);
+    saved(&serving, &child);
+    let listed = get(&serving, "/v1/runs").json();
+    serving.stop();
+
+    let call = |args: &[&str]| lab.call(&[args, &["--data", "store"]].concat());
+    let rows = call(&["runs", "list", "--json"]).with(0).json_lines();
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    for (row, by_server) in rows.iter().zip(listed["runs"].as_array().unwrap()) {
+        for name in ["runId", "workflowId", "status", "settled", "events", "tags"] {
+            assert_eq!(row[name], by_server[name], "{name}: {row}");
+        }
+        assert_eq!(row["workbench"]["runId"], by_server["workbench"]["runId"]);
+    }
+    let list = |args: &[&str]| {
+        let all = [&["runs", "list", "--json"], args].concat();
+        call(&all).with(0).json_lines().len()
+    };
+    assert_eq!(list(&["--status", "running"]), 2);
+    assert_eq!(list(&["--status", "failed"]), 0);
+    assert_eq!(list(&["--tag", "blue"]), 1);
+    assert_eq!(list(&["--workflow", "other"]), 0);
+
+    let stream = rows[0]["runId"].as_str().unwrap();
+    let app_id = rows[0]["workbench"]["runId"].as_str().unwrap();
+    for name in [stream, app_id, &stream[stream.len() - 8..]] {
+        let shown = call(&["runs", "show", name]).with(0);
+        shown.prints("running").prints("one");
+        let shown = call(&["runs", "show", name, "--json"]).with(0).json();
+        assert_eq!(shown["runId"], stream);
+    }
+    call(&["runs", "events", app_id])
+        .with(2)
+        .says("a run that a browser app recorded")
+        .says("runwright runs show");
+}

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use kernel::document::{is_mark, run_status};
 use kernel::ids::{StreamId, TenantId};
 use kernel::problem::{closest, quoted};
+use kernel::stream::StreamKind;
 use kernel::time::Timestamp;
+use runtime::door::Door;
 use serde_json::{Value, json};
-use store::{ListQuery, Listed, StoreClock as _, SystemClock};
+use store::{ListQuery, Listed, ReadFrom, StoreClock as _, SystemClock};
 
 use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
-use crate::lookup::{self, RunName, short};
+use crate::lookup::{self, RunName, Shown, documents, short};
 use crate::session::{Form, Session};
 use crate::{faces_json, style, talk, text};
 
@@ -76,7 +79,11 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     check_statuses(&args.statuses)?;
     let door = session.read()?;
     let parent = match &args.parent {
-        Some(name) => Some(lookup::find(&door, name).await?),
+        Some(name) => Some(match lookup::find_to_show(&door, name).await? {
+            Shown::Run(run) => run,
+            // Its children name it by the id that its app gave it.
+            Shown::Document(document) => app_id_of(&door, &document).await?,
+        }),
         None => None,
     };
     let limit = args.limit.get() as usize;
@@ -90,16 +97,31 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         limit: limit + 1,
         ..ListQuery::default()
     };
-    let mut rows = lookup::all(&door, query).await?;
+    let mut rows = lookup::documents::all(&door, query.clone()).await?;
+    rows.extend(lookup::all(&door, query).await?);
+    rows.sort_by(|a, b| {
+        let [a, b] = [a, b].map(|row| (row.index.created_at, &row.stream));
+        b.cmp(&a)
+    });
     let has_more = rows.len() > limit;
     rows.truncate(limit);
     let rows: Vec<Row> = rows.into_iter().map(Row::from).collect();
     print(session, &rows, has_more.then_some(limit))
 }
 
+async fn app_id_of(door: &Door, document: &StreamId) -> Result<StreamId, Failure> {
+    let end = ReadFrom::Seq(u64::MAX);
+    let index = door.store().load(document, end, 0).await?.index;
+    Ok(StreamId::new(
+        index.summary["id"].as_str().unwrap_or_default(),
+    ))
+}
+
 /// A run as lists show it.
 pub(crate) struct Row {
     pub(crate) run: StreamId,
+    /// Of a run that a browser app saved, the id that the app gave it.
+    pub(crate) app_id: Option<String>,
     /// Whose it is; a server speaks of one tenant only and does not say.
     pub(crate) tenant: Option<TenantId>,
     pub(crate) workflow: String,
@@ -116,7 +138,11 @@ pub(crate) struct Row {
 
 impl From<Listed> for Row {
     fn from(row: Listed) -> Self {
+        if row.index.kind == StreamKind::Document {
+            return Self::of_document(row);
+        }
         Self {
+            app_id: None,
             run: row.stream,
             tenant: Some(row.tenant),
             workflow: row.index.subject,
@@ -132,6 +158,29 @@ impl From<Listed> for Row {
     }
 }
 
+impl Row {
+    /// A run that a browser app saved.
+    fn of_document(row: Listed) -> Self {
+        let status = run_status(&row.index).to_owned();
+        let parent = row.index.summary["parents"][0].as_str();
+        let tags = row.index.tags.iter().filter(|tag| !is_mark(tag));
+        Self {
+            app_id: Some(documents::app_id(&row).to_owned()),
+            settled: matches!(status.as_str(), "completed" | "failed" | "cancelled"),
+            status,
+            parent: parent.map(Into::into),
+            tags: tags.cloned().collect(),
+            error: Value::Null,
+            run: row.stream,
+            tenant: Some(row.tenant),
+            workflow: row.index.subject,
+            created_at: row.index.created_at,
+            updated_at: row.index.updated_at,
+            events: row.next_seq,
+        }
+    }
+}
+
 /// Prints runs. `cut_at` says that there are more than so many.
 pub(crate) fn print(
     session: &Session,
@@ -142,7 +191,7 @@ pub(crate) fn print(
     let mut data = Data::new();
     if session.form == Form::Json {
         for row in rows {
-            data.json_line(&json!({
+            let mut line = json!({
                 "runId": row.run,
                 "tenant": row.tenant,
                 "workflowId": row.workflow,
@@ -154,7 +203,11 @@ pub(crate) fn print(
                 "parentRunId": row.parent,
                 "tags": row.tags,
                 "error": row.error,
-            }))?;
+            });
+            if let Some(id) = &row.app_id {
+                line["workbench"] = json!({ "runId": id, "readOnly": true });
+            }
+            data.json_line(&line)?;
         }
         data.done()?;
         return Ok(Exit::Done);
@@ -171,6 +224,7 @@ pub(crate) fn print(
     for row in rows {
         let end = if row.settled { row.updated_at } else { now };
         let mut notes = Vec::new();
+        notes.extend(row.app_id.as_ref().map(|id| text::one_line(id, 40)));
         notes.extend(row.error.as_str().map(|code| text::one_line(code, 40)));
         notes.extend(
             row.parent

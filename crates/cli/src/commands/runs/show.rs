@@ -1,18 +1,22 @@
 //! `runwright runs show`.
 
 use faces::player::names::is_session_id;
+use faces::workbench::run_view;
 use kernel::definition::NodeIx;
+use kernel::ids::StreamId;
 use kernel::run::Run;
 use kernel::run::state::{End, Facts, Phase};
 use kernel::stream::ForkMode;
 use kernel::time::Timestamp;
+use runtime::door::Door;
 use store::{Hold, ReadFrom};
 
 use super::super::resume::name_of;
 use super::awaited::{self, AllAwaited};
 use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
-use crate::lookup::{self, RunName, short};
+use crate::lookup::{self, RunName, Shown, short};
+use crate::remote::runs as remote_runs;
 use crate::session::{Form, Session};
 use crate::{faces_json, style, summary, text};
 
@@ -28,7 +32,10 @@ pub(crate) struct Args {
 /// Shows how a run stands.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let door = session.read()?;
-    let id = lookup::find(&door, &args.run).await?;
+    let id = match lookup::find_to_show(&door, &args.run).await? {
+        Shown::Run(run) => run,
+        Shown::Document(document) => return show_document(session, &door, &document).await,
+    };
     let run = door.load_to_show(&id).await?;
     let mut data = Data::new();
     match session.form {
@@ -38,6 +45,26 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             let hold = store.load(&id, ReadFrom::Seq(u64::MAX), 0).await?.hold;
             let awaited = awaited::all(&door, &run).await?;
             print(&mut data, &run, hold.as_ref(), &awaited, store.now())?;
+        }
+    }
+    data.done()?;
+    Ok(Exit::Done)
+}
+
+/// Shows a run that a browser app saved, as a server does.
+async fn show_document(
+    session: &Session,
+    door: &Door,
+    document: &StreamId,
+) -> Result<Exit, Failure> {
+    let standing = door.document(document).await?;
+    let snapshot = run_view::snapshot(&standing.document).unwrap_or_default();
+    let mut data = Data::new();
+    match session.form {
+        Form::Json => data.json(&snapshot)?,
+        Form::Text => {
+            remote_runs::print_head(&mut data, document.as_str(), &snapshot)?;
+            remote_runs::print_end(&mut data, short(document), &snapshot)?;
         }
     }
     data.done()?;

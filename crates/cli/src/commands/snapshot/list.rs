@@ -8,6 +8,7 @@ use provenance::Entry;
 use super::{Rooted, failed};
 use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
+use crate::lookup::is_part;
 use crate::session::{Form, Session};
 use crate::{style, talk, text};
 
@@ -20,7 +21,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WORKFLOW")]
     workflow: Option<String>,
 
-    /// Made of this run only: its id, or the end of it
+    /// Made of this run only: its id, or the beginning or the end of it
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
 
@@ -51,7 +52,7 @@ impl Args {
         let workflow = self.workflow.as_ref();
         let of_run = |run: &String| {
             let id = entry.run_id.as_deref().unwrap_or_default();
-            !run.is_empty() && id.ends_with(run.as_str())
+            !run.is_empty() && is_part(run, &id.into())
         };
         workflow.is_none_or(|workflow| *workflow == entry.workflow_id)
             && self.run.as_ref().is_none_or(of_run)
