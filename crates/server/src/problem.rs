@@ -7,6 +7,8 @@
 mod fork;
 mod words;
 
+use std::collections::BTreeSet;
+
 use hyper::StatusCode;
 use kernel::ENGINE_VERSIONS;
 use kernel::problem::{ProblemCode, Problems, pointer};
@@ -116,6 +118,18 @@ impl Problem {
             "not_found",
             "there is nothing at this address; GET /v1/openapi.json lists what there is",
         )
+    }
+
+    /// 404: no such verb behind an id, with those there are.
+    pub(crate) fn no_verb(verbs: impl Iterator<Item = &'static str>) -> Self {
+        let verbs: BTreeSet<String> = verbs.map(|verb| format!(":{verb}")).collect();
+        let verbs: Vec<String> = verbs.into_iter().collect();
+        let mut message = format!("there is no such verb here; there are {}", verbs.join(", "));
+        if verbs.iter().any(|verb| verb == ":fork") {
+            message += ". To do a run again from an event on, POST {runId}:fork with \
+                        {\"mode\": \"branch\", \"fromSeq\": …}";
+        }
+        Self::new(StatusCode::NOT_FOUND, "not_found", message).with("verbs", verbs)
     }
 
     /// 405, with the methods there are.

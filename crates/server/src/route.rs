@@ -212,6 +212,9 @@ impl Table {
         }
         match self.plain.iter().find(fits) {
             Some(route) => Ok((route.clone(), last)),
+            None if last.is_some_and(|last| last.contains(':')) && !self.verbs.is_empty() => {
+                Err(Problem::no_verb(self.verbs.iter().map(|(verb, _)| *verb)))
+            }
             None if self.plain.is_empty() => Err(Problem::no_route()),
             None => Err(Problem::method(&methods(self.plain.iter()))),
         }

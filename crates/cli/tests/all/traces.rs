@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::secrets::send;
 use crate::serving::{Serving, call, key, lab};
 use crate::support::*;
 
@@ -141,4 +142,44 @@ fn what_the_engine_says_of_a_run_it_says_within_its_span() {
     );
     assert!(ids[0].0.as_str().is_some_and(|run| run.starts_with("run-")));
     assert_eq!(ids[0].1.as_str().map(str::len), Some(32));
+}
+
+#[test]
+fn a_log_has_no_line_for_each_run() {
+    let lab = lab();
+    let serving = Serving::of(&lab, &[]);
+    let key = key(&lab, "acme");
+    let create = |body: &str| {
+        let (status, answer) = send(&serving, &key, "POST", "/v1/runs", body);
+        assert_eq!(status, 201, "{answer}");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let events = format!("/v1/runs/{}/events", answer["runId"].as_str().unwrap());
+        // The stream ends with the run.
+        assert_eq!(send(&serving, &key, "GET", &events, "").0, 200);
+    };
+    for _ in 0..5 {
+        create(r#"{"workflowId":"three"}"#);
+    }
+    create(r#"{"workflowId":"three","configurable":{"recursionLimit":1}}"#);
+    serving.stop();
+    let log = lab.read("server.log");
+    let lines: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}")))
+        .collect();
+    let of = |kind: &'static str| {
+        let lines = lines.iter();
+        lines.filter(move |line| line["metricKind"] == kind)
+    };
+    assert_eq!(of("openwop.run.created").count(), 0, "{log}");
+    let ended: Vec<_> = of("openwop.run.completed").collect();
+    assert_eq!(ended.len(), 1, "the one that failed: {log}");
+    assert_eq!(ended[0]["status"], "failed");
+    let bounds: Vec<_> = of("openwop.cap.exceeded").collect();
+    assert_eq!(
+        (bounds.len(), &bounds[0]["level"]),
+        (1, &"WARN".into()),
+        "{log}"
+    );
+    assert!(lines.iter().all(|line| line["level"] != "ERROR"), "{log}");
 }

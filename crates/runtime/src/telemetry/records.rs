@@ -58,7 +58,7 @@ pub(super) fn tell(run: &Run, event: &Event, took: Option<u64>) {
         RunEvent::RunStarted { workflow_id, .. } => {
             let Named { trace, span } = named();
             let request = request_of(run);
-            tracing::info!(
+            tracing::debug!(
                 target: "openwop", metricKind = "openwop.run.created", runId = %header.stream,
                 workflowId = %workflow_id, tenantId = %header.tenant(), request_id = request,
                 trace_id = trace, span_id = span, "created"
@@ -76,7 +76,7 @@ pub(super) fn tell(run: &Run, event: &Event, took: Option<u64>) {
             ..
         } => {
             let Named { trace, span } = named();
-            tracing::error!(
+            tracing::warn!(
                 target: "openwop", metricKind = "openwop.cap.exceeded", runId = %header.stream,
                 kind = super::cap(*kind), limit, observed, trace_id = trace, span_id = span,
                 "a bound was reached"
@@ -154,11 +154,21 @@ fn ended(run: &Run, status: &str, code: Option<&str>, took: u64) {
     // Whoever asked for the run finds its end by what they were answered with.
     let request = request_of(run);
     let Named { trace, span } = Named::of(&super::context::at_hand(header));
-    tracing::info!(
-        target: "openwop", metricKind = "openwop.run.completed", runId = %header.stream,
-        workflowId = %run.plan.workflow, tenantId = %header.tenant(), status, errorCode = code,
-        durationMs = took, request_id = request, trace_id = trace, span_id = span, "ended"
-    );
+    macro_rules! ended {
+        ($level:expr) => {
+            tracing::event!(
+                target: "openwop", $level, metricKind = "openwop.run.completed",
+                runId = %header.stream, workflowId = %run.plan.workflow,
+                tenantId = %header.tenant(), status, errorCode = code, durationMs = took,
+                request_id = request, trace_id = trace, span_id = span, "ended"
+            )
+        };
+    }
+    // A line for each run is too much of a log under load; one for each that failed is not.
+    match code {
+        Some(_) => ended!(tracing::Level::INFO),
+        None => ended!(tracing::Level::DEBUG),
+    }
 }
 
 /// The request that created a run. What a fork copied tells of its source's.

@@ -379,3 +379,25 @@ async fn a_pause_that_has_not_come_yet_is_asked_for_again_and_taken_back() {
     assert!(paused["pausedAt"].is_string(), "{paused}");
     assert_eq!(host.snapshot(&run).await["status"], "paused");
 }
+
+#[tokio::test]
+async fn an_unknown_verb_names_those_there_are() {
+    let host = Host::new().await;
+    let run = host.completed(&json!({ "workflowId": "three" })).await;
+    for verb in ["retry", "restart", "x:y"] {
+        let answer = host
+            .post(&format!("/v1/runs/{run}:{verb}"), &json!({}))
+            .await;
+        assert_eq!(answer.refusal(404), "not_found", "{verb}");
+        let told = answer.json();
+        let message = told["message"].as_str().expect("a message");
+        assert!(message.contains(":cancel, :diff, :fork"), "{message}");
+        assert!(message.contains("To do a run again"), "{message}");
+        assert_eq!(told["details"]["verbs"][0], ":cancel");
+    }
+    // A verb that is there answers its method alone, and an address without one its own.
+    let answer = host.post(&format!("/v1/runs/{run}:diff"), &json!({})).await;
+    assert_eq!(answer.refusal(405), "method_not_allowed");
+    let answer = host.post(&format!("/v1/runs/{run}"), &json!({})).await;
+    assert_eq!(answer.refusal(405), "method_not_allowed");
+}
