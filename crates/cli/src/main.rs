@@ -29,6 +29,7 @@ mod style;
 mod summary;
 mod talk;
 mod text;
+mod web;
 
 use std::process::ExitCode;
 

@@ -1,13 +1,30 @@
 //! Where things lie: the project folder and the data folder.
 
-use std::fs::{File, TryLockError};
-use std::io::ErrorKind;
+use std::ffi::OsStr;
+use std::fs::{File, Metadata, Permissions, TryLockError};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+
+use runtime::private;
 
 use crate::exit::Failure;
 
 /// The name of the data folder inside a project folder.
 const DATA_FOLDER: &str = ".runwright";
+/// What this program makes in a data folder of another name, beside the files of SQLite.
+const OWN_NAMES: [&str; 8] = [
+    ".gitignore",
+    "attempts",
+    "keyring.json",
+    "secrets",
+    "served.lock",
+    "server.lock",
+    "snapshots",
+    "store.db",
+];
+/// What somebody else than the owner may do.
+const OTHERS: u32 = 0o077;
 /// The name of the folder of templates and sessions inside a project folder.
 const WORKFLOW_FOLDER: &str = faces::player::names::FOLDER;
 
@@ -115,9 +132,96 @@ impl Place {
         if self.data.is_dir() {
             return Ok(());
         }
-        std::fs::create_dir_all(&self.data).map_err(fail)?;
-        std::fs::write(self.data.join(".gitignore"), "*\n").map_err(fail)
+        private::folder(&self.data).map_err(fail)?;
+        let ignored = self.data.join(".gitignore");
+        let file = private::file()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(ignored);
+        file.and_then(|mut file| file.write_all(b"*\n"))
+            .map_err(fail)
     }
+
+    /// Makes an empty file for a store that is about to be made, for its owner alone. SQLite makes
+    /// those beside it with the same permissions.
+    pub(crate) fn begin_store(&self) {
+        // Whoever opens the store says what is wrong. One that is there is not opened here: to close
+        // it would give up the locks that this process has on it.
+        let file = private::file()
+            .write(true)
+            .create_new(true)
+            .open(self.store());
+        drop(file);
+    }
+
+    /// Takes from others what they may do with the data folder and what lies in it. What is in a folder
+    /// of somebody's own beside the store stays as it is, and so does that folder.
+    pub(crate) fn tighten(&self) {
+        let Ok(entries) = std::fs::read_dir(&self.data) else {
+            return;
+        };
+        let mut is_ours = true;
+        for entry in entries.flatten() {
+            match self.is_own_name(&entry.file_name()) {
+                true => tighten(&entry.path()),
+                false => is_ours = false,
+            }
+        }
+        if is_ours {
+            tighten(&self.data);
+        }
+    }
+
+    /// Whether an entry of the data folder is one that this program makes.
+    fn is_own_name(&self, name: &OsStr) -> bool {
+        let is_named = |folder: &Path| folder.file_name().is_some_and(|it| it == DATA_FOLDER);
+        let Some(name) = name.to_str().filter(|_| !is_named(&self.data)) else {
+            return true;
+        };
+        OWN_NAMES.contains(&name) || name.starts_with("store.db-")
+    }
+
+    /// What others may use of the data folder and of what lies in it, however deep.
+    pub(crate) fn loose(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let Ok(entries) = std::fs::read_dir(&self.data) else {
+            return found;
+        };
+        let own = entries.flatten();
+        let own = own.filter(|entry| self.is_own_name(&entry.file_name()));
+        let mut left: Vec<PathBuf> = own.map(|entry| entry.path()).collect();
+        left.push(self.data.clone());
+        while let Some(path) = left.pop() {
+            let Some(meta) = unlinked(&path) else {
+                continue;
+            };
+            if meta.is_dir() && path != self.data {
+                let entries = std::fs::read_dir(&path).into_iter().flatten().flatten();
+                left.extend(entries.map(|entry| entry.path()));
+            }
+            if meta.permissions().mode() & OTHERS != 0 {
+                found.push(path);
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+/// Takes from others what they may do with a file or a folder. That of somebody else is left.
+fn tighten(path: &Path) {
+    if let Some(meta) = unlinked(path).filter(|meta| meta.permissions().mode() & OTHERS != 0) {
+        let mode = meta.permissions().mode() & !OTHERS & 0o7777;
+        // Who may not change it is told by `doctor`.
+        let _ = std::fs::set_permissions(path, Permissions::from_mode(mode));
+    }
+}
+
+/// What a path is, unless it is a link, which has no permissions of its own.
+fn unlinked(path: &Path) -> Option<Metadata> {
+    let meta = std::fs::symlink_metadata(path).ok()?;
+    (!meta.is_symlink()).then_some(meta)
 }
 
 #[cfg(test)]

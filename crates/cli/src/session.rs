@@ -157,6 +157,10 @@ impl Session {
             durability: self.durability,
             ..Options::default()
         };
+        if access == Access::Create {
+            self.place.begin_store();
+        }
+        self.place.tighten();
         let store =
             SqliteStore::open(&path, options).map_err(|error| match Failure::from(error) {
                 Failure::Said { what, hint } => Failure::Said {

@@ -24,6 +24,7 @@ pub mod nodes;
 pub mod outbound;
 mod outbox;
 pub mod plans;
+pub mod private;
 pub mod redact;
 mod schema_words;
 mod seal;

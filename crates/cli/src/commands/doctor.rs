@@ -75,7 +75,11 @@ impl Finding {
 
 /// Looks at everything.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let mut findings = vec![checks::version(), checks::folder(session)];
+    let mut findings = vec![
+        checks::version(),
+        checks::folder(session),
+        checks::permissions(session),
+    ];
     findings.extend(checks::disk(session));
     if args.clean {
         findings.extend(checks::clean(session).await?);

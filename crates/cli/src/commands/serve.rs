@@ -3,7 +3,7 @@
 use std::fs::{File, TryLockError};
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use runtime::authority::Authority;
 use runtime::door::Door;
 use runtime::engine::{Engine, EngineOptions, Scope};
 use runtime::holder;
+use runtime::private;
 use runtime::telemetry;
 use runtime::upkeep::Upkeep;
 use runtime::webhooks::{Reach, Webhooks};
@@ -30,7 +31,7 @@ use crate::exit::{Exit, Failure, io_text};
 use crate::folders;
 use crate::session::{Form, Session};
 use crate::span::Span;
-use crate::{compose, env, lookup, talk};
+use crate::{compose, env, lookup, talk, web};
 
 /// Runs driven at a time; more wait in the queue.
 const MAX_RUNS: usize = 2_048;
@@ -103,12 +104,12 @@ pub(crate) struct Args {
 
     /// Let web pages of this origin, as `https://app.example.org`, call the server; may be given
     /// several times [default: only pages of this server's own]
-    #[arg(long, value_name = "ORIGIN", value_parser = origin)]
+    #[arg(long, value_name = "ORIGIN", value_parser = web::origin)]
     allow_origin: Vec<String>,
 
     /// Answer requests without a key under this host name too, as `runs.example.org`; may be given
     /// several times [default: localhost, and the address of --listen]
-    #[arg(long, value_name = "NAME", value_parser = host)]
+    #[arg(long, value_name = "NAME", value_parser = web::host)]
     host: Vec<String>,
 
     /// Keep every save of a workbench run on the audit trail [default: decisions and deletions]
@@ -139,31 +140,10 @@ pub(crate) struct Args {
     ports: PortArgs,
 }
 
-/// An origin as browsers write it: scheme, host, and a port that is not the scheme's own.
-fn origin(text: &str) -> Result<String, String> {
-    let url = url::Url::parse(text).map_err(|error| error.to_string())?;
-    let origin = url.origin().ascii_serialization();
-    match origin == text {
-        true => Ok(origin),
-        false => Err("write scheme and host alone, as https://app.example.org".to_owned()),
-    }
-}
-
-/// A host name without a port, as it stands in the `Host` header.
-fn host(text: &str) -> Result<String, String> {
-    let wrong = || "write a host name alone, as runs.example.org".to_owned();
-    match url::Host::parse(text) {
-        Ok(url::Host::Domain(name)) if !name.contains('*') => Ok(name),
-        Ok(url::Host::Ipv4(address)) => Ok(address.to_string()),
-        Ok(url::Host::Ipv6(address)) => Ok(address.to_string()),
-        _ => Err(wrong()),
-    }
-}
-
 /// The host names that the server answers for: those of --host and the one of --listen.
 fn hosts(args: &Args) -> Vec<String> {
     let listened = args.listen.rsplit_once(':').map(|(name, _)| name);
-    let listened = listened.and_then(|name| host(name).ok());
+    let listened = listened.and_then(|name| web::host(name).ok());
     args.host.iter().cloned().chain(listened).collect()
 }
 
@@ -355,16 +335,22 @@ fn gate(args: &Args, door: &Door) -> Result<Gate, Failure> {
 fn lock(session: &Session, args: &Args) -> Result<(Option<File>, File), Failure> {
     let only = lock_out(session, args)?;
     let path = session.place.served();
-    let served = File::create(&path).map_err(|error| Failure::file(&path, &error))?;
+    let served = lock_file(&path)?;
     served
         .lock_shared()
         .map_err(|error| Failure::file(&path, &error))?;
     Ok((only, served))
 }
 
+fn lock_file(path: &Path) -> Result<File, Failure> {
+    let mut how = private::file();
+    let opened = how.write(true).create(true).truncate(true).open(path);
+    opened.map_err(|error| Failure::file(path, &error))
+}
+
 fn lock_out(session: &Session, args: &Args) -> Result<Option<File>, Failure> {
     let path = session.place.data.join("server.lock");
-    let file = File::create(&path).map_err(|error| Failure::file(&path, &error))?;
+    let file = lock_file(&path)?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) if args.join => Ok(None),

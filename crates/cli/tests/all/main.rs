@@ -5,7 +5,8 @@
 //! `output` for a process that writes much, `models` for questions to models, `tools` for what they have done, `mcp` for servers of tools, `tenants` for a
 //! store of several, `secrets` for what nobody is told, `play` for sessions of templates, `snapshots` and
 //! `captures` for evidence of runs and of commands, `serving` and `remote` for a server and for
-//! what is asked of one, `origins` for who may ask without a key.
+//! what is asked of one, `origins` for who may ask without a key,
+//! `permissions` for the files of a store.
 
 mod answering;
 mod audit;
@@ -24,6 +25,7 @@ mod messages;
 mod models;
 mod origins;
 mod output;
+mod permissions;
 mod play;
 mod race;
 mod reading;

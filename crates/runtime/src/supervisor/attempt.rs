@@ -6,7 +6,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use kernel::digest::Digest;
@@ -108,7 +108,8 @@ impl AttemptDir {
     /// Notes who runs it. Not synced: after a power cut nobody runs.
     pub(super) fn write_note(&self, note: &Note) -> io::Result<()> {
         let temporary = self.0.join("note.json.new");
-        fs::write(&temporary, serde_json::to_vec(note)?)?;
+        let mut file = private().truncate(true).open(&temporary)?;
+        file.write_all(&serde_json::to_vec(note)?)?;
         fs::rename(temporary, self.0.join("note.json"))
     }
 
@@ -155,13 +156,8 @@ impl AttemptDir {
 }
 
 fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600);
+    let mut options = crate::private::file();
+    options.read(true).write(true).create(true).truncate(false);
     options
 }
 

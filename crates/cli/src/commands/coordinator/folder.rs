@@ -12,6 +12,7 @@ use runtime::door::{CoordinatorError, CoordinatorName, CoordinatorOrder, Door, T
 use runtime::hints::Hints;
 use runtime::nodes::Registry;
 use runtime::plans::Plans;
+use runtime::private;
 use rustix::fs::{FlockOperation, flock};
 use store::memory::MemoryStore;
 use store::{Guard, HoldChange, ReadFrom, Store, StoreError, SystemClock};
@@ -54,7 +55,7 @@ impl Folder {
     /// program left there.
     pub(super) fn open(path: &Path, options: &Options) -> Result<Self, Refused> {
         let fail = |error: std::io::Error| Refused(format!("io error: {error}"));
-        std::fs::create_dir_all(path).map_err(fail)?;
+        private::folder(path).map_err(fail)?;
         let lock = lock(path, MUTATION_LOCK, FlockOperation::LockExclusive).map_err(fail)?;
         let mut folder = Self::with_store(path, Access::Create, options)?;
         folder._mutation = Some(lock);
@@ -140,6 +141,8 @@ impl Folder {
             place
                 .create()
                 .map_err(|failure| Refused(failure.to_string()))?;
+            place.begin_store();
+            place.tighten();
         }
         let options_of_store = store_sqlite::Options {
             access,
@@ -294,7 +297,7 @@ pub(super) fn store_file(path: &Path) -> PathBuf {
 
 /// Takes a lock of the directory, for as long as the file is open.
 pub(super) fn lock(dir: &Path, name: &str, how: FlockOperation) -> std::io::Result<File> {
-    let file = File::options()
+    let file = private::file()
         .create(true)
         .truncate(false)
         .read(true)

@@ -62,6 +62,24 @@ pub(super) fn folder(session: &Session) -> Finding {
     }
 }
 
+/// Whether others may read or change what lies in the data folder.
+pub(super) fn permissions(session: &Session) -> Finding {
+    let loose = session.place.loose();
+    let Some(first) = loose.first() else {
+        return Finding::ok("permissions", "nobody else may use the store");
+    };
+    let what = match loose.len() {
+        1 => format!("others may use {}", first.display()),
+        all => format!("others may use {} and {} more", first.display(), all - 1),
+    };
+    let data = session.place.data.display();
+    Finding::warn(
+        "permissions",
+        what,
+        format!("`chmod -R go= {data}` takes that from them"),
+    )
+}
+
 fn tempfile_in(folder: &Path) -> std::io::Result<std::path::PathBuf> {
     let path = folder.join(format!(".doctor-{}", std::process::id()));
     File::create_new(&path)?;

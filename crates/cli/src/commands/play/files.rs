@@ -14,6 +14,7 @@ use kernel::ids::StreamId;
 use kernel::run::Event;
 use runtime::door::Door;
 use runtime::nodes::play_paths::present;
+use runtime::private;
 use serde::Serialize;
 use serde_json::Value;
 use store::{FeedEvent, Position};
@@ -88,6 +89,7 @@ impl Files {
     fn write_all(&self) -> Result<(), Failure> {
         let folder = self.folder();
         let fail = |error: io::Error| Failure::file(&folder, &error);
+        private::folder(&folder).map_err(fail)?;
         fs::create_dir_all(folder.join("artifacts")).map_err(fail)?;
         let lock = File::create(folder.join(".lock")).map_err(fail)?;
         lock.lock().map_err(fail)?;

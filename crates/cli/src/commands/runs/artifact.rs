@@ -10,6 +10,7 @@ use kernel::problem::quoted;
 use kernel::run::Artifact;
 use runtime::api::HIDDEN;
 use runtime::door::Door;
+use runtime::private;
 use store::StoreError;
 
 use crate::data::Data;
@@ -124,7 +125,8 @@ async fn fill(
 
 /// The file an artifact is saved as, which was not there.
 pub(crate) fn created(path: &Path) -> Result<File, Failure> {
-    File::create_new(path).map_err(|error| match error.kind() {
+    let file = private::file().write(true).create_new(true).open(path);
+    file.map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
             Failure::new(format!("{} exists already", path.display()))
                 .hint("choose another name, or remove it first")

@@ -1,11 +1,11 @@
 //! `runwright runs bundle`: all there is of a run in one document.
 
-use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 
 use faces::openwop::v1::{Bundle, SPANS_BYTES};
 use kernel::run::Event;
+use runtime::private;
 use runtime::redact::Redactor;
 use runtime::telemetry;
 use runtime::telemetry::spans::{shown, spans};
@@ -88,7 +88,8 @@ pub(crate) fn save(args: &Args, bundle: &Value) -> Result<Exit, Failure> {
         _ => Failure::file(path, &error),
     };
     let bytes = bundle.to_string().into_bytes();
-    let mut file = File::create_new(path).map_err(fail)?;
+    let file = private::file().write(true).create_new(true).open(path);
+    let mut file = file.map_err(fail)?;
     file.write_all(&bytes).map_err(fail)?;
     file.sync_all().map_err(fail)?;
     talk::say(format!(

@@ -285,7 +285,9 @@ impl Place {
             .join(SESSIONS)
             .join(file_name(started.run().as_str()));
         let artifacts = session.join("artifacts");
-        std::fs::create_dir_all(&artifacts).map_err(|error| refuse(&artifacts, &error))?;
+        crate::private::folder(&session)
+            .and_then(|()| std::fs::create_dir_all(&artifacts))
+            .map_err(|error| refuse(&artifacts, &error))?;
         let node = file_name(started.attempt().node.as_str());
         let (run, key) = (started.run(), started.key());
         Ok(Self {

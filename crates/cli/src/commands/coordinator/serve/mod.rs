@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use runtime::private;
 use rustix::fs::{FlockOperation, flock};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -120,7 +121,7 @@ fn failed(error: std::io::Error) -> Refused {
 
 /// The right to serve the directory, for as long as the file is open.
 fn claim(data: &Path, dir: &Path) -> Result<File, Refused> {
-    let file = File::options()
+    let file = private::file()
         .create(true)
         .truncate(false)
         .write(true)

@@ -9,12 +9,12 @@ mod events;
 mod records;
 mod stamp;
 
-use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
 use faces::coordinator::SnapshotJson;
 use kernel::coordinator::{Coordinator, LeaseRule};
+use runtime::private;
 use rustix::fs::FlockOperation;
 use serde::Serialize;
 
@@ -166,7 +166,11 @@ fn replace_json(dir: &Path, name: &str, value: &impl Serialize) -> Result<(), Fa
 /// Replaces a file in one step. Not synced: what a power cut loses of a view is made again.
 fn replace(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), Failed> {
     let fresh = dir.join(format!(".{name}.new"));
-    let mut file = File::create(&fresh)?;
+    let mut file = private::file()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(&fresh)?;
     file.write_all(bytes)?;
     drop(file);
     std::fs::rename(&fresh, dir.join(name))?;

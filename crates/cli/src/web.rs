@@ -1,0 +1,22 @@
+//! Host names and origins of web pages, as somebody types them.
+
+/// An origin as browsers write it: scheme, host, and a port that is not the scheme's own.
+pub(crate) fn origin(text: &str) -> Result<String, String> {
+    let url = url::Url::parse(text).map_err(|error| error.to_string())?;
+    let origin = url.origin().ascii_serialization();
+    match origin == text {
+        true => Ok(origin),
+        false => Err("write scheme and host alone, as https://app.example.org".to_owned()),
+    }
+}
+
+/// A host name without a port, as it stands in the `Host` header.
+pub(crate) fn host(text: &str) -> Result<String, String> {
+    let wrong = || "write a host name alone, as runs.example.org".to_owned();
+    match url::Host::parse(text) {
+        Ok(url::Host::Domain(name)) if !name.contains('*') => Ok(name),
+        Ok(url::Host::Ipv4(address)) => Ok(address.to_string()),
+        Ok(url::Host::Ipv6(address)) => Ok(address.to_string()),
+        _ => Err(wrong()),
+    }
+}
