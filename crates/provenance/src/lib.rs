@@ -31,19 +31,17 @@ mod bundle;
 mod contents;
 mod endpoint;
 mod folder;
-mod minilm;
 mod redaction;
 mod signature;
 mod verify;
 
 pub use bundle::{Bundle, BundleError, Bytes, MAX_BUNDLED};
 pub use contents::named as named_contents;
-pub use endpoint::{Endpoint, EndpointError};
+pub use endpoint::{Endpoint, EndpointError, Reads};
 pub use folder::{
     Broken, Entry, Fate, Folder, FolderError, Imported, Kept, KeptRun, Listing, Plan, Pruned,
     Unresolved, Writer, hash_file, is_as_written,
 };
-pub use minilm::{MiniLm, ModelError};
 pub use redaction::{Policy, Redaction, taken_out};
 pub use runtime::redact::is_secret_name;
 pub use signature::{KeyError, PublicKey, Signature, SigningKey};

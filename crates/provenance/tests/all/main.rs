@@ -2,8 +2,5 @@
 
 mod endpoint;
 mod folder;
-mod fresh;
-mod minilm;
 mod sealed;
-mod sentences;
 mod support;

@@ -79,9 +79,10 @@ pub(super) fn schemas() -> Value {
             },
         },
         "SnapshotComparison": {
-            "type": "object", "required": ["match_status", "pass", "strategy"],
+            "type": "object", "required": ["match_status", "pass", "verdict", "strategy"],
             "properties": {
                 "match_status": { "type": ["string", "null"] }, "pass": { "type": "boolean" },
+                "verdict": { "type": "string", "enum": ["match", "mismatch", "needs_review"] },
                 "strategy": text, "first_divergence": { "type": ["object", "null"] },
             },
         },

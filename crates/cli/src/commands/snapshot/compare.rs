@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use faces::provenance::calls::Call;
-use faces::provenance::compare::{Comparison, Line, html, side_by_side};
+use faces::provenance::compare::{Comparison, Line, Verdict, html, side_by_side};
 use faces::provenance::ladder::Level;
 use provenance::{Folder, Kept};
 use serde_json::Value;
@@ -19,16 +19,16 @@ use crate::{style, talk, text};
 /// What can be typed.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Without a model two texts agree when they are the same after normalising; \
-with one they are compared sentence by sentence, and the pair that is least alike decides. 0.95 \
-asks for nearly the same words; 0.80 is of use for prose.
+    after_help = "Two texts match when they are the same after normalising, and differ where one of five \
+rules says so: numbers, identifiers, negation, opposites, word order. Everything else needs review: \
+by you, or by a model that is named here.
 
   runwright snapshot compare 01a203d4-3b14 latest
-  runwright snapshot compare first latest --strategy semantic --similarity 0.8 --model-dir minilm
+  runwright snapshot compare first latest --judge-url http://localhost:11434/v1 --judge-model llama3
   runwright snapshot compare first latest --strategy structural --html report.html
 
-Exits with 0 if the comparison passes, 1 if it does not, 3 if there is nothing to compare, 4 if a \
-snapshot is not what was written, 130 if a signal ended it."
+Exits with 0 if the comparison passes, 1 if it does not, 3 if it needs review or there is nothing to \
+compare, 4 if a snapshot is not what was written, 130 if a signal ended it."
 )]
 pub(crate) struct Args {
     /// The snapshot to measure by: its id, the beginning of it, its name, `latest`, or a path
@@ -102,6 +102,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let exit = match (found.match_status, found.pass) {
         (None, _) => Exit::Incomparable,
         (_, true) => Exit::Done,
+        (_, false) if found.needs_review() => Exit::Incomparable,
         (_, false) => Exit::Found,
     };
     // A report may be long, and who reads it slow: a signal is heard meanwhile, too.
@@ -212,20 +213,21 @@ fn show(found: &Comparison, a: &str, b: &str, page: Option<&Path>) -> Result<(),
         data.line(style::dim(reason))?;
     }
     for pair in &meaning.worst {
-        let why = pair
-            .contradiction
-            .map_or(String::new(), |why| format!(" {}", style::bad(why)));
-        data.line(format!("  {:.4}{why}", pair.score))?;
-        data.line(format!(
-            "    {} {}",
-            style::bad("-"),
-            text::one_line(&pair.a, 200)
-        ))?;
-        let other = pair
-            .b
-            .as_deref()
-            .map_or("—".into(), |other| text::one_line(other, 200));
-        data.line(format!("    {} {other}", style::good("+")))?;
+        let rule = pair.rule.map_or(String::new(), |rule| format!(", {rule}"));
+        let score = pair
+            .score
+            .map_or(String::new(), |score| format!(", {score:.4}"));
+        let verdict = match pair.verdict {
+            Verdict::Mismatch => style::bad("differs"),
+            _ => style::warn("needs review"),
+        };
+        data.line(format!("  {verdict}{rule}{score}"))?;
+        let shown = |unit: &Option<String>| match unit {
+            Some(unit) => text::one_line(unit, 200),
+            None => "—".to_owned(),
+        };
+        data.line(format!("    {} {}", style::bad("-"), shown(&pair.a)))?;
+        data.line(format!("    {} {}", style::good("+"), shown(&pair.b)))?;
     }
     if a != b {
         beside(&mut data, a, b)?;
@@ -238,10 +240,10 @@ fn show(found: &Comparison, a: &str, b: &str, page: Option<&Path>) -> Result<(),
         Some(status) => matched(status),
         None => style::bad("not comparable"),
     };
-    let pass = if found.pass {
-        style::good("pass")
-    } else {
-        style::bad("fail")
+    let pass = match (found.pass, found.needs_review()) {
+        (true, _) => style::good("pass"),
+        (false, true) => style::warn("needs review"),
+        (false, false) => style::bad("fail"),
     };
     data.line(format!(
         "{status}, strategy {}: {pass}",

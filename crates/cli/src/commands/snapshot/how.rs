@@ -1,19 +1,19 @@
 //! How two executions are compared: by which strategy, from which similarity on, read by whom.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use capture::stop::Stop;
 use clap::ValueEnum;
 use faces::provenance::calls::Call;
 use faces::provenance::compare::{
-    Comparison, DEFAULT_SIMILARITY, Fields, Options, Part, Scorer, Side, Vectors, compare,
-    texts_to_score,
+    Comparison, DEFAULT_SIMILARITY, Fields, Judgements, Options, Order, Part, Reading, Scorer,
+    Side, Undecided, Vectors, all_pairs_to_read, compare,
 };
 use faces::provenance::document::{Mode, Snapshot};
 use faces::provenance::ladder::Strategy;
 use parking_lot::Mutex;
-use provenance::{Endpoint, MiniLm};
+use provenance::{Endpoint, Reads};
 use runtime::outbound::{Allowed, Outbound};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -31,7 +31,11 @@ pub(crate) struct How {
     #[arg(long, value_name = "STRATEGY")]
     strategy: Option<Word>,
 
-    /// How similar two sentences are at least, from 0 to 1
+    /// Whether sentences, list items and blocks may stand in another order
+    #[arg(long, value_name = "ORDER", default_value = "kept")]
+    order: OrderWord,
+
+    /// How similar two sentences are at least, from 0 to 1; for --embeddings-url
     #[arg(long, value_name = "X", default_value_t = DEFAULT_SIMILARITY, value_parser = similarity)]
     similarity: f32,
 
@@ -44,12 +48,13 @@ pub(crate) struct How {
     )]
     fields: Vec<FieldWord>,
 
-    /// A sentence-transformers folder, to read meaning with
-    #[arg(long, value_name = "DIR", conflicts_with = "embeddings_url")]
-    model_dir: Option<PathBuf>,
-
-    /// An OpenAI-compatible endpoint, to read meaning with; texts are sent there
-    #[arg(long, value_name = "URL", requires = "embeddings_model")]
+    /// An OpenAI-compatible endpoint of embeddings, to read meaning with; texts are sent there
+    #[arg(
+        long,
+        value_name = "URL",
+        requires = "embeddings_model",
+        conflicts_with = "judge_url"
+    )]
     embeddings_url: Option<Url>,
 
     /// The model of the endpoint
@@ -59,6 +64,28 @@ pub(crate) struct How {
     /// The variable that has the key of the endpoint
     #[arg(long, value_name = "NAME", requires = "embeddings_url")]
     embeddings_key_env: Option<String>,
+
+    /// An OpenAI-compatible endpoint of chat completions, whose model judges what the rules leave
+    /// undecided; texts are sent there
+    #[arg(long, value_name = "URL", requires = "judge_model")]
+    judge_url: Option<Url>,
+
+    /// The model that judges
+    #[arg(long, value_name = "MODEL", requires = "judge_url")]
+    judge_model: Option<String>,
+
+    /// The variable that has the key of that endpoint
+    #[arg(long, value_name = "NAME", requires = "judge_url")]
+    judge_key_env: Option<String>,
+}
+
+/// An order as typed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum OrderWord {
+    /// Another order is a difference
+    Kept,
+    /// Below the same headings the order is free
+    Any,
 }
 
 /// A strategy as typed.
@@ -99,6 +126,20 @@ impl How {
         })
     }
 
+    /// Everything but who reads.
+    fn options(&self) -> Options<'static> {
+        Options {
+            strategy: self.strategy(),
+            fields: self.fields(),
+            order: match self.order {
+                OrderWord::Kept => Order::Kept,
+                OrderWord::Any => Order::Any,
+            },
+            similarity: self.similarity,
+            scorer: None,
+        }
+    }
+
     fn fields(&self) -> Fields {
         let part = |field| match self.fields.contains(&field) {
             true => Part::Taken,
@@ -122,22 +163,29 @@ pub(super) struct Judge {
 /// Who reads meaning.
 enum Reader {
     Nobody,
-    Model(Arc<MiniLm>),
-    Endpoint(Endpoint),
+    Embeddings(Endpoint),
+    Model(Endpoint),
+}
+
+/// What was read.
+enum Read {
+    Vectors(Vectors),
+    Judgements(Judgements),
 }
 
 impl Judge {
     /// As typed.
     pub(super) fn new(how: How) -> Result<Self, Failure> {
-        let reader = match (&how.model_dir, &how.embeddings_url) {
+        let reader = match (&how.embeddings_url, &how.judge_url) {
             (None, None) => Reader::Nobody,
-            (Some(folder), _) => {
-                let model = MiniLm::open(folder);
-                Reader::Model(Arc::new(
-                    model.map_err(|error| Failure::new(error.to_string()))?,
-                ))
+            (Some(url), _) => {
+                let (model, key) = (&how.embeddings_model, &how.embeddings_key_env);
+                Reader::Embeddings(endpoint(url, Reads::Embeddings, model, key)?)
             }
-            (None, Some(url)) => Reader::Endpoint(endpoint(url, &how)?),
+            (None, Some(url)) => {
+                let (model, key) = (&how.judge_model, &how.judge_key_env);
+                Reader::Model(endpoint(url, Reads::Judges, model, key)?)
+            }
         };
         let stop = stop_signal()?;
         Ok(Self { how, reader, stop })
@@ -150,11 +198,12 @@ impl Judge {
 
     /// The same for replays of an execution: nothing of a strict one is sent elsewhere.
     pub(super) fn of_replays(how: How, mode: Mode) -> Result<Self, Failure> {
-        if how.embeddings_url.is_some() && mode == Mode::Strict {
+        let is_sent = how.embeddings_url.is_some() || how.judge_url.is_some();
+        if is_sent && mode == Mode::Strict {
             return Err(Failure::new(
                 "an execution of the mode strict is not compared by an endpoint: its text would be sent there",
             )
-            .hint("--model-dir reads meaning here"));
+            .hint("leave out --embeddings-url and --judge-url; what the rules do not decide needs review"));
         }
         Self::new(how)
     }
@@ -172,48 +221,66 @@ impl Judge {
             return Ok(None);
         }
         let sides = Arc::new(Mutex::new((a, b)));
-        let scored: Option<(String, Vectors)> = match &self.reader {
-            Reader::Nobody => None,
-            Reader::Model(model) => {
-                let (model, sides) = (model.clone(), sides.clone());
-                let read = move || {
-                    let texts = to_score(&sides).into_iter();
-                    let vectors = texts.map(|text| (text.clone(), model.embed(&text)));
-                    (model.id().to_owned(), vectors.collect())
-                };
-                match aside(stop, read).await {
-                    Some(scored) => Some(scored),
-                    None => return Ok(None),
-                }
-            }
-            Reader::Endpoint(endpoint) => {
-                let sides = sides.clone();
-                let Some(texts) = aside(stop, move || to_score(&sides)).await else {
+        let read = match self.endpoint() {
+            None => None,
+            Some(endpoint) => {
+                let (sides, how) = (sides.clone(), self.how.clone());
+                let Some(pairs) = aside(stop, move || to_read(&sides, &how)).await else {
                     return Ok(None);
                 };
-                if !texts.is_empty() {
-                    talk::say(format!("text is sent to {}", endpoint.host()));
-                }
-                let vectors = tokio::select! {
-                    vectors = endpoint.embed(&texts) => vectors,
+                let read = tokio::select! {
+                    read = self.read(endpoint, &pairs) => read?,
                     () = stop.cancelled() => return Ok(None),
                 };
-                let vectors = vectors.map_err(|error| Failure::new(error.to_string()))?;
-                Some((endpoint.id(), vectors))
+                Some((endpoint.id(), read))
             }
         };
         let how = self.how.clone();
         let compared = move || {
+            let scorer = read.as_ref().map(|(id, read)| Scorer {
+                id,
+                reading: match read {
+                    Read::Vectors(vectors) => Reading::Vectors(vectors),
+                    Read::Judgements(judgements) => Reading::Judgements(judgements),
+                },
+            });
             let options = Options {
+                scorer,
                 strategy: how.strategy().or(otherwise),
-                fields: how.fields(),
-                similarity: how.similarity,
-                scorer: scored.as_ref().map(|(id, vectors)| Scorer { id, vectors }),
+                ..how.options()
             };
             let (a, b) = &*sides.lock();
             compare(&a.side(), &b.side(), &options)
         };
         Ok(aside(stop, compared).await)
+    }
+
+    fn endpoint(&self) -> Option<&Endpoint> {
+        match &self.reader {
+            Reader::Nobody => None,
+            Reader::Embeddings(endpoint) | Reader::Model(endpoint) => Some(endpoint),
+        }
+    }
+
+    /// Asks about what the rules leave undecided; nothing is sent that no answer could decide.
+    async fn read(&self, endpoint: &Endpoint, pairs: &[Undecided]) -> Result<Read, Failure> {
+        let failed = |error: provenance::EndpointError| Failure::new(error.to_string());
+        let is_judged = matches!(self.reader, Reader::Model(_));
+        let sent = pairs
+            .iter()
+            .filter(|pair| is_judged || pair.is_open_to_similarity);
+        let sent: Vec<Undecided> = sent.cloned().collect();
+        if !sent.is_empty() {
+            talk::say(format!("text is sent to {}", endpoint.host()));
+        }
+        if is_judged {
+            return Ok(Read::Judgements(
+                endpoint.judge(&sent).await.map_err(failed)?,
+            ));
+        }
+        let texts: BTreeSet<String> = sent.into_iter().flat_map(|pair| [pair.a, pair.b]).collect();
+        let texts: Vec<String> = texts.into_iter().collect();
+        Ok(Read::Vectors(endpoint.embed(&texts).await.map_err(failed)?))
     }
 }
 
@@ -237,9 +304,9 @@ impl Held {
     }
 }
 
-fn to_score(sides: &Mutex<(Held, Held)>) -> Vec<String> {
+fn to_read(sides: &Mutex<(Held, Held)>, how: &How) -> Vec<Undecided> {
     let (a, b) = &*sides.lock();
-    texts_to_score(&a.side(), &b.side())
+    all_pairs_to_read(&a.side(), &b.side(), &how.options())
 }
 
 /// Does what keeps a processor busy on a thread of its own, which nobody waits for when a signal
@@ -273,32 +340,32 @@ pub(super) fn rounded(score: f32) -> f64 {
 pub(super) fn scores(found: &Comparison) -> Value {
     let meaning = &found.meaning;
     json!({
-        "scorer": meaning.scorer, "similarity": rounded(found.similarity),
+        "verdict": found.verdict, "scorer": meaning.scorer, "similarity": rounded(found.similarity),
         "min": meaning.min, "mean_f": meaning.mean_f,
     })
 }
 
-fn endpoint(url: &Url, how: &How) -> Result<Endpoint, Failure> {
-    let no_address = || Failure::new("--embeddings-url is no address of an endpoint");
+fn endpoint(
+    url: &Url,
+    reads: Reads,
+    model: &Option<String>,
+    key_env: &Option<String>,
+) -> Result<Endpoint, Failure> {
+    let no_address = || Failure::new("the URL of the endpoint has no host: write https://HOST/v1");
     let host = url.host_str().ok_or_else(no_address)?;
     let port = url.port_or_known_default().ok_or_else(no_address)?;
     let place = format!("{host}:{port}");
     // It was named on purpose: it may be at an address that is not public.
     let allowed = Allowed::parse([place.as_str()]).map_err(|_| no_address())?;
-    let key = match &how.embeddings_key_env {
+    let key = match key_env {
         None => None,
         Some(name) => Some(std::env::var(name).map_err(|_| {
             let name = text::one_line(name, 80);
             Failure::new(format!("the variable {name} is not set"))
         })?),
     };
-    let model = how.embeddings_model.clone().unwrap_or_default();
-    Ok(Endpoint::new(
-        url.clone(),
-        model,
-        key,
-        Outbound::new(allowed),
-    ))
+    let (model, outbound) = (model.clone().unwrap_or_default(), Outbound::new(allowed));
+    Ok(Endpoint::new(url.clone(), reads, model, key, outbound))
 }
 
 #[cfg(test)]

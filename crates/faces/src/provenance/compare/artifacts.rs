@@ -6,7 +6,8 @@ use super::super::document::{Artifact, Operation};
 use super::super::hash;
 use super::super::ladder::Level;
 use super::drift::Difference;
-use super::report::FieldReport;
+use super::report::{FieldReport, Verdict};
+use super::semantic::Undecided;
 use super::text::Text;
 use super::{Options, Side, semantic, shape};
 
@@ -17,7 +18,7 @@ type Listed<'a, 'b> = (&'a Side<'b>, &'a [Artifact]);
 
 pub(super) fn compare(a: Listed<'_, '_>, b: Listed<'_, '_>, options: &Options<'_>) -> FieldReport {
     let (one, other) = (by_path(a.1), by_path(b.1));
-    let mut level = Level::Identical;
+    let (mut level, mut verdict) = (Level::Identical, Verdict::Match);
     let mut differences = Vec::new();
     let mut note = |path: &str, what: &'static str, a: Option<&Artifact>, b: Option<&Artifact>| {
         let shown = |artifact: &Artifact| {
@@ -34,35 +35,38 @@ pub(super) fn compare(a: Listed<'_, '_>, b: Listed<'_, '_>, options: &Options<'_
     };
     for (path, artifact) in &one {
         let Some(with) = other.get(path) else {
-            level = Level::Different;
+            (level, verdict) = (Level::Different, Verdict::Mismatch);
             note(path, "is on one side only", Some(artifact), None);
             continue;
         };
         if artifact.operation != with.operation {
-            level = Level::Different;
+            (level, verdict) = (Level::Different, Verdict::Mismatch);
             note(path, "another operation", Some(artifact), Some(with));
             continue;
         }
-        let found = content((a.0, artifact), (b.0, with), path, options);
+        let (found, said) = content((a.0, artifact), (b.0, with), path, options);
         if found != Level::Identical {
             let what = match found {
                 Level::Equivalent => "other bytes that come to the same",
+                _ if said == Verdict::NeedsReview => "another text, which needs review",
                 Level::SameShape => "the same shape with other values",
                 _ => "another content",
             };
             note(path, what, Some(artifact), Some(with));
         }
         level = level.min(found);
+        verdict = verdict.min(said);
     }
     for (path, artifact) in &other {
         if !one.contains_key(path) {
-            level = Level::Different;
+            (level, verdict) = (Level::Different, Verdict::Mismatch);
             note(path, "is on the other side only", None, Some(artifact));
         }
     }
     FieldReport {
         field: FIELD,
         level,
+        verdict,
         is_empty: one.is_empty() && other.is_empty(),
         differences,
     }
@@ -84,18 +88,15 @@ fn ending(path: &str) -> String {
     ending.to_ascii_lowercase()
 }
 
-/// The sentences of files of prose that differ.
-pub(super) fn texts_to_score(a: &Side<'_>, b: &Side<'_>) -> Vec<String> {
+/// The pairs of units of files of prose that a reader has to be asked about.
+pub(super) fn pairs_to_read(a: &Side<'_>, b: &Side<'_>, options: &Options<'_>) -> Vec<Undecided> {
     let list = |side: &Side<'_>| {
-        side.snapshot
-            .outputs
-            .artifacts_created
-            .clone()
-            .unwrap_or_default()
+        let artifacts = &side.snapshot.outputs.artifacts_created;
+        artifacts.clone().unwrap_or_default()
     };
     let (one, other) = (list(a), list(b));
     let other = by_path(&other);
-    let mut texts = Vec::new();
+    let mut pairs = Vec::new();
     for (path, artifact) in by_path(&one) {
         let hashes = (
             artifact.hash.as_deref(),
@@ -106,10 +107,10 @@ pub(super) fn texts_to_score(a: &Side<'_>, b: &Side<'_>) -> Vec<String> {
             && !hash::same(x, y)
             && let (Some(x), Some(y)) = (a.text(x), b.text(y))
         {
-            texts.extend(semantic::texts_to_embed(&x, &y));
+            pairs.extend(semantic::pairs_to_read(&x, &y, options));
         }
     }
-    texts
+    pairs
 }
 
 /// How far the contents of one path agree.
@@ -118,23 +119,24 @@ fn content(
     b: (&Side<'_>, &Artifact),
     path: &str,
     options: &Options<'_>,
-) -> Level {
+) -> (Level, Verdict) {
+    let differs = (Level::Different, Verdict::Mismatch);
     let hashes = (a.1.hash.as_deref(), b.1.hash.as_deref());
     let (Some(one), Some(other)) = hashes else {
         return match hashes {
-            (None, None) => Level::Identical,
-            _ => Level::Different,
+            (None, None) => (Level::Identical, Verdict::Match),
+            _ => differs,
         };
     };
     if hash::same(one, other) {
-        return Level::Identical;
+        return (Level::Identical, Verdict::Match);
     }
     // What was lost is lost; its last content decides nothing but identity.
     if a.1.operation == Some(Operation::Deleted) {
-        return Level::Different;
+        return differs;
     }
     let (Some(one), Some(other)) = (a.0.text(one), b.0.text(other)) else {
-        return Level::Different;
+        return differs;
     };
     match ending(path).as_str() {
         format @ ("json" | "toml" | "yaml" | "yml") => match (
@@ -144,22 +146,24 @@ fn content(
             (Some(one), Some(other))
                 if hash::canonical_json(&one) == hash::canonical_json(&other) =>
             {
-                Level::Equivalent
+                (Level::Equivalent, Verdict::Match)
             }
-            (Some(one), Some(other)) if shape::same_value(&one, &other) => Level::SameShape,
-            _ => Level::Different,
+            (Some(one), Some(other)) if shape::same_value(&one, &other) => {
+                (Level::SameShape, Verdict::Mismatch)
+            }
+            _ => differs,
         },
         prose if PROSE.contains(&prose) => {
             let (one, other) = (Text::of(&one), Text::of(&other));
-            if semantic::compare(&one, &other, options).is_equivalent {
-                Level::Equivalent
-            } else if shape::same(&one, &other) {
-                Level::SameShape
-            } else {
-                Level::Different
-            }
+            let meaning = semantic::compare(&one, &other, options);
+            let level = match (meaning.is_equivalent, shape::same(&one, &other)) {
+                (true, _) => Level::Equivalent,
+                (false, true) => Level::SameShape,
+                (false, false) => Level::Different,
+            };
+            (level, meaning.verdict)
         }
-        _ if shape::same_code(&one, &other) => Level::SameShape,
-        _ => Level::Different,
+        _ if shape::same_code(&one, &other) => (Level::SameShape, Verdict::Mismatch),
+        _ => differs,
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::document::ToolCall;
 use super::super::hash;
 use super::super::ladder::Level;
-use super::report::{FieldReport, FirstDivergence};
+use super::report::{FieldReport, FirstDivergence, Verdict};
 use super::{Side, drift};
 
 /// A call of the second list that the first one lacks.
@@ -56,6 +56,10 @@ pub(super) fn compare(a: &[ToolCall], b: &[ToolCall]) -> FieldReport {
     FieldReport {
         field: "outputs.tool_calls",
         level,
+        verdict: match level >= Level::Equivalent {
+            true => Verdict::Match,
+            false => Verdict::Mismatch,
+        },
         is_empty: a.is_empty() && b.is_empty(),
         differences: Vec::new(),
     }

@@ -21,10 +21,10 @@ pub fn page(found: &Comparison, a: &str, b: &str) -> String {
     let status = found
         .match_status
         .map_or("not comparable", |status| status.as_str());
-    let (class, word) = if found.pass {
-        ("pass", "pass")
-    } else {
-        ("fail", "fail")
+    let (class, word) = match (found.pass, found.needs_review()) {
+        (true, _) => ("pass", "pass"),
+        (false, true) => ("fail", "needs review"),
+        (false, false) => ("fail", "fail"),
     };
     let strategy = found.strategy.as_str();
     let (one, other) = (escape(&found.a), escape(&found.b));

@@ -1,30 +1,31 @@
 //! Two snapshots side by side: how far they agree, and where they begin to differ.
 //!
 //! Each field comes to a [`Level`]; the [`ladder`](super::ladder) makes a status of the levels, and
-//! the strategy decides whether that passes. Meaning is read by whoever is asked: without a
-//! scorer two texts agree when they are the same after normalising, and nothing else
-//! is ever called semantic.
+//! the strategy decides whether that passes. Two texts agree when they are the same after normalising;
+//! they differ where one of five rules says so; everything else needs review, by a person or by a
+//! [`Scorer`]. Nothing passes because nobody could tell.
 
+mod align;
 mod artifacts;
 mod called;
 mod drift;
-mod guard;
+mod english;
 pub mod html;
-mod kindred;
-mod language;
 mod lines;
 #[cfg(test)]
 mod long;
+#[cfg(test)]
+mod meaning_tests;
 mod normal;
-mod order;
+mod quantity;
 mod report;
-mod roles;
+mod rules;
 mod semantic;
 mod shape;
-mod signs;
 #[cfg(test)]
 mod tests;
 mod text;
+mod tokens;
 mod units;
 mod yaml;
 
@@ -39,8 +40,8 @@ use text::Text;
 
 pub use drift::{Difference, MetricDelta};
 pub use lines::{Line, side_by_side};
-pub use report::{Comparison, FieldReport, FirstDivergence, Meaning, WorstPair};
-pub use semantic::{Scorer, Vectors, text_similarity, texts_to_embed};
+pub use report::{Comparison, FieldReport, FirstDivergence, Meaning, UnitPair, Verdict};
+pub use semantic::{Judgement, Judgements, Reading, Scorer, Undecided, Vectors, pairs_to_read};
 
 /// How similar two units are at least to count as equivalent.
 pub const DEFAULT_SIMILARITY: f32 = 0.95;
@@ -113,12 +114,24 @@ impl Default for Fields {
     }
 }
 
+/// Whether the order of sentences, items and blocks counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// It does.
+    #[default]
+    Kept,
+    /// Below the same headings, units of the same kind may stand in any order.
+    Any,
+}
+
 /// How to compare.
 pub struct Options<'a> {
     /// What must hold; by default what the mode and the response suggest.
     pub strategy: Option<Strategy>,
     /// Which fields take part.
     pub fields: Fields,
+    /// Whether the order of units counts.
+    pub order: Order,
     /// From where on two units are similar.
     pub similarity: f32,
     /// Who reads meaning, if anybody does.
@@ -130,6 +143,7 @@ impl Default for Options<'_> {
         Self {
             strategy: None,
             fields: Fields::default(),
+            order: Order::default(),
             similarity: DEFAULT_SIMILARITY,
             scorer: None,
         }
@@ -152,9 +166,15 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>, options: &Options<'_>) -> Comparison 
                 (Level::Identical, Meaning::identical())
             }
             (Some(one), Some(other)) => texts(one, other, options),
-            _ => (Level::Different, Meaning::reason("content_unavailable")),
+            _ => (
+                Level::Different,
+                Meaning::reason(Verdict::Mismatch, "content_unavailable"),
+            ),
         },
-        _ => (Level::Unavailable, Meaning::reason("not_comparable")),
+        _ => (
+            Level::Unavailable,
+            Meaning::reason(Verdict::NeedsReview, "not_comparable"),
+        ),
     };
     let outputs = (&a.snapshot.outputs, &b.snapshot.outputs);
     let mut fields = Vec::new();
@@ -183,6 +203,8 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>, options: &Options<'_>) -> Comparison 
         matching_units: meaning.matching,
         fields: &levels,
     };
+    let verdicts = fields.iter().map(|field| field.verdict);
+    let verdict = verdicts.fold(meaning.verdict, Verdict::min);
     let mode = a.snapshot.config.execution_mode;
     // A long text is not read for a default that nobody needs.
     let strategy = options.strategy.unwrap_or_else(|| {
@@ -195,6 +217,7 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>, options: &Options<'_>) -> Comparison 
         match_status: compared.status(),
         strategy,
         pass: compared.passes(strategy),
+        verdict,
         response,
         meaning,
         similarity: options.similarity,
@@ -211,38 +234,42 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>, options: &Options<'_>) -> Comparison 
     }
 }
 
-/// The texts that a scorer has to be asked about to compare two snapshots: sentences of the
-/// responses and of files of prose that differ.
-pub fn texts_to_score(a: &Side<'_>, b: &Side<'_>) -> Vec<String> {
-    let mut texts = std::collections::BTreeSet::new();
+/// The pairs of units that a reader has to be asked about to compare two snapshots: of the responses
+/// and of files of prose.
+pub fn all_pairs_to_read(a: &Side<'_>, b: &Side<'_>, options: &Options<'_>) -> Vec<Undecided> {
+    let mut pairs = std::collections::BTreeSet::new();
     if let (Some(one), Some(other)) = (a.response(), b.response()) {
-        texts.extend(texts_to_embed(&one, &other));
+        let (text, with) = (Text::of(&one), Text::of(&other));
+        if is_prose(&text) && is_prose(&with) {
+            pairs.extend(pairs_to_read(&one, &other, options));
+        }
     }
-    texts.extend(artifacts::texts_to_score(a, b));
-    texts.into_iter().collect()
+    pairs.extend(artifacts::pairs_to_read(a, b, options));
+    pairs.into_iter().collect()
 }
 
-/// How far two texts agree. Data is compared as data, everything else by its meaning first.
+/// Whether a text is read as prose: it is neither data nor a program.
+fn is_prose(text: &Text<'_>) -> bool {
+    text.data().is_none() && !text.is_code()
+}
+
+/// How far two texts agree. Data is compared as data, code by its lines, prose by its units.
 fn texts(a: &Text<'_>, b: &Text<'_>, options: &Options<'_>) -> (Level, Meaning) {
     if let (Some(one), Some(other)) = (a.data(), b.data()) {
         let is_equal = hash::canonical_json(one) == hash::canonical_json(other);
+        let differs = || Meaning::reason(Verdict::Mismatch, "data");
         return match (is_equal, shape::same_value(one, other)) {
             (true, _) => (Level::Equivalent, Meaning::normalized()),
-            (false, true) => (Level::SameShape, Meaning::reason("data")),
-            (false, false) => (Level::Different, Meaning::reason("data")),
+            (false, true) => (Level::SameShape, differs()),
+            (false, false) => (Level::Different, differs()),
         };
     }
-    // A program means what it says: nobody reads it for anything else.
-    let is_code = a.is_code() && b.is_code();
-    let unread = Options {
-        scorer: None,
-        fields: options.fields,
-        ..*options
+    let meaning = match (is_prose(a), is_prose(b)) {
+        (true, true) => semantic::compare(a, b, options),
+        (false, false) if a.is_code() && b.is_code() => code(a.raw(), b.raw()),
+        // Data may have been put into words.
+        _ => Meaning::reason(Verdict::NeedsReview, "other_kind"),
     };
-    let mut meaning = semantic::compare(a, b, if is_code { &unread } else { options });
-    if is_code {
-        meaning.is_equivalent = shape::same_lines(a.raw(), b.raw());
-    }
     let level = if meaning.is_equivalent {
         Level::Equivalent
     } else if shape::same(a, b) {
@@ -251,6 +278,18 @@ fn texts(a: &Text<'_>, b: &Text<'_>, options: &Options<'_>) -> (Level, Meaning) 
         Level::Different
     };
     (level, meaning)
+}
+
+/// How far two programs agree. A program means what it says: the same lines, or nobody can say without
+/// reading it.
+fn code(a: &str, b: &str) -> Meaning {
+    if shape::same_lines(a, b) {
+        return Meaning::normalized();
+    }
+    match align::code(a, b) {
+        rules::Ruling::Differs(rule) => Meaning::reason(Verdict::Mismatch, rule),
+        _ => Meaning::reason(Verdict::NeedsReview, "code"),
+    }
 }
 
 /// Where the executions first went different ways: at a call; if at none, where the first field

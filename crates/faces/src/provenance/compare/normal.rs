@@ -1,4 +1,4 @@
-//! One text for all ways to write the same: composed characters, line ends, white space, emphasis.
+//! One text for all ways to write the same: characters, line ends, white space, emphasis.
 
 use std::collections::HashMap;
 
@@ -10,8 +10,7 @@ const NESTED: usize = 64;
 
 /// The text in its normal form.
 pub(super) fn normal(text: &str) -> String {
-    let composed = ComposingNormalizer::new_nfc().normalize(text).into_owned();
-    let composed = composed.replace("\r\n", "\n");
+    let composed = characters(text).replace("\r\n", "\n");
     let mut out = String::with_capacity(composed.len());
     let (mut blank, mut in_fence) = (false, false);
     for line in composed.lines() {
@@ -34,6 +33,39 @@ pub(super) fn normal(text: &str) -> String {
     }
     out.truncate(out.trim_end().len());
     out
+}
+
+/// One character for all that look the same: composed, quotes and dashes of one kind, each space a
+/// space. What changes a value stays: `10²` is not `102`.
+fn characters(text: &str) -> String {
+    let is_raised = |c: char| matches!(c, '²' | '³' | '¹' | '¼'..='¾' | '\u{2070}'..='\u{209c}' | '\u{2150}'..='\u{215f}' | '™' | '®' | '©');
+    let nfkc = ComposingNormalizer::new_nfkc();
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find(is_raised).unwrap_or(rest.len());
+        plain.push_str(&nfkc.normalize(&rest[..end]));
+        let raised = rest[end..].chars().next();
+        plain.extend(raised);
+        rest = &rest[end + raised.map_or(0, char::len_utf8)..];
+    }
+    let mut shown = String::with_capacity(plain.len());
+    for c in plain.chars() {
+        shown.push(match c {
+            '\u{200b}' | '\u{feff}' | '\u{ad}' | '\u{2060}' => continue,
+            '‘' | '’' | '‚' | '‛' | 'ʼ' | '′' | '´' => '\'',
+            '“' | '”' | '„' | '‟' | '«' | '»' | '″' => '"',
+            '‐' | '‑' | '‒' | '−' => '-',
+            // A range, whichever dash it is written with.
+            '–' if shown.ends_with(|before: char| before.is_ascii_digit()) => '-',
+            '―' => '—',
+            '•' | '◦' | '‣' | '▪' | '●' | '○' | '∙' => '•',
+            '⁄' => '/',
+            c if c.is_whitespace() && !matches!(c, '\n' | '\r' | '\t') => ' ',
+            c => c,
+        });
+    }
+    shown
 }
 
 /// A line without markdown's emphasis: runs of stars or underscores of the same length that open

@@ -20,6 +20,8 @@ pub struct Comparison {
     pub strategy: Strategy,
     /// Whether it does.
     pub pass: bool,
+    /// Whether both say the same, whatever was asked for.
+    pub verdict: Verdict,
     /// Where the executions first went different ways.
     pub first_divergence: Option<FirstDivergence>,
     /// How far the responses agree.
@@ -37,6 +39,38 @@ pub struct Comparison {
     pub metrics: Vec<MetricDelta>,
 }
 
+impl Comparison {
+    /// Whether it did not pass because nobody could say: what was asked for is the same meaning, and
+    /// nothing is known to differ.
+    pub fn needs_review(&self) -> bool {
+        !self.pass && self.strategy == Strategy::Semantic && self.verdict == Verdict::NeedsReview
+    }
+}
+
+/// Whether two things say the same. What is certain of one part decides for the whole: of several
+/// verdicts the least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// They do not.
+    Mismatch,
+    /// Nobody can say without reading them.
+    NeedsReview,
+    /// They do.
+    Match,
+}
+
+impl Verdict {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Mismatch => "mismatch",
+            Self::NeedsReview => "needs_review",
+            Self::Match => "match",
+        }
+    }
+}
+
 /// A field beside the response.
 #[derive(Clone, Debug, Serialize)]
 pub struct FieldReport {
@@ -44,6 +78,8 @@ pub struct FieldReport {
     pub field: &'static str,
     /// How far it agrees.
     pub level: Level,
+    /// Whether both sides say the same in it.
+    pub verdict: Verdict,
     /// Whether it is an empty list on both sides.
     #[serde(skip)]
     pub is_empty: bool,
@@ -57,6 +93,7 @@ impl FieldReport {
         Self {
             field,
             level: Level::Unavailable,
+            verdict: Verdict::Match,
             is_empty: false,
             differences: Vec::new(),
         }
@@ -92,13 +129,15 @@ pub struct FirstDivergence {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Meaning {
     /// Whether they mean the same.
+    pub verdict: Verdict,
+    /// Whether that is certain.
     pub is_equivalent: bool,
     /// `identical`, `normalized`, or who scored.
     pub scorer: String,
     /// Why nothing could be said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
-    /// The lowest similarity of a unit to its best partner.
+    /// The lowest similarity of two units.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "maybe_rounded"
@@ -112,9 +151,9 @@ pub struct Meaning {
     pub mean_f: Option<f32>,
     /// The part of all units that have an equivalent partner.
     pub matching: f64,
-    /// The pairs that are least alike, or that contradict each other.
+    /// The pairs that differ, and those that need review.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub worst: Vec<WorstPair>,
+    pub worst: Vec<UnitPair>,
     /// The part of words both have: shown, and never decides.
     #[serde(
         skip_serializing_if = "Option::is_none",
@@ -126,51 +165,55 @@ pub struct Meaning {
 impl Meaning {
     pub(super) fn identical() -> Self {
         Self {
-            is_equivalent: true,
-            matching: 1.0,
-            ..Self::reason_of("identical", None)
+            scorer: "identical".to_owned(),
+            ..Self::normalized()
         }
     }
 
     pub(super) fn normalized() -> Self {
         Self {
+            verdict: Verdict::Match,
             is_equivalent: true,
-            matching: 1.0,
-            ..Self::reason_of("normalized", None)
-        }
-    }
-
-    pub(super) fn reason(reason: &'static str) -> Self {
-        Self::reason_of("normalized", Some(reason))
-    }
-
-    pub(super) fn reason_of(scorer: &str, reason: Option<&'static str>) -> Self {
-        Self {
-            is_equivalent: false,
-            scorer: scorer.to_owned(),
-            reason,
+            scorer: "normalized".to_owned(),
+            reason: None,
             min: None,
             mean_f: None,
-            matching: 0.0,
+            matching: 1.0,
             worst: Vec::new(),
             lexical_overlap: None,
         }
     }
+
+    /// One that says why it is no match.
+    pub(super) fn reason(verdict: Verdict, reason: &'static str) -> Self {
+        Self {
+            verdict,
+            is_equivalent: false,
+            reason: Some(reason),
+            matching: 0.0,
+            ..Self::normalized()
+        }
+    }
 }
 
-/// Two units that are each other's best partner and not equivalent.
+/// Two units that are not the same, or one that has no other.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct WorstPair {
-    /// The unit of one side.
-    pub a: String,
-    /// Its best partner; none where the other side is empty.
+pub struct UnitPair {
+    /// The unit of the first side.
+    pub a: Option<String>,
+    /// The unit of the other.
     pub b: Option<String>,
-    /// How similar they are.
-    #[serde(serialize_with = "rounded")]
-    pub score: f32,
-    /// Which rule says that they contradict each other, whatever the score.
+    /// Whether they differ, or need review.
+    pub verdict: Verdict,
+    /// By which rule.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub contradiction: Option<&'static str>,
+    pub rule: Option<&'static str>,
+    /// How similar they are, where somebody measured it.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "maybe_rounded"
+    )]
+    pub score: Option<f32>,
 }
 
 /// Four digits are shown; what decides is not rounded.

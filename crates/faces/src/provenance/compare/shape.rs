@@ -54,7 +54,7 @@ impl<'a> Part<'a> {
             Kind::Code(language) => Self::Code(language, &unit.text),
             Kind::Row => Self::Row(unit.text.matches('|').count()),
             Kind::Heading(level) => Self::Heading(*level),
-            Kind::Item(kind) => Self::Item(*kind),
+            Kind::Item(kind, _) => Self::Item(*kind),
             Kind::Sentence => return None,
         })
     }

@@ -1,13 +1,18 @@
 //! A text as the units it is compared by: sentences, headings, list items, table rows, code.
 
 use super::normal::folded;
+use super::tokens::{Style, Token, tokens};
 
 /// A part of a text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Unit {
     pub kind: Kind,
     /// Its text, white space folded.
     pub text: String,
+    /// The same as tokens; none of code.
+    pub tokens: Vec<Token>,
+    /// The headings it stands under.
+    pub path: String,
 }
 
 /// What a unit is.
@@ -17,7 +22,8 @@ pub(super) enum Kind {
     Code(String),
     Row,
     Heading(usize),
-    Item(ItemKind),
+    /// An item of a list, and how deep it stands in others.
+    Item(ItemKind, usize),
     Sentence,
 }
 
@@ -29,74 +35,200 @@ pub(super) enum ItemKind {
 }
 
 impl Unit {
-    /// Whether it is read for its meaning; code and tables count as they stand.
-    pub(super) fn is_prose(&self) -> bool {
-        !matches!(self.kind, Kind::Code(_) | Kind::Row)
+    /// What is the same in every light rewrite of it.
+    pub(super) fn key(&self) -> String {
+        match &self.kind {
+            Kind::Code(_) => format!("```{}", super::shape::lines(&self.text).join("\n")),
+            kind => {
+                let texts: Vec<&str> = self
+                    .tokens
+                    .iter()
+                    .map(|token| token.text.as_str())
+                    .collect();
+                let sign = if *kind == Kind::Row { "|" } else { "" };
+                format!("{sign}{}", texts.join(" "))
+            }
+        }
     }
 }
 
 /// The units of a normal text, in order.
 pub(super) fn units(normal: &str) -> Vec<Unit> {
-    let mut units = Vec::new();
-    let mut paragraph = String::new();
-    let mut code: Option<(String, String)> = None;
+    let mut reader = Reader::default();
     for line in normal.lines() {
+        reader.line(line);
+    }
+    reader.end_code();
+    reader.end_paragraph();
+    reader.units
+}
+
+#[derive(Default)]
+struct Reader {
+    units: Vec<Unit>,
+    paragraph: String,
+    /// Whether that is one line so far.
+    is_one_line: bool,
+    /// An open fence: how it is closed, its language, what stands in it.
+    code: Option<(&'static str, String, String)>,
+    /// An open item of a list.
+    item: Option<(ItemKind, usize, String)>,
+    /// How far the open lists stand to the right.
+    indents: Vec<usize>,
+    /// The headings so far, each with its level.
+    headings: Vec<(usize, String)>,
+}
+
+impl Reader {
+    fn line(&mut self, line: &str) {
         let bare = line.trim();
-        if let Some((language, text)) = &mut code {
-            if bare.starts_with("```") {
-                let kind = Kind::Code(std::mem::take(language));
-                units.push(Unit {
-                    kind,
-                    text: text.trim_end().to_owned(),
-                });
-                code = None;
+        if let Some((fence, _, text)) = &mut self.code {
+            if bare.starts_with(*fence) {
+                self.end_code();
             } else {
                 text.push_str(line);
                 text.push('\n');
             }
-            continue;
+            return;
         }
         let bare = unquoted(bare);
-        if let Some(language) = bare.strip_prefix("```") {
-            sentences(&mut paragraph, &mut units);
-            code = Some((language.trim().to_owned(), String::new()));
+        let fence = ["```", "~~~"]
+            .into_iter()
+            .find(|fence| bare.starts_with(fence));
+        if let Some(fence) = fence {
+            self.end_paragraph();
+            let language = bare
+                .trim_start_matches(['`', '~'])
+                .trim()
+                .to_ascii_lowercase();
+            self.code = Some((fence, language, String::new()));
         } else if bare.is_empty() {
-            sentences(&mut paragraph, &mut units);
+            self.end_paragraph();
         } else if let Some((level, text)) = heading(bare) {
-            sentences(&mut paragraph, &mut units);
-            let kind = Kind::Heading(level);
-            units.push(Unit {
-                kind,
-                text: folded(text),
-            });
+            self.end_paragraph();
+            self.indents.clear();
+            self.heading(level, text);
         } else if bare.starts_with('|') {
-            sentences(&mut paragraph, &mut units);
+            self.end_paragraph();
             // The line below a table's head says nothing.
             if !bare.chars().all(|c| matches!(c, '|' | '-' | ':' | ' ')) {
-                units.push(Unit {
-                    kind: Kind::Row,
-                    text: folded(bare),
-                });
+                self.push(Kind::Row, folded(bare));
             }
+        } else if let Some(level) = underline(bare).filter(|_| self.is_one_line) {
+            let text = std::mem::take(&mut self.paragraph);
+            self.indents.clear();
+            self.is_one_line = false;
+            self.heading(level, text.trim());
+        } else if is_rule(bare) {
+            self.end_paragraph();
         } else if let Some((kind, text)) = item(bare) {
-            sentences(&mut paragraph, &mut units);
-            units.push(Unit {
-                kind: Kind::Item(kind),
-                text: folded(text),
-            });
+            self.end_paragraph();
+            let depth = self.depth(indent(line));
+            self.item = Some((kind, depth, checked(text)));
+        } else if let Some((_, _, text)) = &mut self.item {
+            // A line of an item goes on where the text was wrapped.
+            text.push(' ');
+            text.push_str(bare);
         } else {
-            paragraph.push_str(bare);
-            paragraph.push(' ');
+            if indent(line) == 0 {
+                self.indents.clear();
+            }
+            self.is_one_line = self.paragraph.is_empty();
+            self.paragraph.push_str(bare);
+            self.paragraph.push(' ');
         }
     }
-    if let Some((language, text)) = code {
-        units.push(Unit {
-            kind: Kind::Code(language),
-            text: text.trim_end().to_owned(),
+
+    /// How deep an item stands in other lists.
+    fn depth(&mut self, indent: usize) -> usize {
+        self.indents.retain(|known| *known <= indent);
+        if self.indents.last() != Some(&indent) {
+            self.indents.push(indent);
+        }
+        self.indents.len()
+    }
+
+    fn heading(&mut self, level: usize, text: &str) {
+        let text = folded(text.trim_end_matches('#'));
+        self.headings.retain(|(known, _)| *known < level);
+        self.push(Kind::Heading(level), text);
+        if let Some(unit) = self.units.last() {
+            self.headings.push((level, unit.key()));
+        }
+    }
+
+    fn end_code(&mut self) {
+        if let Some((_, language, text)) = self.code.take() {
+            self.push(Kind::Code(language), text.trim_end().to_owned());
+        }
+    }
+
+    /// Ends an item or a paragraph, which comes to its sentences.
+    fn end_paragraph(&mut self) {
+        if let Some((kind, depth, text)) = self.item.take() {
+            self.push(Kind::Item(kind, depth), folded(&text));
+        }
+        self.is_one_line = false;
+        let paragraph = std::mem::take(&mut self.paragraph);
+        for sentence in sentences(&paragraph) {
+            self.push(Kind::Sentence, sentence);
+        }
+    }
+
+    fn push(&mut self, kind: Kind, text: String) {
+        let style = match kind {
+            Kind::Heading(_) => Style::Title,
+            _ => Style::Sentence,
+        };
+        let tokens = match kind {
+            Kind::Code(_) => Vec::new(),
+            _ => tokens(&text, style),
+        };
+        let path: Vec<&str> = self.headings.iter().map(|(_, key)| key.as_str()).collect();
+        self.units.push(Unit {
+            path: path.join(" / "),
+            kind,
+            text,
+            tokens,
         });
     }
-    sentences(&mut paragraph, &mut units);
-    units
+}
+
+/// How far a line stands to the right.
+fn indent(line: &str) -> usize {
+    let white = line.chars().take_while(|c| c.is_whitespace());
+    white.map(|c| if c == '\t' { 4 } else { 1 }).sum()
+}
+
+/// The level of the heading that a line makes of the line above it.
+fn underline(line: &str) -> Option<usize> {
+    let is_all = |sign: char| line.len() > 1 && line.chars().all(|c| c == sign);
+    match (is_all('='), is_all('-')) {
+        (true, _) => Some(1),
+        (_, true) => Some(2),
+        _ => None,
+    }
+}
+
+/// A line that parts what stands above it from what stands below.
+fn is_rule(line: &str) -> bool {
+    let signs: String = line.chars().filter(|c| *c != ' ').collect();
+    signs.len() >= 3
+        && ["-", "*", "_"]
+            .iter()
+            .any(|sign| signs.replace(sign, "").is_empty())
+}
+
+/// The text of an item with one sign for whether it is done.
+fn checked(text: &str) -> String {
+    for (sign, marks) in [("✓ ", ["[x] ", "[X] "]), ("☐ ", ["[ ] ", "[] "])] {
+        for mark in marks {
+            if let Some(rest) = text.strip_prefix(mark) {
+                return format!("{sign}{rest}");
+            }
+        }
+    }
+    text.to_owned()
 }
 
 /// A line without the sign of a quotation. Before a number it says how that compares.
@@ -113,7 +245,7 @@ fn heading(line: &str) -> Option<(usize, &str)> {
 }
 
 fn item(line: &str) -> Option<(ItemKind, &str)> {
-    for bullet in ["- ", "* ", "+ "] {
+    for bullet in ["- ", "* ", "+ ", "• "] {
         if let Some(text) = line.strip_prefix(bullet) {
             return Some((ItemKind::Bullet, text));
         }
@@ -131,31 +263,24 @@ const SHORT: [&str; 12] = [
     "e.g.", "i.e.", "etc.", "cf.", "vs.", "mr.", "mrs.", "dr.", "no.", "fig.", "approx.", "st.",
 ];
 
-fn sentences(paragraph: &mut String, units: &mut Vec<Unit>) {
-    let text = std::mem::take(paragraph);
-    let mut sentence = Vec::new();
-    let mut push = |words: &mut Vec<&str>| {
-        if !words.is_empty() {
-            let text = std::mem::take(words).join(" ");
-            units.push(Unit {
-                kind: Kind::Sentence,
-                text,
-            });
-        }
-    };
-    let words: Vec<&str> = text.split_whitespace().collect();
+/// The sentences of a paragraph.
+fn sentences(paragraph: &str) -> Vec<String> {
+    let (mut sentences, mut open) = (Vec::new(), Vec::new());
+    let words: Vec<&str> = paragraph.split_whitespace().collect();
     for (at, word) in words.iter().enumerate() {
-        sentence.push(*word);
-        let bare = word.trim_end_matches(['"', '\'', ')', ']', '»', '”', '’']);
+        open.push(*word);
+        let bare = word.trim_end_matches(['"', '\'', ')', ']']);
         let ends = bare.ends_with(['.', '!', '?', '…']);
         let is_short = SHORT.contains(&bare.to_lowercase().as_str());
-        // An initial, or what goes on in small letters.
         let goes_on = words
             .get(at + 1)
             .is_some_and(|next| next.starts_with(char::is_lowercase));
         if ends && !is_short && !(goes_on && bare.ends_with('.')) {
-            push(&mut sentence);
+            sentences.push(std::mem::take(&mut open).join(" "));
         }
     }
-    push(&mut sentence);
+    if !open.is_empty() {
+        sentences.push(open.join(" "));
+    }
+    sentences
 }

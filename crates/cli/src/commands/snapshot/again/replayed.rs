@@ -62,8 +62,9 @@ impl Replayed {
     pub(super) fn cleaned(mut self, redaction: &Redaction) -> Self {
         self.divergence = self.divergence.map(|found| found.cleaned(redaction));
         for pair in &mut self.judgement.meaning.worst {
-            pair.a = redaction.text(&pair.a);
-            pair.b = pair.b.as_deref().map(|text| redaction.text(text));
+            for text in [&mut pair.a, &mut pair.b].into_iter().flatten() {
+                *text = redaction.text(text);
+            }
         }
         if let Some(first) = &mut self.judgement.first_divergence {
             for text in [&mut first.tool, &mut first.path].into_iter().flatten() {
@@ -86,6 +87,7 @@ impl Replayed {
         json!({
             "match_status": self.status,
             "pass": self.pass,
+            "verdict": self.judgement.verdict,
             "strategy": self.strategy,
             "similarity": rounded(self.judgement.similarity),
             "meaning": self.judgement.meaning,
@@ -152,6 +154,7 @@ impl Replayed {
         match (self.pass, self.has_left) {
             (true, _) => Exit::Done,
             (false, true) => Exit::Incomparable,
+            (false, false) if self.judgement.needs_review() => Exit::Incomparable,
             (false, false) => Exit::Found,
         }
     }

@@ -1,0 +1,490 @@
+//! A unit as the tokens it is compared by: words, numbers, names, identifiers and marks, each in one
+//! form for all light ways to write it.
+
+use super::english::{self, NumberWord};
+use super::quantity::Quantity;
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// A word, in small letters.
+    Word,
+    /// A word with a capital that does not begin a sentence.
+    Name,
+    /// A path, a flag, a version, code, an arrow: what is the same only as it stands.
+    Identifier,
+    /// A number with its unit.
+    Number,
+    /// Punctuation.
+    Mark,
+}
+
+/// A part of a unit.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Token {
+    /// Its one form.
+    pub(super) text: String,
+    pub(super) class: Class,
+    /// What a contraction may stand for besides: `it's` is `it is` or `it has`.
+    alternative: Option<&'static str>,
+    quantity: Option<Quantity>,
+}
+
+impl Token {
+    fn new(class: Class, text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            class,
+            alternative: None,
+            quantity: None,
+        }
+    }
+
+    fn number(quantity: Quantity) -> Self {
+        Self {
+            quantity: Some(quantity.clone()),
+            ..Self::new(Class::Number, quantity.text())
+        }
+    }
+
+    /// What a number is counted in.
+    pub(super) fn unit(&self) -> Option<&'static str> {
+        self.quantity.as_ref().and_then(Quantity::unit)
+    }
+
+    /// Whether two tokens are the same.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.text == other.text
+            || self.alternative.is_some_and(|text| text == other.text)
+            || other.alternative.is_some_and(|text| text == self.text)
+    }
+}
+
+/// How a unit is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    /// Capitals begin sentences and names.
+    Sentence,
+    /// Capitals are a matter of taste.
+    Title,
+}
+
+/// The tokens of a line of code: its words, numbers and signs, as they stand.
+pub(super) fn code_tokens(code: &str) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    let mut rest = code;
+    while let Some(c) = rest.chars().next() {
+        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
+        let end = match is_word(c) {
+            true => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
+            false => c.len_utf8(),
+        };
+        let (text, behind) = rest.split_at(end);
+        if let Some(quantity) = Quantity::parse(text) {
+            tokens.push(Token::number(quantity));
+        } else if !c.is_whitespace() {
+            tokens.push(Token::new(Class::Word, text));
+        }
+        rest = behind;
+    }
+    tokens
+}
+
+/// The tokens of a unit.
+pub(super) fn tokens(text: &str, style: Style) -> Vec<Token> {
+    let is_shouted = !text.contains(char::is_lowercase) && text.split_whitespace().count() > 2;
+    let mut reader = Reader {
+        tokens: Vec::new(),
+        style: match is_shouted {
+            true => Style::Title,
+            false => style,
+        },
+        begins: true,
+    };
+    // Between backticks everything is as it stands.
+    for (at, part) in text.split('`').enumerate() {
+        let is_code = at % 2 == 1;
+        for chunk in part.split_whitespace() {
+            match is_code {
+                true => reader.push(Token::new(Class::Identifier, chunk)),
+                false => reader.chunk(chunk),
+            }
+        }
+    }
+    let mut tokens = with_dates(with_units(with_numbers(reader.tokens)));
+    // How a unit ends says nothing, unless it asks.
+    while let Some(last) = tokens.last() {
+        if last.class != Class::Mark || !matches!(&*last.text, "." | ":" | ";" | ",") {
+            break;
+        }
+        tokens.pop();
+    }
+    without_oxford_commas(tokens)
+}
+
+struct Reader {
+    tokens: Vec<Token>,
+    style: Style,
+    /// Whether the next word begins a sentence.
+    begins: bool,
+}
+
+impl Reader {
+    fn push(&mut self, token: Token) {
+        self.begins = token.class == Class::Mark
+            && (matches!(&*token.text, "." | ":" | "?") || (self.begins && token.text != "-"));
+        self.tokens.push(token);
+    }
+
+    fn mark(&mut self, c: char) {
+        let text = match c {
+            '\'' | '"' => "\"".to_owned(),
+            '!' | '…' => ".".to_owned(),
+            '[' | '{' => "(".to_owned(),
+            ']' | '}' => ")".to_owned(),
+            c => c.to_string(),
+        };
+        // `e.g.,` is `e.g.`
+        let is_short = self
+            .tokens
+            .last()
+            .is_some_and(|last| matches!(&*last.text, "e.g" | "i.e"));
+        if is_short && matches!(&*text, "." | ",") {
+            return;
+        }
+        let is_repeated = text == "." && self.tokens.last().is_some_and(|last| last.text == ".");
+        if !is_repeated {
+            self.push(Token::new(Class::Mark, text));
+        }
+    }
+
+    /// What stands between two spaces.
+    fn chunk(&mut self, chunk: &str) {
+        let linked = chunk
+            .strip_prefix('<')
+            .and_then(|link| link.split_once('>'));
+        if let Some((link, behind)) =
+            linked.filter(|(link, _)| link.contains("://") || link.contains('@'))
+        {
+            self.chunk(link);
+            return behind.chars().for_each(|c| self.mark(c));
+        }
+        let core = chunk.trim_start_matches(['(', '[', '{', '"', '\'']);
+        chunk[..chunk.len() - core.len()]
+            .chars()
+            .for_each(|c| self.mark(c));
+        let is_end = |c: char| {
+            matches!(
+                c,
+                ')' | ']' | '}' | '"' | '\'' | ',' | ';' | ':' | '.' | '!' | '?' | '…'
+            )
+        };
+        let bare = core.trim_end_matches(is_end);
+        if !bare.is_empty() {
+            self.core(bare);
+        }
+        core[bare.len()..].chars().for_each(|c| self.mark(c));
+    }
+
+    /// A word without the punctuation around it.
+    fn core(&mut self, core: &str) {
+        if let Some(quantity) = Quantity::parse(core) {
+            return self.push(Token::number(quantity));
+        }
+        match core {
+            "-" | "--" | "–" | "—" => return self.mark('-'),
+            "&" => return self.word("and"),
+            _ => {}
+        }
+        let number = self.tokens.last().and_then(|last| last.quantity.as_ref());
+        if let Some(quantity) = number.and_then(|number| number.measured_in(core)) {
+            self.tokens.pop();
+            return self.push(Token::number(quantity));
+        }
+        if !core.contains(char::is_alphanumeric) {
+            return self.push(Token::new(Class::Identifier, one_sign(core)));
+        }
+        // A dash between two words without spaces: `done—really`.
+        if let Some((before, behind)) = core.split_once(['—', '–'])
+            && [before, behind]
+                .iter()
+                .all(|part| part.contains(char::is_alphabetic))
+        {
+            self.chunk(before);
+            self.mark('-');
+            return self.chunk(behind);
+        }
+        if let Some(words) = english::expand(&core.to_lowercase()) {
+            for (text, alternative) in words {
+                let token = Token::new(Class::Word, english::one_spelling(text));
+                self.push(Token {
+                    alternative,
+                    ..token
+                });
+            }
+            return;
+        }
+        if is_identifier(core) {
+            return self.push(Token::new(Class::Identifier, core));
+        }
+        // `well-known` is `well known`, and `5-minute` is `5 minute`.
+        let mut parts = core.split('-');
+        let is_part = |part: &str| {
+            part.chars().all(char::is_alphabetic) || part.bytes().all(|byte| byte.is_ascii_digit())
+        };
+        if core.contains('-') && parts.clone().all(|part| !part.is_empty() && is_part(part)) {
+            return parts.for_each(|part| self.core(part));
+        }
+        if core.contains('-')
+            && parts.any(|part| part.is_empty() || !part.contains(char::is_alphabetic))
+        {
+            return self.push(Token::new(Class::Identifier, core));
+        }
+        self.word(core);
+    }
+
+    fn word(&mut self, word: &str) {
+        let is_capital = word.starts_with(char::is_uppercase);
+        let is_capitals = word.chars().count() > 1 && !word.contains(char::is_lowercase);
+        let is_name = is_capital
+            && word != "I"
+            && self.style == Style::Sentence
+            && (is_capitals || !self.begins);
+        self.push(match is_name {
+            true => Token::new(Class::Name, word),
+            false => Token::new(Class::Word, english::one_spelling(word.to_lowercase())),
+        });
+    }
+}
+
+/// Whether a word is the same only as it stands.
+fn is_identifier(core: &str) -> bool {
+    let inner = core.chars().skip(1);
+    let has_inner_capital =
+        inner.clone().any(char::is_uppercase) && core.contains(char::is_lowercase);
+    let has_digit = core.contains(|c: char| c.is_ascii_digit());
+    let has_letter = core.contains(char::is_alphabetic);
+    let is_mixed = has_digit && has_letter && !core.contains('-');
+    let is_dated = has_digit && !has_letter;
+    let has_sign = core.contains(|c: char| {
+        matches!(
+            c,
+            '_' | '/'
+                | '\\'
+                | '@'
+                | '#'
+                | '='
+                | ':'
+                | '.'
+                | '~'
+                | '^'
+                | '*'
+                | '<'
+                | '>'
+                | '|'
+                | '+'
+                | '$'
+        )
+    });
+    core.starts_with('-')
+        || is_mixed
+        || is_dated
+        || has_sign
+        || (has_inner_capital && !core.contains('-'))
+}
+
+/// One sign for the usual ways to write it.
+fn one_sign(sign: &str) -> &str {
+    match sign {
+        "!=" | "=/=" => "≠",
+        ">=" => "≥",
+        "<=" => "≤",
+        "->" | "-->" | "➔" | "➜" => "→",
+        "<-" | "<--" => "←",
+        "=>" | "==>" => "⇒",
+        "✔" | "✅" | "☑" | "✔\u{fe0f}" => "✓",
+        "✘" | "❌" | "✖" | "✖\u{fe0f}" | "☒" => "✗",
+        sign => sign,
+    }
+}
+
+/// Numbers in words become numbers: `twenty-three`, `two hundred`.
+fn with_numbers(tokens: Vec<Token>) -> Vec<Token> {
+    let mut out: Vec<Token> = Vec::with_capacity(tokens.len());
+    // What the number words so far come to: whole thousands, and what is below.
+    let mut open: Option<(u64, u64)> = None;
+    let close = |open: &mut Option<(u64, u64)>, out: &mut Vec<Token>| {
+        if let Some((thousands, rest)) = open.take() {
+            out.push(Token::number(Quantity::whole(
+                thousands.saturating_add(rest),
+            )));
+        }
+    };
+    for token in tokens {
+        let word = (token.class == Class::Word)
+            .then(|| english::number_word(&token.text))
+            .flatten();
+        match (word, open) {
+            (Some(NumberWord::Value(value)), None) => open = Some((0, value)),
+            (Some(NumberWord::Value(value)), Some((thousands, rest))) => {
+                let continues =
+                    (rest % 100 == 0) || (rest % 10 == 0 && rest % 100 >= 20 && value < 10);
+                if !continues {
+                    close(&mut open, &mut out);
+                }
+                open = match continues {
+                    true => Some((thousands, rest + value)),
+                    false => Some((0, value)),
+                };
+            }
+            (Some(NumberWord::Times(100)), Some((thousands, rest))) => {
+                open = Some((thousands, rest.saturating_mul(100)))
+            }
+            (Some(NumberWord::Times(times)), Some((thousands, rest))) => {
+                open = Some((thousands.saturating_add(rest.saturating_mul(times)), 0));
+            }
+            // `7.2 million`
+            (Some(NumberWord::Times(times)), None) => {
+                let number = out.last().and_then(|last| last.quantity.as_ref());
+                match number.and_then(|number| number.times(times)) {
+                    Some(quantity) => {
+                        out.pop();
+                        out.push(Token::number(quantity));
+                    }
+                    None => out.push(token),
+                }
+            }
+            (Some(NumberWord::Ordinal(place)), None) => {
+                out.push(Token::number(Quantity::ordinal(place)))
+            }
+            _ => {
+                close(&mut open, &mut out);
+                out.push(token);
+            }
+        }
+    }
+    close(&mut open, &mut out);
+    out
+}
+
+/// Numbers take the unit that stands behind them, and groups of digits behind a space.
+fn with_units(tokens: Vec<Token>) -> Vec<Token> {
+    let mut out: Vec<Token> = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        let number = out.last().and_then(|last| last.quantity.as_ref());
+        let joined = number
+            .filter(|_| token.class != Class::Mark)
+            .and_then(|number| {
+                let continued = number.continued(&token.text);
+                continued.or_else(|| number.measured_in(&token.text))
+            });
+        match joined {
+            Some(quantity) => {
+                out.pop();
+                out.push(Token::number(quantity));
+            }
+            None => out.push(token),
+        }
+    }
+    out
+}
+
+/// A day of a year is one token, in whichever order it is written: `4 March 2026`, `March 4, 2026`.
+fn with_dates(tokens: Vec<Token>) -> Vec<Token> {
+    let mut out: Vec<Token> = Vec::with_capacity(tokens.len());
+    let quantity = |token: Option<&Token>| token.and_then(|token| token.quantity.clone());
+    let mut rest = tokens.iter().peekable();
+    while let Some(token) = rest.next() {
+        let Some(month) = english::month(&token.text) else {
+            out.push(token.clone());
+            continue;
+        };
+        let before = quantity(out.last()).and_then(|number| number.day());
+        let mut ahead = rest.clone();
+        let day = before.or_else(|| quantity(ahead.next()).and_then(|number| number.day()));
+        if before.is_none() && ahead.peek().is_some_and(|next| next.text == ",") {
+            ahead.next();
+        }
+        let year = quantity(ahead.next());
+        match (day, year.as_ref().and_then(Quantity::year)) {
+            (Some(day), Some(year)) => {
+                if before.is_some() {
+                    out.pop();
+                }
+                out.push(Token::new(
+                    Class::Identifier,
+                    format!("{year}-{month:02}-{day:02}"),
+                ));
+                rest = ahead;
+            }
+            _ => out.push(token.clone()),
+        }
+    }
+    out
+}
+
+/// `a, b, and c` is `a, b and c`.
+fn without_oxford_commas(tokens: Vec<Token>) -> Vec<Token> {
+    let is_and =
+        |token: Option<&Token>| token.is_some_and(|token| matches!(&*token.text, "and" | "or"));
+    let kept = tokens.iter().enumerate().filter(|(at, token)| {
+        !(token.class == Class::Mark && token.text == "," && is_and(tokens.get(at + 1)))
+    });
+    kept.map(|(_, token)| token.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn same(a: &str, b: &str) -> bool {
+        let (a, b) = (tokens(a, Style::Sentence), tokens(b, Style::Sentence));
+        a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a.is_same(b))
+    }
+
+    #[test]
+    fn light_rewrites_are_the_same() {
+        for (a, b) in [
+            (
+                "I've read it and can't go on.",
+                "I have read it and cannot go on.",
+            ),
+            (
+                "It's ready, it's been checked.",
+                "It is ready, it has been checked.",
+            ),
+            ("They'd gone.", "They had gone."),
+            ("The colour is right.", "The color is right."),
+            ("It takes 1,500 ms.", "It takes 1.5 seconds"),
+            (
+                "Twenty-three files, 10 000 lines",
+                "23 files, 10,000 lines.",
+            ),
+            ("a well-known, old door", "a well known, old door"),
+            ("\"So\" it was", "'So' it was!"),
+            ("red, green, and blue", "red, green and blue"),
+            ("Use `cargo build`", "use cargo build"),
+            ("a -> b", "a → b"),
+            ("done - really", "done — really"),
+            ("the 2nd run", "the second run"),
+        ] {
+            assert!(same(a, b), "{a} / {b}");
+        }
+    }
+
+    #[test]
+    fn other_things_are_not_the_same() {
+        for (a, b) in [
+            ("Is it?", "It is."),
+            ("WHO said so", "who said so"),
+            ("the dog's food", "the dog has food"),
+            ("1 ms", "1 s"),
+            ("--force it", "force it"),
+            ("a ≠ b", "a = b"),
+            ("version 2.10", "version 2.1"),
+        ] {
+            assert!(!same(a, b), "{a} / {b}");
+        }
+    }
+}
