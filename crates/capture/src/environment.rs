@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use provenance::is_secret_name;
+use provenance::is_secret_variable;
 
 use crate::clean::Cleaner;
 
@@ -41,7 +41,7 @@ fn is_allowed(name: &str, also: &[String]) -> bool {
         || name.starts_with("LC_")
         || name.ends_with("_SEED")
         || also.iter().any(|also| also == name);
-    listed && !is_secret_name(name)
+    listed && !is_secret_variable(name)
 }
 
 /// The allowed variables of an environment, clean, with the home folder as `~`.

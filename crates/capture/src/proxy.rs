@@ -27,7 +27,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
-use runtime::redact::{Redactor, is_secret_parameter};
+use runtime::redact::{Redactor, is_secret_name};
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 use tokio::net::{TcpListener, TcpStream};
@@ -710,7 +710,10 @@ fn learn(cleaner: &Cleaner, headers: &HeaderMap, query: Option<&str>) {
 /// Whether a parameter of a request to a model is a key, whatever it looks like.
 fn is_key(name: &str) -> bool {
     let is_so = |key: &str| name.eq_ignore_ascii_case(key);
-    is_so("key") || is_so("code") || is_so("subscription-key") || is_secret_parameter(name)
+    ["key", "code", "sig", "signature", "auth", "session"]
+        .iter()
+        .any(|key| is_so(key))
+        || is_secret_name(name)
 }
 
 /// A query without the values of its keys, those that are too short to be known elsewhere, too. What
@@ -720,7 +723,7 @@ fn keyless(query: &str, cleaner: &Cleaner) -> String {
         Some((name, value)) if is_key(name) && !value.is_empty() => {
             cleaner.tally(&BTreeMap::from([("field".to_owned(), 1)]));
             let pair = format!("?{pair}");
-            match Redactor::default().text(&pair) {
+            match Redactor::masking().text(&pair) {
                 Cow::Borrowed(_) => format!("{name}=[REDACTED:field]"),
                 Cow::Owned(clean) => clean[1..].to_owned(),
             }

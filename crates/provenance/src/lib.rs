@@ -43,7 +43,7 @@ pub use folder::{
     Unresolved, Writer, hash_file, is_as_written,
 };
 pub use redaction::{Policy, Redaction, taken_out};
-pub use runtime::redact::is_secret_name;
+pub use runtime::redact::is_secret_variable;
 pub use signature::{KeyError, PublicKey, Signature, SigningKey};
 pub use verify::{Strictness, Verified};
 

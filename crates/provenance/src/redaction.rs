@@ -1,27 +1,23 @@
 //! Takes secrets out of what goes into a snapshot and the blobs beside it.
 //!
-//! The rules for texts are those of [`runtime::redact`], by which logs are kept clean. Above them it
-//! knows what a value is by its place: the member of an object that is called like a secret, the
-//! argument behind `--password`. In a log these stay, as they are the data of a workflow. What is
-//! taken out leaves `[REDACTED:kind]` behind; neither its hash nor its length is kept.
+//! The rules for texts are those of [`runtime::redact`], by which logs are kept clean, and its masks:
+//! evidence is also cleaned by names. A value is known by its place as well: the member of an object
+//! that is called like a secret, the argument behind `--password`. What is taken out leaves
+//! `[REDACTED:kind]` behind; neither its hash nor its length is kept.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use faces::provenance::document::{OFF, RedactionCount};
-use runtime::redact::{
-    Redactor, is_secret_member, is_secret_name, is_secret_option, secrets_of_variable,
-    told_on_command_line,
-};
+use runtime::redact::{Redactor, is_secret_name, secret_arguments, secrets_of_variable};
 use serde_json::Value;
 
 /// The version of the rules; it stands in each snapshot.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 /// Bytes that the value of a variable has at least to be looked for everywhere.
 const MIN_KNOWN_BYTES: usize = 8;
 
 /// Takes secrets out and counts what it took.
-#[derive(Default)]
 pub struct Redaction {
     policy: Policy,
     known: Redactor,
@@ -38,6 +34,18 @@ pub enum Policy {
     On,
     /// What this program itself uses as one, and nothing else: somebody asked for that.
     Off,
+}
+
+impl Default for Redaction {
+    /// Knows no value.
+    fn default() -> Self {
+        Self {
+            policy: Policy::On,
+            known: Redactor::masking(),
+            alone: Vec::new(),
+            kinds: Mutex::default(),
+        }
+    }
 }
 
 /// How the names of variables begin whose secrets the recording proxy sends on.
@@ -175,30 +183,19 @@ impl Redaction {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
             Value::String(text) => *text = self.text(text),
             Value::Array(items) => {
-                // Of arguments, the one behind `--password` is it, and what a program takes for one.
-                let told = match self.policy {
-                    Policy::On => told_on_command_line(items),
+                // Of arguments, the one behind `--password` is it.
+                let secrets = match self.policy {
+                    Policy::On => secret_arguments(items.iter().map(Value::as_str)),
                     Policy::Off => Vec::new(),
                 };
-                for place in told {
-                    if let Some(Value::String(text)) = items.get_mut(place) {
-                        self.take(text);
+                for (at, from) in secrets {
+                    if let Some(Value::String(text)) = items.get_mut(at) {
+                        let mut secret = text.split_off(from);
+                        self.take(&mut secret);
+                        text.push_str(&secret);
                     }
                 }
-                let mut is_asked_for = false;
-                for item in items {
-                    match item {
-                        Value::String(text) if is_asked_for && !text.starts_with('-') => {
-                            self.take(text);
-                            is_asked_for = false;
-                        }
-                        item => {
-                            is_asked_for = self.policy == Policy::On
-                                && item.as_str().is_some_and(is_secret_option);
-                            self.value(item);
-                        }
-                    }
-                }
+                items.iter_mut().for_each(|item| self.value(item));
             }
             Value::Object(members) => {
                 let taken = std::mem::take(members).into_iter();
@@ -206,7 +203,7 @@ impl Redaction {
                     .map(|(name, mut member)| {
                         match &mut member {
                             Value::String(text)
-                                if self.policy == Policy::On && is_secret_member(&name) =>
+                                if self.policy == Policy::On && is_secret_name(&name) =>
                             {
                                 self.take(text);
                             }

@@ -47,11 +47,8 @@ impl Output {
 
     fn redact(&self, channel: OutputChannel, text: &str, is_last: bool) -> String {
         let mut streams = self.streams.lock();
-        let stream = streams.entry(channel).or_insert_with(|| match channel {
-            OutputChannel::Stdout | OutputChannel::Stderr => self.kept_out.redactor().stream(),
-            // A client is shown each word of a model when it comes.
-            _ => self.kept_out.redactor().stream_of_words(),
-        });
+        let stream = streams.entry(channel);
+        let stream = stream.or_insert_with(|| self.kept_out.redactor().stream());
         let mut given = stream.push(text);
         if is_last {
             given.push_str(&stream.finish());

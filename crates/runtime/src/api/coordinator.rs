@@ -140,7 +140,7 @@ impl Api {
         }
         // Why a request failed goes into the log of the run that waits for it.
         if let CoordinatorCommand::MarkFailed { request_id, reason } = command {
-            let reason = Redactor::default().text(reason).into_owned();
+            let reason = Redactor::masking().text(reason).into_owned();
             let request_id = request_id.clone();
             let failed = CoordinatorCommand::MarkFailed { request_id, reason };
             return Ok(self.door().command_queue(&named, &failed).await?);

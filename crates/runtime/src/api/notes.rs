@@ -65,7 +65,7 @@ impl Api {
             problems.add("/target/nodeId", ProblemCode::InvalidValue, what);
         }
         problems.or(()).map_err(invalid)?;
-        let redactor = Redactor::default();
+        let redactor = Redactor::masking();
         let clean = |text: String| redactor.text(&text).into_owned();
         let said = Annotate {
             target: said.target,

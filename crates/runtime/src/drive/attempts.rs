@@ -241,15 +241,7 @@ impl Driver {
             outcome = unheard();
         }
         self.seal_outcome(&attempt, &mut outcome);
-        let taken = self.kept_out.outcome(&mut outcome);
-        if taken > 0 {
-            let (run, node) = (&self.hold.stream, &attempt.node);
-            tracing::warn!(
-                %run, %node, taken,
-                "values behind names of secrets were taken out of a node's outputs; the next nodes \
-                 get them like that (docs/workflows.md, Requests, secrets, other workflows)"
-            );
-        }
+        self.kept_out.outcome(&mut outcome);
         self.decide(Command::Finish { attempt, outcome }).await?;
         self.settle(&id);
         Ok(())

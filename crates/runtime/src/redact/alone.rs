@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Finder, Inner, MAX_SECRET_BYTES, MIN_SECRET_CHARS, Redactor, Secret};
+use super::{Finder, Inner, MAX_SECRET_BYTES, MIN_SECRET_CHARS, Masks, Redactor, Secret};
 
 impl Redactor {
     /// Finds these secrets, by what stands in their places, in every form that they take, and nothing
@@ -27,6 +27,7 @@ impl Redactor {
         Self(Arc::new(Inner {
             secrets: known,
             finders,
+            masks: Masks::Off,
         }))
     }
 }

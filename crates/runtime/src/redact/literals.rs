@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use kernel::problem::{Problem, ProblemCode};
 use serde_json::Value;
 
-use super::{Redactor, is_secret_member, is_secret_option, ordinary};
+use super::{Redactor, is_secret_name, masks};
 
 /// Places that are named at most.
 const MAX: usize = 20;
@@ -35,7 +35,7 @@ fn look(value: &Value, path: &mut String, places: &mut Vec<String>) {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
         Value::String(text) => {
-            if matches!(Redactor::default().text(text), Cow::Owned(_)) {
+            if matches!(Redactor::masking().text(text), Cow::Owned(_)) {
                 places.push(path.clone());
             }
         }
@@ -44,7 +44,8 @@ fn look(value: &Value, path: &mut String, places: &mut Vec<String>) {
             for (place, item) in items.iter().enumerate() {
                 let was_asked_for = std::mem::replace(
                     &mut is_asked_for,
-                    item.as_str().is_some_and(is_secret_option),
+                    item.as_str()
+                        .is_some_and(|option| option.starts_with('-') && is_secret_name(option)),
                 );
                 below(path, &place.to_string(), |path| match item {
                     Value::String(text) if was_asked_for && !text.starts_with('-') => {
@@ -58,13 +59,13 @@ fn look(value: &Value, path: &mut String, places: &mut Vec<String>) {
             let is_called_so = members
                 .get("name")
                 .and_then(Value::as_str)
-                .is_some_and(is_secret_member);
+                .is_some_and(is_secret_name);
             for (name, member) in members {
                 // References, each by the name of what it is for.
                 if name.to_ascii_lowercase().starts_with("secret") {
                     continue;
                 }
-                let is_secret = is_secret_member(name)
+                let is_secret = is_secret_name(name)
                     || (is_called_so && matches!(&**name, "defaultValue" | "value"));
                 below(path, name, |path| match member {
                     Value::String(text) if is_secret => whole(text, path, places),
@@ -80,7 +81,7 @@ fn whole(text: &str, path: &str, places: &mut Vec<String>) {
     let is_reference = ["env:", "file:", "secret:", "${", "{{"]
         .iter()
         .any(|sign| text.contains(sign));
-    if !text.trim().is_empty() && !is_reference && !ordinary::is_no_secret(text.as_bytes()) {
+    if !text.trim().is_empty() && !is_reference && !masks::is_place(text.as_bytes()) {
         places.push(path.to_owned());
     }
 }

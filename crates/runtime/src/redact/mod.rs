@@ -1,12 +1,14 @@
 //! Takes secrets out of what goes into a log.
 //!
-//! Three kinds are found: values that were resolved in this run, in any of the forms they take on
-//! their way through programs (base64, UTF-16, each character escaped or not), texts that have the shape
-//! of a well-known credential, and values behind the name of a secret. The first become
-//! `[REDACTED:<reference>]`, the second `[REDACTED]`; of an address, a header or a setting what is
-//! secret alone goes (`[REDACTED:url]`, `[REDACTED:header]`, `[REDACTED:field]`). What is known is
-//! looked for first: a shape that is cut short by a character of the secret would leave the rest of
-//! it. These are the rules for everything that is kept: logs, and the snapshots made of them.
+//! Two kinds are found: values that were resolved in this run, in any of the forms they take on
+//! their way through programs (base64, hexadecimal, UTF-16, each character escaped or not), and texts
+//! that have the shape of the token of a [service](services). The first become
+//! `[REDACTED:<reference>]`, the second `[REDACTED]`. What is known is looked for first: a shape that
+//! is cut short by a character of the secret would leave the rest of it.
+//!
+//! A name before a value (`password=…`) is a guess, and a guess changes nothing that a node is given.
+//! Only what is shown to people, and evidence, is [masked](masks) by names as well
+//! ([`Redactor::masking`]): `[REDACTED:url]`, `[REDACTED:header]`, `[REDACTED:field]`.
 //!
 //! What comes in pieces goes through a [`RedactedStream`], which holds back the end of a piece
 //! as long as it may be the beginning of a secret. Cutting a text in any way gives the same
@@ -14,15 +16,13 @@
 //! by its shape or its name alone. What was redacted stays as it is when it is redacted again.
 
 mod alone;
-mod keys;
+mod forms;
 mod literals;
-mod named;
-mod names;
-mod ordinary;
+mod masks;
+mod services;
 mod shapes;
 mod spellings;
 mod stream;
-mod variables;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -36,12 +36,10 @@ use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input, Match};
 use serde_json::{Map, Value};
 
-pub use keys::{is_secret_parameter, told_on_command_line};
 pub(crate) use literals::literal_secrets;
-pub use names::{is_secret_member, is_secret_name, is_secret_option};
+pub use masks::{is_secret_name, is_secret_variable, secret_arguments, secrets_of_variable};
 pub use stream::RedactedStream;
 pub(crate) use stream::Tail;
-pub use variables::secrets_of_variable;
 
 use spellings::Spelled;
 use stream::into_text;
@@ -63,8 +61,16 @@ pub struct Redactor(Arc<Inner>);
 
 struct Inner {
     secrets: Vec<Secret>,
-    /// Finds what is known, then shapes, then what stands behind a name.
+    /// Finds what is known, then shapes, then what is masked.
     finders: Vec<Arc<Finder>>,
+    masks: Masks,
+}
+
+/// Whether what stands behind the name of a secret is masked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Masks {
+    Off,
+    On,
 }
 
 struct Secret {
@@ -88,7 +94,37 @@ struct Finder {
 /// What becomes of what a pattern finds.
 struct Place {
     replacement: String,
-    takes: named::Takes,
+    takes: Takes,
+}
+
+/// Which part of a match is taken out; of some nothing, then it stays.
+#[derive(Clone, Copy)]
+enum Takes {
+    /// The secret in it, which is its group where it has one.
+    All,
+    /// The same, where it looks random.
+    Random,
+    /// The match up to the end of its group, where that looks random and is no longer than so.
+    UpTo(usize),
+    /// What a function makes of the match and its group.
+    Value(fn(&[u8], Range<usize>) -> Option<Range<usize>>),
+}
+
+impl Takes {
+    fn of(self, text: &[u8], secret: Range<usize>) -> Option<Range<usize>> {
+        match self {
+            Self::All => Some(secret),
+            Self::Random => {
+                let secret = secret.start.max(shapes::before(text))..secret.end;
+                shapes::random(text, secret, usize::MAX)
+            }
+            Self::UpTo(most) => {
+                let end = shapes::random(text, secret, most)?.end;
+                Some(shapes::before(text)..end)
+            }
+            Self::Value(of) => of(text, secret),
+        }
+    }
 }
 
 /// What a match may begin with, so that most places of a text need no machine.
@@ -121,31 +157,26 @@ pub enum Unredactable {
     TooLong,
 }
 
-static SHAPES: LazyLock<Arc<Finder>> = LazyLock::new(|| {
-    let shapes = shapes::SHAPES.iter();
-    let shapes = shapes.map(|shape| {
+static SHAPES: LazyLock<Arc<Finder>> = LazyLock::new(|| finder(shapes::shapes()));
+
+static MASKS: LazyLock<Arc<Finder>> = LazyLock::new(|| finder(masks::masks()));
+
+fn finder(shapes: Vec<shapes::Shape>) -> Arc<Finder> {
+    let shapes = shapes.into_iter().map(|shape| {
         let place = Place {
             replacement: shape.replacement.to_owned(),
             takes: shape.takes,
         };
-        (shape.pattern.to_owned(), place)
+        (shape.pattern, place)
     });
-    Arc::new(Finder::new(shapes, HOLD_LIMIT, Ahead::One))
-});
-
-static NAMED: LazyLock<Arc<Finder>> = LazyLock::new(|| {
-    let rules = named::rules().into_iter().map(|rule| {
-        let place = Place {
-            replacement: rule.replacement.to_owned(),
-            takes: rule.takes,
-        };
-        (rule.pattern, place)
-    });
-    Arc::new(Finder::new(rules, HOLD_LIMIT, Ahead::Two))
-});
+    Arc::new(Finder::new(shapes, HOLD_LIMIT, Ahead::Two))
+}
 
 static SHAPES_ONLY: LazyLock<Redactor> =
-    LazyLock::new(|| Redactor(Arc::new(Inner::new(Vec::new()))));
+    LazyLock::new(|| Redactor(Arc::new(Inner::new(Vec::new(), Masks::Off))));
+
+static MASKING: LazyLock<Redactor> =
+    LazyLock::new(|| Redactor(Arc::new(Inner::new(Vec::new(), Masks::On))));
 
 impl Default for Redactor {
     /// Knows shapes and no secret.
@@ -155,6 +186,12 @@ impl Default for Redactor {
 }
 
 impl Redactor {
+    /// Knows shapes and no secret, and masks what stands behind the name of one: for what is shown to
+    /// people, and for evidence. Nothing that goes on to a node may pass through it.
+    pub fn masking() -> Self {
+        MASKING.clone()
+    }
+
     /// A redactor that knows one more secret, by the reference it was resolved from.
     ///
     /// # Errors
@@ -180,6 +217,7 @@ impl Redactor {
         };
         Ok(Self(Arc::new(Inner::new(
             known.chain([one_more]).collect(),
+            self.0.masks,
         ))))
     }
 
@@ -221,7 +259,7 @@ impl Redactor {
 
     /// What somebody says of why, without secrets.
     pub(crate) fn reason(reason: Option<String>) -> Option<String> {
-        reason.map(|reason| SHAPES_ONLY.text(&reason).into_owned())
+        reason.map(|reason| MASKING.text(&reason).into_owned())
     }
 
     /// Takes secrets out of every text of a value, keys included, and of numbers whose digits
@@ -264,11 +302,7 @@ impl Redactor {
     /// A text whose beginning is missing, without what may be the end of a secret: its first
     /// word, and more where a secret that is known ends so. `None` where all of it may be.
     pub fn resumed<'a>(&self, text: &'a str) -> Option<&'a str> {
-        let forms = self
-            .0
-            .secrets
-            .iter()
-            .flat_map(|of| shapes::forms(&of.value));
+        let forms = self.0.secrets.iter().flat_map(|of| forms::forms(&of.value));
         let ends = forms.filter_map(|form| {
             let mut tails = form.char_indices().skip(1).map(|(at, _)| &form[at..]);
             let goes_on = tails.find(|tail| text.starts_with(tail) || tail.starts_with(text))?;
@@ -284,12 +318,6 @@ impl Redactor {
         RedactedStream::new(self)
     }
 
-    /// For a text of which each piece is to be seen as it comes, word by word. The same is taken out;
-    /// of what begins like a name no more is held back than what stands behind the name of a secret.
-    pub fn stream_of_words(&self) -> RedactedStream {
-        RedactedStream::in_words(self)
-    }
-
     /// Goes on where a stream was that knew the same secrets. `None` where this is no tail.
     pub(crate) fn stream_from(&self, tail: &Tail) -> Option<RedactedStream> {
         RedactedStream::from_tail(self, tail)
@@ -297,13 +325,20 @@ impl Redactor {
 }
 
 impl Inner {
-    fn new(secrets: Vec<Secret>) -> Self {
+    fn new(secrets: Vec<Secret>, masks: Masks) -> Self {
         let mut finders = Vec::new();
         if !secrets.is_empty() {
             finders.push(Arc::new(Finder::of(&secrets)));
         }
-        finders.extend([SHAPES.clone(), NAMED.clone()]);
-        Self { secrets, finders }
+        finders.push(SHAPES.clone());
+        if masks == Masks::On {
+            finders.push(MASKS.clone());
+        }
+        Self {
+            secrets,
+            finders,
+            masks,
+        }
     }
 }
 
@@ -313,7 +348,7 @@ impl Finder {
         let mut patterns: Vec<(&str, Spelled)> = secrets
             .iter()
             .flat_map(|secret| {
-                let patterns = shapes::patterns(&secret.value).into_iter();
+                let patterns = forms::patterns(&secret.value).into_iter();
                 patterns.map(|pattern| (&*secret.reference, pattern))
             })
             .collect();
@@ -396,7 +431,7 @@ impl Finder {
         let within = secret.start - found.start()..secret.end - found.start();
         let taken = match is_taken_out(&text[secret]) {
             true => None,
-            false => (place.takes)(&text[found.range()], within),
+            false => place.takes.of(&text[found.range()], within),
         };
         let Some(taken) = taken else {
             return into.extend_from_slice(&text[at..found.end()]);
@@ -427,7 +462,7 @@ impl Place {
     fn of(replacement: impl Into<String>) -> Self {
         Self {
             replacement: replacement.into(),
-            takes: |_, value| Some(value),
+            takes: Takes::All,
         }
     }
 }
@@ -442,6 +477,6 @@ fn is_taken_out(text: &[u8]) -> bool {
 const EXPECT: &str = "patterns that are made here compile";
 
 #[cfg(test)]
-mod corpus;
+mod mask_tests;
 #[cfg(test)]
 mod tests;

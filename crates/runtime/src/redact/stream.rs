@@ -9,7 +9,7 @@ use regex_automata::hybrid::dfa::Cache;
 use regex_automata::{Anchored, Input};
 use serde::{Deserialize, Serialize};
 
-use super::{Ahead, Finder, Openers, Redactor, named};
+use super::{Ahead, Finder, Openers, Redactor};
 
 /// Redacts a text that comes in pieces, as if it came whole.
 #[derive(Clone)]
@@ -29,10 +29,6 @@ struct Stage {
     buffer: Vec<u8>,
     /// Where in `buffer` begins what is held back.
     begin: usize,
-    /// Of a stream of words: gives out what is held back up to the name of a secret, too.
-    in_words: bool,
-    /// Bytes from `begin` on that were given out so.
-    ahead: usize,
 }
 
 /// What a stream holds back, to go on with in another process: the buffer of each stage. It may
@@ -54,22 +50,11 @@ impl RedactedStream {
             finder: finder.clone(),
             buffer: Vec::new(),
             begin: 0,
-            in_words: false,
-            ahead: 0,
         });
         Self {
             stages: stages.collect(),
             redactor: redactor.clone(),
         }
-    }
-
-    /// The last finder is that of names: no secret begins before one of them has ended.
-    pub(super) fn in_words(redactor: &Redactor) -> Self {
-        let mut stream = Self::new(redactor);
-        if let Some(names) = stream.stages.last_mut() {
-            names.in_words = true;
-        }
-        stream
     }
 
     /// Goes on where another stream of the same secrets was. `None` where this is no tail.
@@ -172,29 +157,14 @@ impl Stage {
         let context = at.saturating_sub(1);
         self.buffer.drain(..context);
         self.begin = at - context;
-        self.take_off(&mut given);
-        if self.in_words {
-            let held = &self.buffer[self.begin..];
-            let free = named::name_ends(held).unwrap_or(held.len());
-            given.extend_from_slice(held.get(self.ahead..free).unwrap_or_default());
-            self.ahead = self.ahead.max(free);
-        }
         given
-    }
-
-    /// Takes off what was given out ahead. It is the same: what is replaced stands behind it.
-    fn take_off(&mut self, given: &mut Vec<u8>) {
-        let again = self.ahead.min(given.len());
-        given.drain(..again);
-        self.ahead -= again;
     }
 
     fn finish(&mut self) -> Vec<u8> {
         let mut given = Vec::new();
         self.give_out(self.begin, self.buffer.len(), &mut given);
-        self.take_off(&mut given);
         self.buffer.clear();
-        (self.begin, self.ahead) = (0, 0);
+        self.begin = 0;
         given
     }
 

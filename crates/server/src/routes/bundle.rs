@@ -69,6 +69,6 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
     bundle.show_spans(spans, is_whole);
     let mut document = bundle.build(&notes, at);
     // The log holds no secret; this is the second wall.
-    Redactor::default().value(&mut document);
+    Redactor::masking().value(&mut document);
     Ok(Reply::ok(&document))
 }

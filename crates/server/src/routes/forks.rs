@@ -261,7 +261,7 @@ async fn diff(cx: Cx) -> Result<Reply, Problem> {
     }
     let mut answer = diff.build(&api.run(&who, &a).await?, &api.run(&who, &b).await?);
     // The logs hold no secret; this is the second wall.
-    Redactor::default().value(&mut answer["stateDiff"]);
+    Redactor::masking().value(&mut answer["stateDiff"]);
     Ok(Reply::ok(&answer))
 }
 

@@ -68,7 +68,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let (spans, is_whole) = shown(&spans, SPANS_BYTES);
     bundle.show_spans(spans, is_whole);
     let mut document = bundle.build(&notes, door.store().now());
-    Redactor::default().value(&mut document);
+    Redactor::masking().value(&mut document);
     save(&args, &document)
 }
 

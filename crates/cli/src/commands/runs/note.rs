@@ -121,7 +121,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         let what = "the run's workflow has no such node";
         return Err(Failure::new(what).hint("`runwright runs show` lists its nodes"));
     }
-    let redactor = Redactor::default();
+    let redactor = Redactor::masking();
     let clean = |text: String| redactor.text(&text).into_owned();
     let said = Annotate {
         target: Target {

@@ -38,3 +38,43 @@ fn a_signal_is_heard_while_the_report_is_written() {
         assert!(!rest.ends_with(b"fail\n"), "the report came to its end");
     }
 }
+
+#[test]
+fn compare_says_match_mismatch_or_needs_review() {
+    // Whoever is asked as a judge finds everything the same.
+    let bench = Bench::new(|_, _| says("{\"verdicts\": [\"same\"]}"));
+    for (name, text) in [
+        ("one", "I've run it 3 times."),
+        ("light", "I have run it three times."),
+        ("other", "I've run it 4 times."),
+        ("reworded", "It was run thrice."),
+    ] {
+        let args = ["snapshot", "capture", "--root", "shop", "--name", name];
+        bench
+            .call(&[&args[..], &["--", "printf", "%s", text]].concat())
+            .with(0);
+    }
+    let compare = |with: &str, more: &[&str], code: i32| {
+        let args = [
+            "snapshot", "compare", "one", with, "--root", "shop", "--json",
+        ];
+        let report = bench.call(&[&args[..], more].concat()).with(code).json();
+        (
+            report["verdict"].clone(),
+            report["meaning"]["scorer"].clone(),
+        )
+    };
+    assert_eq!(compare("light", &[], 0).0, "match");
+    assert_eq!(compare("other", &[], 1).0, "mismatch");
+    assert_eq!(compare("reworded", &[], 3).0, "needs_review");
+    let url = format!("http://{}/v1", bench.peer.address);
+    let judge = ["--judge-url", &*url, "--judge-model", "m"];
+    let (verdict, scorer) = compare("reworded", &judge, 0);
+    assert_eq!(verdict, "match");
+    assert!(
+        scorer.as_str().unwrap().starts_with("judge:127.0.0.1"),
+        "{scorer}"
+    );
+    // What a rule found is not put to a judge.
+    assert_eq!(compare("other", &judge, 1).0, "mismatch");
+}

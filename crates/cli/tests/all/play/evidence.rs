@@ -38,8 +38,8 @@ fn a_session_becomes_a_snapshot_and_is_done_again() {
 #[test]
 fn what_a_program_says_of_its_secrets_is_in_no_file_of_a_session() {
     // In two pieces, the first of which could be anything.
-    let script = "echo \"$PLANTED_TOKEN\"; printf ftp://ada:hunter2; read -r _ < gate; \
-                  echo 'planted@h/x'; echo \"$PLANTED_TOKEN\" >&2";
+    let script = "echo \"$PLANTED_TOKEN\"; printf ghp_a1B2c3D4e5F6; read -r _ < gate; \
+                  echo 'g7H8i9J0k1L2m3N4o5P6q7R8'; echo \"$PLANTED_TOKEN\" >&2";
     let lab = Lab::with_template(&chain(&[node("a", script, "")]));
     let toml = lab.read("runwright.toml");
     let toml = toml.replacen(
@@ -56,8 +56,7 @@ fn what_a_program_says_of_its_secrets_is_in_no_file_of_a_session() {
     gate.open();
     assert!(player.wait().unwrap().success());
     let log = lab.log("a");
-    // Errors may come within a line of the output.
-    assert!(log.contains("://ada:[REDACTED:url]@h/x"), "{log}");
+    assert!(log.contains("[REDACTED]"), "{log}");
     assert_eq!(log.matches("[REDACTED:PLANTED_TOKEN]").count(), 2, "{log}");
     lab.wait_until_quiet();
     let mut todo = vec![lab.path().join(".workflow"), lab.path().join(".runwright")];
@@ -70,7 +69,7 @@ fn what_a_program_says_of_its_secrets_is_in_no_file_of_a_session() {
             );
         } else if path.is_file() {
             let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
-            for planted in ["plainly-inherited-8842", "hunter2planted"] {
+            for planted in ["plainly-inherited-8842", "g7H8i9J0k1L2m3N4"] {
                 assert!(!text.contains(planted), "{}", path.display());
             }
         }

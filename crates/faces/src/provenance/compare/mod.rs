@@ -17,6 +17,7 @@ mod long;
 #[cfg(test)]
 mod meaning_tests;
 mod normal;
+mod passes;
 mod quantity;
 mod report;
 mod rules;

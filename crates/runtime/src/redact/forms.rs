@@ -1,0 +1,189 @@
+//! The forms in which a known secret may be written.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+
+use super::spellings::{self, Spelled};
+
+/// Lines of a secret that are found without the rest of it, because programs print line by line.
+const MIN_LINE_BYTES: usize = 16;
+/// A base64 form with fewer characters of its own would match by chance.
+const MIN_BASE64_CHARS: usize = 8;
+
+/// Bytes of a text whose every spelling is looked for, and characters in it that may be written in
+/// several ways: these make its machine large. Of a longer one there are the usual spellings.
+const MAX_SPELLED_BYTES: usize = 4 << 10;
+const MAX_SPELLED_SIGNS: usize = 512;
+
+/// Patterns for every form in which a secret is found again.
+pub(super) fn patterns(secret: &str) -> Vec<Spelled> {
+    let (spelled, rest): (Vec<String>, Vec<String>) = texts(secret)
+        .into_iter()
+        .partition(|text| text.len() <= MAX_SPELLED_BYTES && signs(text) <= MAX_SPELLED_SIGNS);
+    let mut patterns: Vec<Spelled> = spelled
+        .iter()
+        .map(|text| spellings::spelled(text))
+        .collect();
+    let literal = |bytes: &[u8]| Spelled {
+        pattern: bytes.iter().map(|byte| format!(r"\x{byte:02x}")).collect(),
+        longest: bytes.len(),
+    };
+    let escaped = rest.iter().flat_map(|text| escapes(text));
+    let encoded = base64s(secret).into_iter().chain(hexes(secret));
+    let forms = rest.iter().cloned().chain(escaped).chain(encoded);
+    patterns.extend(forms.map(|form| literal(form.as_bytes())));
+    for ends in [u16::to_le_bytes, u16::to_be_bytes] {
+        let wide: Vec<u8> = secret.encode_utf16().flat_map(ends).collect();
+        patterns.push(literal(&wide));
+    }
+    patterns
+}
+
+/// Characters that are neither a letter nor a digit of ASCII.
+fn signs(text: &str) -> usize {
+    text.chars().filter(|c| !c.is_ascii_alphanumeric()).count()
+}
+
+/// A secret, what it says where it is itself escaped, and those of its lines that are found without the
+/// rest.
+fn texts(secret: &str) -> Vec<String> {
+    let mut texts = vec![secret.to_owned()];
+    texts.extend(meant(secret).into_iter().filter(|text| is_long(text)));
+    let lines = secret.lines().filter(|line| line.len() >= MIN_LINE_BYTES);
+    texts.extend(lines.map(str::to_owned).filter(|line| line != secret));
+    texts
+}
+
+/// What a secret says that is kept as an address or JSON writes it.
+fn meant(secret: &str) -> Vec<String> {
+    let mut meant = Vec::new();
+    if secret.contains('%') {
+        let decoded: Vec<u8> =
+            url::form_urlencoded::parse(format!("x={}", secret.replace('+', "%2B")).as_bytes())
+                .flat_map(|(_, value)| value.into_owned().into_bytes())
+                .collect();
+        meant.extend(String::from_utf8(decoded).ok());
+    }
+    if secret.contains('\\') {
+        meant.extend(serde_json::from_str::<String>(&format!("\"{secret}\"")).ok());
+    }
+    meant.retain(|text| text != secret);
+    meant
+}
+
+fn is_long(text: &str) -> bool {
+    text.chars().count() >= super::MIN_SECRET_CHARS
+}
+
+/// The usual ways to write a text.
+fn escapes(text: &str) -> [String; 4] {
+    [
+        json_escaped(text),
+        percent_encoded(text, Hex::Upper),
+        percent_encoded(text, Hex::Lower),
+        form_encoded(text),
+    ]
+}
+
+/// The usual forms of a secret, the longest first.
+pub(super) fn forms(secret: &str) -> Vec<String> {
+    let mut forms = texts(secret);
+    for text in forms.clone() {
+        forms.extend(escapes(&text));
+    }
+    forms.extend(base64s(secret));
+    forms.extend(hexes(secret));
+    forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+    forms.dedup();
+    forms
+}
+
+/// What is the same in every base64 that has a secret. It groups three bytes: what a secret looks
+/// like depends on where in a group it begins, as it does behind the user name of basic
+/// authentication.
+fn base64s(secret: &str) -> Vec<String> {
+    let mut forms = Vec::new();
+    for offset in 0..3 {
+        for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
+            let mut bytes = vec![0; offset];
+            bytes.extend_from_slice(secret.as_bytes());
+            let encoded = engine.encode(&bytes);
+            // Characters that share bits with what stands before or behind are not of the form.
+            let from = (offset * 8).div_ceil(6);
+            let to = bytes.len() * 8 / 6;
+            if to.saturating_sub(from) >= MIN_BASE64_CHARS {
+                forms.push(encoded[from..to].to_owned());
+            }
+        }
+    }
+    forms
+}
+
+/// The hexadecimal digits of each byte, in small letters and in capitals.
+fn hexes(secret: &str) -> [String; 2] {
+    let digits: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let capitals = digits.to_uppercase();
+    [digits, capitals]
+}
+
+fn json_escaped(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+enum Hex {
+    Upper,
+    Lower,
+}
+
+fn percent_encoded(text: &str, hex: Hex) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match (byte, &hex) {
+            (b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~', _) => {
+                encoded.push(char::from(byte));
+            }
+            (byte, Hex::Upper) => encoded.push_str(&format!("%{byte:02X}")),
+            (byte, Hex::Lower) => encoded.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    encoded
+}
+
+fn form_encoded(text: &str) -> String {
+    url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_known_in_every_form() {
+        let forms = forms("p\"ä ss/w+rd\n");
+        let expected = [
+            "p\"ä ss/w+rd\n",
+            "p\\\"ä ss/w+rd\\n",
+            "p%22%C3%A4%20ss%2Fw%2Brd%0A",
+        ];
+        for form in expected {
+            assert!(forms.iter().any(|f| f == form), "{form} in {forms:?}");
+        }
+        assert!(forms.iter().any(|f| f == "p%22%C3%A4+ss%2Fw%2Brd%0A"));
+    }
+
+    #[test]
+    fn base64_is_found_wherever_the_secret_begins() {
+        let forms = forms("correct horse battery");
+        for before in ["", "a", "ab", "abc", "user:"] {
+            for after in ["", "x", "yz"] {
+                let encoded =
+                    STANDARD_NO_PAD.encode(format!("{before}correct horse battery{after}"));
+                assert!(
+                    forms.iter().any(|form| encoded.contains(form)),
+                    "{before}|{after}"
+                );
+            }
+        }
+    }
+}
