@@ -1,5 +1,9 @@
 //! Checkpoints, resuming, and beginning from an old session.
 
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{chain, checkpoint, node, statuses};
@@ -200,6 +204,31 @@ fn a_player_that_is_told_to_end_leaves_a_session_that_goes_on() {
     lab.write("ok", "");
     lab.call(&["play", "--resume"]).with(0);
     assert_eq!(statuses(&lab.state()), ["completed"; 2]);
+}
+
+#[test]
+fn an_interrupt_names_what_it_waits_for() {
+    let script = "echo x > begun; read -r _ < gate";
+    let lab = Lab::with_template(&chain(&[node("a", script, ""), node("b", "true", "")]));
+    lab.pipe("begun");
+    let mut gate = lab.gate("gate");
+    let mut command = lab.command(&["play", "sample"]);
+    let mut player = command.stderr(Stdio::piped()).spawn().unwrap();
+    assert_eq!(lab.read("begun"), "x\n");
+    let mut said = BufReader::new(player.stderr.take().unwrap());
+    kill_process(Pid::from_child(&player), Signal::INT).unwrap();
+    let mut all = String::new();
+    while !all.contains("interrupted:") {
+        assert!(said.read_line(&mut all).unwrap() > 0, "{all}");
+    }
+    assert!(
+        all.contains("waiting for a to end. Ctrl-C again stops it"),
+        "{all}"
+    );
+    gate.open();
+    said.read_to_string(&mut all).unwrap();
+    assert_eq!(player.wait().unwrap().code(), Some(130), "{all}");
+    assert_eq!(lab.state()["node_states"]["a"]["status"], "completed");
 }
 
 /// Two terminals never drive one session.

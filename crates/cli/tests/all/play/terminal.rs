@@ -86,6 +86,35 @@ fn a_checkpoint_asks_continue_pause_or_abort() {
 }
 
 #[test]
+fn a_checkpoint_shows_what_was_done_before_it_asks() {
+    let result = json!({
+        "output_path": "plan.md", "artifacts": ["plan.md", "a.rs"],
+        "cost": { "usd": 0.25, "input_tokens": 7, "output_tokens": 3 },
+    });
+    let lab = Lab::with_template(&chain(&[
+        node("early", "true", ""),
+        checkpoint("CP-01", true),
+        node("plan", &format!("echo '{result}'"), ""),
+        checkpoint("CP-02", false),
+    ]));
+    let answers = [("[A]bort", "c")];
+    let Some((code, shown)) = typed(&lab, &["play", "sample"], &answers) else {
+        return;
+    };
+    assert_eq!(code, 0, "{shown}");
+    let (_, asked) = shown.split_once("Checkpoint: CP-02").unwrap();
+    let (asked, _) = asked.split_once("[C]ontinue").unwrap();
+    assert!(asked.contains("plan completed in "), "{asked}");
+    assert!(asked.contains(": plan.md, a.rs"), "{asked}");
+    assert!(asked.contains("so far: "), "{asked}");
+    assert!(asked.contains("0.2500 USD, 7 tokens in, 3 out"), "{asked}");
+    assert!(
+        !asked.contains("early"),
+        "it ran before the last checkpoint: {asked}"
+    );
+}
+
+#[test]
 fn what_is_typed_ahead_answers_no_later_question() {
     let lab = Lab::with_template(&chain(&[
         checkpoint("CP-01", false),
