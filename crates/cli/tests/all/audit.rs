@@ -23,7 +23,7 @@ fn audit(lab: &Lab, args: &[&str]) -> Ended {
 fn get(url: &str, path: &str) -> Value {
     let address = url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

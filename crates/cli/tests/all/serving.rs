@@ -276,7 +276,8 @@ fn an_issuer_is_told_of_where_its_keys_are_public() {
 fn capabilities(serving: &Serving) -> Value {
     let address = serving.url.strip_prefix("http://").unwrap();
     let mut connection = TcpStream::connect(address).unwrap();
-    let request = "GET /.well-known/openwop HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let request =
+        "GET /.well-known/openwop HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     connection.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     connection.read_to_string(&mut answer).unwrap();

@@ -206,7 +206,7 @@ fn ask(serving: &Serving, method: &str, path: &str, body: &str) -> Option<Value>
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(3))).ok()?;
     let head = format!(
-        "{method} /v1/coordinator/q/{path} HTTP/1.1\r\nhost: q\r\nconnection: close\r\n\
+        "{method} /v1/coordinator/q/{path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
          content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );

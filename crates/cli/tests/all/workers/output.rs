@@ -41,7 +41,7 @@ fn tell_and_kill(serving: Serving, path: &str, body: &Value, dice: &mut Dice) {
     let mut stream = TcpStream::connect(serving.url.trim_start_matches("http://")).unwrap();
     let body = body.to_string();
     let head = format!(
-        "POST /v1/coordinator/q/{path} HTTP/1.1\r\nhost: q\r\nconnection: close\r\n\
+        "POST /v1/coordinator/q/{path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
          content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );

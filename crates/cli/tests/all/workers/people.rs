@@ -92,7 +92,7 @@ fn post(serving: &Serving, path: &str, body: &str) -> Value {
     let address = serving.url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!(
-        "POST {path} HTTP/1.1\r\nhost: q\r\nconnection: close\r\n\
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
          content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
