@@ -119,14 +119,13 @@ pub fn check(document: &Document, calls: &[Call], name: &str) -> Vec<Finding> {
             };
             found.push(Finding::error(name, "calls_changed", message));
         }
-        Some(_) => match chain::broken_at("", calls) {
-            Some(line) => {
+        Some(_) => {
+            if let Some(line) = chain::broken_at("", calls) {
                 let message =
                     format!("{name} line {line}: its link is not the one that was written");
                 found.push(Finding::error(name, "calls_changed", message));
             }
-            None => {}
-        },
+        }
         None if is_there && seal::of(document) == Seal::Sealed => {
             let message =
                 format!("{name}: the snapshot was sealed without calls (extensions.calls)");

@@ -214,8 +214,8 @@ fn words(a: &Value, b: &Value) -> String {
         );
         return format!(
             "{} {}",
-            style::bad(&format!("-{a}")),
-            style::good(&format!("+{b}"))
+            style::bad(format!("-{a}")),
+            style::good(format!("+{b}"))
         );
     };
     let diff = TextDiff::from_words(a, b);
@@ -224,8 +224,8 @@ fn words(a: &Value, b: &Value) -> String {
         match change.tag() {
             ChangeTag::Equal => None,
             _ if word.trim().is_empty() => None,
-            ChangeTag::Delete => Some(style::bad(&format!("-{word}"))),
-            ChangeTag::Insert => Some(style::good(&format!("+{word}"))),
+            ChangeTag::Delete => Some(style::bad(format!("-{word}"))),
+            ChangeTag::Insert => Some(style::good(format!("+{word}"))),
         }
     });
     changes.take(40).collect::<Vec<_>>().join(" ")

@@ -352,7 +352,7 @@ impl Again {
             path.starts_with(root) && !path.components().any(|part| part == Component::ParentDir)
         };
         let real = cwd.canonicalize();
-        match is_within(&cwd) && real.as_ref().map_or(true, |real| is_within(real)) {
+        match is_within(&cwd) && real.as_ref().ok().is_none_or(|real| is_within(real)) {
             true => Ok(cwd),
             false => {
                 let shown = crate::text::one_line(written, 200);
