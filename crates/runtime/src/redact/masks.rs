@@ -101,7 +101,9 @@ pub fn is_secret_variable(name: &str) -> bool {
 pub fn secrets_of_variable(name: &str, value: &str) -> Vec<(String, String)> {
     let is_path = value.starts_with(['/', '~', '.']);
     let mut secrets = Vec::new();
-    if is_secret_name(name) && !is_path && !is_place(value.as_bytes()) {
+    // Of our own variables one tells attempts apart.
+    let is_key = name.ends_with("_KEY") && !name.starts_with("WF_");
+    if (is_secret_name(name) || is_key) && !is_path && !is_place(value.as_bytes()) {
         secrets.push((name.to_owned(), value.to_owned()));
     }
     if let Ok(address) = url::Url::parse(value)
@@ -162,10 +164,10 @@ pub(super) fn masks() -> Vec<Shape> {
         // `Authorization: Bearer …`, in a header, an option, JSON or code; the scheme stays.
         mask(
             header,
-            format!(r#"(?i)\b(?:proxy-)?authorization{between}(?:{quote})?(?:(?:bearer|basic|token|digest|apikey|negotiate|ntlm)[ \t]+)?([^\s"'\\][^\r\n"'\\]*)"#),
+            format!(r#"(?i)(?:\\[nrt]|\b)(?:proxy-)?authorization{between}(?:{quote})?(?:(?:bearer|basic|token|digest|apikey|negotiate|ntlm)[ \t]+)?([^\s"'\\][^\r\n"'\\]*)"#),
             of_header,
         ),
-        mask(header, r#"(?i)\b(?:set-)?cookie:[ \t]*([^\s"'\\][^\r\n"'\\]*)"#.to_owned(), of_header),
+        mask(header, r#"(?i)(?:\\[nrt]|\b)(?:set-)?cookie:[ \t]*([^\s"'\\][^\r\n"'\\]*)"#.to_owned(), of_header),
         mask(header, r"(?i)\bbearer[ \t]+([A-Za-z0-9._~+/\-]{16,}=*)".to_owned(), of_token),
         mask(header, r"(?i)\bbasic[ \t]+([A-Za-z0-9+/]{8,}={0,2})".to_owned(), of_basic),
         // The password of an address, or a name in one that is a key.
@@ -270,7 +272,7 @@ pub(super) fn is_place(value: &[u8]) -> bool {
             }));
     text.is_empty()
         || WORDS.contains(&&*lower)
-        || text.starts_with(['$', '<', '{', '%', '[', '(', '&', '@', '/', '~'])
+        || text.starts_with(['$', '<', '{', '%', '[', '(', '&', '@', '/', '~', '^'])
         || ["your", "my_", "my-", "changeme", "replace", "example", "env:", "file:", "vault:", "secret:", "process.env", "os.environ"]
             .iter()
             .any(|begin| lower.starts_with(begin))
