@@ -124,7 +124,7 @@ pub(super) fn looks_random(bytes: &[u8]) -> bool {
     let different = counts.iter().filter(|count| **count > 0).count();
     let most = counts.iter().max().copied().unwrap_or(0);
     let is_no_word = |part: &[u8]| {
-        let has = |is: fn(&u8) -> bool| part.iter().any(|byte| is(byte));
+        let has = |is: fn(&u8) -> bool| part.iter().any(is);
         let (small, capital) = (has(u8::is_ascii_lowercase), has(u8::is_ascii_uppercase));
         let inner = part.get(1..).unwrap_or_default();
         let is_camel = small && inner.iter().any(u8::is_ascii_uppercase);

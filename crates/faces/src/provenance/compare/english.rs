@@ -172,7 +172,7 @@ pub(super) fn month(word: &str) -> Option<usize> {
     ];
     let word = word.to_lowercase();
     let is_meant = |month: &&str| *month == word || (word.len() == 3 && month.starts_with(&word));
-    Some(MONTHS.iter().position(|month| is_meant(&month))? + 1)
+    Some(MONTHS.iter().position(is_meant)? + 1)
 }
 
 /// Opposites: verbs by their base, with forms that no ending makes, and common words. A word of the

@@ -159,7 +159,7 @@ impl Quantity {
     pub(super) fn continued(&self, digits: &str) -> Option<Self> {
         let is_group = digits.len() == 3 && digits.bytes().all(|byte| byte.is_ascii_digit());
         let is_open = self.measure.is_none() && self.affix.is_empty() && !self.digits.contains('.');
-        let is_short = self.digits.len() % 3 != 0 || self.digits.len() <= 3;
+        let is_short = !self.digits.len().is_multiple_of(3) || self.digits.len() <= 3;
         (is_group && is_open && is_short).then(|| Self {
             digits: format!("{}{digits}", self.digits),
             ..self.clone()
