@@ -51,6 +51,7 @@ pub(crate) fn engine(store: Arc<dyn Store>, dir: &Path, options: EngineOptions) 
         models: Default::default(),
         keyring: Arc::new(FileKeyring::new(dir.join("keyring.json"))),
         workdir: dir.to_owned(),
+        programs: Arc::default(),
     };
     Engine::new(store, Arc::new(Registry::standard()), ports, options)
 }

@@ -6,6 +6,7 @@ use runtime::door::Door;
 use runtime::engine::{Engine, EngineOptions, Scope};
 use runtime::keyring::FileKeyring;
 use runtime::nodes::{Ports, Registry};
+use runtime::programs::Programs;
 use runtime::supervisor::Supervisor;
 
 use crate::commands::PortArgs;
@@ -38,6 +39,17 @@ pub(crate) fn engine_of(
     args: &PortArgs,
     (nodes, options): (Arc<Registry>, EngineOptions),
 ) -> Result<Engine, Failure> {
+    let programs = args.programs(session);
+    engine_under(session, door, args, (nodes, options, programs))
+}
+
+/// An engine with these nodes and these rules for programs.
+pub(crate) fn engine_under(
+    session: &Session,
+    door: &Door,
+    args: &PortArgs,
+    (nodes, options, programs): (Arc<Registry>, EngineOptions, Programs),
+) -> Result<Engine, Failure> {
     let ports = Ports {
         supervisor: supervisor(session)?,
         outbound: args.outbound()?,
@@ -45,6 +57,7 @@ pub(crate) fn engine_of(
         models: Arc::new(args.models()?),
         keyring: Arc::new(FileKeyring::new(session.place.keyring())),
         workdir: session.place.project.clone(),
+        programs: Arc::new(programs),
     };
     Ok(Engine::new(door.store().clone(), nodes, ports, options))
 }

@@ -26,6 +26,9 @@ pub(crate) const SECRET_PREFIX: &str = "RUNWRIGHT_SECRET_";
 /// The file of model providers, as `--providers`.
 pub(crate) const PROVIDERS: &str = "RUNWRIGHT_PROVIDERS";
 
+/// Tenants whose workflows may run programs, as `--allow-programs`.
+pub(crate) const ALLOW_PROGRAMS: &str = "RUNWRIGHT_ALLOW_PROGRAMS";
+
 /// How `serve` checks JWTs, as `--auth`.
 pub(crate) const AUTH: &str = "RUNWRIGHT_AUTH";
 
@@ -79,6 +82,8 @@ Environment:
   RUNWRIGHT_SECRET_…    secrets for nodes, where --secret-env lists none
   RUNWRIGHT_SECRETS     folder of secret files, as --secrets
   RUNWRIGHT_PROVIDERS   file of model providers, as --providers
+  RUNWRIGHT_ALLOW_PROGRAMS
+                        tenants whose workflows may run programs, as --allow-programs
   RUNWRIGHT_SERVER      server to ask instead of a store, as --server
   RUNWRIGHT_KEY         key that opens the server, as --key
   RUNWRIGHT_LISTEN      where `serve` listens, as --listen

@@ -132,3 +132,15 @@ pub const MAX_PARENTS: usize = 64;
 pub const MAX_SNAPSHOT_BYTES: usize = 256 << 20;
 /// Bytes of a line beside a snapshot: a call with all that it changed, or an attempt to replay it.
 pub const MAX_CALL_BYTES: usize = MAX_SNAPSHOT_BYTES;
+/// Bytes of memory of a program that a tenant's definition runs, with all it starts.
+pub const MAX_PROGRAM_MEMORY_BYTES: u64 = 2 << 30;
+/// Processes of such a program at a time, their threads counted.
+pub const MAX_PROGRAM_PROCESSES: u64 = 512;
+/// Bytes of one file that such a program writes.
+pub const MAX_PROGRAM_FILE_BYTES: u64 = 1 << 30;
+/// Files that one process of such a program has open.
+pub const MAX_PROGRAM_OPEN_FILES: u64 = 1_024;
+/// Bytes of one output of such a program.
+pub const MAX_PROGRAM_OUTPUT_BYTES: u64 = 256 << 20;
+/// Milliseconds that such a program may run.
+pub const MAX_PROGRAM_MS: u64 = 3_600_000;

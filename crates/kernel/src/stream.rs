@@ -78,9 +78,27 @@ impl Owner {
     }
 }
 
+/// Who put a definition into the store. It decides whether the definition may run programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PutBy {
+    /// A tenant, over the API.
+    #[default]
+    Tenant,
+    /// Whoever runs the server: from the command line, or from the folders it serves.
+    Operator,
+}
+
+impl PutBy {
+    fn is_tenant(&self) -> bool {
+        *self == Self::Tenant
+    }
+}
+
 /// Which definition a run runs. The document lies in the blob store under its digest, so that
 /// putting a workflow again never changes an existing run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct DefinitionRef {
     /// The workflow's id.
     pub workflow: WorkflowId,
@@ -88,6 +106,9 @@ pub struct DefinitionRef {
     pub version: String,
     /// The digest of the document's canonical JSON, under the owner's tenant.
     pub digest: Digest,
+    /// Who put it; a log that does not say it means the tenant.
+    #[serde(default, skip_serializing_if = "PutBy::is_tenant")]
+    pub put_by: PutBy,
 }
 
 /// How a fork relates to its source.

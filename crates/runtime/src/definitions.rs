@@ -13,7 +13,7 @@ use std::time::Duration;
 use kernel::digest::Digest;
 use kernel::ids::TenantId;
 use kernel::registry::Registry;
-use kernel::stream::DefinitionRef;
+use kernel::stream::{DefinitionRef, PutBy};
 use parking_lot::Mutex;
 use store::{BLOB_GRACE, StoreError};
 use tokio::time::Instant;
@@ -50,6 +50,15 @@ impl Definitions {
     }
 }
 
+/// A definition of a registry. What every tenant may run, only the operator puts.
+fn by_owner(definition: &DefinitionRef, from: &TenantId) -> DefinitionRef {
+    let mut definition = definition.clone();
+    if *from == shared_tenant() {
+        definition.put_by = PutBy::Operator;
+    }
+    definition
+}
+
 /// A definition by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
@@ -73,7 +82,7 @@ impl Door {
         for from in [tenant.clone(), shared_tenant()] {
             let registry = self.fresh_registry(&from).await?;
             if let Some(definition) = registry.workflow(name) {
-                let definition = definition.clone();
+                let definition = by_owner(definition, &from);
                 return Ok(Some(Named { definition, from }));
             }
         }
@@ -90,7 +99,7 @@ impl Door {
             let registry = self.fresh_registry(&from).await?;
             all.extend(registry.workflows().map(|definition| {
                 let named = Named {
-                    definition: definition.clone(),
+                    definition: by_owner(definition, &from),
                     from: from.clone(),
                 };
                 (definition.workflow.clone(), named)

@@ -214,6 +214,11 @@ impl Engine {
         &self.inner.ports.models
     }
 
+    /// Who may have programs run.
+    pub fn programs(&self) -> &crate::programs::Programs {
+        &self.inner.ports.programs
+    }
+
     /// Who secrets are kept for; nothing where none are kept.
     pub fn secret_scopes(&self) -> &'static [crate::secrets::Scope] {
         self.inner.ports.secrets.scopes()

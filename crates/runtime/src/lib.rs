@@ -25,6 +25,7 @@ pub mod outbound;
 mod outbox;
 pub mod plans;
 pub mod private;
+pub mod programs;
 pub mod redact;
 mod schema_words;
 mod seal;

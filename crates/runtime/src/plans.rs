@@ -10,7 +10,7 @@ use kernel::json::{self, Limits};
 use kernel::limits::{MAX_DEFINITION_BYTES, MAX_JSON_DEPTH};
 use kernel::problem::{Problem, ProblemCode, Problems, name_nodes};
 use kernel::registry::Rejection;
-use kernel::stream::DefinitionRef;
+use kernel::stream::{DefinitionRef, PutBy};
 use parking_lot::Mutex;
 use serde_json::Value;
 use store::{Store, StoreError};
@@ -155,7 +155,7 @@ impl Plans {
             .find(|node| node.kind == NodeKind::Work && self.registry.kind(&node.type_id).is_none())
     }
 
-    /// Checks a document and puts it into the store under its digest.
+    /// Checks a document of the operator and puts it into the store under its digest.
     ///
     /// # Errors
     /// Its problems, or the store's.
@@ -171,6 +171,7 @@ impl Plans {
             workflow: plan.workflow.clone(),
             version: plan.version.clone(),
             digest,
+            put_by: PutBy::Operator,
         };
         self.keep(tenant, digest, plan.clone());
         Ok(Prepared { definition, plan })

@@ -47,6 +47,7 @@ async fn engine() -> Result<(), Box<dyn std::error::Error>> {
         timeout: None,
         grace: Duration::from_secs(5),
         output_limit: DEFAULT_OUTPUT_LIMIT,
+        confinement: None,
     };
     let mut running = supervisor.start(spec).await?;
     loop {

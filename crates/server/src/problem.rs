@@ -324,6 +324,9 @@ impl From<ApiError> for Problem {
                  nothing was registered",
             ),
             ApiError::WebhookInvalid(what) => Self::invalid(what),
+            ApiError::Programs(refused) => {
+                Self::new(StatusCode::FORBIDDEN, refused.code(), refused.to_string())
+            }
             ApiError::Registry(rejection) => Self::from(rejection),
             ApiError::NotFound(Thing::Interrupt) => Self::new(
                 StatusCode::NOT_FOUND,

@@ -135,6 +135,7 @@ impl Process {
             models: Default::default(),
             keyring: Arc::new(FileKeyring::new(nowhere.join("keys"))),
             workdir: nowhere,
+            programs: Arc::default(),
         };
         let options = EngineOptions {
             holder: id.to_string().as_str().into(),

@@ -85,6 +85,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         findings.extend(checks::clean(session).await?);
     }
     findings.extend(checks::store(session).await?);
+    findings.push(checks::programs());
     findings.extend(providers::check(&args.ports).await?);
     print(session.form, &findings)?;
     let is_bad = findings.iter().any(|finding| finding.grade == Grade::Bad);

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use kernel::ids::TenantId;
 use kernel::problem::quoted;
 use runtime::models::Providers;
 use runtime::outbound::{Allowed, Outbound};
+use runtime::programs::{Fallback, Programs};
 use runtime::secrets::{AllowedNames, EnvSecrets, FileSecrets, SecretSources};
 
 use crate::env;
@@ -43,6 +45,17 @@ pub(crate) struct PortArgs {
     /// data folder]
     #[arg(long, value_name = "DIR", env = env::SECRETS, hide_env = true)]
     secrets: Option<PathBuf>,
+
+    /// Let the workflows of a tenant run programs, confined; TENANT as keys name it [default: only
+    /// workflows that the operator put run programs]
+    #[arg(long, value_name = "TENANT", env = env::ALLOW_PROGRAMS, hide_env = true,
+          value_delimiter = ',', value_parser = super::keys::tenant)]
+    allow_programs: Vec<TenantId>,
+
+    /// Run the programs of those tenants also where this machine cannot confine them: they can then
+    /// read and change all that the server can
+    #[arg(long)]
+    allow_unconfined_programs: bool,
 
     /// Which models nodes may ask, and who may use them, as a TOML file
     #[arg(long, value_name = "FILE", env = env::PROVIDERS, hide_env = true)]
@@ -86,6 +99,23 @@ impl PortArgs {
                 Failure::new(format!("--providers cannot be used: {error}"))
                     .hint("docs/workflows.md says what stands in such a file")
             }),
+        }
+    }
+
+    /// Who may have programs run.
+    pub(crate) fn programs(&self, session: &Session) -> Programs {
+        let secret = self.secrets.iter().chain(&self.providers);
+        Programs {
+            data: session.place.data.clone(),
+            tenants: self.allow_programs.iter().cloned().collect(),
+            fallback: if self.allow_unconfined_programs {
+                Fallback::Unconfined
+            } else {
+                Fallback::Refuse
+            },
+            secret: secret.cloned().collect(),
+            project: session.place.project.clone(),
+            own: None,
         }
     }
 

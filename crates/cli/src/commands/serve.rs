@@ -17,6 +17,7 @@ use runtime::door::Door;
 use runtime::engine::{Engine, EngineOptions, Scope};
 use runtime::holder;
 use runtime::private;
+use runtime::programs::{self, Fallback, Programs};
 use runtime::telemetry;
 use runtime::upkeep::Upkeep;
 use runtime::webhooks::{Reach, Webhooks};
@@ -175,7 +176,13 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         watches_queues: true,
         ..EngineOptions::default()
     };
-    let engine = compose::engine_with(session, &door, &args.ports, options)?;
+    let programs = programs(&args, session)?;
+    let engine = compose::engine_under(
+        session,
+        &door,
+        &args.ports,
+        (session.nodes.clone(), options, programs),
+    )?;
     args.telemetry.export(&engine)?;
     let limits = Limits {
         principal_rate: Some(args.principal_rate),
@@ -328,6 +335,39 @@ fn gate(args: &Args, door: &Door) -> Result<Gate, Failure> {
     let options = options.map_err(|error| Failure::new(error.to_string()))?;
     let authenticator = Authenticator::new(door.store().clone(), options);
     Ok(Gate::Bearer(Arc::new(authenticator)))
+}
+
+/// Who may have programs run; says what holds for them.
+fn programs(args: &Args, session: &Session) -> Result<Programs, Failure> {
+    let mut programs = args.ports.programs(session);
+    programs.secret.extend(args.auth.clone());
+    if args.dev {
+        // Nobody but the operator reaches this server.
+        programs.own = Some(args.tenant.clone());
+    }
+    let tenants: Vec<&str> = programs.tenants.iter().map(TenantId::as_str).collect();
+    let tenants = tenants.join(", ");
+    match (programs::holds(), programs.fallback) {
+        _ if args.dev => {}
+        _ if tenants.is_empty() => {
+            tracing::info!("only workflows that the operator put run programs");
+        }
+        (Ok(holds), _) => {
+            tracing::info!(%tenants, by = holds.0, "programs of these tenants run confined");
+        }
+        (Err(why), Fallback::Unconfined) => tracing::warn!(
+            %tenants, %why,
+            "programs of these tenants run UNCONFINED: they can read and change all that the \
+             server can"
+        ),
+        (Err(why), Fallback::Refuse) => {
+            let what = format!("programs of tenants cannot be confined here: {why}");
+            let hint = "leave --allow-programs out, or run them all the same with \
+                        --allow-unconfined-programs";
+            return Err(Failure::new(what).hint(hint));
+        }
+    }
+    Ok(programs)
 }
 
 /// Keeps a second server from the same store unless it is meant, and tells other commands that

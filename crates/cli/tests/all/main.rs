@@ -5,8 +5,8 @@
 //! `output` for a process that writes much, `models` for questions to models, `tools` for what they have done, `mcp` for servers of tools, `tenants` for a
 //! store of several, `secrets` for what nobody is told, `play` for sessions of templates, `snapshots` and
 //! `captures` for evidence of runs and of commands, `serving` and `remote` for a server and for
-//! what is asked of one, `origins` for who may ask without a key,
-//! `permissions` for the files of a store.
+//! what is asked of one, `origins` for who may ask without a key, `permissions` for the files of
+//! a store, `programs` for what workflows of tenants may start.
 
 mod answering;
 mod audit;
@@ -27,6 +27,7 @@ mod origins;
 mod output;
 mod permissions;
 mod play;
+mod programs;
 mod race;
 mod reading;
 mod remote;

@@ -59,6 +59,7 @@ fn definition(workflow: &str) -> DefinitionRef {
         workflow: workflow.into(),
         version: "1.0.0".into(),
         digest: Digest::of(workflow.as_bytes()),
+        put_by: Default::default(),
     }
 }
 

@@ -327,6 +327,7 @@ fn dispatched() -> World {
             workflow: "letters".into(),
             version: "1.2.0".into(),
             digest: kernel::digest::Digest::of(b"letters"),
+            put_by: Default::default(),
         }),
     });
     let facts = world.run.facts().expect("facts");

@@ -93,6 +93,7 @@ impl World {
                 workflow: plan.workflow.clone(),
                 version: plan.version.clone(),
                 digest: plan.digest,
+                put_by: Default::default(),
             }),
             parent: None,
             policy: Policy::default(),

@@ -9,6 +9,7 @@ fn definition(version: &str) -> DefinitionRef {
         workflow: "w".into(),
         version: version.into(),
         digest: Digest::of(version.as_bytes()),
+        put_by: Default::default(),
     }
 }
 

@@ -152,6 +152,7 @@ fn a_child_takes_a_part_and_hands_back_what_it_did_not_use() {
             workflow: plan.workflow.clone(),
             version: plan.version.clone(),
             digest: plan.digest,
+            put_by: Default::default(),
         })
     };
     for (spent, goes_on) in [(20, true), (21, false)] {

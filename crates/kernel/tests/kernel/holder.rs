@@ -54,6 +54,7 @@ impl World {
                 workflow: plan.workflow.clone(),
                 version: plan.version.clone(),
                 digest: plan.digest,
+                put_by: Default::default(),
             });
             drop(self.when(Command::Dispatch { attempt, found }).decided());
             return;

@@ -35,6 +35,7 @@ fn found(workflow: &str) -> Found {
         workflow: plan.workflow.clone(),
         version: plan.version.clone(),
         digest: plan.digest,
+        put_by: Default::default(),
     })
 }
 

@@ -743,6 +743,7 @@ pub(crate) fn child_definition() -> DefinitionRef {
         workflow: plan.workflow.clone(),
         version: plan.version.clone(),
         digest: plan.digest,
+        put_by: Default::default(),
     }
 }
 

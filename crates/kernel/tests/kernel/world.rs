@@ -76,6 +76,7 @@ pub(crate) fn header(plan: &Plan, policy: Policy) -> StreamHeader {
             workflow: plan.workflow.clone(),
             version: plan.version.clone(),
             digest: plan.digest,
+            put_by: Default::default(),
         }),
         origin: None,
         parent: None,

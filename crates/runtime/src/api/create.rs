@@ -123,6 +123,7 @@ impl Api {
         misspelt
             .or(())
             .map_err(|problems| DoorError::Rejected(Rejection::InvalidInputs(problems)))?;
+        self.check_programs(&owner.tenant, definition.put_by, &plan)?;
         self.schemas
             .check(&plan, &order.configurable, &mut problems);
         problems.or(()).map_err(|p| invalid("request", p))?;

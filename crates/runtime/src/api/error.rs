@@ -177,6 +177,9 @@ pub enum ApiError {
     /// The run cannot be forked there.
     #[error(transparent)]
     Fork(ForkError),
+    /// The definition may not run programs.
+    #[error(transparent)]
+    Programs(#[from] crate::programs::Refused),
     /// The store.
     #[error(transparent)]
     Store(StoreError),

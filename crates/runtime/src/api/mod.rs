@@ -28,6 +28,7 @@ mod open_questions;
 mod options;
 mod outside;
 mod pause;
+mod programs;
 mod read;
 mod task_output;
 mod webhooks;

@@ -1,8 +1,10 @@
 //! Workflows: what there is, and putting them.
 
 use kernel::audit::Actor;
+use kernel::definition::Plan;
+use kernel::ids::TenantId;
 use kernel::problem::Problem;
-use kernel::stream::DefinitionRef;
+use kernel::stream::{DefinitionRef, PutBy};
 use serde_json::Value;
 use store::StoreError;
 
@@ -76,8 +78,15 @@ impl Api {
         request_id: Option<&str>,
     ) -> Result<Registered, ApiError> {
         self.permit_workflows(who, Action::WriteWorkflows)?;
+        let compiled = self.door().plans().compile_lenient(document);
+        let (plan, canonical) = compiled.map_err(PlanError::Invalid)?;
+        let put_by = self.engine.programs().put_by(&who.tenant);
+        self.check_programs(&who.tenant, put_by, &plan)?;
         let by = who.actor(request_id);
-        Ok(self.door().register(&who.tenant, document, &by).await?)
+        let put = self
+            .door()
+            .put_compiled(&who.tenant, (plan, canonical), put_by, &by);
+        Ok(put.await?)
     }
 
     fn permit_workflows(&self, who: &Principal, action: Action) -> Result<(), ApiError> {
@@ -87,26 +96,36 @@ impl Api {
 }
 
 impl Door {
-    /// Puts a document into the store and lets its name stand for it. With the
+    /// Puts a document of the operator into the store and lets its name stand for it. With the
     /// [shared tenant](crate::definitions::shared_tenant) every tenant may run it.
     ///
     /// # Errors
     /// As [`Api::put_workflow`].
     pub async fn register(
         &self,
-        tenant: &kernel::ids::TenantId,
+        tenant: &TenantId,
         document: &[u8],
         by: &Actor,
     ) -> Result<Registered, PlanError> {
-        let (plan, canonical) = self
-            .plans()
-            .compile_lenient(document)
-            .map_err(PlanError::Invalid)?;
+        let compiled = self.plans().compile_lenient(document);
+        let compiled = compiled.map_err(PlanError::Invalid)?;
+        self.put_compiled(tenant, compiled, PutBy::Operator, by)
+            .await
+    }
+
+    async fn put_compiled(
+        &self,
+        tenant: &TenantId,
+        (plan, canonical): (Plan, Vec<u8>),
+        put_by: PutBy,
+        by: &Actor,
+    ) -> Result<Registered, PlanError> {
         let digest = self.store().put_blob(tenant, canonical).await?;
         let definition = DefinitionRef {
             workflow: plan.workflow,
             version: plan.version,
             digest,
+            put_by,
         };
         self.put_workflow(tenant, &definition, by).await?;
         Ok(Registered {

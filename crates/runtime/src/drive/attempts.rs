@@ -63,6 +63,9 @@ impl Driver {
         let settings = Arc::new(settings.unwrap_or_default());
         let is_budgeted = facts.is_some_and(|facts| !facts.budget.limits.is_empty());
         let trace = context::at_hand(&run.header);
+        let definition = run.header.definition.as_ref();
+        let put_by = definition.map(|definition| definition.put_by);
+        let put_by = put_by.unwrap_or_default();
         let mut starts = Vec::new();
         for live in run.live_attempts() {
             let waits_for_older = self.running.keys().any(|id| id.node == live.id.node);
@@ -80,6 +83,7 @@ impl Driver {
             }
             let started = Started {
                 owner: run.header.owner.clone(),
+                put_by,
                 run: run.header.stream.clone(),
                 key: live.id.key(&run.header.key_origin()),
                 trace: trace.within(attempt_span(&run.header.stream, &live.id)),

@@ -12,7 +12,7 @@ use kernel::run::budget::Amounts;
 use kernel::run::event::OutputChannel;
 use kernel::run::report::{ToolCalled, ToolReturned};
 use kernel::run::{Artifact, ModelSettings, NodeError, Outcome, Report, Usage};
-use kernel::stream::Owner;
+use kernel::stream::{Owner, PutBy};
 #[cfg(feature = "testing")]
 use kernel::trace;
 use kernel::trace::TraceContext;
@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::redact::{RedactedStream, Redactor, secrets_of_variable};
 use crate::secrets::Scope;
+use crate::tools::TenantTools;
 
 /// Whether an attempt whose holder was lost may run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,19 @@ pub trait WorkNode: Send + Sync + 'static {
     fn outputs(&self, config: &Value) -> Option<Vec<String>> {
         let _ = config;
         None
+    }
+
+    /// Whether a node with this (valid) config runs programs on this machine.
+    fn runs_programs(&self, config: &Value, tools: &TenantTools<'_>) -> bool {
+        let _ = (config, tools);
+        false
+    }
+
+    /// Checks of a config in a definition that a tenant put; paths are JSON pointers into the
+    /// config.
+    fn check_of_tenant(&self, config: &Value) -> Vec<Problem> {
+        let _ = config;
+        Vec::new()
     }
 
     /// Whether an attempt that an earlier holder began has left a result which [`run`] will
@@ -164,6 +178,7 @@ pub struct Given<'a> {
 #[derive(Clone, Debug)]
 pub struct Started {
     pub(crate) owner: Owner,
+    pub(crate) put_by: PutBy,
     pub(crate) run: StreamId,
     pub(crate) attempt: AttemptId,
     pub(crate) key: AttemptKey,
@@ -193,6 +208,7 @@ impl Started {
         let span = trace::attempt_span(&run, &attempt);
         Self {
             owner: Owner::tenant("local"),
+            put_by: PutBy::Operator,
             trace: TraceContext::named_after(&run).within(span),
             run,
             attempt,
@@ -221,6 +237,13 @@ impl Started {
         self
     }
 
+    /// The same start in a run of a definition that its tenant put.
+    #[cfg(feature = "testing")]
+    pub fn put_by_tenant(mut self) -> Self {
+        self.put_by = PutBy::Tenant;
+        self
+    }
+
     /// The same start after it did this.
     #[cfg(feature = "testing")]
     pub fn after(mut self, past: Remembered) -> Self {
@@ -243,6 +266,11 @@ impl Started {
     /// Who the run belongs to, in full.
     pub fn owner(&self) -> &Owner {
         &self.owner
+    }
+
+    /// Who put the run's definition.
+    pub fn put_by(&self) -> PutBy {
+        self.put_by
     }
 
     /// The run.
@@ -412,6 +440,8 @@ pub struct Ports {
     pub keyring: Arc<dyn crate::keyring::Keyring>,
     /// The folder relative paths of process nodes start from.
     pub workdir: PathBuf,
+    /// Who may have programs run.
+    pub programs: Arc<crate::programs::Programs>,
 }
 
 /// Resolves secrets by reference. Values go to the node and nowhere else; the driver tells the

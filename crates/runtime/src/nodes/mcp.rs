@@ -23,7 +23,7 @@ use serde_json::{Map, Value, json};
 use super::called::{self, Called, NotMade};
 use super::template::Template;
 use super::{HoldLost, NodeContext, Repeat, Started, WorkNode};
-use crate::tools::{Session, ToolAnswer, ToolServer, patience_over};
+use crate::tools::{Session, TenantTools, ToolAnswer, ToolServer, patience_over};
 
 const DEFAULT_TIMEOUT_MS: u64 = 60_000;
 
@@ -93,6 +93,10 @@ impl WorkNode for Mcp {
 
     fn leaves_results(&self) -> bool {
         true
+    }
+
+    fn runs_programs(&self, config: &Value, tools: &TenantTools<'_>) -> bool {
+        tools.starts_program(config["server"].as_str())
     }
 
     fn config_schema(&self) -> Value {

@@ -26,6 +26,7 @@ use tokio::io::AsyncReadExt;
 
 use super::{NodeContext, Ports, Repeat, Started, WorkNode};
 use crate::supervisor::{End, ExitRecord, Finish, NotStarted, Running, Seen, Stream};
+use crate::tools::TenantTools;
 pub(super) use config::Config;
 pub use config::{Cwd, ProcessHost};
 use config::{KeepOutput, OutputFormat, RepeatWord};
@@ -83,6 +84,14 @@ impl WorkNode for Process {
         Some(config::outputs(config))
     }
 
+    fn runs_programs(&self, _config: &Value, _tools: &TenantTools<'_>) -> bool {
+        true
+    }
+
+    fn check_of_tenant(&self, config: &Value) -> Vec<Problem> {
+        config::check_of_tenant(config)
+    }
+
     fn has_result(&self, ports: &Ports, run: &StreamId, key: &AttemptKey) -> bool {
         ports.supervisor.record(run, key).is_some()
     }
@@ -102,7 +111,11 @@ impl WorkNode for Process {
 impl Process {
     async fn attempt(&self, started: &Started, cx: &NodeContext) -> Result<Outcome, NodeError> {
         let config = Config::of(started.config())?;
-        let spec = config.spec(started, &cx.ports, &self.host).await?;
+        let confined = cx.ports.programs.permit(started)?;
+        let mut spec = config
+            .spec(started, &cx.ports, (&self.host, confined.as_ref()))
+            .await?;
+        spec.confinement = confined.and_then(|confined| confined.confinement);
         let program = shown(&spec.argv);
         let running = cx.ports.supervisor.start(spec).await.map_err(|error| {
             NodeError::new(
@@ -343,8 +356,8 @@ impl Attempt<'_> {
             true => String::new(),
             false => format!("; it said:\n{last}"),
         };
-        let error = match record.end {
-            End::Exited { code } if self.config.success_codes.contains(&code) => return None,
+        let error = match &record.end {
+            End::Exited { code } if self.config.success_codes.contains(code) => return None,
             End::Exited { code } => {
                 let text = format!("`{program}` exited with code {code}{said}");
                 NodeError::new("process_failed", text)
@@ -363,6 +376,13 @@ impl Attempt<'_> {
                 NodeError::new("process_timed_out", text)
                     .with_details(json!({ "timeoutMs": after_ms, "stderr": last }))
             }
+            End::BoundPassed { used } => {
+                let text = format!(
+                    "`{program}` was killed: it used {used}, and no program of a tenant's workflow \
+                     may{said}"
+                );
+                NodeError::new("process_bound_passed", text).with_details(json!({ "stderr": last }))
+            }
         };
         Some(error)
     }
@@ -371,7 +391,7 @@ impl Attempt<'_> {
         let Outputs { stdout, stderr } = &self.outputs;
         let code = match record.end {
             End::Exited { code } => Some(code),
-            End::Signaled { .. } | End::TimedOut { .. } => None,
+            End::Signaled { .. } | End::TimedOut { .. } | End::BoundPassed { .. } => None,
         };
         let text = stdout.captured();
         let mut outputs = Map::new();
@@ -431,7 +451,10 @@ fn not_started(reason: NotStarted, message: &str, program: &str) -> NodeError {
             NodeError::new("command_not_found", text).fatal()
         }
         NotStarted::NotExecutable => {
-            let text = format!("`{program}` may not be executed; make it executable");
+            let text = format!(
+                "`{program}` may not be executed; make it executable (one that runs confined is the \
+                 system's, or lies in the tenant's folder)"
+            );
             NodeError::new("command_not_executable", text).fatal()
         }
         NotStarted::WorkingDirectory => {
@@ -439,6 +462,11 @@ fn not_started(reason: NotStarted, message: &str, program: &str) -> NodeError {
         }
         NotStarted::Superseded => NodeError::new("attempt_superseded", message).fatal(),
         NotStarted::StillAlive => NodeError::new("earlier_instance_alive", message),
+        NotStarted::NotConfined => {
+            let text =
+                format!("`{program}` was not started, because it cannot be confined: {message}");
+            NodeError::new("programs_not_confined", text).fatal()
+        }
         NotStarted::Other => NodeError::new(
             "process_not_started",
             format!("`{program}` could not be started: {message}"),

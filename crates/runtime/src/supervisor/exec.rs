@@ -28,6 +28,7 @@ use super::process_table;
 use super::pump::{self, EngineEnd};
 use super::watch::{Cause, Event, Watch, watch_children};
 use super::wire::{End, ExitRecord, NotStarted, Report, Request, Stream};
+use crate::programs::{Confinement, confine};
 
 /// Bytes of one piece of what is said to a process, and pieces that may wait for it.
 const SAID_BYTES: usize = 64 << 10;
@@ -193,7 +194,8 @@ fn start(
             format!("the attempt directory cannot be used: {error}"),
         )
     })?;
-    let spawned = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(args)
         .env_clear()
         .envs(&request.env)
@@ -203,8 +205,11 @@ fn start(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn();
+        .process_group(0);
+    let spawned = match &request.confinement {
+        None => command.spawn(),
+        Some(confinement) => confined(command, confinement)?,
+    };
     let child = spawned.map_err(|error| {
         let reason = match error.kind() {
             io::ErrorKind::NotFound => NotStarted::CommandNotFound,
@@ -222,6 +227,24 @@ fn start(
         stdout,
         stderr,
     })
+}
+
+/// Starts a process from a thread that is confined and ends right after: what a thread starts is
+/// confined as it is, and this process is not.
+fn confined(
+    mut command: Command,
+    confinement: &Confinement,
+) -> Result<io::Result<Child>, (NotStarted, String)> {
+    let started = thread::scope(|threads| {
+        let starts = threads.spawn(|| {
+            confine(confinement)?;
+            Ok(command.spawn())
+        });
+        starts
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("its thread was lost")))
+    });
+    started.map_err(|error: io::Error| (NotStarted::NotConfined, error.to_string()))
 }
 
 fn prepare(dir: &AttemptDir, note: &Note, lock: &File) -> io::Result<(File, File)> {
@@ -276,7 +299,11 @@ fn attend(
     );
     watch_children(events);
 
-    let mut watch = Watch::new(main, Duration::from_millis(request.grace_ms));
+    let bounds = request
+        .confinement
+        .as_ref()
+        .and_then(|within| within.bounds);
+    let mut watch = Watch::new(main, Duration::from_millis(request.grace_ms), bounds);
     watch.until_alone(request.timeout_ms.map(Duration::from_millis), &inbox);
     let lost = pump::drain(&stdout, &inbox).or(pump::drain(&stderr, &inbox));
 
@@ -286,6 +313,7 @@ fn attend(
         }
         (Some(Cause::Stop), None) => return Report::Stopped,
         (Some(Cause::TimedOut { after_ms }), None) => End::TimedOut { after_ms },
+        (Some(Cause::BoundPassed(used)), None) => End::BoundPassed { used },
         (None, None) => end_of(watch.status),
     };
     let record = ExitRecord {

@@ -35,6 +35,8 @@ use std::time::Duration;
 
 use kernel::ids::{AttemptKey, StreamId};
 
+use crate::programs::Confinement;
+
 pub use exec::exec_main;
 pub use program::find_program;
 pub use running::{Finish, Running, Seen};
@@ -80,6 +82,8 @@ pub struct Spec {
     pub grace: Duration,
     /// Bytes of each output; a process that writes more is stopped.
     pub output_limit: u64,
+    /// What it is kept from, and all it starts with it.
+    pub confinement: Option<Confinement>,
 }
 
 /// An attempt that was lost with its engine.

@@ -103,6 +103,7 @@ impl Supervisor {
             grace_ms: spec.grace.as_millis() as u64,
             output_limit: spec.output_limit,
             talks,
+            confinement: spec.confinement,
         };
         let head = request.encode()?;
         let dir = self.attempt(&spec.run, &spec.key);

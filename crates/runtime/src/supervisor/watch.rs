@@ -9,11 +9,14 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group};
 
 use super::process_table;
+use crate::programs::Bounds;
 
 /// How long processes that the child left behind may take to end by themselves.
 const LINGER: Duration = Duration::from_secs(1);
 /// How long a death by signal waits for a stop that may have been its cause.
 const DOUBT: Duration = Duration::from_millis(100);
+/// How often it is looked at how much processes use that are bounded.
+const LOOKS: Duration = Duration::from_millis(100);
 
 /// Everything that can happen to a supervisor.
 pub(super) enum Event {
@@ -36,6 +39,8 @@ pub(super) enum Cause {
     TimedOut { after_ms: u64 },
     /// What the child wrote could not be kept.
     OutputLost(String),
+    /// The child and what it started used too much.
+    BoundPassed(String),
 }
 
 /// What is being done about the processes.
@@ -72,6 +77,7 @@ pub(super) fn watch_children(events: Sender<Event>) {
 pub(super) struct Watch {
     main: Pid,
     grace: Duration,
+    bounds: Option<Bounds>,
     phase: Phase,
     /// How the child ended, once it did.
     pub status: Option<WaitStatus>,
@@ -82,11 +88,12 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(main: Pid, grace: Duration) -> Self {
+    pub(super) fn new(main: Pid, grace: Duration, bounds: Option<Bounds>) -> Self {
         let phase = Phase::Running;
         Self {
             main,
             grace,
+            bounds,
             phase,
             status: None,
             cause: None,
@@ -103,7 +110,8 @@ impl Watch {
                 Phase::Lingering { until } | Phase::Ending { until } => Some(until),
                 Phase::Killing => Some(Instant::now() + Duration::from_millis(20)),
             };
-            let event = match wake {
+            let look = self.bounds.map(|_| Instant::now() + LOOKS);
+            let event = match wake.into_iter().chain(look).min() {
                 None => inbox.recv().ok(),
                 Some(at) => inbox
                     .recv_timeout(at.saturating_duration_since(Instant::now()))
@@ -112,8 +120,26 @@ impl Watch {
             match event {
                 Some(Event::NoChildren) => return self.doubt_a_death_by_signal(inbox),
                 Some(event) => self.take(event),
-                None => self.wake(timeout),
+                None if wake.is_some_and(|at| at <= Instant::now()) => self.wake(timeout),
+                None => {}
             }
+            self.keep_within_bounds();
+        }
+    }
+
+    /// Kills everything where it uses too much.
+    fn keep_within_bounds(&mut self) {
+        let is_killing = matches!(self.phase, Phase::Killing);
+        let Some(bounds) = self.bounds.filter(|_| !is_killing) else {
+            return;
+        };
+        let used = process_table::used(&process_table::descendants());
+        if let Some(used) = used.beyond(&bounds) {
+            if self.cause.is_none() {
+                self.cause = Some(Cause::BoundPassed(used));
+            }
+            self.signal_all(Signal::KILL);
+            self.phase = Phase::Killing;
         }
     }
 

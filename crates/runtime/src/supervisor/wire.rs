@@ -18,6 +18,8 @@ use kernel::ids::AttemptKey;
 use kernel::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::programs::Confinement;
+
 /// Bytes of output in one frame.
 pub(super) const MAX_FRAME_BYTES: usize = 64 << 10;
 /// Bytes of a request and of the child's stdin, each.
@@ -40,6 +42,9 @@ pub(super) struct Request {
     /// Whether more is said to the child than its first stdin.
     #[serde(default)]
     pub talks: bool,
+    /// What the child is kept from.
+    #[serde(default)]
+    pub confinement: Option<Confinement>,
 }
 
 impl Request {
@@ -112,7 +117,7 @@ impl Stream {
 }
 
 /// How a process came to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum End {
     /// It exited.
@@ -129,6 +134,11 @@ pub enum End {
     TimedOut {
         /// The time it was allowed, in milliseconds.
         after_ms: u64,
+    },
+    /// It used more than it was allowed to and was killed.
+    BoundPassed {
+        /// What it used, in words.
+        used: String,
     },
 }
 
@@ -185,6 +195,8 @@ pub enum NotStarted {
     Superseded,
     /// An earlier instance of the attempt could not be ended.
     StillAlive,
+    /// The kernel could not confine it.
+    NotConfined,
     /// Anything else, such as too many arguments.
     Other,
 }
@@ -271,6 +283,7 @@ mod tests {
             grace_ms: 1,
             output_limit: 1,
             talks: false,
+            confinement: None,
         }
     }
 

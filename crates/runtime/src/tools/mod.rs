@@ -10,5 +10,5 @@ mod session;
 mod stdio;
 
 pub(crate) use options::ServerEntry;
-pub use options::{ToolServer, ToolServers};
+pub use options::{TenantTools, ToolServer, ToolServers};
 pub(crate) use session::{Session, ToolAnswer, patience_over};

@@ -53,6 +53,17 @@ pub struct ToolServer {
 }
 
 impl ToolServer {
+    /// Whether the operator named a tenant where the server is configured.
+    pub(crate) fn names(&self, tenant: &TenantId) -> bool {
+        let mut named = self.tenants.iter().flatten();
+        named.any(|named| named == tenant.as_str())
+    }
+
+    /// Whether it is a program that is started here.
+    pub(crate) fn is_program(&self) -> bool {
+        matches!(self.reach, Reach::Process { .. })
+    }
+
     /// Whether one of its tools may be called at all.
     pub(crate) fn allows(&self, tool: &str) -> bool {
         let fits = |patterns: &Vec<String>| patterns.iter().any(|pattern| matches(pattern, tool));
@@ -132,6 +143,27 @@ impl ToolServers {
                         ([mcp.NAME] of the file that --providers names)";
             NodeError::new("mcp_server_not_found", text).lacking()
         })
+    }
+}
+
+/// The servers of an engine as a definition reaches them that a tenant put.
+#[derive(Clone, Copy, Debug)]
+pub struct TenantTools<'a> {
+    servers: &'a ToolServers,
+    tenant: &'a TenantId,
+}
+
+impl<'a> TenantTools<'a> {
+    /// Those of a tenant.
+    pub fn new(servers: &'a ToolServers, tenant: &'a TenantId) -> Self {
+        Self { servers, tenant }
+    }
+
+    /// Whether the server of a name, or the only one, is a program that the operator did not
+    /// allow the tenant where it is configured.
+    pub fn starts_program(&self, name: Option<&str>) -> bool {
+        let server = self.servers.named(self.tenant, name);
+        server.is_ok_and(|server| server.is_program() && !server.names(self.tenant))
     }
 }
 

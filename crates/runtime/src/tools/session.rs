@@ -88,7 +88,14 @@ impl Session {
             } => {
                 let mut env = env.clone();
                 env.extend(secrets(ports, &name, secret_env).await?);
-                let process = stdio::start(ports, started, &name, argv, env).await?;
+                let named = server.names(started.tenant());
+                let confinement = ports.programs.permit_server(started, named)?;
+                let start = stdio::Start {
+                    argv,
+                    env,
+                    confinement,
+                };
+                let process = stdio::start(ports, started, &name, start).await?;
                 let over = greeted.insert(process.over);
                 match rmcp::serve_client((), process.stream).await {
                     Ok(service) => Ok(Self {

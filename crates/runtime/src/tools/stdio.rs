@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 
 use crate::nodes::{Ports, STOP_GRACE, Started};
+use crate::programs::Confinement;
 use crate::supervisor::{Finish, Running, Seen, Spec, Stream};
 use crate::telemetry::context;
 
@@ -32,19 +33,28 @@ pub(super) struct Server {
     pub over: JoinHandle<String>,
 }
 
+/// What a server is started by.
+pub(super) struct Start<'a> {
+    /// Program and arguments.
+    pub argv: &'a [String],
+    /// The variables its configuration gives it.
+    pub env: BTreeMap<String, String>,
+    /// What it is kept from.
+    pub confinement: Option<Confinement>,
+}
+
 /// Starts a server for an attempt.
 pub(super) async fn start(
     ports: &Ports,
     started: &Started,
     name: &str,
-    argv: &[String],
-    given: BTreeMap<String, String>,
+    start: Start<'_>,
 ) -> Result<Server, NodeError> {
     let mut env: BTreeMap<String, String> = INHERITED
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
         .collect();
-    env.extend(given);
+    env.extend(start.env);
     context::say_to_program(started.trace(), &mut env);
     // A server has no result that a later life of the engine could adopt: each has its own place.
     let nth = STARTED.fetch_add(1, Ordering::Relaxed);
@@ -53,13 +63,14 @@ pub(super) async fn start(
         run: started.run().clone(),
         key: AttemptKey::new(key),
         restarts: started.restarts(),
-        argv: argv.to_vec(),
+        argv: start.argv.to_vec(),
         env,
         cwd: ports.workdir.clone(),
         stdin: Vec::new(),
         timeout: None,
         grace: STOP_GRACE,
         output_limit: OUTPUT_BYTES,
+        confinement: start.confinement,
     };
     let running = ports.supervisor.start_talking(spec).await;
     let running = running.map_err(|error| not_started(name, &error.to_string()))?;

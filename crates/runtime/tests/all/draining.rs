@@ -71,6 +71,7 @@ async fn a_start_in_the_log_of_what_runs_once_is_carried_out_before_an_engine_st
             models: Default::default(),
             keyring: Arc::new(lab.keyring()),
             workdir: lab.work(),
+            programs: Arc::default(),
         };
         let step: Arc<dyn WorkNode> = Arc::new(Step(Arc::clone(gate)));
         let registry = Arc::new(Registry::of([step]));

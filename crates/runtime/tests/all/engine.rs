@@ -34,6 +34,7 @@ pub(crate) fn engine_with(store: Arc<dyn Store>, options: EngineOptions, lab: &L
         models: Default::default(),
         keyring: Arc::new(lab.keyring()),
         workdir: lab.work(),
+        programs: Arc::default(),
     };
     Engine::new(store, Arc::new(Registry::standard()), ports, options)
 }

@@ -90,6 +90,7 @@ impl Recorder {
             models: lab.models.clone(),
             keyring: Arc::new(lab.keyring()),
             workdir: lab.work(),
+            programs: Arc::default(),
         };
         NodeContext {
             stop: CancellationToken::new(),

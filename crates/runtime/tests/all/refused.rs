@@ -59,6 +59,7 @@ async fn what_the_log_refuses_fails_its_node_instead_of_starting_it_for_ever() {
         models: Default::default(),
         keyring: Arc::new(lab.keyring()),
         workdir: lab.work(),
+        programs: Arc::default(),
     };
     let shouter: Arc<dyn WorkNode> = Arc::new(Shouter(Arc::clone(&starts)));
     let registry = Arc::new(Registry::of([shouter]));

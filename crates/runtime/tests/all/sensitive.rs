@@ -129,6 +129,7 @@ fn bed() -> Bed {
         models: Default::default(),
         keyring: Arc::new(lab.keyring()),
         workdir: lab.work(),
+        programs: Arc::default(),
     };
     let copy: Arc<dyn WorkNode> = Arc::new(Copy(Arc::clone(&given)));
     let registry = Arc::new(Registry::of([copy, Arc::new(Tell)]));

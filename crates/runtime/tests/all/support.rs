@@ -87,6 +87,7 @@ impl Lab {
             timeout: None,
             grace: Duration::from_secs(5),
             output_limit: DEFAULT_OUTPUT_LIMIT,
+            confinement: None,
         }
     }
 

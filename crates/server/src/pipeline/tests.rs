@@ -44,6 +44,7 @@ fn app() -> App {
         models: Default::default(),
         keyring: Arc::new(FileKeyring::new(nowhere.join("keyring.json"))),
         workdir: nowhere,
+        programs: Arc::default(),
     };
     let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
     let nodes = Arc::new(Registry::standard());

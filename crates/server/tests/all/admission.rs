@@ -164,6 +164,7 @@ async fn runs_that_wait_for_a_timer_are_in_flight_and_those_that_wait_for_somebo
         models: Arc::default(),
         keyring: Arc::new(FileKeyring::new(folder.path().join("keyring.json"))),
         workdir: folder.path().to_owned(),
+        programs: Arc::default(),
     };
     let store = host.engine.door().store().clone();
     let (nodes, options) = (Arc::new(Registry::standard()), EngineOptions::default());

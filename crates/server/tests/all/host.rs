@@ -110,6 +110,7 @@ impl Host {
             models: Arc::new(models.providers),
             keyring: Arc::new(FileKeyring::new(folder.path().join("keyring.json"))),
             workdir: folder.path().to_owned(),
+            programs: Arc::default(),
         };
         let options = EngineOptions {
             poll: Duration::from_millis(50),
@@ -237,6 +238,7 @@ impl Host {
             workflow: text("id").into(),
             version: text("version"),
             digest: digest.expect("stored"),
+            put_by: Default::default(),
         };
         let by = Actor::operator();
         let put = door.put_workflow(&tenant, &stored, &by).await;

@@ -176,6 +176,21 @@ fn durability(session: &Session) -> Finding {
     }
 }
 
+/// What keeps programs of tenants within walls.
+pub(super) fn programs() -> Finding {
+    match runtime::programs::holds() {
+        Ok(holds) => {
+            let what = format!("those of tenants can be confined, by {}", holds.0);
+            Finding::ok("programs", what)
+        }
+        Err(why) => Finding::warn(
+            "programs",
+            format!("those of tenants cannot be confined: {why}"),
+            "only workflows that the operator put run programs here",
+        ),
+    }
+}
+
 /// What holds for the store.
 pub(super) async fn store(session: &Session) -> Result<Vec<Finding>, Failure> {
     let path = session.place.store();

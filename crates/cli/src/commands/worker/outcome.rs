@@ -66,6 +66,7 @@ pub(super) fn conclude(
         End::Exited { code } => ("exit_code", format!("the program ended with code {code}")),
         End::Signaled { signal } => ("signal", format!("signal {signal} ended the program")),
         End::TimedOut { .. } => ("timed_out", "the program took too long".to_owned()),
+        End::BoundPassed { used } => ("process_bound_passed", format!("the program used {used}")),
     };
     if let Some(error) = said.as_ref().and_then(|said| said.get("error")) {
         let code = error["code"].as_str().filter(|code| is_code(code));

@@ -210,6 +210,7 @@ impl Worker<'_> {
             timeout: None,
             grace: GRACE,
             output_limit: DEFAULT_OUTPUT_LIMIT,
+            confinement: None,
         };
         let mut running = match self.supervisor.start(spec).await {
             Ok(running) => running,

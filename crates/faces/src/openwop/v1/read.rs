@@ -115,6 +115,7 @@ fn dispatched(data: &Map<String, Value>) -> Option<RunEvent> {
             workflow: workflow.into(),
             version: String::new(),
             digest: Digest::of(&[]),
+            put_by: Default::default(),
         },
         inputs: Map::new(),
         budget: Default::default(),

@@ -37,6 +37,7 @@ use serde_json::{Value, json};
 use super::mcp::{Mcp, note_call};
 use super::process::{Process, ProcessHost};
 use super::{NodeContext, Past, Repeat, Started, WorkNode};
+use crate::tools::TenantTools;
 use config::Config;
 pub(crate) use mock::{PROVIDERS as TEST_PROVIDERS, check as check_mock};
 
@@ -132,6 +133,30 @@ impl WorkNode for Model {
             Some(call) => Mcp::Call.outputs(call),
             None => Some(answered::NAMES.map(str::to_owned).into()),
         }
+    }
+
+    fn runs_programs(&self, config: &Value, tools: &TenantTools<'_>) -> bool {
+        if let Some(call) = config.get("mcp").filter(|call| !call.is_null()) {
+            return Mcp::Call.runs_programs(call, tools);
+        }
+        let Ok(config) = self.config(config) else {
+            return false;
+        };
+        let mut servers = config.mcp_servers.iter();
+        !config.tools.is_empty() || servers.any(|name| tools.starts_program(Some(name)))
+    }
+
+    fn check_of_tenant(&self, config: &Value) -> Vec<Problem> {
+        let config = self.config(config);
+        let tools = config.iter().flat_map(|config| config.tools.iter());
+        let problems = tools.enumerate().flat_map(|(at, tool)| {
+            let problems = self.process.check_of_tenant(&tool.process);
+            problems.into_iter().map(move |problem| Problem {
+                path: format!("/tools/{at}/process{}", problem.path),
+                ..problem
+            })
+        });
+        problems.collect()
     }
 
     fn leaves_results(&self) -> bool {

@@ -27,6 +27,7 @@ use super::{NodeContext, Ports, Repeat, STOP_GRACE, Started, WorkNode, learn_inh
 use crate::executors::{Call, Executor, Executors, Places};
 use crate::supervisor::{DEFAULT_OUTPUT_LIMIT, ExitRecord, Spec, Stream};
 use crate::telemetry::context;
+use crate::tools::TenantTools;
 use config::Config;
 use result::Said;
 
@@ -104,6 +105,10 @@ impl WorkNode for Play {
         config::schema()
     }
 
+    fn runs_programs(&self, _config: &Value, _tools: &TenantTools<'_>) -> bool {
+        true
+    }
+
     fn has_result(&self, ports: &Ports, run: &StreamId, key: &AttemptKey) -> bool {
         ports.supervisor.record(run, key).is_some()
     }
@@ -138,6 +143,7 @@ impl Play {
         started: &Started,
         cx: &NodeContext,
     ) -> Result<Outcome, NodeError> {
+        cx.ports.programs.permit_session(started)?;
         let project = &cx.ports.workdir;
         let executors = Executors::nearest(project)
             .map_err(|error| NodeError::new("executors_unusable", error.to_string()).fatal())?;
@@ -245,6 +251,7 @@ impl Play {
                 .or(executor.timeout),
             grace: STOP_GRACE,
             output_limit: DEFAULT_OUTPUT_LIMIT,
+            confinement: None,
         })
         .inspect(|_| {
             // A process that was killed may have left half a result; one that ended has not.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kernel::definition::Reads;
+use kernel::limits::{MAX_PROGRAM_MS, MAX_PROGRAM_OUTPUT_BYTES};
 use kernel::problem::{Problem, ProblemCode, pointer};
 use kernel::run::NodeError;
 use serde::Deserialize;
@@ -12,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::super::template::{Template, as_text, input, note_text};
 use super::super::{Ports, STOP_GRACE, Started, learn_inherited};
+use crate::programs::{Confined, VARIABLES};
 use crate::secrets::wrong_reference;
 use crate::supervisor::{DEFAULT_OUTPUT_LIMIT, Spec};
 use crate::telemetry::context;
@@ -218,6 +220,29 @@ pub(super) fn outputs(config: &Value) -> Vec<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
+/// What a definition may not ask for that a tenant put.
+pub(super) fn check_of_tenant(config: &Value) -> Vec<Problem> {
+    let asked = config["inheritEnv"].as_array().into_iter().flatten();
+    let asked = asked
+        .enumerate()
+        .filter_map(|(i, name)| Some((i, name.as_str()?)));
+    let foreign = asked.filter(|(_, name)| !VARIABLES.contains(name));
+    foreign
+        .map(|(i, _)| {
+            let path = format!("/inheritEnv/{i}");
+            Problem::new(path, ProblemCode::InvalidValue, not_inherited())
+        })
+        .collect()
+}
+
+fn not_inherited() -> String {
+    let all = VARIABLES.join(", ");
+    format!(
+        "a program of a tenant's workflow inherits no variable of the server beyond {all}; give it \
+         with env or secretEnv"
+    )
+}
+
 /// Whether processes may work outside the project folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cwd {
@@ -258,7 +283,7 @@ impl Config {
         &self,
         started: &Started,
         ports: &Ports,
-        host: &ProcessHost,
+        (host, confined): (&ProcessHost, Option<&Confined>),
     ) -> Result<Spec, NodeError> {
         let inputs = started.inputs();
         let mut argv = Vec::with_capacity(self.argv.len());
@@ -267,20 +292,33 @@ impl Config {
                 format!("argument {i}")
             })?);
         }
+        let timeout = match confined {
+            None => self.timeout_ms,
+            Some(_) => Some(
+                self.timeout_ms
+                    .map_or(MAX_PROGRAM_MS, |ms| ms.min(MAX_PROGRAM_MS)),
+            ),
+        };
+        let most = confined.map_or(u64::MAX, |_| MAX_PROGRAM_OUTPUT_BYTES);
+        let (workdir, cwd) = match confined {
+            None => (ports.workdir.as_path(), host.cwd),
+            Some(confined) => (confined.folder.as_path(), Cwd::InWorkdir),
+        };
         Ok(Spec {
             run: started.run().clone(),
             key: started.key().clone(),
             restarts: started.restarts(),
             argv,
-            env: self.environment(started, ports, host).await?,
-            cwd: self.working_directory(inputs, &ports.workdir, host.cwd)?,
+            env: self.environment(started, ports, (host, confined)).await?,
+            cwd: self.working_directory(inputs, workdir, cwd)?,
             stdin: self
                 .stdin
                 .as_ref()
                 .map_or(Ok(Vec::new()), |stdin| stdin.bytes(inputs))?,
-            timeout: self.timeout_ms.map(Duration::from_millis),
+            timeout: timeout.map(Duration::from_millis),
             grace: self.grace_ms.map_or(STOP_GRACE, Duration::from_millis),
-            output_limit: self.max_output_bytes,
+            output_limit: self.max_output_bytes.min(most),
+            confinement: None,
         })
     }
 
@@ -288,16 +326,12 @@ impl Config {
         &self,
         started: &Started,
         ports: &Ports,
-        host: &ProcessHost,
+        (host, confined): (&ProcessHost, Option<&Confined>),
     ) -> Result<BTreeMap<String, String>, NodeError> {
-        let mut env = BTreeMap::new();
-        let usual = || DEFAULT_INHERITED.map(str::to_owned).to_vec();
-        for name in self.inherit_env.clone().unwrap_or_else(usual) {
-            if let Some(value) = host.env.get(&name) {
-                learn_inherited(ports, &name, value);
-                env.insert(name, value.clone());
-            }
-        }
+        let mut env = match confined {
+            None => self.inherited(ports, host),
+            Some(confined) => self.of_tenant(confined)?,
+        };
         for (name, value) in &self.env {
             let value = without_nul(value.fill(started.inputs())?, || format!("variable {name}"))?;
             env.insert(name.clone(), value);
@@ -311,6 +345,34 @@ impl Config {
         }
         context::say_to_program(started.trace(), &mut env);
         Ok(env)
+    }
+
+    /// What a program of the operator's has of the engine's environment.
+    fn inherited(&self, ports: &Ports, host: &ProcessHost) -> BTreeMap<String, String> {
+        let mut env = BTreeMap::new();
+        let usual = || DEFAULT_INHERITED.map(str::to_owned).to_vec();
+        for name in self.inherit_env.clone().unwrap_or_else(usual) {
+            if let Some(value) = host.env.get(&name) {
+                learn_inherited(ports, &name, value);
+                env.insert(name, value.clone());
+            }
+        }
+        env
+    }
+
+    /// What a program of a tenant's has, none of which is the engine's.
+    fn of_tenant(&self, confined: &Confined) -> Result<BTreeMap<String, String>, NodeError> {
+        let mut asked = self.inherit_env.iter().flatten();
+        if asked.any(|name| !VARIABLES.contains(&name.as_str())) {
+            return Err(NodeError::new("env_not_inherited", not_inherited()).fatal());
+        }
+        let is_asked = |name: &str| {
+            let asked = self.inherit_env.as_ref();
+            asked.is_none_or(|asked| asked.iter().any(|asked| asked == name))
+        };
+        let all = confined.environment().into_iter();
+        let all = all.filter(|(name, _)| is_asked(name));
+        Ok(all.map(|(name, value)| (name.to_owned(), value)).collect())
     }
 
     fn working_directory(
@@ -339,7 +401,7 @@ impl Config {
         let cwd = real(&base.join(asked))?;
         if rule == Cwd::InWorkdir && !cwd.starts_with(&base) {
             return Err(refuse(
-                "lies outside the project folder; choose one inside, or let the host allow it",
+                "lies outside the folder of the project, or of the tenant; choose one inside",
             ));
         }
         Ok(cwd)

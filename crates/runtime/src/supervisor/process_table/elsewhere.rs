@@ -6,6 +6,7 @@ use std::path::Path;
 use rustix::process::Signal;
 
 use super::Process;
+use crate::programs::Crowd;
 
 pub(in super::super) fn boot() -> String {
     String::new()
@@ -29,6 +30,10 @@ pub(in super::super) fn collect_orphans() -> io::Result<()> {
 
 pub(in super::super) fn descendants() -> Vec<Process> {
     Vec::new()
+}
+
+pub(in super::super) fn used(_processes: &[Process]) -> Crowd {
+    Crowd::default()
 }
 
 pub(in super::super) fn holders(_dir: &Path, _lock: &Path, _key: &str) -> Vec<Process> {

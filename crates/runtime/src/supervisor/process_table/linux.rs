@@ -9,6 +9,7 @@ use std::path::Path;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid};
 
 use super::Process;
+use crate::programs::Crowd;
 
 struct Stat {
     process: Process,
@@ -103,6 +104,27 @@ pub(in super::super) fn descendants() -> Vec<Process> {
         }
     }
     found
+}
+
+/// How much processes use together. Memory that is a file's is not counted.
+pub(in super::super) fn used(processes: &[Process]) -> Crowd {
+    let mut crowd = Crowd::default();
+    for process in processes {
+        let Ok(status) = fs::read_to_string(format!("/proc/{}/status", process.pid)) else {
+            continue;
+        };
+        for line in status.lines() {
+            let (name, value) = line.split_once(':').unwrap_or_default();
+            let number = value.split_ascii_whitespace().next();
+            let number: u64 = number.and_then(|n| n.parse().ok()).unwrap_or_default();
+            match name {
+                "RssAnon" | "RssShmem" => crowd.memory += number << 10,
+                "Threads" => crowd.threads += number,
+                _ => {}
+            }
+        }
+    }
+    crowd
 }
 
 /// Every process that an attempt started, at any remove: those that hold its lock file open and

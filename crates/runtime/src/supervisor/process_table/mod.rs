@@ -16,7 +16,9 @@ mod elsewhere;
 #[cfg(not(target_os = "linux"))]
 use elsewhere as system;
 
-pub(super) use system::{boot, collect_orphans, descendants, find, holders, is_alive, signal};
+pub(super) use system::{
+    boot, collect_orphans, descendants, find, holders, is_alive, signal, used,
+};
 
 /// A process, told from a later one with the same id by when it started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -1,0 +1,105 @@
+//! Confinement by Linux: Landlock for files, network and signals, seccomp for what Landlock does
+//! not see, no capabilities, and resource limits.
+
+mod calls;
+mod rules;
+
+use std::io;
+
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+
+use super::confinement::{Bounds, Confinement, Files, NotConfined};
+
+/// Whether all of it is there.
+pub(super) fn holds() -> Result<(), NotConfined> {
+    let needs = "it needs Linux 6.12 or later with Landlock and seccomp";
+    rules::probe().map_err(|error| NotConfined(format!("{needs} ({error})")))?;
+    has_filters(needs)
+}
+
+/// Whether what keeps from the network is there.
+pub(super) fn holds_network() -> Result<(), NotConfined> {
+    let needs = "it needs Linux 6.7 or later with Landlock and seccomp";
+    rules::probe_network().map_err(|error| NotConfined(format!("{needs} ({error})")))?;
+    has_filters(needs)
+}
+
+fn has_filters(needs: &str) -> Result<(), NotConfined> {
+    match std::fs::exists("/proc/sys/kernel/seccomp/actions_avail") {
+        Ok(true) => Ok(()),
+        _ => Err(NotConfined(format!("{needs} (no seccomp filters)"))),
+    }
+}
+
+pub(super) fn confine(confinement: &Confinement) -> io::Result<()> {
+    if let Some(bounds) = &confinement.bounds {
+        bound(bounds)?;
+    }
+    if confinement.files != Files::All {
+        // What this process has in memory is not for what it starts.
+        set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    }
+    rules::restrict(confinement)?;
+    if confinement.files != Files::All {
+        let none = CapabilitySet::empty();
+        set_capabilities(
+            None,
+            CapabilitySets {
+                effective: none,
+                permitted: none,
+                inheritable: none,
+            },
+        )?;
+    }
+    calls::filter(confinement)
+}
+
+fn bound(bounds: &Bounds) -> io::Result<()> {
+    // The first to go where the machine runs out of memory.
+    std::fs::write("/proc/self/oom_score_adj", "1000")?;
+    let mut limits = vec![
+        (Resource::Data, bounds.memory),
+        (Resource::Fsize, bounds.file),
+        (Resource::Nofile, bounds.open_files),
+        (Resource::Cpu, bounds.cpu_seconds),
+        (Resource::Core, 0),
+    ];
+    if let Some(threads) = threads_of_user() {
+        limits.push((Resource::Nproc, threads + bounds.processes));
+    }
+    for (resource, limit) in limits {
+        // A limit that is lower already stays.
+        let now = rustix::process::getrlimit(resource);
+        let least = |has: Option<u64>| Some(has.map_or(limit, |has| has.min(limit)));
+        let new = Rlimit {
+            current: least(now.current),
+            maximum: least(now.maximum),
+        };
+        setrlimit(resource, new)?;
+    }
+    Ok(())
+}
+
+/// The threads that the user of this process has, which the kernel counts together. Nothing for
+/// root, whose processes it does not count.
+fn threads_of_user() -> Option<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+    let user = rustix::process::getuid();
+    if user.is_root() {
+        return None;
+    }
+    let processes = std::fs::read_dir("/proc").ok()?.flatten();
+    let own = processes.filter(|entry| {
+        let is_process = entry
+            .file_name()
+            .as_encoded_bytes()
+            .iter()
+            .all(u8::is_ascii_digit);
+        is_process && (entry.metadata()).is_ok_and(|about| about.uid() == user.as_raw())
+    });
+    let threads = own.map(|entry| {
+        std::fs::read_dir(entry.path().join("task")).map_or(0, |threads| threads.count() as u64)
+    });
+    Some(threads.sum())
+}

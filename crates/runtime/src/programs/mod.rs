@@ -1,0 +1,232 @@
+//! Programs that definitions run on this machine: who may have them run, and what they are kept
+//! from.
+//!
+//! A definition that the operator put runs its programs as the engine's user. One that a tenant
+//! put runs them only where the operator allowed that tenant by name, and confined: the kernel
+//! keeps them from every folder but their own, from the network, and from other processes
+//! ([`Confinement`]), and the supervisor keeps them within [`Bounds`].
+
+mod confinement;
+#[cfg(target_os = "linux")]
+mod linux;
+mod watch;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use kernel::ids::{TenantId, file_name};
+use kernel::run::NodeError;
+use kernel::stream::PutBy;
+
+pub use confinement::{
+    Bounds, Confinement, Files, Holds, Network, NotConfined, confine, holds, holds_network,
+};
+pub(crate) use watch::Crowd;
+
+use crate::nodes::Started;
+
+/// Where the folders of tenants lie, below the data folder.
+const FOLDERS: &str = "tenants";
+/// Where a tenant's programs put what they need for a moment, below its folder.
+const TEMPORARY: &str = "tmp";
+
+/// What happens to programs of allowed tenants where the kernel cannot confine them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fallback {
+    /// They are refused.
+    #[default]
+    Refuse,
+    /// They run as the engine's user, with everything it may do.
+    Unconfined,
+}
+
+/// The rules of the operator for programs.
+#[derive(Clone, Debug, Default)]
+pub struct Programs {
+    /// The folder of the store, in which tenants' folders lie.
+    pub data: PathBuf,
+    /// Tenants whose definitions may run programs.
+    pub tenants: BTreeSet<TenantId>,
+    /// What happens where the kernel cannot confine them.
+    pub fallback: Fallback,
+    /// Files and folders, besides the data folder, that hold secrets of the engine.
+    pub secret: Vec<PathBuf>,
+    /// The project folder of the operator.
+    pub project: PathBuf,
+    /// The tenant whose requests are the operator's own.
+    pub own: Option<TenantId>,
+}
+
+/// Why a definition may not run programs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The operator did not allow it.
+    #[error(
+        "this workflow runs programs on the server's machine, and the operator has not allowed \
+         that for workflows of the tenant {0}; ask the operator to serve the workflow from a \
+         folder (`runwright serve --workflows DIR`), or to allow the tenant (`--allow-programs {0}`)"
+    )]
+    NotAllowed(TenantId),
+    /// A node of a session runs programs of the operator's project.
+    #[error(
+        "nodes of sessions run in the operator's own project, never for a workflow that a tenant \
+         put; ask the operator to play the template"
+    )]
+    OfSession,
+    /// The kernel cannot confine them.
+    #[error(
+        "this workflow runs programs, and this machine cannot confine them: {0}; the operator can \
+         run them all the same with --allow-unconfined-programs"
+    )]
+    NotConfined(NotConfined),
+}
+
+impl Refused {
+    /// Stable, snake_case, for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotAllowed(_) | Self::OfSession => "programs_not_allowed",
+            Self::NotConfined(_) => "programs_not_confined",
+        }
+    }
+}
+
+impl From<Refused> for NodeError {
+    fn from(refused: Refused) -> Self {
+        Self::new(refused.code(), refused.to_string()).fatal()
+    }
+}
+
+/// How a program of a tenant is run.
+#[derive(Clone, Debug)]
+pub(crate) struct Confined {
+    /// The tenant's folder, in which it works.
+    pub folder: PathBuf,
+    /// What it is kept from; nothing where the operator said that it may run all the same.
+    pub confinement: Option<Confinement>,
+}
+
+impl Confined {
+    /// The environment it begins with.
+    pub(crate) fn environment(&self) -> [(&'static str, String); 4] {
+        let folder = |path: PathBuf| path.to_string_lossy().into_owned();
+        [
+            ("HOME", folder(self.folder.clone())),
+            ("LANG", "C.UTF-8".to_owned()),
+            ("PATH", PATH.to_owned()),
+            ("TMPDIR", folder(self.folder.join(TEMPORARY))),
+        ]
+    }
+}
+
+/// Where programs of tenants are looked for.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The variables that a tenant's program has besides those its definition gives it.
+pub(crate) const VARIABLES: [&str; 4] = ["HOME", "LANG", "PATH", "TMPDIR"];
+
+impl Programs {
+    /// Who a definition that comes over the API for a tenant is put by.
+    pub fn put_by(&self, tenant: &TenantId) -> PutBy {
+        match &self.own {
+            Some(own) if own == tenant => PutBy::Operator,
+            _ => PutBy::Tenant,
+        }
+    }
+
+    /// Whether a definition of a tenant may run programs.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self, tenant: &TenantId, put_by: PutBy) -> Result<(), Refused> {
+        if put_by == PutBy::Operator {
+            return Ok(());
+        }
+        if !self.tenants.contains(tenant) {
+            return Err(Refused::NotAllowed(tenant.clone()));
+        }
+        self.confinable().map(drop)
+    }
+
+    /// Whether the kernel confines here; false where it does not and the operator goes without.
+    fn confinable(&self) -> Result<bool, Refused> {
+        match (holds(), self.fallback) {
+            (Ok(_), _) => Ok(true),
+            (Err(_), Fallback::Unconfined) => Ok(false),
+            (Err(why), Fallback::Refuse) => Err(Refused::NotConfined(why)),
+        }
+    }
+
+    /// How the program of an attempt is run; nothing where it is the operator's.
+    pub(crate) fn permit(&self, started: &Started) -> Result<Option<Confined>, NodeError> {
+        self.check(started.tenant(), started.put_by())?;
+        if started.put_by() == PutBy::Operator {
+            return Ok(None);
+        }
+        let folder = self.folder(started.tenant()).map_err(|error| {
+            let text = format!("the folder of the tenant cannot be used: {error}");
+            NodeError::new("working_directory_unusable", text)
+        })?;
+        let confinement = self.confinable()?.then(|| Confinement {
+            files: Files::Folder {
+                folder: folder.clone(),
+                hidden: self.hidden(&[&self.project]),
+            },
+            network: Network::Denied,
+            bounds: Some(Bounds::OF_TENANTS),
+        });
+        Ok(Some(Confined {
+            folder,
+            confinement,
+        }))
+    }
+
+    /// Whether a node of a session may be run for an attempt.
+    pub(crate) fn permit_session(&self, started: &Started) -> Result<(), NodeError> {
+        match started.put_by() {
+            PutBy::Operator => Ok(()),
+            PutBy::Tenant => Err(Refused::OfSession.into()),
+        }
+    }
+
+    /// How a server of tools is run for an attempt. The operator chose its program and may have
+    /// named the tenant where the server is configured; the program sees neither the data folder
+    /// nor the engine.
+    pub(crate) fn permit_server(
+        &self,
+        started: &Started,
+        named: bool,
+    ) -> Result<Option<Confinement>, NodeError> {
+        if started.put_by() == PutBy::Operator {
+            return Ok(None);
+        }
+        if !named {
+            self.check(started.tenant(), started.put_by())?;
+        }
+        Ok(self.confinable()?.then(|| Confinement {
+            files: Files::AllBut(self.hidden(&[])),
+            network: Network::Open,
+            bounds: Some(Bounds::OF_TENANTS),
+        }))
+    }
+
+    fn hidden(&self, more: &[&Path]) -> Vec<PathBuf> {
+        let own = [self.data.as_path()].into_iter();
+        let all = own.chain(self.secret.iter().map(PathBuf::as_path));
+        let all = all.chain(more.iter().copied());
+        // What is not there is hidden by the name it has.
+        all.map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()))
+            .collect()
+    }
+
+    /// The folder of a tenant, made where it is not there.
+    fn folder(&self, tenant: &TenantId) -> std::io::Result<PathBuf> {
+        use std::os::unix::fs::DirBuilderExt;
+        let folder = self.data.join(FOLDERS).join(file_name(tenant.as_str()));
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder.join(TEMPORARY))?;
+        folder.canonicalize()
+    }
+}
