@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use capture::call::{Call, Keep};
 use capture::clean::Cleaner;
+use capture::elsewhere::Rule;
 use capture::folder_keep::{Contents, FolderKeep, Recording};
 use capture::knobs::{Enforcement, Knobs, Mode};
 use capture::proxy::{CAPTURE_URL, Proxy, Upstreams};
@@ -79,7 +80,7 @@ async fn once(dir: &Path, calls: usize) -> io::Result<[f64; 4]> {
     let direct = ask_all(&format!("http://{upstream}/v1"), calls).await?;
 
     let recorder = Recorder::new(setup(keep.clone(), None, None));
-    let proxy = Proxy::start(recorder.clone(), upstreams()?).await?;
+    let proxy = Proxy::start(recorder.clone(), upstreams()?, Rule::Denied).await?;
     let recorded = ask_all(&proxy.environment()["OPENAI_BASE_URL"], calls).await?;
     proxy.stop().await;
     let tape: Vec<Call> = recorder.finish().calls;
@@ -97,7 +98,7 @@ async fn once(dir: &Path, calls: usize) -> io::Result<[f64; 4]> {
     let again = FolderKeep::begin(&snapshots, Contents::Full)?;
     let tape = Some((Tape::new(tape, everything), source));
     let recorder = Recorder::new(setup(again.clone(), None, tape));
-    let proxy = Proxy::start(recorder.clone(), upstreams()?).await?;
+    let proxy = Proxy::start(recorder.clone(), upstreams()?, Rule::Denied).await?;
     let served = ask_all(&proxy.environment()["OPENAI_BASE_URL"], calls).await?;
     proxy.stop().await;
     if recorder.finish().divergence.is_some() {
@@ -113,7 +114,7 @@ async fn once(dir: &Path, calls: usize) -> io::Result<[f64; 4]> {
     let filter = Filter::new(&[], &[]).map_err(io::Error::other)?;
     let folder = Folder::open(&root, filter, cleaner, again.clone()).map_err(io::Error::other)?;
     let recorder = Recorder::new(setup(again.clone(), Some(Arc::new(folder)), None));
-    let proxy = Proxy::start(recorder, upstreams()?).await?;
+    let proxy = Proxy::start(recorder, upstreams()?, Rule::Denied).await?;
     let client = Client::new(&proxy.environment()[CAPTURE_URL]).map_err(io::Error::other)?;
     let tools = calls / 10;
     let begun = Instant::now();

@@ -14,7 +14,7 @@ use crate::clean::{Cleaner, ROOT};
 use crate::folder_keep::Contents;
 use crate::ignored::Ignored;
 use crate::knobs::{self, Knobs};
-use crate::run::Outcome;
+use crate::run::{Outcome, Wall};
 use crate::scan::is_escaped;
 
 /// What is told of an execution beside what it did.
@@ -71,6 +71,9 @@ pub const WORKSPACE: &str = "workspace";
 /// The member of `extensions` that lists what servers of tools asked and nobody answered in time.
 pub const UNANSWERED: &str = "unanswered";
 
+/// The member of `extensions` that says what is known of servers the command asked besides models.
+pub const NETWORK: &str = "network";
+
 /// The member of `extensions` that lists folders that came or went.
 pub const FOLDERS: &str = "folders";
 /// The member of `extensions` that lists files whose permission bits alone changed.
@@ -97,6 +100,27 @@ pub fn meant_argument(text: &str, home: Option<&str>, cleaner: &Cleaner) -> Stri
         (Some(rest), Some(home)) => format!("{home}/{rest}"),
         _ => cleaner.restore(text),
     }
+}
+
+/// What there is to say of servers that were asked besides models.
+fn network(outcome: &Outcome) -> Option<Value> {
+    let mut said = Map::new();
+    let why = match &outcome.wall {
+        Wall::Held => None,
+        Wall::Open => Some("the command was allowed to connect past the proxy"),
+        Wall::Missing(why) => Some(why.as_str()),
+    };
+    if let Some(why) = why {
+        said.insert("unverified".to_owned(), json!(true));
+        said.insert("why".to_owned(), json!(why));
+    }
+    let seen = &outcome.seen;
+    for (name, servers) in [("asked", &seen.passed), ("refused", &seen.refused)] {
+        if !servers.is_empty() {
+            said.insert(name.to_owned(), json!(servers));
+        }
+    }
+    (!said.is_empty()).then_some(Value::Object(said))
 }
 
 /// The snapshot of an execution, with its calls as they stand beside it. Not sealed yet.
@@ -193,6 +217,9 @@ pub fn draft(
         (Some(_), _) => say(SYSTEM_PROMPT_SOURCE, json!("traffic")),
         (None, true) => say(SYSTEM_PROMPT_SOURCE, json!("declared")),
         (None, false) => {}
+    }
+    if let Some(network) = network(outcome) {
+        say(NETWORK, network);
     }
     if about.knobs != Knobs::default() {
         say(KNOBS, json!(about.knobs));

@@ -1,7 +1,8 @@
 //! A recorded command ends with its recorder: what goes on unrecorded is no part of the evidence.
 //!
 //! The command is started through this program once more, which asks the system for a SIGKILL at the
-//! end of its parent and then becomes the command; on Linux only. What the command started itself ends
+//! end of its parent, keeps itself from all network but the proxy's port and then becomes the command;
+//! on Linux only. What the command started itself ends
 //! by a watch, this program a third time: it holds one end of a pipe whose other end the recorder has,
 //! and kills the whole group of the command when that is closed, by whatever end of the recorder. An
 //! end in order stops the group itself, and the watch before it.
@@ -12,6 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
+use runtime::programs::{Confinement, Files, Network, confine};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command as Starting};
 
@@ -21,8 +23,12 @@ pub const LEASH_COMMAND: &str = "__leash";
 /// Behind that name: a group is to end with whoever holds the other end of the standard input.
 const WATCH: &str = "watch";
 
-/// Becomes a command that ends with its parent: the parent's process id, a mark, program, arguments.
-/// Where it cannot, it says why behind the mark. Or watches over a group: the word for it, the number of the group.
+/// In the place of a port: the command may connect where it likes.
+const ANYWHERE: &str = "-";
+
+/// Becomes a command that ends with its parent: the parent's process id, the port that it may connect
+/// to, a mark, program, arguments. Where it cannot, it says why behind the mark. Or watches over a
+/// group: the word for it, the number of the group.
 pub fn leash_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut number = || args.next()?.to_str()?.parse::<i32>().ok();
     let parent = match number() {
@@ -30,11 +36,19 @@ pub fn leash_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
         // Where it was no number it is the word, and the number follows.
         None => return watch(number().and_then(Pid::from_raw)),
     };
-    let (Some(mark), Some(program)) = (args.next(), args.next()) else {
+    let (Some(port), Some(mark), Some(program)) = (args.next(), args.next(), args.next()) else {
         return ExitCode::from(2);
     };
     if bind(parent).is_err() {
         return ExitCode::from(126);
+    }
+    if let Err(error) = wall(port.to_str()) {
+        let mark = mark.to_string_lossy();
+        let _ = writeln!(
+            io::stderr(),
+            "[{mark}] it cannot be kept from the network: {error}"
+        );
+        return ExitCode::from(127);
     }
     // Returns only where it fails.
     let error = Command::new(program).args(args).exec();
@@ -46,6 +60,27 @@ pub fn leash_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     };
     let _ = writeln!(io::stderr(), "[{mark}] {why}");
     ExitCode::from(127)
+}
+
+/// What stands before a program and its arguments.
+pub(crate) fn before(port: Option<u16>) -> [String; 3] {
+    let port = port.map_or_else(|| ANYWHERE.to_owned(), |port| port.to_string());
+    let parent = std::process::id().to_string();
+    [LEASH_COMMAND.to_owned(), parent, port]
+}
+
+/// Keeps this process, and what it becomes, from connecting to anything but a port.
+fn wall(port: Option<&str>) -> io::Result<()> {
+    if port == Some(ANYWHERE) {
+        return Ok(());
+    }
+    let port = port.and_then(|port| port.parse().ok());
+    let port = port.ok_or(io::ErrorKind::InvalidInput)?;
+    confine(&Confinement {
+        files: Files::All,
+        network: Network::OnlyPort(port),
+        bounds: None,
+    })
 }
 
 /// Starts the watch over the group of a command, which ends the group if this process ends without

@@ -13,6 +13,7 @@ pub mod call;
 pub mod clean;
 mod dialect;
 pub mod document;
+pub mod elsewhere;
 pub mod environment;
 pub mod family;
 pub mod folder_keep;

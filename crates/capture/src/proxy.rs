@@ -38,6 +38,7 @@ use tokio_util::task::TaskTracker;
 use crate::call::Kind;
 use crate::clean::Cleaner;
 use crate::dialect::Route;
+use crate::elsewhere::{Elsewhere, Rule, Seen, to_model};
 use crate::headers::{self, Unpacking};
 use crate::recorder::{Beginning, Begun, Passed, Recorder, TOO_LARGE, UNREACHED, answer_of};
 use crate::upstream::{NotAServer, Upstream, first_segment, query};
@@ -115,6 +116,7 @@ type Answer = Response<BoxBody<Bytes, io::Error>>;
 /// A proxy that listens.
 pub struct Proxy {
     base: String,
+    elsewhere: Arc<Elsewhere>,
     address: String,
     ended: CancellationToken,
     connections: TaskTracker,
@@ -152,6 +154,8 @@ impl Upstreams {
 
 struct Shared {
     token: String,
+    address: String,
+    elsewhere: Arc<Elsewhere>,
     recorder: Arc<Recorder>,
     upstreams: Upstreams,
 }
@@ -161,7 +165,11 @@ impl Proxy {
     ///
     /// # Errors
     /// The system's.
-    pub async fn start(recorder: Arc<Recorder>, upstreams: Upstreams) -> io::Result<Self> {
+    pub async fn start(
+        recorder: Arc<Recorder>,
+        upstreams: Upstreams,
+        rule: Rule,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?.to_string();
         let mut random = [0; 24];
@@ -175,8 +183,11 @@ impl Proxy {
             ("openai", upstreams.openai.host()),
             ("anthropic", upstreams.anthropic.host()),
         ];
+        let elsewhere = Arc::new(Elsewhere::new(rule));
         let shared = Arc::new(Shared {
             token,
+            address: address.clone(),
+            elsewhere: elsewhere.clone(),
             recorder,
             upstreams,
         });
@@ -184,6 +195,7 @@ impl Proxy {
         tokio::spawn(accept(listener, shared, ended.clone(), connections.clone()));
         Ok(Self {
             base,
+            elsewhere,
             address,
             ended,
             connections,
@@ -210,8 +222,18 @@ impl Proxy {
             .collect()
     }
 
-    /// Variables that lead every other request of a well-behaved command here, where it is refused.
-    pub fn deny_elsewhere(&self) -> BTreeMap<String, String> {
+    /// The port it listens on.
+    pub fn port(&self) -> Option<u16> {
+        self.address.rsplit_once(':')?.1.parse().ok()
+    }
+
+    /// Which servers besides models it was asked for.
+    pub fn seen(&self) -> Seen {
+        self.elsewhere.seen()
+    }
+
+    /// Variables that lead every other request here.
+    pub fn for_elsewhere(&self) -> BTreeMap<String, String> {
         let proxy = format!("http://{}", self.address);
         let mut variables = BTreeMap::new();
         for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
@@ -219,7 +241,7 @@ impl Proxy {
             variables.insert(name.to_ascii_lowercase(), proxy.clone());
         }
         for name in ["NO_PROXY", "no_proxy"] {
-            variables.insert(name.to_owned(), "127.0.0.1,localhost,::1".to_owned());
+            variables.insert(name.to_owned(), String::new());
         }
         variables
     }
@@ -270,7 +292,8 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>, ended: CancellationT
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => {}
@@ -283,10 +306,11 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>, ended: CancellationT
 
 async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Answer {
     let uri = request.uri().clone();
-    if request.method() == Method::CONNECT || uri.authority().is_some() {
-        shared.recorder.deny();
-        let message = "this execution is replayed: nothing else is asked";
-        return problem(StatusCode::FORBIDDEN, "replay_network_denied", message);
+    let other = uri
+        .authority()
+        .filter(|asked| asked.as_str() != shared.address);
+    if let Some(server) = other {
+        return of_other(shared, request, server.as_str()).await;
     }
     let (token, rest) = first_segment(uri.path());
     if !bool::from(token.as_bytes().ct_eq(shared.token.as_bytes())) {
@@ -295,18 +319,9 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Answer {
     let (within, rest) = within(&shared.recorder, rest);
     let (provider, rest) = first_segment(rest);
     let (method, headers) = (request.method().clone(), request.headers().clone());
-    let body = match Limited::new(request.into_body(), MAX_REQUEST)
-        .collect()
-        .await
-    {
-        Ok(body) => body.to_bytes(),
-        Err(_) => {
-            let message = format!(
-                "a request has at most {} MiB and must arrive whole",
-                MAX_REQUEST >> 20
-            );
-            return problem(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", &message);
-        }
+    let body = match whole(request).await {
+        Ok(body) => body,
+        Err(refused) => return refused,
     };
     let (provider, upstream) = match provider {
         "openai" => ("openai", &shared.upstreams.openai),
@@ -330,6 +345,93 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Answer {
         within,
     };
     of_model(shared, upstream, asked).await
+}
+
+/// Answers a request that is for another server.
+async fn of_other(shared: &Arc<Shared>, request: Request<Incoming>, server: &str) -> Answer {
+    let elsewhere = &shared.elsewhere;
+    let is_tunnel = request.method() == Method::CONNECT;
+    let answered = match to_model(request.uri()) {
+        Some(meant) if !is_tunnel => return of_written_address(shared, request, meant).await,
+        None if !is_tunnel => elsewhere.pass(request, server).await,
+        _ if shared.is_models(server) => {
+            elsewhere.refuse(server);
+            let message = "the program has the address of this model in its text, and what goes \
+                           through a tunnel cannot be recorded: let it take the base URL from \
+                           OPENAI_BASE_URL or ANTHROPIC_BASE_URL, which are set here";
+            return problem(StatusCode::FORBIDDEN, "not_recorded", message);
+        }
+        _ => elsewhere.tunnel(request, server).await,
+    };
+    match answered {
+        Some(Ok(answer)) => answer,
+        Some(Err(error)) => {
+            let message = format!("{server} cannot be reached: {error}");
+            problem(StatusCode::BAD_GATEWAY, "elsewhere_unreachable", &message)
+        }
+        None => {
+            shared.recorder.deny();
+            let message = "this execution is replayed: nothing else is asked";
+            problem(StatusCode::FORBIDDEN, "replay_network_denied", message)
+        }
+    }
+}
+
+/// Answers a request to a model whose address the program has in its text.
+async fn of_written_address(
+    shared: &Arc<Shared>,
+    request: Request<Incoming>,
+    (provider, base, rest): (&'static str, String, String),
+) -> Answer {
+    let upstream = match Upstream::new("the address in the program", &base) {
+        Ok(upstream) => upstream,
+        Err(error) => {
+            return problem(StatusCode::BAD_REQUEST, "not_a_server", &error.to_string());
+        }
+    };
+    let (method, headers) = (request.method().clone(), request.headers().clone());
+    let query = query(request.uri()).map(str::to_owned);
+    let body = match whole(request).await {
+        Ok(body) => body,
+        Err(refused) => return refused,
+    };
+    let asked = Asked {
+        provider,
+        method,
+        rest,
+        query,
+        headers,
+        body,
+        within: None,
+    };
+    of_model(shared, &upstream, asked).await
+}
+
+/// The body of a request.
+async fn whole(request: Request<Incoming>) -> Result<Bytes, Answer> {
+    let body = Limited::new(request.into_body(), MAX_REQUEST)
+        .collect()
+        .await;
+    body.map(|body| body.to_bytes()).map_err(|_| {
+        let message = format!(
+            "a request has at most {} MiB and must arrive whole",
+            MAX_REQUEST >> 20
+        );
+        problem(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", &message)
+    })
+}
+
+impl Shared {
+    /// Whether a server is known to be a model's.
+    fn is_models(&self, server: &str) -> bool {
+        let own = [
+            self.upstreams.openai.host(),
+            self.upstreams.anthropic.host(),
+        ];
+        let host = server.strip_suffix(":443").unwrap_or(server);
+        let known = ["api.openai.com", "api.anthropic.com"];
+        known.contains(&host) || own.iter().any(|own| own == server || own == host)
+    }
 }
 
 /// Within which call a process asks, by the beginning of a path: it is that of a call, of a server of

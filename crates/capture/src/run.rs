@@ -18,10 +18,11 @@ use tokio::sync::watch;
 
 use crate::call::{Beside, Change, Keep};
 use crate::clean::Cleaner;
+use crate::elsewhere::{Onward, Rule, Seen};
 use crate::environment::{self, GitState};
 use crate::ignored::Ignored;
 use crate::knobs::Enforcement;
-use crate::leash::{LEASH_COMMAND, watch_over};
+use crate::leash::{self, watch_over};
 use crate::proxy::{Proxy, Upstreams};
 use crate::recorder::{Recorded, Recorder, Setup};
 use crate::scan::{Filter, Folder, ScanError};
@@ -46,7 +47,7 @@ pub struct Plan {
     pub environment: BTreeMap<String, String>,
     /// Where it is run.
     pub cwd: PathBuf,
-    /// This program itself, where it knows [`LEASH_COMMAND`].
+    /// This program itself, where it knows [`leash::LEASH_COMMAND`].
     pub leash: Option<PathBuf>,
     /// The folder that is watched.
     pub root: PathBuf,
@@ -66,8 +67,37 @@ pub struct Plan {
     pub on_miss: OnMiss,
     /// What of tools' inputs does not count.
     pub ignored: Ignored,
-    /// Whether requests to elsewhere are led to the proxy, which refuses them.
-    pub deny_elsewhere: bool,
+    /// What it may ask besides models.
+    pub elsewhere: Elsewhere,
+}
+
+/// What a command may ask besides models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Elsewhere {
+    /// Nothing.
+    Denied,
+    /// Any server, through the proxy, which tells of it.
+    Told,
+    /// Anything, and nobody knows what.
+    Unknown,
+}
+
+/// How much is known of what a command asked past the proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wall {
+    /// It could ask nothing.
+    Held,
+    /// It could ask anything, as was allowed.
+    Open,
+    /// It could ask anything, because this machine cannot keep it from that.
+    Missing(String),
+}
+
+impl Wall {
+    /// Whether nothing was asked past the proxy.
+    pub fn is_held(&self) -> bool {
+        *self == Self::Held
+    }
 }
 
 /// One of the two outputs.
@@ -137,6 +167,10 @@ pub struct Outcome {
     pub git: GitState,
     /// Hosts of the models' servers, by provider.
     pub hosts: Vec<(&'static str, String)>,
+    /// How much is known of what it asked past the proxy.
+    pub wall: Wall,
+    /// Servers besides models that it asked through the proxy.
+    pub seen: Seen,
 }
 
 /// Why nothing was run.
@@ -186,19 +220,26 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
         on_miss: plan.on_miss,
         ignored: plan.ignored,
     });
-    let proxy = Proxy::start(recorder.clone(), upstreams).await;
+    let wall = wall(plan.elsewhere, plan.leash.as_deref());
+    let rule = match plan.elsewhere {
+        Elsewhere::Denied => Rule::Denied,
+        Elsewhere::Told | Elsewhere::Unknown => Rule::Passed(Onward::of(&plan.environment)),
+    };
+    let proxy = Proxy::start(recorder.clone(), upstreams, rule).await;
     let proxy = proxy.map_err(RunError::NoProxy)?;
     let mut environment = plan.environment;
     environment.extend(proxy.environment());
-    environment.extend(past_proxies(&environment));
-    if plan.deny_elsewhere {
-        environment.extend(proxy.deny_elsewhere());
+    match plan.elsewhere {
+        Elsewhere::Unknown => environment.extend(past_proxies(&environment)),
+        Elsewhere::Denied | Elsewhere::Told => environment.extend(proxy.for_elsewhere()),
     }
     environment.insert("PWD".to_owned(), called(&environment, &plan.cwd));
     let hosts = proxy.hosts().to_vec();
     let started = SystemClock.now();
     let mark = uuid::Uuid::new_v4().to_string();
-    let leash = plan.leash.as_deref().map(|leash| (leash, mark.as_str()));
+    let port = proxy.port().filter(|_| wall.is_held());
+    let leash = plan.leash.as_deref();
+    let leash = leash.map(|leash| (leash, port, mark.as_str()));
     let child = spawn(&plan.argv, &environment, &plan.cwd, leash)?;
     let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     let watch = plan.leash.as_deref().zip(group);
@@ -217,6 +258,7 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
         // The group is over: another one may get its number.
         let _ = watch.kill().await;
     }
+    let seen = proxy.seen();
     proxy.stop().await;
     let at = SystemClock.now();
     let (changes, beside, unreadable) = blocking(move || {
@@ -248,7 +290,19 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
         ended: at,
         git,
         hosts,
+        wall,
+        seen,
     })
+}
+
+/// What keeps the command from asking anybody past the proxy.
+fn wall(elsewhere: Elsewhere, leash: Option<&Path>) -> Wall {
+    match (elsewhere, leash, runtime::programs::holds_network()) {
+        (Elsewhere::Unknown, ..) => Wall::Open,
+        (_, None, _) => Wall::Missing("this program cannot be found again".to_owned()),
+        (_, _, Err(why)) => Wall::Missing(why.to_string()),
+        (_, Some(_), Ok(())) => Wall::Held,
+    }
 }
 
 /// Variables by which clients that know a proxy of their own ask the loopback without it.
@@ -293,7 +347,7 @@ fn spawn(
     argv: &[String],
     environment: &BTreeMap<String, String>,
     cwd: &Path,
-    leash: Option<(&Path, &str)>,
+    leash: Option<(&Path, Option<u16>, &str)>,
 ) -> Result<Child, RunError> {
     let program = argv.first().map_or("", String::as_str);
     let not_started = |error: io::Error| RunError::NotStarted {
@@ -303,10 +357,9 @@ fn spawn(
     let path = environment.get("PATH").map(String::as_str);
     let found = find_program(program, path, cwd).map_err(not_started)?;
     let mut command = match leash {
-        Some((leash, mark)) => {
+        Some((leash, port, mark)) => {
             let mut command = Command::new(leash);
-            let id = std::process::id().to_string();
-            command.arg(LEASH_COMMAND).arg(id).arg(mark).args(argv);
+            command.args(leash::before(port)).arg(mark).args(argv);
             command
         }
         None => {

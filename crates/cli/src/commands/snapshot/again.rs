@@ -10,7 +10,7 @@ use capture::call::Keep;
 use capture::document::draft;
 use capture::folder_keep::Contents;
 use capture::judge::first_divergence;
-use capture::run::{Outcome, RunError, Status};
+use capture::run::{Outcome, RunError, Status, Wall};
 use capture::tape::{Divergence, Reason};
 use faces::provenance::document::MatchStatus;
 use faces::provenance::document::Snapshot;
@@ -196,9 +196,12 @@ impl Again {
         // What was asked for real may come to something else; what was to be served may not.
         let has_left =
             outcome.recorded.divergence.is_some() || (kind == Kind::Verify && divergence.is_some());
+        if kind == Kind::Verify {
+            warn_of(&outcome);
+        }
         Ok(Ok(Replayed {
             pass: judgement.pass && !has_left,
-            status: Some(at_most(status, has_left)),
+            status: Some(sure(at_most(status, has_left), kind, &outcome)),
             snapshot,
             strategy: judgement.strategy,
             divergence,
@@ -213,6 +216,28 @@ impl Again {
             },
             has_left,
         }))
+    }
+}
+
+/// What is sure of a replay that was to ask nobody: one that asked somebody, or may have, is not
+/// exactly the same.
+fn sure(status: MatchStatus, kind: Kind, outcome: &Outcome) -> MatchStatus {
+    let recorded = &outcome.recorded;
+    let asked = recorded.live_models + recorded.live_tools > 0 || !outcome.wall.is_held();
+    match status {
+        MatchStatus::ExactMatch if kind == Kind::Verify && asked => MatchStatus::SemanticMatch,
+        status => status,
+    }
+}
+
+/// Warns of a replay that nothing kept from the network.
+fn warn_of(outcome: &Outcome) {
+    if let Wall::Missing(why) = &outcome.wall {
+        crate::talk::say(format!(
+            "{} UNVERIFIED: nothing keeps the replay from asking servers here, so it is no exact match: \
+             {why}",
+            crate::style::warn("warning:")
+        ));
     }
 }
 

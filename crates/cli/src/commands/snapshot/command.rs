@@ -13,7 +13,7 @@ use capture::folder_keep::{Contents, FolderKeep};
 use capture::ignored::Ignored;
 use capture::knobs::{Enforcement, Knobs, Mode};
 use capture::proxy::CAPTURE_URL;
-use capture::run::{Echo, Outcome, Plan, RunError, Status, Stream};
+use capture::run::{Echo, Elsewhere, Outcome, Plan, RunError, Status, Stream, Wall};
 use capture::scan::{self, Filter};
 use capture::stop::Stop;
 use capture::tape::OnMiss;
@@ -123,6 +123,11 @@ pub(crate) struct CommandArgs {
     /// Give the command this program's standard input; without it there is none
     #[arg(long, conflicts_with = "run")]
     stdin: bool,
+
+    /// Let the command connect to anything, past the proxy: nobody then knows what it asked, and the
+    /// snapshot says that it is unverified
+    #[arg(long, conflicts_with = "run")]
+    open_network: bool,
 
     /// What is kept of texts and contents; of hashes alone nothing can be replayed
     #[arg(
@@ -295,7 +300,11 @@ pub(super) async fn capture(
         tape: None,
         on_miss: OnMiss::Stop,
         ignored: about.ignored.clone(),
-        deny_elsewhere: false,
+        elsewhere: if args.open_network {
+            Elsewhere::Unknown
+        } else {
+            Elsewhere::Told
+        },
     };
     let outcome = match capture::run::run(plan, stop, echo(session.form)).await {
         Ok(outcome) => outcome,
@@ -373,6 +382,9 @@ pub(super) fn write_down(
                  replay asks it again and waits for none",
                 one.step
             ));
+        }
+        for line in network(outcome) {
+            talk::say(format!("{} {line}", style::warn("note:")));
         }
         if let Some(line) = taken_out(&sealed) {
             talk::say(format!("{} {line}", style::warn("note:")));
@@ -645,6 +657,42 @@ async fn turn(folder: &Folder, stop: &Stop) -> Result<std::fs::File, Failure> {
             }
         }
     }
+}
+
+/// What is to be known of what a command asked besides models.
+pub(super) fn network(outcome: &Outcome) -> Vec<String> {
+    let named = |servers: &std::collections::BTreeSet<String>| {
+        let all: Vec<&str> = servers.iter().map(String::as_str).collect();
+        text::one_line(&all.join(", "), 400)
+    };
+    let mut lines = Vec::new();
+    match &outcome.wall {
+        Wall::Held if outcome.status == Status::Failed => lines.push(
+            "the command could connect to the recording proxy alone; a program that connects by \
+             itself, and does not read OPENAI_BASE_URL, ANTHROPIC_BASE_URL or HTTPS_PROXY, is refused \
+             (--open-network lets it, unrecorded)"
+                .to_owned(),
+        ),
+        Wall::Held => {}
+        Wall::Open => lines.push(
+            "UNVERIFIED: what the command asked past the proxy is not recorded".to_owned(),
+        ),
+        Wall::Missing(why) => lines.push(format!(
+            "UNVERIFIED: nothing keeps the command from asking past the proxy here: {why}"
+        )),
+    }
+    if !outcome.seen.refused.is_empty() {
+        let servers = named(&outcome.seen.refused);
+        lines.push(format!(
+            "refused: {servers}; a program whose text has the address of a model is to take the base \
+             URL from OPENAI_BASE_URL or ANTHROPIC_BASE_URL"
+        ));
+    }
+    if !outcome.seen.passed.is_empty() {
+        let servers = named(&outcome.seen.passed);
+        lines.push(format!("asked besides models, and not recorded: {servers}"));
+    }
+    lines
 }
 
 /// A failure that says what another library says.

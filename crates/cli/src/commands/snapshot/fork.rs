@@ -80,7 +80,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let mut plan = prepared.plan;
     plan.tape = Some((tape, prepared.source));
     plan.keep = keep.clone();
-    plan.deny_elsewhere = false;
+    plan.elsewhere = again.elsewhere();
     let outcome = capture::run::run(plan, stop_signal()?, echo(session.form)).await;
     let outcome = outcome.map_err(|error| {
         keep.close();

@@ -29,6 +29,7 @@ mod threads;
 mod tools;
 mod unreadable;
 mod unredacted;
+mod walls;
 mod whole;
 
 use std::path::{Path, PathBuf};

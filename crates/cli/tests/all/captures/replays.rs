@@ -509,7 +509,16 @@ fn what_asks_other_servers_by_a_proxy_asks_its_models_without() {
         let ended: crate::support::Ended = command.output().unwrap().into();
         ended.with(0);
         assert_eq!(elsewhere.came().len(), 0, "{given:?}");
-        let args = ["snapshot", "capture", "--root", "shop", "--", "sh", "-c"];
+        let args = [
+            "snapshot",
+            "capture",
+            "--open-network",
+            "--root",
+            "shop",
+            "--",
+            "sh",
+            "-c",
+        ];
         let told = "echo $NO_PROXY = $no_proxy";
         let args: Vec<&str> = args.iter().copied().chain([told]).collect();
         let mut command = bench.command(&args);

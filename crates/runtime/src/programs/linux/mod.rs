@@ -56,8 +56,8 @@ pub(super) fn confine(confinement: &Confinement) -> io::Result<()> {
 }
 
 fn bound(bounds: &Bounds) -> io::Result<()> {
-    // The first to go where the machine runs out of memory.
-    std::fs::write("/proc/self/oom_score_adj", "1000")?;
+    // The first to go where the machine runs out of memory; where /proc cannot be written, as any.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let mut limits = vec![
         (Resource::Data, bounds.memory),
         (Resource::Fsize, bounds.file),

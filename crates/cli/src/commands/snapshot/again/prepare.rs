@@ -6,12 +6,13 @@ use std::sync::Arc;
 use capture::call::{Beside, Call, Change, Keep, list};
 use capture::clean::{Cleaner, ROOT};
 use capture::document::{
-    About, FOLDERS, IGNORED, KNOBS, MODES, PROCESS, SYSTEM_PROMPT_SOURCE, WORKSPACE, meant_argument,
+    About, FOLDERS, IGNORED, KNOBS, MODES, NETWORK, PROCESS, SYSTEM_PROMPT_SOURCE, WORKSPACE,
+    meant_argument,
 };
 use capture::folder_keep::{InMemory, Recording};
 use capture::ignored::Ignored;
 use capture::knobs::{Enforcement, Knobs, Mode};
-use capture::run::Plan;
+use capture::run::{Elsewhere, Plan};
 use capture::scan::Filter;
 use capture::scratch;
 use capture::tape::{Sources, Tape};
@@ -396,6 +397,16 @@ impl Again {
         text.unwrap_or(argument)
     }
 
+    /// What a command that asks for real may ask: what it might when it was recorded.
+    pub(in super::super) fn elsewhere(&self) -> Elsewhere {
+        let more = self.kept.document.snapshot.extensions.as_ref();
+        let network = more.and_then(|more| more.other.get(NETWORK));
+        match network.map(|network| &network["unverified"]) {
+            Some(Value::Bool(true)) => Elsewhere::Unknown,
+            _ => Elsewhere::Told,
+        }
+    }
+
     fn plan(
         &self,
         about: &About,
@@ -435,7 +446,10 @@ impl Again {
             }),
             on_miss: self.typed.on_miss(),
             ignored: about.ignored.clone(),
-            deny_elsewhere: self.kind == Kind::Verify,
+            elsewhere: match self.kind {
+                Kind::Verify => Elsewhere::Denied,
+                _ => self.elsewhere(),
+            },
         })
     }
 }
