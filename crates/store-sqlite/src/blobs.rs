@@ -43,7 +43,6 @@ pub(crate) fn collect(db: &Db, limit: i64, now: Timestamp) -> Fallible<usize> {
     )
 }
 
-/// The stored bytes of a blob.
 pub(crate) fn stored(db: &Db, tenant: &str, digest: &Digest) -> Fallible<Vec<u8>> {
     let found = db.value(
         "SELECT stored FROM blobs JOIN blob_bytes ON blob = id WHERE tenant = ?1 AND digest = ?2",

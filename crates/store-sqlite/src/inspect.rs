@@ -15,8 +15,7 @@ const MAX_FINDINGS: usize = 1_000;
 /// Events read at a time.
 const PAGE: usize = 1_024;
 
-/// Pairs of what is wrong, in a comment, and a query whose every row is the name of a stream that
-/// has it, or NULL.
+/// Pairs of a fault, in a comment, and a query of the names of streams that have it, or NULL.
 const CONTRADICTIONS: &str = include_str!("../schema/contradictions.sql");
 
 pub(crate) fn inspect(db: &Db) -> Fallible<Vec<Finding>> {
@@ -47,11 +46,8 @@ pub(crate) fn inspect(db: &Db) -> Fallible<Vec<Finding>> {
         let (digest, size) = (Digest(row.get(0)?), row.get::<_, u64>(1)?);
         let bytes = codec::unpack_blob(row.get_ref(2)?.as_blob()?).unwrap_or_default();
         let whole = bytes.len() as u64 == size && Digest::of(&bytes) == digest;
-        Ok(whole
-            || find(
-                None,
-                format!("the bytes of blob {digest} are not what was put"),
-            ))
+        let damage = || format!("the bytes of blob {digest} are not what was put");
+        Ok(whole || find(None, damage()))
     })?;
     Ok(findings)
 }

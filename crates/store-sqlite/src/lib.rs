@@ -76,14 +76,21 @@ impl SqliteStore {
         })
     }
 
-    /// Rewrites the file so that no text of purged streams is left in it. Blocks; needs as much
-    /// free disk again as the store takes.
+    /// Rewrites the file without the copies of rows that SQLite leaves in pages it split. Blocks.
     ///
     /// # Errors
-    /// `Unavailable` while anything else has the store open, this process included, and where the
-    /// disk is too full. The store is as it was then.
-    pub fn compact(path: impl AsRef<Path>, options: &Options) -> Answer<()> {
-        Ok(open::compact(path.as_ref(), options)?)
+    /// `Unavailable` while anything has the store open, or the disk is full; nothing has changed then.
+    pub fn compact(path: impl AsRef<Path>, options: Options) -> Answer<()> {
+        let (access, sharing) = (Access::Write, Sharing::Exclusive);
+        let alone = Options {
+            access,
+            sharing,
+            ..options
+        };
+        let db = open::writer(path.as_ref(), &alone)?;
+        let rewritten =
+            db.0.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)");
+        Ok(rewritten.map_err(sql::Fault::from)?)
     }
 
     async fn write<T, F>(&self, bytes: usize, work: F) -> Answer<T>

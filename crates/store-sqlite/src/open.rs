@@ -13,8 +13,7 @@ use crate::sql::{Db, Fallible, corrupt};
 /// Marks a file as a store of ours ("RWst"), so that nothing else is ever migrated.
 const APPLICATION_ID: i64 = 0x5257_7374;
 
-/// One script per version, applied in order and never edited once released. Each is idempotent
-/// and committed together with its number.
+/// One idempotent script per version, committed together with its number; never edited later.
 const MIGRATIONS: &[&str] = &[
     include_str!("../schema/0001_initial.sql"),
     include_str!("../schema/0002_keys_without_streams.sql"),
@@ -23,9 +22,8 @@ const MIGRATIONS: &[&str] = &[
 /// The version of the schema that this build writes and reads.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
 
-/// Settings of every connection: bounded page caches and nothing mapped (mapped pages count as
-/// memory, and a file cut short would kill the process); damaged pages are refused; deleted rows
-/// are overwritten with zeros.
+/// Of every connection: bounded page caches, nothing mapped (mapped pages count as memory, a file cut
+/// short would kill the process), damaged pages refused, deleted rows overwritten with zeros.
 const SETTINGS: &str = "PRAGMA cache_size = -4096; PRAGMA mmap_size = 0; \
     PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
     PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;";
@@ -117,19 +115,6 @@ fn version(db: &Db) -> Fallible<usize> {
 
 fn no_store() -> StoreError {
     StoreError::Unavailable("the file is empty and no store; check the path".into())
-}
-
-/// Writes the file anew, so that it holds live rows and nothing else: SQLite leaves copies of rows
-/// in the free space of pages that it splits, which deleting a row does not reach.
-pub(crate) fn compact(path: &Path, options: &Options) -> Fallible<()> {
-    let alone = Options {
-        sharing: Sharing::Exclusive,
-        access: Access::Write,
-        ..options.clone()
-    };
-    let db = writer(path, &alone)?;
-    db.0.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE);")?;
-    Ok(())
 }
 
 /// Opens a connection that reads.

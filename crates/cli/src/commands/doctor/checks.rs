@@ -342,7 +342,7 @@ async fn compact(session: &Session) -> Result<Finding, Failure> {
         busy_timeout: Duration::from_millis(500),
         ..Options::default()
     };
-    let compacted = task::spawn_blocking(move || SqliteStore::compact(path, &options)).await;
+    let compacted = task::spawn_blocking(move || SqliteStore::compact(path, options)).await;
     Ok(
         match compacted.map_err(|error| Failure::new(error.to_string()))? {
             Ok(()) => Finding::ok("erased", "the store file holds nothing of purged runs"),

@@ -1,0 +1,12 @@
+-- What is due at one priority: queue, priority, now.
+SELECT name, tenant, concurrency_key, wake FROM streams INDEXED BY streams_waiting
+WHERE holder IS NULL AND wake IS NOT NULL AND queue = ?1 AND priority = ?2 AND runnable = 1
+UNION ALL
+SELECT name, tenant, concurrency_key, wake FROM streams INDEXED BY streams_waiting
+WHERE holder IS NULL AND wake IS NOT NULL AND queue = ?1 AND priority = ?2
+  AND runnable = 0 AND wake <= ?3
+UNION ALL
+SELECT name, tenant, concurrency_key, wake FROM streams INDEXED BY streams_held
+WHERE holder IS NOT NULL AND wake IS NOT NULL AND queue = ?1 AND priority = ?2
+  AND expires_at <= ?3 AND (runnable OR wake <= ?3)
+ORDER BY wake, name
