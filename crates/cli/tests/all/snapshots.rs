@@ -287,7 +287,7 @@ fn time_decides_what_is_kept_and_a_dry_run_touches_nothing() {
 fn planted_secrets_lie_in_no_file_of_evidence() {
     let lab = Lab::new();
     let secret = "correct-horse-battery";
-    let script_text = "echo \"token correct-horse-battery and https://me:hunter2000@host/ and sk-abcdefghijklmnopqrstuvwx\"";
+    let script_text = "echo \"token correct-horse-battery and https://me:hunter2000@host/ and sk-q7Zt4mVb9Xc2Lk8RwPf5Hd3N\"";
     let file = lab.workflow(&workflow("leak", &[script("say", script_text)], &[]));
     let mut run = lab.command(&["run", &file]);
     run.env("MY_TOKEN", secret);
@@ -299,7 +299,7 @@ fn planted_secrets_lie_in_no_file_of_evidence() {
     assert!(!kept.is_empty());
     for bytes in kept {
         let text = String::from_utf8_lossy(&bytes);
-        for planted in [secret, "hunter2000", "sk-abcdefghijklmnopqrstuvwx"] {
+        for planted in [secret, "hunter2000", "sk-q7Zt4mVb9Xc2Lk8RwPf5Hd3N"] {
             assert!(!text.contains(planted), "{planted} in {text}");
         }
     }
