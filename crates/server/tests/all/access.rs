@@ -105,6 +105,19 @@ fn call(route: &Route, run: &str, token: &str) -> (Request, u16) {
         ("POST", "/v1/coordinator/{queue}/take") => {
             (queue_path(route.path), Some(json!({ "worker": "w" })), 200)
         }
+        ("POST", "/v1/coordinator/{queue}/release") => {
+            let body = json!({ "worker": "w", "key": "k" });
+            (queue_path(route.path), Some(body), 200)
+        }
+        // Each assignment has an answer of its own.
+        ("POST", "/v1/coordinator/{queue}/begin" | "/v1/coordinator/{queue}/settle") => {
+            let one = json!({ "assignment_id": "a-1", "fence": 1, "outputs": {} });
+            (
+                queue_path(route.path),
+                Some(json!({ "assignments": [one] })),
+                200,
+            )
+        }
         ("POST", path) if path.starts_with("/v1/coordinator/") => (
             queue_path(path),
             Some(json!({ "fence": 1, "outputs": {},
