@@ -178,6 +178,14 @@ pub struct Policy {
     /// What the run may spend, by dimension; a dimension not named is unbounded.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub budget: BTreeMap<String, u64>,
+    /// Whether the budget is only a part of the parent's: a call has to fit into it, as far as
+    /// that can be estimated. Of runs at the same time no more than one may go over the whole.
+    #[serde(skip_serializing_if = "is_false")]
+    pub part_of_budget: bool,
+}
+
+fn is_false(is: &bool) -> bool {
+    !*is
 }
 
 fn is_zero(n: &i32) -> bool {
@@ -196,6 +204,7 @@ impl Default for Policy {
             max_loop_iterations: None,
             contract: None,
             budget: BTreeMap::new(),
+            part_of_budget: false,
         }
     }
 }

@@ -86,6 +86,10 @@ pub(crate) struct Driver {
     kept_out: KeptOut,
     checkpointed: u64,
     released: bool,
+    /// Attempts that wait for what others have set aside of the budget.
+    held: Vec<Ask>,
+    /// How long the log was when they were last looked at.
+    held_at: u64,
     /// The log was read again: somebody else's batch may have left nodes to start.
     was_read: bool,
 }
@@ -153,6 +157,8 @@ impl Driver {
             past: HashMap::new(),
             checkpointed: 0,
             released: false,
+            held: Vec::new(),
+            held_at: 0,
             was_read: true,
         }
     }
@@ -217,6 +223,9 @@ impl Driver {
             return Err(Stop::Lost);
         }
         self.reload_if_needed().await?;
+        if self.answer_held().await? {
+            return Ok(());
+        }
         self.stop_unwanted();
         self.spawn_wanted();
         match self.next() {
@@ -286,7 +295,9 @@ impl Driver {
                 outcome: Outcome::Stopped,
             });
         }
-        if let (false, Some(live)) = (stopping, run.undispatched().next()) {
+        let mut undispatched = run.undispatched();
+        let ready = undispatched.find(|live| !run.waits_for_budget(live.node));
+        if let (false, Some(live)) = (stopping, ready) {
             let workflow = run.wanted_child(live.node);
             return Next::LookUp(live.node, live.id, workflow);
         }
@@ -394,6 +405,11 @@ impl Driver {
                 let envelope = Envelope::from(*command);
                 let guard = Guard::Holder(self.hold.epoch);
                 match self.append(&envelope, guard).await {
+                    Ok(Err(Rejection::BudgetHeld)) => {
+                        let command = Box::new(envelope.command);
+                        self.held.push(Ask::Output { command, reply });
+                        Ok(())
+                    }
                     Ok(result) => {
                         let _ = reply.send(result.map_err(Unheard::Refused));
                         Ok(())
@@ -405,6 +421,23 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// Asks once more for what was set aside for others, if anything was settled meanwhile. Answers
+    /// whether somebody was looked at.
+    async fn answer_held(&mut self) -> Result<bool, Stop> {
+        let next_seq = self.run().head.next_seq;
+        if self.held.is_empty() || self.held_at == next_seq {
+            return Ok(false);
+        }
+        self.held_at = next_seq;
+        for ask in std::mem::take(&mut self.held) {
+            // Whoever was stopped waits no more.
+            if matches!(&ask, Ask::Output { reply, .. } if !reply.is_closed()) {
+                self.answer(ask).await?;
+            }
+        }
+        Ok(true)
     }
 
     /// Decides a command of this driver's own. A refusal means that the state has moved on.

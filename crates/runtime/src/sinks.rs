@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use kernel::digest::{Digest, Hasher};
 use kernel::ids::{AttemptId, AttemptKey, TenantId};
 use kernel::limits::MAX_CHUNK_BYTES;
-use kernel::run::budget::Amounts;
+use kernel::run::budget::{Amounts, Exhausted};
 use kernel::run::event::OutputChannel;
 use kernel::run::{Artifact, Command, NodeError, Rejection, Report};
 use parking_lot::Mutex;
@@ -138,19 +138,23 @@ impl OutputSink for Output {
         self.send(Command::Report { report }).await.map_err(unheard)
     }
 
-    async fn reserve(&self, amounts: Amounts) -> Result<(), NotReserved> {
-        let attempt = self.attempt.clone();
-        let sent = self.send(Command::Reserve { attempt, amounts }).await;
+    async fn reserve(&self, amounts: Amounts, least: Option<Amounts>) -> Result<(), NotReserved> {
+        let sent = self.send(Command::Reserve {
+            attempt: self.attempt.clone(),
+            amounts,
+            least,
+        });
+        let sent = sent.await;
         sent.map_err(|unheard| match unheard {
             Unheard::Refused(Rejection::BudgetExhausted {
                 dimension,
                 observed,
                 limit,
-            }) => NotReserved::Exhausted {
+            }) => NotReserved::Exhausted(Exhausted {
                 dimension,
                 observed,
                 limit,
-            },
+            }),
             Unheard::Refused(_) | Unheard::HoldLost => NotReserved::HoldLost,
         })
     }

@@ -524,6 +524,7 @@ impl From<Rejection> for Problem {
             | Rejection::AlreadyVoted
             | Rejection::InterruptAnswered
             | Rejection::BudgetExhausted { .. }
+            | Rejection::BudgetHeld
             | Rejection::NewerEngine { .. }
             | Rejection::Replay => StatusCode::CONFLICT,
         };

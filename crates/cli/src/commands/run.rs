@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use kernel::definition::Plan;
+use kernel::problem::Problems;
+use kernel::run::budget::{BudgetPolicy, COST};
 use kernel::run::{Create, Start};
 use kernel::stream::{Owner, Policy};
 use runtime::door::Door;
@@ -11,6 +13,7 @@ use runtime::plans::{Plans, Prepared};
 use serde_json::{Map, Value};
 
 use super::DriveArgs;
+use crate::budget::BudgetArgs;
 use crate::compose;
 use crate::data::Data;
 use crate::document::Source;
@@ -29,6 +32,7 @@ use crate::{env, faces_json, style, summary, talk, text};
   runwright run build.json --watch
   runwright run build.json --input target=release --input 'jobs=[\"a\", \"b\"]'
   runwright run parent.json --with child.json
+  runwright run agent.json --providers models.toml --budget-usd 0.50
   generate-workflow | runwright run - --json | tee events.jsonl
 
 The outputs of the run go to stdout, everything else to stderr. With --json stdout has one
@@ -57,6 +61,9 @@ pub(crate) struct Args {
     #[arg(long = "tag", value_name = "TAG")]
     pub(crate) tags: Vec<String>,
 
+    #[command(flatten)]
+    pub(crate) budget: BudgetArgs,
+
     /// Nodes that may run at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_parallel: Option<u32>,
@@ -77,6 +84,7 @@ struct Order {
     inputs: Map<String, Value>,
     children: Vec<(String, Vec<u8>)>,
     tags: Vec<String>,
+    configurable: Map<String, Value>,
     policy: Policy,
 }
 
@@ -111,6 +119,8 @@ impl Order {
                 document: "the inputs".into(),
                 problems,
             })?;
+        let configurable = args.budget.configurable();
+        let budget = BudgetPolicy::of_stored(configurable.get("budget"));
         Ok(Self {
             document,
             name: source.name(),
@@ -118,10 +128,30 @@ impl Order {
             inputs,
             children,
             tags: args.tags.clone(),
+            configurable,
             policy: Policy {
+                budget: budget.limits,
                 max_parallel: args.max_parallel,
                 ..Policy::default()
             },
+        })
+    }
+
+    /// Refuses a limit of money for models that have no price.
+    fn check_prices(&self, engine: &Engine) -> Result<(), Failure> {
+        let limits = [&self.policy.budget, &self.plan.budget.limits];
+        if !limits.iter().any(|limits| limits.contains_key(COST)) {
+            return Ok(());
+        }
+        let mut problems = Problems::new();
+        problems.extend(
+            engine
+                .models()
+                .check_prices(&self.plan, &self.configurable, None),
+        );
+        problems.or(()).map_err(|problems| Failure::Problems {
+            document: self.name.clone(),
+            problems,
         })
     }
 
@@ -147,6 +177,7 @@ impl Order {
     fn new_run(self, session: &Session, prepared: Prepared, start: Start) -> NewRun {
         let mut create = Create::new(self.inputs, "cli", start);
         create.tags = self.tags;
+        create.configurable = self.configurable;
         NewRun {
             owner: Owner::tenant(session.tenant.clone()),
             prepared,
@@ -165,6 +196,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let order = Order::of(&args, session)?;
     let door = session.create()?;
     let engine = compose::engine(session, &door, &args.drive.ports)?;
+    order.check_prices(&engine)?;
     let prepared = order.prepare(session, engine.door()).await?;
     if args.detach {
         let new = order.new_run(session, prepared, Start::WhenClaimed);

@@ -10,6 +10,7 @@
 
 mod answering;
 mod audit;
+mod budgets;
 mod captures;
 mod coordinator;
 mod crash;

@@ -154,12 +154,10 @@ fn nothing_absent_is_null_outside_of_values_given_by_users() {
 }
 
 /// Types of which the wire tells less than a line of the log does: no visit, no transport that
-/// OpenWOP has no word for, an error without its code, or a limit of the run without the node that
-/// met it.
+/// OpenWOP has no word for, or an error without its code.
 const TOLD_OTHERWISE: &[&str] = &[
     "approval.granted",
     "approval.overridden",
-    "cap.breached",
     "core.dispatch.fanOut",
     "core.dispatch.join",
     "core.workflowChain.confidence-escalated",

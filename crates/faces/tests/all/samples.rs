@@ -587,6 +587,12 @@ fn data_events() -> Vec<RunEvent> {
             observed: 41,
             node_id: Some("print".into()),
         },
+        RunEvent::CapBreached {
+            kind: CapKind::BudgetCost,
+            limit: 500,
+            observed: 1_250_000,
+            node_id: Some("print".into()),
+        },
         RunEvent::ProviderUsage {
             usage: Usage {
                 provider: "example".into(),

@@ -349,7 +349,7 @@ impl Log<'_> {
             });
         }
         // The others end the run.
-        self.run.breached |= kind != CapKind::Schema;
+        self.run.breached |= kind.ends_the_run();
     }
 
     fn reserves(&mut self, holder: &str, amounts: &BTreeMap<String, u64>) {
@@ -357,11 +357,13 @@ impl Log<'_> {
             self.run.reserved.entry(holder.to_owned()).or_default(),
             amounts,
         );
-        for (dimension, limit) in &self.header.policy.budget {
+        let of_run = &self.header.policy.budget;
+        let limits = self.plan.limits_of_runs(of_run, self.run.engine);
+        for (dimension, limit) in &limits {
             let of = |amounts: &BTreeMap<String, u64>| amounts.get(dimension).copied().unwrap_or(0);
             let held: u64 = self.run.reserved.values().map(of).sum();
             let committed = held.saturating_add(of(&self.run.spent));
-            if amounts.contains_key(dimension) {
+            if of(amounts) > 0 {
                 self.require(committed <= *limit, || {
                     format!("{committed} {dimension} are committed, allowed are {limit}")
                 });
@@ -434,6 +436,7 @@ fn begins(cause: &CausedBy, event: &RunEvent) -> bool {
                     phase: ChainPhase::DispatchFailed,
                     ..
                 }
+                | RunEvent::CapBreached { .. }
                 | RunEvent::NodeFailed { .. }
                 | RunEvent::NodeRetried { .. }
         ),

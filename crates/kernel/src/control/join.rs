@@ -167,6 +167,7 @@ mod tests {
                 run: None,
                 status,
                 gave: Vec::new(),
+                outputs: Default::default(),
                 error: None,
             });
         }

@@ -2,8 +2,8 @@
 //!
 //! Config: `workflowId`, `waitForCompletion` (true), `onChildFailure` (`fail-parent`, else the
 //! node completes with the child's status), `inputMapping` {child variable: parent variable},
-//! `outputMapping` {parent variable: child variable}, `budget` {dimension: amount; a dimension
-//! not named is what the run has left}, `propagateCancellation` (true: a child is cancelled with
+//! `outputMapping` {parent variable: child variable}, `budget` {maxCostUsd,
+//! maxTokens, maxToolCalls, maxRetries; what is not named is what the run has left}, `propagateCancellation` (true: a child is cancelled with
 //! its parent).
 //! Mappings are evaluated once, when the child is created or has completed. A parent variable
 //! that was never set is given as an explicit null.
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::limits::MAX_COUNT;
+use crate::run::budget::BudgetPolicy;
 
 /// What becomes of the node when its child does not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,6 @@ impl SubWorkflow {
                 .filter_map(|(to, from)| Some((to.clone(), from.as_str()?.to_owned())))
                 .collect()
         };
-        let budget = config.get("budget").and_then(Value::as_object);
         Self {
             workflow_id: config
                 .get("workflowId")
@@ -74,13 +73,7 @@ impl SubWorkflow {
             },
             input_mapping: pairs("inputMapping"),
             output_mapping: pairs("outputMapping"),
-            budget: budget
-                .into_iter()
-                .flatten()
-                .filter_map(|(dimension, amount)| {
-                    Some((dimension.clone(), amount.as_u64()?.min(MAX_COUNT)))
-                })
-                .collect(),
+            budget: BudgetPolicy::of_stored(config.get("budget")).limits,
             propagates_cancellation: config
                 .get("propagateCancellation")
                 .and_then(Value::as_bool)

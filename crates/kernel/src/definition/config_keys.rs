@@ -89,7 +89,7 @@ const OUTPUT_MAPPING: ConfigKey = key(
 const BUDGET: ConfigKey = key(
     "budget",
     OBJECT,
-    "The part of this run's budget that a child is given, by dimension.",
+    "The part of this run's budget that a child is given: maxCostUsd, maxTokens, maxToolCalls, maxRetries.",
 );
 const PROPAGATE: ConfigKey = key(
     "propagateCancellation",

@@ -10,6 +10,7 @@ use super::variable::Variable;
 use crate::digest::Digest;
 use crate::ids::{NodeId, WorkflowId};
 use crate::problem::Problem;
+use crate::run::budget::BudgetPolicy;
 
 /// A workflow definition.
 #[derive(Clone, Debug)]
@@ -32,6 +33,8 @@ pub struct Definition {
     pub channels: BTreeMap<String, Channel>,
     /// Bounds of a run.
     pub settings: DocumentSettings,
+    /// What a run may spend at most.
+    pub budget: BudgetPolicy,
     /// JSON Schema of the `configurable` a run accepts.
     pub configurable_schema: Option<Value>,
     /// Its `metadata.complianceClass`.
@@ -49,6 +52,8 @@ pub struct Definition {
 pub struct DocumentSettings {
     /// Longest run; 0 in the document means none.
     pub timeout_ms: Option<u64>,
+    /// How long a run may work; 0 in the document means any time.
+    pub work_timeout_ms: Option<u64>,
     /// Retries of a node that says nothing of its own.
     pub max_retries: Option<u32>,
     /// Rounds of a loop that says nothing of its own.

@@ -39,6 +39,7 @@ pub use plan::{
     RetryPolicy, Settings, Unmet,
 };
 pub use sensitivity::Sensitivity;
+pub(crate) use variable::type_name;
 pub use variable::{Type, Variable};
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::digest::Digest;
 use crate::expr::Expression;
 use crate::ids::{NodeId, WorkflowId};
 use crate::problem::Problem;
+use crate::run::budget::BudgetPolicy;
 
 /// The position of a node in [`Plan::nodes`]; the order is that of the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,6 +61,8 @@ pub struct Plan {
     pub triggers: Vec<Trigger>,
     /// Bounds of every run.
     pub settings: Settings,
+    /// What every run may spend at most.
+    pub budget: BudgetPolicy,
     /// Nodes that no edge but a back edge leads to, disabled ones included; at least one of
     /// them is not disabled.
     pub entries: Vec<NodeIx>,
@@ -79,6 +82,9 @@ pub struct Plan {
 pub struct Settings {
     /// Longest run.
     pub timeout_ms: Option<u64>,
+    /// How long a run may work: the time in which it is paused, or waits for somebody outside and
+    /// for nothing else, does not count.
+    pub work_timeout_ms: Option<u64>,
     /// Retries of a node that says nothing of its own.
     pub max_retries: u32,
     /// Rounds of a supervisor and its dispatch.

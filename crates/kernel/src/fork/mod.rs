@@ -32,7 +32,7 @@ use crate::ids::{Seq, StreamId};
 use crate::recompute::Recompute;
 use crate::replay::{self, Divergence, ReplayError};
 use crate::run::cause::Start;
-use crate::run::{BadEvent, CapKind, Command, Envelope, Overlay, Rejection, Run, RunEvent, decide};
+use crate::run::{BadEvent, Command, Envelope, Overlay, Rejection, Run, RunEvent, decide};
 use crate::stream::{ForkMode, Origin, Owner, Policy, StreamHeader};
 use crate::time::Timestamp;
 use crate::trace::TraceContext;
@@ -420,7 +420,7 @@ fn is_half_a_step(event: &RunEvent) -> bool {
 /// Whether an event only stands between the reason a run ends for and its end.
 fn is_ending(event: &RunEvent) -> bool {
     match event {
-        RunEvent::CapBreached { kind, .. } => *kind != CapKind::Schema,
+        RunEvent::CapBreached { kind, .. } => kind.ends_the_run(),
         RunEvent::LoopbackLimited { .. } | RunEvent::RunDeadLettered { .. } => true,
         // "stopped" is what was observed of an attempt while the run was stopping already.
         RunEvent::NodeCancelled { reason, .. } => reason != "stopped",

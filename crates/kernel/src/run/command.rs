@@ -96,6 +96,9 @@ pub enum Command {
         attempt: AttemptId,
         /// Amount by dimension (`tokens`, `costMicroUsd`, `toolCalls`, …).
         amounts: BTreeMap<String, u64>,
+        /// Of an estimate: what it needs at least. Where not all of the amounts are left, it gets
+        /// what is.
+        least: Option<BTreeMap<String, u64>>,
     },
     /// A named timer is due.
     Fire {
@@ -414,12 +417,14 @@ impl Command {
             CausedBy::Output => Self::output_from_log(&first.body)?,
             CausedBy::Log => Self::log_from_log(&first.body)?,
             CausedBy::Report => Self::Report {
-                report: Box::new(Report::of(&first.body)?),
+                report: Box::new(Report::of_batch(batch)?),
             },
             CausedBy::Reserve => match &first.body {
                 RunEvent::BudgetReserved { attempt, amounts } => Self::Reserve {
                     attempt: attempt.clone(),
                     amounts: amounts.clone(),
+                    // What it got was left.
+                    least: None,
                 },
                 _ => return None,
             },
@@ -642,6 +647,8 @@ fn outcome_from_log(observed: &[Event]) -> Option<Outcome> {
                 ..
             } => completion.usage.push(usage.clone()),
             RunEvent::BudgetSettled { spent, .. } => completion.spent = spent.clone(),
+            // It follows from the error.
+            RunEvent::CapBreached { .. } => {}
             RunEvent::VariableChanged { name, next, .. } => {
                 completion.variables.insert(name.clone(), next.clone());
             }

@@ -22,7 +22,7 @@ use crate::stream::DefinitionRef;
 use crate::time::Timestamp;
 
 pub use parts::{
-    ApprovalAction, Artifact, ChainPhase, ChildStatus, Doubt, Escalation, JoinOutcome,
+    ApprovalAction, Artifact, CapKind, ChainPhase, ChildStatus, Doubt, Escalation, JoinOutcome,
     OutputChannel, Usage, Vote,
 };
 
@@ -960,20 +960,6 @@ pub enum SkipReason {
     Disabled,
     /// It failed and the definition says to go on as if skipped.
     OnFailure,
-}
-
-/// Which bound was reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CapKind {
-    /// Node executions of the run.
-    NodeExecutions,
-    /// Wall time of the run.
-    RunDuration,
-    /// Rounds of a loop.
-    LoopIterations,
-    /// How often a model is asked for an answer of a shape. The run may go on.
-    Schema,
 }
 
 /// How a replay differs from its source.

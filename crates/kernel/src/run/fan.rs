@@ -39,6 +39,9 @@ pub struct EndedWorker {
     pub status: ChildStatus,
     /// What is to be kept of it, by variable of the parent.
     pub gave: Vec<(String, Value)>,
+    /// What its last nodes gave.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub outputs: Map<String, Value>,
     /// Why it failed.
     pub error: Option<NodeError>,
 }
@@ -85,6 +88,7 @@ impl Fan {
                 run: None,
                 status: ChildStatus::Failed,
                 gave: Vec::new(),
+                outputs: Map::new(),
                 error,
             });
         }
@@ -96,7 +100,7 @@ impl Fan {
         run: &StreamId,
         (workflow, config): (&str, &Value),
         status: ChildStatus,
-        variables: &Map<String, Value>,
+        (variables, outputs): (&Map<String, Value>, &Map<String, Value>),
         error: Option<&NodeError>,
     ) {
         let Some(worker) = self.running.remove(run) else {
@@ -114,6 +118,7 @@ impl Fan {
             run: Some(run.clone()),
             status,
             gave,
+            outputs: outputs.clone(),
             error: error.cloned(),
         });
     }

@@ -16,7 +16,8 @@ use crate::run::cause::CausedBy;
 use crate::run::channel;
 use crate::run::event::{DrainPolicy, Event, RunEvent};
 use crate::run::state::{
-    Closed, End, Facts, Inbox, NodeRun, NodeStatus, Phase, Run, RunState, Signal, UsageTotal, timer,
+    Closed, End, Facts, Inbox, NodeRun, NodeStatus, Phase, Run, RunState, Signal, UsageTotal, Work,
+    timer,
 };
 use crate::time::Timestamp;
 
@@ -67,6 +68,7 @@ impl Run {
             return Err(bad("it is older than the event before it"));
         }
         self.apply(event).map_err(|what| bad(&what))?;
+        self.count_work(event.at);
         self.head.next_seq += 1;
         self.head.at = event.at;
         Ok(())
@@ -227,9 +229,9 @@ impl Run {
                 child_run_id,
                 status,
                 variables,
+                outputs,
                 error,
                 spent,
-                ..
             } => {
                 facts.budget.settle(child_run_id.as_str(), spent);
                 let Some(child) = facts.children.get_mut(child_run_id) else {
@@ -239,7 +241,8 @@ impl Run {
                 let ix = child.node as usize;
                 if let NodeStatus::FannedOut { fan, .. } = &mut facts.nodes[ix].status {
                     let of = (child.workflow.as_str(), &self.plan.nodes[ix].config);
-                    fan.settled(child_run_id, of, *status, variables, error.as_ref());
+                    let gave = (variables, outputs);
+                    fan.settled(child_run_id, of, *status, gave, error.as_ref());
                 }
             }
             RunEvent::ChildReported {
@@ -297,8 +300,10 @@ impl Run {
             inbox: Inbox::default(),
             children: Default::default(),
             timers: Default::default(),
+            work: (*engine_version >= 6 && self.plan.settings.work_timeout_ms.is_some())
+                .then(Work::default),
             budget: Budget {
-                limits: policy.budget.clone(),
+                limits: self.plan.limits_of_runs(&policy.budget, *engine_version),
                 ..Budget::default()
             },
             usage: None,
@@ -353,6 +358,34 @@ impl Run {
             *phase = Phase::Running;
         }
         Ok((ix, facts))
+    }
+
+    /// Keeps the time in which the run works, where that is bounded: its clock stands while the run
+    /// is paused or has nothing to do but to wait for somebody outside.
+    fn count_work(&mut self, at: Timestamp) {
+        let work = self.facts().and_then(|facts| facts.work);
+        let (Some(limit), Some(work)) = (self.plan.settings.work_timeout_ms, work) else {
+            return;
+        };
+        let works = matches!(self.status(), "running" | "cancelling");
+        let RunState::Active { facts, .. } = &mut self.state else {
+            return;
+        };
+        let work = match (works, work.since) {
+            (true, None) => Work {
+                since: Some(at),
+                ..work
+            },
+            (false, Some(since)) => Work {
+                done_ms: work.done_ms.saturating_add(at.ms_since(since)),
+                since: None,
+            },
+            _ => return,
+        };
+        facts.work = Some(work);
+        let left = limit.saturating_sub(work.done_ms);
+        let due = work.since.map(|since| since.plus_ms(left));
+        set_timer(facts, timer::WORK.to_owned(), due);
     }
 
     fn set_phase(&mut self, to: Phase) {

@@ -106,6 +106,9 @@ pub enum Rejection {
         /// The limit.
         limit: u64,
     },
+    /// The budget may allow it once others have given back what they do not use.
+    #[error("the rest of the budget is set aside for others; try again when they have settled")]
+    BudgetHeld,
     /// No such child run was started, or it ended before.
     #[error("no such child run is waited for")]
     NoChild,
@@ -155,6 +158,7 @@ impl Rejection {
             Self::Duplicate => "duplicate",
             Self::InboxFull => "inbox_full",
             Self::BudgetExhausted { .. } => "budget_exhausted",
+            Self::BudgetHeld => "budget_held",
             Self::NoChild => "child_not_found",
             Self::NewerEngine { .. } => "engine_version_mismatch",
             Self::Replay => "run_is_replay",

@@ -12,7 +12,7 @@ use crate::control::sub_workflow::SubWorkflow;
 use crate::definition::{ControlKind, NodeIx, NodeKind, Plan};
 use crate::digest::Digest;
 use crate::ids::{AttemptId, InterruptId, MessageId, NodeId, Seq, StreamId, WorkflowId};
-use crate::run::budget::Budget;
+use crate::run::budget::{Budget, BudgetPolicy};
 use crate::run::event::{
     ApprovalAction, Artifact, ChildStatus, Ending, NodeError, SkipReason, Usage,
 };
@@ -168,6 +168,9 @@ pub struct Facts {
     pub children: BTreeMap<StreamId, Child>,
     /// Named timers and when they are due.
     pub timers: BTreeMap<String, Timestamp>,
+    /// How long the run has worked, where that is bounded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<Work>,
     /// Budget counters.
     pub budget: Budget,
     /// What model calls used, summed.
@@ -195,6 +198,15 @@ pub struct Facts {
     /// Where the last of them stands in the log. Of runs since version 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_at: Option<Seq>,
+}
+
+/// How long a run has worked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Work {
+    /// Milliseconds of work that are over.
+    pub done_ms: u64,
+    /// Since when it works; `None` while it waits.
+    pub since: Option<Timestamp>,
 }
 
 /// A node in its current visit.
@@ -768,6 +780,28 @@ impl Run {
         self.in_flight(|kind| kind != NodeKind::Work)
     }
 
+    /// Whether a node that starts a child waits for a part of the budget that attempts have set
+    /// aside: what they do not use, its child may.
+    pub fn waits_for_budget(&self, ix: NodeIx) -> bool {
+        let Some(facts) = self.facts() else {
+            return false;
+        };
+        let budget = &facts.budget;
+        let config = self.plan.node(ix).config.get("budget");
+        let wanted = BudgetPolicy::of_stored(config).limits;
+        let is_child = |holder: &str| facts.children.keys().any(|child| child.as_str() == holder);
+        budget.limits.iter().any(|(dimension, limit)| {
+            let wanted = wanted.get(dimension).copied().unwrap_or(1);
+            let held = budget.reserved.iter();
+            let held = held.filter(|(holder, _)| !is_child(holder));
+            let held: u64 = held.filter_map(|(_, amounts)| amounts.get(dimension)).sum();
+            let committed = budget.committed(dimension);
+            held > 0
+                && committed.saturating_add(wanted) > *limit
+                && (committed - held.min(committed)).saturating_add(wanted) <= *limit
+        })
+    }
+
     fn in_flight(&self, of: impl Fn(NodeKind) -> bool) -> impl Iterator<Item = LiveAttempt<'_>> {
         let facts = match &self.state {
             RunState::Active { facts, .. } => Some(facts),
@@ -896,4 +930,7 @@ pub mod timer {
 
     /// The run's timeout.
     pub const RUN: &str = "run-timeout";
+
+    /// The end of the time in which the run may work.
+    pub const WORK: &str = "work-timeout";
 }

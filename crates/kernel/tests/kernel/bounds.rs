@@ -43,6 +43,55 @@ fn exactly_so_many_nodes_start() {
 }
 
 #[test]
+fn time_in_which_a_person_thinks_is_no_working_time() {
+    let mut run = started(WORKING_TIME);
+    run.at(600);
+    run.completes("a").decided();
+    assert_eq!(run.run.next_timer(), None, "nothing is due while it waits");
+    run.at(90_000_000);
+    run.resolve("ask", json!({ "action": "accept" })).decided();
+    run.at(90_000_399);
+    run.fires("work-timeout").refused("timer_not_due");
+    run.at(90_000_400);
+    run.fires("work-timeout")
+        .then("cap.breached 1000 < 1001; run.stopping run_timeout");
+}
+
+/// A workflow that may work for a second and asks somebody meanwhile.
+pub(crate) const WORKING_TIME: &str = r#"a -> ask
+    ask: core.approvalGate {"config":{"title":"Go on?"}}
+    ask -> b
+    workflow: {"settings":{"workTimeout":1000}}"#;
+
+/// It works for too long behind the answer.
+pub(crate) fn scene(run: &mut World) {
+    run.when(Command::Create(Create::new(Map::new(), "test", Start::Now)))
+        .decided();
+    run.at(600).completes("a").decided();
+    run.at(90_000_000);
+    run.resolve("ask", json!({ "action": "accept" })).decided();
+    run.next_timer().decided();
+    run.stopped("b").decided();
+}
+
+#[test]
+fn a_timeout_shorter_than_a_gate_waits_is_warned_of() {
+    let plan = |settings: &str, gate: &str| {
+        let text = format!(
+            "ask: core.approvalGate {{\"config\":{gate}}}\nworkflow: {{\"settings\":{settings}}}"
+        );
+        let about = |path: &str| path == "/settings/timeout";
+        let plan = crate::flow::plan(&text);
+        let warnings = plan.warnings.iter();
+        warnings.filter(|warning| about(&warning.path)).count()
+    };
+    assert_eq!(plan("{\"timeout\":1000}", "{\"timeoutMs\":5000}"), 1);
+    assert_eq!(plan("{\"timeout\":1000}", "{}"), 1);
+    assert_eq!(plan("{\"timeout\":5000}", "{\"timeoutMs\":5000}"), 0);
+    assert_eq!(plan("{\"workTimeout\":1000}", "{}"), 0);
+}
+
+#[test]
 fn an_attempt_counts_as_an_execution() {
     let policy = Policy {
         max_node_executions: Some(1),

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use kernel::definition::{Plan, UnknownTypes};
+use kernel::run::budget::Exhausted;
 use kernel::run::event::{ChildStatus, DrainPolicy};
-use kernel::run::{Command, Completion, Found, NodeError, Outcome};
+use kernel::run::report::Used;
+use kernel::run::{Command, Completion, Create, Found, NodeError, Outcome, Report, Start, Usage};
 use kernel::stream::{DefinitionRef, Policy};
-use serde_json::Map;
+use serde_json::{Map, json};
 
 use crate::flow;
 use crate::world::{Then, World, started_under};
@@ -28,6 +31,40 @@ impl World {
         self.when(Command::Reserve {
             attempt,
             amounts: tokens(n),
+            least: None,
+        })
+    }
+
+    fn estimates(&mut self, node: &str, likely: u64, least: u64) -> Then {
+        let attempt = self.attempt(node);
+        self.when(Command::Reserve {
+            attempt,
+            amounts: tokens(likely),
+            least: Some(tokens(least)),
+        })
+    }
+
+    fn uses(&mut self, node: &str, n: u64) -> Then {
+        let attempt = self.attempt(node);
+        let usage = Usage {
+            provider: "p".to_owned(),
+            model: "m".to_owned(),
+            input_tokens: n,
+            output_tokens: 0,
+            cost_estimate_usd: None,
+            duration_ms: None,
+            cache_read_tokens: None,
+            cache_write_tokens: None,
+        };
+        let used = Used {
+            node_id: attempt.node,
+            visit: attempt.visit,
+            attempt: attempt.attempt,
+            usage,
+            spent: Some(tokens(n)),
+        };
+        self.when(Command::Report {
+            report: Box::new(Report::Used(used)),
         })
     }
 
@@ -82,11 +119,13 @@ fn amounts_stay_exact() {
     run.when(Command::Reserve {
         attempt: attempt.clone(),
         amounts: BTreeMap::from([("calls".to_owned(), u64::MAX)]),
+        least: None,
     })
     .refused("too_large");
     run.when(Command::Reserve {
         attempt,
         amounts: BTreeMap::from([("calls".to_owned(), kernel::limits::MAX_COUNT)]),
+        least: None,
     })
     .decided();
     let spent = BTreeMap::from([("calls".to_owned(), u64::MAX)]);
@@ -100,7 +139,6 @@ fn amounts_stay_exact() {
     assert_eq!(budget.spent["calls"], kernel::limits::MAX_COUNT);
 }
 
-/// An attempt that ends without a report used to keep its part for ever.
 #[test]
 fn what_an_attempt_never_reports_on_counts_as_spent() {
     let text =
@@ -132,29 +170,161 @@ fn what_an_attempt_never_reports_on_counts_as_spent() {
 }
 
 #[test]
-fn a_restarted_attempt_keeps_its_part() {
+fn what_a_lost_holder_set_aside_counts_as_spent() {
     let mut run = limited("a");
     run.reserves("a", 60).decided();
     run.take_over(&[])
-        .then("run.resuming running; attempt.restarted a #1");
+        .then("run.resuming running; budget.settled a tokens:60; attempt.restarted a #1");
+    run.reserves("a", 41).refused("budget_exhausted");
     run.completes_with("a", spends(20))
         .then("budget.settled a tokens:20; node.completed a; run.completed");
-    assert_eq!(run.committed(), (20, 20));
+    assert_eq!(run.committed(), (80, 80));
+}
+
+#[test]
+fn an_estimate_waits_for_others_and_takes_the_rest() {
+    let mut run = limited("a\nb");
+    run.estimates("a", 70, 1)
+        .then("budget.reserved a tokens:70");
+    run.estimates("b", 70, 1).refused("budget_held");
+    run.estimates("b", 70, 101).refused("budget_exhausted");
+    run.uses("a", 95)
+        .then("provider.usage a; budget.settled a tokens:95");
+    run.estimates("b", 70, 1).then("budget.reserved b tokens:5");
+    run.uses("b", 40)
+        .then("provider.usage b; budget.settled b tokens:40");
+    assert_eq!(run.committed(), (135, 135));
+    run.estimates("a", 1, 1).refused("budget_exhausted");
+}
+
+#[test]
+fn a_node_that_fails_for_the_budget_tells_of_the_cap() {
+    let mut run = limited("a");
+    let exhausted = Exhausted {
+        dimension: "tokens".to_owned(),
+        observed: 101,
+        limit: 100,
+    };
+    run.finish("a", Outcome::failed(exhausted.error())).then(
+        "cap.breached 100 < 101; node.failed a budget_exhausted; run.failed budget_exhausted",
+    );
+}
+
+#[test]
+fn a_limit_that_a_node_makes_up_breaches_no_cap() {
+    let mut run = limited("a");
+    let made_up = Exhausted {
+        dimension: "tokens".to_owned(),
+        observed: 8,
+        limit: 7,
+    };
+    run.finish("a", Outcome::failed(made_up.error()))
+        .then("node.failed a budget_exhausted; run.failed budget_exhausted");
+}
+
+#[test]
+fn of_the_runs_limit_and_the_definitions_the_lower_counts() {
+    let with = |limit: u64| {
+        format!("a\nworkflow: {{\"settings\":{{\"budget\":{{\"maxTokens\":{limit}}}}}}}")
+    };
+    let mut run = limited(&with(40));
+    run.reserves("a", 41).refused("budget_exhausted");
+    let mut run = limited(&with(400));
+    run.reserves("a", 101).refused("budget_exhausted");
+    let mut run = started_under(Policy::default(), &with(40));
+    run.reserves("a", 41).refused("budget_exhausted");
+    run.reserves("a", 40).decided();
+}
+
+#[test]
+fn retries_are_counted_and_bounded() {
+    let text = "a: {\"settings\":{\"retry\":{\"maxRetries\":5,\"initialDelayMs\":10}}}";
+    let policy = Policy {
+        budget: BTreeMap::from([("retries".to_owned(), 1)]),
+        ..Policy::default()
+    };
+    let mut run = started_under(policy, text);
+    let boom = || Outcome::failed(NodeError::new("boom", "as the test says"));
+    run.finish("a", boom()).then("node.retried a/1 +10ms boom");
+    run.next_timer().decided();
+    run.finish("a", boom()).then(
+        "cap.breached 1 < 2; node.failed a budget_exhausted; run.dead_lettered a x2; \
+         run.failed budget_exhausted",
+    );
+}
+
+#[test]
+fn a_budget_with_unknown_fields_is_refused_wherever_it_is() {
+    let texts = [
+        "a\nworkflow: {\"settings\":{\"budget\":{\"usd\":1}}}",
+        "a: core.subWorkflow {\"config\":{\"workflowId\":\"c\",\"budget\":{\"tokens\":10}}}",
+    ];
+    for text in texts {
+        let document = flow::document(text);
+        let problems = Plan::from_json(&document, &flow::Types, UnknownTypes::Refuse);
+        let problems = problems.expect_err("the budget is refused").listed;
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        let message = &problems[0].message;
+        assert!(message.contains("write maxCostUsd"), "{message}");
+    }
+}
+
+#[test]
+fn a_child_may_ask_the_models_its_parent_may() {
+    let text = "s: core.subWorkflow {\"config\":{\"workflowId\":\"c\"}}";
+    let mut create = Create::new(Map::new(), "test", Start::Now);
+    create.configurable = serde_json::from_value(json!({
+        "budget": { "maxTokens": 5, "modelDeny": ["big-*"] },
+    }))
+    .expect("an object");
+    let mut run = World::of(flow::plan(text), Policy::default());
+    run.when(Command::Create(create)).decided();
+    let attempt = run.attempt("s");
+    run.when(Command::Dispatch {
+        attempt,
+        found: found(),
+    })
+    .then("node.dispatched s");
+    let (_, message) = run.sent().pop().expect("a message");
+    let Command::Create(create) = message.envelope.command else {
+        panic!("the child is created");
+    };
+    let expected = json!({ "budget": { "modelDeny": ["big-*"] } });
+    assert_eq!(serde_json::Value::Object(create.configurable), expected);
+}
+
+/// Two nodes ask at the same time, one after a restart, until nothing is left.
+pub(crate) fn scene(run: &mut World) {
+    let create = Create::new(Map::new(), "test", Start::Now);
+    run.when(Command::Create(create)).decided();
+    run.estimates("a", 70, 1).decided();
+    run.uses("a", 50).decided();
+    run.estimates("b", 70, 1).decided();
+    run.take_over(&[]).decided();
+    run.completes("a").decided();
+    let exhausted = Exhausted {
+        dimension: "tokens".to_owned(),
+        observed: 101,
+        limit: 100,
+    };
+    run.finish("b", Outcome::failed(exhausted.error()))
+        .decided();
+}
+
+fn found() -> Found {
+    let plan = flow::plan("x");
+    Found::Definition(DefinitionRef {
+        workflow: plan.workflow.clone(),
+        version: plan.version.clone(),
+        digest: plan.digest,
+        put_by: Default::default(),
+    })
 }
 
 #[test]
 fn a_child_takes_a_part_and_hands_back_what_it_did_not_use() {
-    let text = "s: core.subWorkflow {\"config\":{\"workflowId\":\"c\",\"budget\":{\"tokens\":80}}}\n\
-                s -> t\nt: core.subWorkflow {\"config\":{\"workflowId\":\"c\",\"budget\":{\"tokens\":80}}}";
-    let plan = flow::plan("x");
-    let found = || {
-        Found::Definition(DefinitionRef {
-            workflow: plan.workflow.clone(),
-            version: plan.version.clone(),
-            digest: plan.digest,
-            put_by: Default::default(),
-        })
-    };
+    let text = "s: core.subWorkflow {\"config\":{\"workflowId\":\"c\",\"budget\":{\"maxTokens\":80}}}\n\
+                s -> t\nt: core.subWorkflow {\"config\":{\"workflowId\":\"c\",\"budget\":{\"maxTokens\":80}}}";
     for (spent, goes_on) in [(20, true), (21, false)] {
         let mut run = limited(text);
         let attempt = run.attempt("s");
@@ -184,7 +354,7 @@ fn a_child_takes_a_part_and_hands_back_what_it_did_not_use() {
         });
         match goes_on {
             true => then.then("node.dispatched t"),
-            false => then.then("node.failed t budget_exhausted; run.failed budget_exhausted"),
+            false => then.then("cap.breached 100 < 101; node.failed t budget_exhausted; run.failed budget_exhausted"),
         };
     }
 }

@@ -133,6 +133,53 @@ fn workers_run_at_the_same_time_and_are_kept_in_the_order_in_which_they_end() {
     assert_eq!(outputs["children"].as_array().map(Vec::len), Some(3));
 }
 
+/// Three workers at the same time, whose results go into an append channel.
+pub(crate) fn gathered() -> String {
+    let config = json!({ "fanOutPolicy": "parallel", "outputMapping": { "all": "result" } });
+    let decision = json!([{ "kind": "next-worker", "nextWorkerIds": ["one", "two", "one"] }]);
+    format!(
+        "boss: core.orchestrator.supervisor {{\"config\":{{\"decisions\":{decision}}}}}
+         go: core.dispatch {{\"config\":{config}}}
+         boss -> go
+         workflow: {{\"channels\":{{\"all\":{{\"reducer\":\"append\"}}}}}}"
+    )
+}
+
+/// The last of them ends first.
+pub(crate) fn gather(run: &mut World) {
+    let create = Create::new(Map::new(), "test", Start::Now);
+    run.when(Command::Create(create)).decided();
+    let children = [dispatches(run), dispatches(run), dispatches(run)];
+    for nth in [2, 0, 1] {
+        run.when(Command::ChildSettled {
+            child: children[nth].clone(),
+            status: ChildStatus::Completed,
+            variables: object(json!({ "result": nth })),
+            outputs: object(json!({ "last": { "n": nth } })),
+            error: None,
+            spent: Default::default(),
+        })
+        .decided();
+    }
+}
+
+#[test]
+fn outputs_of_workers_come_in_the_order_of_the_decision() {
+    let mut run = World::of(flow::plan(&gathered()), Policy::default());
+    gather(&mut run);
+    let facts = run.run.facts().expect("facts");
+    assert_eq!(facts.channels["all"], json!([0, 1, 2]));
+    assert_eq!(facts.variables.get("all"), None, "a channel is no variable");
+    let outputs = run.events.iter().rev().find_map(|event| match &event.body {
+        RunEvent::NodeCompleted { outputs, .. } => Some(outputs.clone()),
+        _ => None,
+    });
+    let outputs = outputs.expect("the node completed");
+    for nth in 0..3 {
+        assert_eq!(outputs["children"][nth]["outputs"]["last"]["n"], nth);
+    }
+}
+
 #[test]
 fn what_begins_is_said_first_and_one_after_another_are_looked_up() {
     let mut run = World::of(

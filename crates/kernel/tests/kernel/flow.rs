@@ -34,7 +34,12 @@ pub(crate) fn compile(document: &Value) -> Arc<Plan> {
 
 /// The plan of a document that an earlier version may have registered.
 pub(crate) fn stored(text: &str) -> Arc<Plan> {
-    let plan = Plan::from_stored(&document(text), &Types, UnknownTypes::Refuse);
+    compile_stored(&document(text))
+}
+
+/// The same of a document in JSON.
+pub(crate) fn compile_stored(document: &Value) -> Arc<Plan> {
+    let plan = Plan::from_stored(document, &Types, UnknownTypes::Refuse);
     Arc::new(plan.expect("what was registered is read"))
 }
 
@@ -162,7 +167,7 @@ fn merge(object: &mut Value, fields: Map<String, Value>) {
     }
 }
 
-struct Types;
+pub(crate) struct Types;
 
 impl NodeTypes for Types {
     fn kind(&self, type_id: &str) -> Option<NodeKind> {

@@ -63,7 +63,7 @@ fn read(name: &str) -> Golden {
     let mut lines = text.lines();
     let first = lines.next().expect("a first line");
     let FirstLine { header, definition } = serde_json::from_str(first).expect("a header");
-    let plan = flow::compile(&definition);
+    let plan = flow::compile_stored(&definition);
     let expected = header.definition.as_ref().expect("a run has a definition");
     assert_eq!(plan.digest, expected.digest, "{name}");
     let mut chain = header.genesis;

@@ -190,6 +190,7 @@ fn nonsense_is_refused(run: &Run) {
         Command::Reserve {
             attempt: attempt(3),
             amounts: BTreeMap::from([("tokens".into(), 1)]),
+            least: None,
         },
     ];
     for command in nonsense {

@@ -50,6 +50,19 @@ pub(crate) fn all() -> Vec<Scene> {
         scene("prompts", CALLS, Policy::default(), prompts),
         scene("rounds-of-calls", CALLS, Policy::default(), rounds_of_calls),
         scene("budget", "a -> b", limited(), budget),
+        scene("budget-of-calls", "a\nb", limited(), crate::budget::scene),
+        scene(
+            "working-time",
+            crate::bounds::WORKING_TIME,
+            Policy::default(),
+            crate::bounds::scene,
+        ),
+        scene(
+            "gathered",
+            &crate::fan::gathered(),
+            Policy::default(),
+            crate::fan::gather,
+        ),
         scene("loops", LOOPS, Policy::default(), loops),
         scene("loop-limit", LOOP_LIMIT, Policy::default(), loop_limit),
         scene("timers", TIMERS, Policy::default(), timers),
@@ -391,6 +404,7 @@ fn rounds_of_calls(run: &mut World) {
                 visit: 0,
                 attempt: 0,
                 usage: usage.clone(),
+                spent: None,
             }),
             Report::ToolCalled(ToolCalled {
                 node_id: "a".into(),
@@ -554,6 +568,7 @@ fn budget(run: &mut World) {
         run.when(Command::Reserve {
             attempt,
             amounts: tokens(amount),
+            least: None,
         })
         .decided();
         let completion = Completion {
@@ -727,7 +742,7 @@ fn take_over(run: &mut World) {
     run.completes("h").decided();
 }
 
-const PARENT: &str = r#"s: core.subWorkflow {"config":{"workflowId":"child","budget":{"tokens":40},"inputMapping":{"p":"in"},"outputMapping":{"out":"result"}}}
+const PARENT: &str = r#"s: core.subWorkflow {"config":{"workflowId":"child","budget":{"maxTokens":40},"inputMapping":{"p":"in"},"outputMapping":{"out":"result"}}}
     t: core.subWorkflow {"config":{"workflowId":"gone"}}
     s -> b
     t -> h any_failed

@@ -192,6 +192,10 @@ impl Api {
                 max_parallel: of_source.max_parallel,
                 ..options::policy(&laid, &mut problems)
             });
+            if let Some(policy) = &policy {
+                let models = self.engine.models();
+                options::check_prices(&source.plan, policy, &laid, models, &mut problems);
+            }
             self.schemas.check(&source.plan, &laid, &mut problems);
             laid
         });

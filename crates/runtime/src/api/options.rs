@@ -1,6 +1,6 @@
 //! What a run's creator may settle about it: `configurable`, tags, metadata.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use jsonschema::Validator;
@@ -9,7 +9,8 @@ use kernel::digest::Digest;
 use kernel::limits::{
     MAX_LOOP_ITERATIONS, MAX_NODE_EXECUTIONS, MAX_TAG_CHARS, MAX_TAGS, MAX_WAIT_MS,
 };
-use kernel::problem::{Problem, ProblemCode, Problems};
+use kernel::problem::{Problem, ProblemCode, Problems, pointer};
+use kernel::run::budget::{Amounts, BudgetPlace, BudgetPolicy, COST};
 use kernel::stream::Policy;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
@@ -208,41 +209,36 @@ impl Reader<'_> {
     }
 
     /// The dimensions the kernel counts.
-    fn budget(&mut self) -> BTreeMap<String, u64> {
-        let Some(budget) = self
-            .configurable
-            .get("budget")
-            .filter(|budget| !budget.is_null())
-        else {
-            return BTreeMap::new();
+    fn budget(&mut self) -> Amounts {
+        let Some(budget) = self.get("budget") else {
+            return Amounts::new();
         };
-        let Some(budget) = budget.as_object() else {
-            self.wrong("budget", "must be an object");
-            return BTreeMap::new();
-        };
-        let mut limits = BTreeMap::new();
-        for (field, dimension) in [
-            ("maxTokens", "tokens"),
-            ("maxToolCalls", "toolCalls"),
-            ("maxRetries", "retries"),
-        ] {
-            match budget.get(field).map(Value::as_u64) {
-                Some(Some(limit)) => {
-                    limits.insert(dimension.to_owned(), limit);
-                }
-                Some(None) => self.wrong("budget", "holds whole numbers from 0 on"),
-                None => {}
-            }
+        let (policy, wrong) = BudgetPolicy::read(budget, BudgetPlace::Run);
+        for wrong in wrong {
+            let path = match &wrong.field {
+                Some(field) => pointer("/configurable/budget", field),
+                None => "/configurable/budget".to_owned(),
+            };
+            self.problems.add(path, wrong.code, wrong.what);
         }
-        match budget.get("maxCostUsd").map(Value::as_f64) {
-            Some(Some(usd)) if usd >= 0.0 => {
-                limits.insert("costMicroUsd".into(), (usd * 1e6).min(9e15) as u64);
-            }
-            Some(_) => self.wrong("budget", "has a maxCostUsd from 0 on"),
-            None => {}
-        }
-        limits
+        policy.limits
     }
+}
+
+/// Refuses a limit of money for models that have no price.
+pub(super) fn check_prices(
+    plan: &Plan,
+    policy: &Policy,
+    configurable: &Map<String, Value>,
+    models: &Providers,
+    problems: &mut Problems,
+) {
+    let path = match (&policy.budget, &plan.budget.limits) {
+        (run, _) if run.contains_key(COST) => "/configurable/budget/maxCostUsd",
+        (_, definition) if definition.contains_key(COST) => "/workflowId",
+        _ => return,
+    };
+    problems.extend(models.check_prices(plan, configurable, Some(path)));
 }
 
 /// Checks tags as the protocol bounds them; the kernel checks the rest.

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use kernel::ids::AttemptId;
+use kernel::limits::MAX_COUNT;
+use kernel::run::budget::{Exhausted, shown};
 use kernel::run::state::{Phase, timer};
 use kernel::run::{Command, NodeError, Outcome};
 use kernel::trace::attempt_span;
@@ -61,7 +63,8 @@ impl Driver {
         let facts = run.facts();
         let settings = facts.map(|facts| facts.configurable.clone());
         let settings = Arc::new(settings.unwrap_or_default());
-        let is_budgeted = facts.is_some_and(|facts| !facts.budget.limits.is_empty());
+        let limits = facts.map(|facts| facts.budget.limits.clone());
+        let limits = Arc::new(limits.unwrap_or_default());
         let trace = context::at_hand(&run.header);
         let definition = run.header.definition.as_ref();
         let put_by = definition.map(|definition| definition.put_by);
@@ -92,7 +95,8 @@ impl Driver {
                 config: Arc::new(node.config.clone()),
                 inputs: live.inputs.clone(),
                 settings: settings.clone(),
-                is_budgeted,
+                limits: limits.clone(),
+                has_part_of_budget: run.header.policy.part_of_budget,
                 past: self.past.get(&live.id).cloned().unwrap_or_default(),
             };
             starts.push((node.type_id.clone(), started));
@@ -120,11 +124,21 @@ impl Driver {
         for dimension in node.iter().flat_map(|node| node.spends()) {
             let (used, limit) = (budget.committed(dimension), budget.limits.get(*dimension));
             if let Some(limit) = limit.filter(|limit| used >= **limit) {
-                let text = format!(
-                    "the budget of the run is used up: {used} of {limit} {dimension}; skip the \
-                     node, abort, or begin again with a larger budget"
+                let exhausted = Exhausted {
+                    dimension: (*dimension).to_owned(),
+                    observed: used.saturating_add(1).min(MAX_COUNT),
+                    limit: *limit,
+                };
+                let message = format!(
+                    "the budget of the run is used up: {} of {}; skip the node, abort, or begin \
+                     again with a larger budget",
+                    shown(dimension, used),
+                    shown(dimension, *limit)
                 );
-                return Err(NodeError::new("budget_exhausted", text).fatal());
+                return Err(NodeError {
+                    message,
+                    ..exhausted.error()
+                });
             }
         }
         Ok(())
@@ -314,6 +328,7 @@ impl Driver {
     /// Stops every task and waits for its end. What they report is dropped: their attempts stay
     /// in flight in the log, for the next holder.
     pub(super) async fn stop_tasks(&mut self) {
+        self.held.clear();
         for task in self.running.values() {
             task.stop.cancel();
         }

@@ -13,7 +13,7 @@ pub(super) const PATH: &str = "messages";
 /// The version of the interface.
 pub(super) const VERSION: &str = "2023-06-01";
 /// The interface wants a bound where the caller has none.
-const DEFAULT_MAX_TOKENS: u64 = 4_096;
+pub(super) const DEFAULT_MAX_TOKENS: u64 = 4_096;
 /// The tool by which an answer of a shape is given.
 const ANSWER: &str = "answer";
 

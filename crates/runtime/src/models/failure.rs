@@ -170,6 +170,11 @@ pub(crate) fn is_clean(error: &NodeError) -> bool {
     error.code == "model_unreachable" || details.is_some_and(|it| it.get("status").is_some())
 }
 
+/// Whether a call that failed may have to be paid for: the model may have begun to answer.
+pub(crate) fn may_cost(error: &NodeError) -> bool {
+    !is_clean(error) && error.code != "model_endpoint_refused"
+}
+
 /// The model or its provider refuses to answer.
 pub(crate) fn refused() -> NodeError {
     let text = "the model refuses to answer this; it is not asked again";

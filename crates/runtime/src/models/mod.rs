@@ -8,11 +8,13 @@
 mod anthropic;
 pub(crate) mod ask;
 pub(crate) mod call;
+pub(crate) mod estimate;
 pub(crate) mod failure;
 mod openai;
 mod options;
 pub(crate) mod policy;
 mod price;
+mod priced;
 mod providers;
 mod reading;
 pub(crate) mod sse;

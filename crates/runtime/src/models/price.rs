@@ -31,6 +31,20 @@ impl Price {
             .all(|rate| rate.is_finite() && rate >= 0.0)
     }
 
+    /// What these tokens cost at most, in millionths of a US dollar. Tokens of a cache that has no
+    /// price count as dear ones.
+    pub(super) fn micro_usd(&self, api: Api, tokens: &Tokens) -> u64 {
+        const DEAR: f64 = 2.0;
+        let whole = Self {
+            cache_read: self.cache_read.or(Some(self.input)),
+            cache_write: self.cache_write.or(Some(self.input * DEAR)),
+            ..*self
+        };
+        // Dollars for a million tokens are millionths of a dollar for one.
+        let micro_usd = whole.of(api, tokens).unwrap_or(0.0) * 1e6;
+        (micro_usd - 1e-6).ceil().max(0.0) as u64
+    }
+
     /// What these tokens cost. `None` where some of them have no price.
     pub(super) fn of(&self, api: Api, tokens: &Tokens) -> Option<f64> {
         let read = tokens.cache_read.unwrap_or(0);
@@ -75,6 +89,29 @@ mod tests {
         let price = "input = 2.0\noutput = 4.0\ncache_read = 0.5";
         check(Api::OpenAi, price, tokens, Some(3.4));
         check(Api::Anthropic, price, tokens, Some(4.2));
+    }
+
+    #[test]
+    fn a_limit_of_money_counts_whole_millionths() {
+        let price: Price = toml::from_str("input = 2.0\noutput = 4.0").unwrap();
+        let micro_usd = |input, output, cache_write| {
+            let tokens = Tokens {
+                input,
+                output,
+                cache_read: None,
+                cache_write,
+            };
+            price.micro_usd(Api::Anthropic, &tokens)
+        };
+        assert_eq!(micro_usd(3, 0, None), 6);
+        assert_eq!(micro_usd(1_000, 500, None), 4_000);
+        assert_eq!(micro_usd(0, 0, Some(10)), 40);
+        let cheap: Price = toml::from_str("input = 0.1\noutput = 0.0").unwrap();
+        let one = Tokens {
+            input: 1,
+            ..Tokens::default()
+        };
+        assert_eq!(cheap.micro_usd(Api::OpenAi, &one), 1);
     }
 
     #[test]

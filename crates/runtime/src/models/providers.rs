@@ -144,14 +144,27 @@ impl Provider {
 
     /// What a call cost, in US dollars. `None` where the table does not say.
     pub(crate) fn cost(&self, models: [&str; 2], tokens: &Tokens) -> Option<f64> {
+        self.price(models)?.of(self.api, tokens)
+    }
+
+    /// The same at most, in millionths of a US dollar.
+    pub(crate) fn micro_usd(&self, models: [&str; 2], tokens: &Tokens) -> Option<u64> {
+        Some(self.price(models)?.micro_usd(self.api, tokens))
+    }
+
+    /// Whether the table has a price for a model.
+    pub(crate) fn has_price_of(&self, model: &str) -> bool {
+        self.price([model, model]).is_some()
+    }
+
+    fn price(&self, models: [&str; 2]) -> Option<&Price> {
         let exact = models.iter().find_map(|model| self.prices.get(*model));
-        let price = exact.or_else(|| {
+        exact.or_else(|| {
             let fits = |pattern: &str| models.iter().any(|model| policy::matches(pattern, model));
             // Of several patterns that fit the longest says most.
             let fitting = self.prices.iter().filter(|(pattern, _)| fits(pattern));
             Some(fitting.max_by_key(|(pattern, _)| pattern.len())?.1)
-        });
-        price?.of(self.api, tokens)
+        })
     }
 
     /// The host's own credential for it, and what stands in its place where it comes back.

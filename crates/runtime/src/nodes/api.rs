@@ -8,7 +8,9 @@ use async_trait::async_trait;
 use kernel::definition::Reads;
 use kernel::ids::{AttemptId, AttemptKey, StreamId, TenantId};
 use kernel::problem::Problem;
-use kernel::run::budget::Amounts;
+#[cfg(feature = "testing")]
+use kernel::run::budget::BudgetPolicy;
+use kernel::run::budget::{Amounts, COST, Exhausted};
 use kernel::run::event::OutputChannel;
 use kernel::run::report::{ToolCalled, ToolReturned};
 use kernel::run::{Artifact, ModelSettings, NodeError, Outcome, Report, Usage};
@@ -186,7 +188,8 @@ pub struct Started {
     pub(crate) config: Arc<Value>,
     pub(crate) inputs: Map<String, Value>,
     pub(crate) settings: Arc<Map<String, Value>>,
-    pub(crate) is_budgeted: bool,
+    pub(crate) limits: Arc<Amounts>,
+    pub(crate) has_part_of_budget: bool,
     pub(crate) trace: TraceContext,
     pub(crate) past: Arc<Remembered>,
 }
@@ -217,7 +220,8 @@ impl Started {
             config: Arc::new(config),
             inputs,
             settings: Arc::default(),
-            is_budgeted: false,
+            limits: Arc::default(),
+            has_part_of_budget: false,
             past: Arc::default(),
         }
     }
@@ -225,7 +229,7 @@ impl Started {
     /// The same start in a run whose creator settled this.
     #[cfg(feature = "testing")]
     pub fn settled(mut self, settings: Map<String, Value>) -> Self {
-        self.is_budgeted = settings.contains_key("budget");
+        self.limits = Arc::new(BudgetPolicy::of_stored(settings.get("budget")).limits);
         self.settings = Arc::new(settings);
         self
     }
@@ -329,7 +333,17 @@ impl Started {
 
     /// Whether what the run may spend is bounded, so that it is set aside before it is spent.
     pub fn is_budgeted(&self) -> bool {
-        self.is_budgeted
+        !self.limits.is_empty()
+    }
+
+    /// Whether that bound is only a part of what a parent may spend, so that calls have to fit.
+    pub(crate) fn has_part_of_budget(&self) -> bool {
+        self.has_part_of_budget
+    }
+
+    /// Whether the money is bounded that the run may spend.
+    pub fn has_money_limit(&self) -> bool {
+        self.limits.contains_key(COST)
     }
 
     /// The span of this attempt, in which all it does happens.
@@ -377,8 +391,9 @@ pub trait OutputSink: Send + Sync {
     async fn report(&self, report: Report) -> Result<(), HoldLost>;
 
     /// Sets part of the run's budget aside, on top of what this attempt has. What was not spent
-    /// is free again with its outcome.
-    async fn reserve(&self, amounts: Amounts) -> Result<(), NotReserved>;
+    /// is free again with its outcome, or with a report of what was used. With `least` the amounts
+    /// are an estimate: this waits for what others may give back, and takes what is left.
+    async fn reserve(&self, amounts: Amounts, least: Option<Amounts>) -> Result<(), NotReserved>;
 }
 
 /// Nothing was set aside.
@@ -388,15 +403,8 @@ pub enum NotReserved {
     #[error("another process has taken the run over")]
     HoldLost,
     /// The run may not spend so much.
-    #[error("the run's budget of {dimension} is {limit}, and {observed} would be spent")]
-    Exhausted {
-        /// What of.
-        dimension: String,
-        /// What would be spent.
-        observed: u64,
-        /// What may be.
-        limit: u64,
-    },
+    #[error(transparent)]
+    Exhausted(Exhausted),
 }
 
 /// This process does not hold the run any more.

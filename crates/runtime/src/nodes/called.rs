@@ -1,15 +1,12 @@
 //! Calls of tools as the log has them: said before they are made, and said again when they are
 //! over.
 
-use kernel::run::budget::Amounts;
+use kernel::run::budget::{Amounts, TOOL_CALLS};
 use kernel::run::report::{ToolCalled, ToolReturned, ToolStatus, ToolTransport};
 use kernel::run::{NodeError, Report};
 use serde_json::{Map, Value};
 
 use super::{HoldLost, NodeContext, NotReserved, Started};
-
-/// The dimension of a budget that calls are counted in.
-pub(super) const DIMENSION: &str = "toolCalls";
 
 /// Which call of an attempt this is.
 #[derive(Clone, Copy, Debug)]
@@ -87,12 +84,12 @@ impl Called {
         if !started.is_budgeted() {
             return Ok(());
         }
-        let one = Amounts::from([(DIMENSION.to_owned(), 1)]);
-        match cx.output.reserve(one).await {
+        let one = Amounts::from([(TOOL_CALLS.to_owned(), 1)]);
+        match cx.output.reserve(one, None).await {
             Ok(()) => Ok(()),
             Err(NotReserved::HoldLost) => Err(NotMade::HoldLost),
-            Err(exhausted) => {
-                let error = NodeError::new("budget_exhausted", exhausted.to_string()).fatal();
+            Err(NotReserved::Exhausted(exhausted)) => {
+                let error = exhausted.error();
                 self.forbid(cx, error.clone()).await?;
                 Err(NotMade::Exhausted(error))
             }

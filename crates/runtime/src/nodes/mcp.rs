@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use kernel::definition::Reads;
 use kernel::limits::MAX_WAIT_MS;
 use kernel::problem::{Problem, ProblemCode, pointer};
-use kernel::run::budget::Amounts;
+use kernel::run::budget::{Amounts, TOOL_CALLS};
 use kernel::run::report::{ToolStatus, ToolTransport};
 use kernel::run::{Completion, NodeError, Outcome};
 use serde::Deserialize;
@@ -167,6 +167,7 @@ impl WorkNode for Mcp {
                 ..Completion::default()
             }),
             Err(Ended::Stopped) => Outcome::Stopped,
+            Err(Ended::Forbidden(error)) => Outcome::failed(error),
             Err(Ended::Failed(error)) => Outcome::Failed {
                 error,
                 artifacts: Vec::new(),
@@ -179,7 +180,7 @@ impl WorkNode for Mcp {
 
 fn spent(of: Mcp, started: &Started) -> Amounts {
     match (of, started.is_budgeted()) {
-        (Mcp::Call, true) => Amounts::from([(called::DIMENSION.to_owned(), 1)]),
+        (Mcp::Call, true) => Amounts::from([(TOOL_CALLS.to_owned(), 1)]),
         _ => Amounts::new(),
     }
 }
@@ -187,6 +188,8 @@ fn spent(of: Mcp, started: &Started) -> Amounts {
 /// Why an attempt gives nothing.
 enum Ended {
     Stopped,
+    /// No call was made: the budget has none left.
+    Forbidden(NodeError),
     Failed(NodeError),
 }
 
@@ -206,7 +209,7 @@ impl From<NotMade> for Ended {
     fn from(not_made: NotMade) -> Self {
         match not_made {
             NotMade::HoldLost => Self::Stopped,
-            NotMade::Exhausted(error) => Self::Failed(error),
+            NotMade::Exhausted(error) => Self::Forbidden(error),
         }
     }
 }
@@ -250,7 +253,7 @@ impl Mcp {
         let (status, outcome, error) = match &result {
             Ok(outputs) => (ToolStatus::Ok, Some(outputs["content"].clone()), None),
             Err(Ended::Failed(error)) => (ToolStatus::Error, None, Some(error.clone())),
-            Err(Ended::Stopped) => return result,
+            Err(Ended::Stopped | Ended::Forbidden(_)) => return result,
         };
         call.called
             .over(cx, status, outcome, error, Some(took))

@@ -33,4 +33,5 @@ pub const ASKS: u32 = model::ASKS;
 /// The documented test providers that model nodes play where a run asks for one.
 pub const TEST_PROVIDERS: [&str; 4] = model::TEST_PROVIDERS;
 
+pub(crate) use model::asks_models;
 pub(crate) use model::check_mock;

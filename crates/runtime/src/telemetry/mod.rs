@@ -89,6 +89,10 @@ fn cap(kind: CapKind) -> &'static str {
         CapKind::RunDuration => "run-duration",
         CapKind::LoopIterations => "loop-iterations",
         CapKind::Schema => "schema",
+        CapKind::BudgetTokens => "budget-tokens",
+        CapKind::BudgetCost => "budget-cost",
+        CapKind::BudgetToolCalls => "budget-tool-calls",
+        CapKind::BudgetRetries => "budget-retries",
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use kernel::digest::Digest;
-use kernel::run::budget::Amounts;
+use kernel::run::budget::{Amounts, Budget, NotNow};
 use kernel::run::event::OutputChannel;
 use kernel::run::{Artifact, NodeError, Outcome, Report, Usage};
 use kernel::stream::Owner;
@@ -15,6 +15,9 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{DEADLINE, Lab};
+
+/// Who spends from the budget.
+const ATTEMPT: &str = "the attempt";
 
 /// A chunk as the log would keep it.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,8 +35,8 @@ pub(crate) struct Recorder {
     pub(crate) reports: Mutex<Vec<Report>>,
     /// What calls of models used, as far as it was reported before the end.
     pub(crate) used: Mutex<Vec<Usage>>,
-    /// What may still be set aside.
-    pub(crate) budget: Mutex<u64>,
+    /// What may be spent, and is set aside.
+    pub(crate) budget: Mutex<Budget>,
     pub(crate) kept: Mutex<Vec<(String, Vec<u8>)>>,
     pub(crate) permits: Semaphore,
     pub(crate) arrived: tokio::sync::Notify,
@@ -46,11 +49,25 @@ impl Recorder {
             lines: Mutex::default(),
             reports: Mutex::default(),
             used: Mutex::default(),
-            budget: Mutex::new(1_000),
+            budget: Mutex::default(),
             kept: Mutex::default(),
             permits: Semaphore::new(Semaphore::MAX_PERMITS),
             arrived: tokio::sync::Notify::new(),
         })
+    }
+
+    /// Bounds what may be spent.
+    pub(crate) fn limit(&self, limits: &[(&str, u64)]) {
+        let limits = limits
+            .iter()
+            .map(|(dimension, n)| ((*dimension).to_owned(), *n));
+        self.budget.lock().unwrap().limits = limits.collect();
+    }
+
+    /// What was spent and is settled.
+    pub(crate) fn settled(&self, dimension: &str) -> u64 {
+        let budget = self.budget.lock().unwrap();
+        budget.spent.get(dimension).copied().unwrap_or(0)
     }
 
     /// What a channel was given, in one piece.
@@ -128,22 +145,31 @@ impl OutputSink for Recorder {
 
     async fn report(&self, report: Report) -> Result<(), HoldLost> {
         match report {
-            Report::Used(used) => self.used.lock().unwrap().push(used.usage),
+            Report::Used(used) => {
+                if let Some(spent) = &used.spent {
+                    self.budget.lock().unwrap().settle(ATTEMPT, spent);
+                }
+                self.used.lock().unwrap().push(used.usage);
+            }
             report => self.reports.lock().unwrap().push(report),
         }
         Ok(())
     }
 
-    async fn reserve(&self, amounts: Amounts) -> Result<(), NotReserved> {
+    async fn reserve(&self, amounts: Amounts, least: Option<Amounts>) -> Result<(), NotReserved> {
         let mut budget = self.budget.lock().unwrap();
-        for (dimension, amount) in amounts {
-            *budget = budget.checked_sub(amount).ok_or(NotReserved::Exhausted {
-                dimension,
-                observed: amount,
-                limit: *budget,
-            })?;
+        let granted = match &least {
+            Some(least) => budget.estimate(ATTEMPT, (&amounts, least), |_| false),
+            None => (budget.fits(&amounts).map_err(NotNow::Exhausted)).map(|()| amounts),
+        };
+        match granted {
+            Ok(amounts) => {
+                budget.reserve(ATTEMPT, &amounts);
+                Ok(())
+            }
+            Err(NotNow::Exhausted(exhausted)) => Err(NotReserved::Exhausted(exhausted)),
+            Err(NotNow::Held) => unreachable!("there is one attempt"),
         }
-        Ok(())
     }
 }
 

@@ -355,9 +355,27 @@ async fn a_recursion_limit_lets_that_many_nodes_start() {
     let (limit, observed) = (&payload["limit"], &payload["observed"]);
     assert_eq!((limit, observed), (&json!(2), &json!(3)));
     assert_eq!(payload["kind"], "node-executions");
-    // It is a bound of the run, and no node's.
-    assert_eq!(payload.get("nodeId"), None);
-    assert_eq!(breach.expect("a breach").get("nodeId"), None);
+    assert_eq!(payload["nodeId"], "c", "the node that may not start");
+}
+
+#[tokio::test]
+async fn a_budget_that_says_something_else_is_refused() {
+    let host = Host::new().await;
+    for (budget, why) in [
+        (json!({ "usd": 1 }), "write maxCostUsd"),
+        (json!({ "maxUsd": 1 }), "write maxCostUsd"),
+        (json!({ "tokens": 10 }), "write maxCostUsd"),
+        (json!({ "maxTokens": -1 }), "from 0 on"),
+        (json!({ "maxCostUsd": "1" }), "US dollars"),
+        (json!({ "onExhaustion": "interrupt" }), "must be fail"),
+        (json!(5), "write maxCostUsd"),
+    ] {
+        let order = json!({ "workflowId": "three", "configurable": { "budget": budget } });
+        let answer = host.post("/v1/runs", &order).await;
+        assert_eq!(answer.refusal(400), "validation_error");
+        let said = answer.json().to_string();
+        assert!(said.contains(why), "{said}");
+    }
 }
 
 #[tokio::test]

@@ -13,12 +13,13 @@ use store::{Hold, ReadFrom};
 
 use super::super::resume::name_of;
 use super::awaited::{self, AllAwaited};
+use crate::budget::Used;
 use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
 use crate::lookup::{self, RunName, Shown, short};
 use crate::remote::runs as remote_runs;
 use crate::session::{Form, Session};
-use crate::{faces_json, style, summary, text};
+use crate::{budget, faces_json, style, summary, text};
 
 /// What can be typed.
 #[derive(clap::Args, Debug)]
@@ -44,7 +45,9 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             let store = door.store();
             let hold = store.load(&id, ReadFrom::Seq(u64::MAX), 0).await?.hold;
             let awaited = awaited::all(&door, &run).await?;
-            print(&mut data, &run, hold.as_ref(), &awaited, store.now())?;
+            let used = Used::of(&door, &run).await?;
+            let of = (hold.as_ref(), &used);
+            print(&mut data, &run, of, &awaited, store.now())?;
         }
     }
     data.done()?;
@@ -74,14 +77,14 @@ async fn show_document(
 fn print(
     data: &mut Data,
     run: &Run,
-    hold: Option<&Hold>,
+    of: (Option<&Hold>, &Used),
     awaited: &AllAwaited,
     now: Timestamp,
 ) -> Result<(), Failure> {
     let Some(facts) = run.facts() else {
         return Ok(());
     };
-    head(data, run, facts, hold, awaited, now)?;
+    head(data, run, facts, of, awaited, now)?;
     data.line("")?;
     nodes(data, run, facts, awaited, now)?;
     if !facts.artifacts.is_empty() {
@@ -113,7 +116,7 @@ fn head(
     data: &mut Data,
     run: &Run,
     facts: &Facts,
-    hold: Option<&Hold>,
+    (hold, used): (Option<&Hold>, &Used),
     awaited: &AllAwaited,
     now: Timestamp,
 ) -> Result<(), Failure> {
@@ -147,6 +150,10 @@ fn head(
     fact("began", format!("{began}  ({})", text::ago(began, now)))?;
     fact("took", text::ms(end.ms_since(began)))?;
     fact("events", run.head.next_seq.to_string())?;
+    fact("used", used.words())?;
+    for limit in budget::left(&facts.budget) {
+        fact("budget", limit)?;
+    }
     fact("tags", text::one_line(&facts.tags.join(", "), 120))?;
     if let Some(origin) = &run.header.origin {
         let kind = match origin.mode {

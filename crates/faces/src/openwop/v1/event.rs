@@ -1,7 +1,7 @@
 //! The envelope: a stored event as a `RunEventDoc`.
 
-use kernel::ids::{NodeId, Seq};
-use kernel::run::{CapKind, Event, RunEvent};
+use kernel::ids::Seq;
+use kernel::run::{Event, RunEvent};
 use kernel::stream::StreamHeader;
 use serde_json::Value;
 
@@ -46,7 +46,7 @@ pub fn event_caused_by(
         .with("payload", payload)
         .text("timestamp", event.at)
         .with("sequence", event.seq)
-        .maybe_text("nodeId", node(&event.body))
+        .maybe_text("nodeId", record::node(&event.body))
         .with("schemaVersion", SCHEMA_VERSION)
         .text(
             "engineVersion",
@@ -61,14 +61,6 @@ pub fn event_caused_by(
         }
         body if is_untrusted(body) => doc.with("contentTrust", "untrusted").build(),
         _ => doc.build(),
-    }
-}
-
-/// The node that an event is about. A bound of the run is no node's.
-fn node(body: &RunEvent) -> Option<&NodeId> {
-    match body {
-        RunEvent::CapBreached { kind, .. } if *kind != CapKind::Schema => None,
-        body => record::node(body),
     }
 }
 

@@ -403,13 +403,9 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             node_id,
         } => Fields::new()
             .with("kind", kind)
-            .with("limit", limit)
-            .with("observed", observed)
-            // The others are bounds of the run, and no node's.
-            .maybe_text(
-                "nodeId",
-                node_id.as_ref().filter(|_| *kind == CapKind::Schema),
-            ),
+            .with("limit", cap_amount(*kind, *limit))
+            .with("observed", cap_amount(*kind, *observed))
+            .maybe_text("nodeId", node_id.as_ref()),
         RunEvent::ProviderUsage { usage, node_id, .. } => Fields::new()
             .with("provider", &usage.provider)
             .with("model", &usage.model)
@@ -557,6 +553,14 @@ pub(super) fn failure(node_error: &NodeError) -> Value {
     error(node_error)
         .maybe("retryable", node_error.retryable)
         .build()
+}
+
+/// A bound in the unit of its kind: money is kept in millionths of a dollar and told in dollars.
+fn cap_amount(kind: CapKind, amount: u64) -> Value {
+    match kind {
+        CapKind::BudgetCost => json!(amount as f64 / 1e6),
+        _ => json!(amount),
+    }
 }
 
 fn stopping(ending: &Ending) -> Value {

@@ -86,6 +86,12 @@ fn body(doc: &Value, at: Timestamp) -> Option<RunEvent> {
             instant(&mut data, "writtenAt");
             unstamp(&mut data);
         }
+        "cap.breached" if data.get("kind")? == "budget-cost" => {
+            for name in ["limit", "observed"] {
+                let micro_usd = (data.get(name)?.as_f64()? * 1e6).round() as u64;
+                data.insert(name.into(), json!(micro_usd));
+            }
+        }
         "artifact.created" => {
             rename(&mut data, "sha256", "digest");
             data.insert("parts".into(), json!([]));

@@ -4,6 +4,7 @@ mod agents;
 mod channels;
 mod control;
 mod resolve;
+mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,6 +23,7 @@ use crate::expr::{ExprError, Expression, compile_pattern};
 use crate::ids::NodeId;
 use crate::json::{self, Limits};
 use crate::problem::{Path, Problem, ProblemCode, Problems};
+use crate::run::budget::{BudgetPlace, BudgetPolicy};
 pub use agents::is_model_class;
 pub(crate) use channels::mapped_variables;
 pub(super) use resolve::CHANNEL_KEYS;
@@ -191,12 +193,14 @@ fn compile(
         triggers: definition.triggers.clone(),
         settings: Settings {
             timeout_ms: definition.settings.timeout_ms,
+            work_timeout_ms: definition.settings.work_timeout_ms,
             max_retries: definition.settings.max_retries.unwrap_or(0),
             max_loop_iterations: definition
                 .settings
                 .max_loop_iterations
                 .unwrap_or(DEFAULT_LOOPBACKS),
         },
+        budget: definition.budget.clone(),
         entries: Vec::new(),
         configurable_schema: definition.configurable_schema.clone(),
         unmet: agents::unmet(definition),
@@ -231,6 +235,7 @@ fn compile(
         );
     }
     upstream::check(&plan, &mut warnings);
+    waits::check(&plan, &mut warnings);
     plan.warnings = warnings.listed;
     said_once(&mut problems, checked);
     problems.or(plan)
@@ -365,6 +370,18 @@ impl<'d> Compiler<'d> {
         let NodeKind::Control(kind) = kind else {
             return;
         };
+        if matches!(kind, ControlKind::SubWorkflow | ControlKind::Dispatch)
+            && let Some(budget) = node.config.get("budget")
+        {
+            let path = Path::Key(&config, "budget");
+            for wrong in BudgetPolicy::read(budget, BudgetPlace::Definition).1 {
+                let path = match &wrong.field {
+                    Some(field) => Path::Key(&path, field).pointer(),
+                    None => path.pointer(),
+                };
+                self.problems.add(path, wrong.code, wrong.what);
+            }
+        }
         self.control_config(path, node, kind);
         // Of which kind its data has to be, a port says when the node starts.
         let asks_by_port =

@@ -19,6 +19,7 @@ use crate::limits::{
     MAX_EDGES, MAX_LOOP_ITERATIONS, MAX_NODES, MAX_RETRIES, MAX_TAG_CHARS, MAX_TAGS, MAX_WAIT_MS,
 };
 use crate::problem::{Path, ProblemCode, Problems};
+use crate::run::budget::{BudgetPlace, BudgetPolicy};
 
 const FIELDS: [&str; 23] = [
     "id",
@@ -115,6 +116,7 @@ fn definition(findings: &Findings, document: &Value) -> Option<Definition> {
         variables: items(&fields, "variables", 0, MAX_NODES, variable),
         channels: channels(&fields),
         settings: settings(&fields),
+        budget: budget(&fields, document),
         configurable_schema: fields
             .object("configurableSchema")
             .and_then(|_| fields.get("configurableSchema").cloned()),
@@ -372,10 +374,12 @@ fn settings(fields: &Fields<'_>) -> DocumentSettings {
     let path = Path::Key(fields.path, "settings");
     let known = [
         "timeout",
+        "workTimeout",
         "maxRetries",
         "logLevel",
         "maxLoopbackIterations",
         "compensation",
+        "budget",
     ];
     let Some(settings) = Fields::open(fields.findings(), &path, value, Keys::Settings, &known)
     else {
@@ -387,6 +391,9 @@ fn settings(fields: &Fields<'_>) -> DocumentSettings {
         timeout_ms: settings
             .millis("timeout", 0..=MAX_WAIT_MS)
             .filter(|&ms| ms > 0),
+        work_timeout_ms: settings
+            .integer("workTimeout", 0..=MAX_WAIT_MS)
+            .filter(|&ms| ms > 0),
         max_retries: settings
             .integer("maxRetries", 0..=u64::from(MAX_RETRIES))
             .and_then(small),
@@ -394,6 +401,30 @@ fn settings(fields: &Fields<'_>) -> DocumentSettings {
             .integer("maxLoopbackIterations", 1..=u64::from(MAX_LOOP_ITERATIONS))
             .and_then(small),
     }
+}
+
+/// What a run may spend at most (`settings.budget`).
+fn budget(fields: &Fields<'_>, document: &Value) -> BudgetPolicy {
+    let budget = document.get("settings").and_then(|of| of.get("budget"));
+    if fields.findings().age == Age::Stored {
+        return BudgetPolicy::of_stored(budget);
+    }
+    let Some(budget) = budget else {
+        return BudgetPolicy::default();
+    };
+    let path = Path::Key(fields.path, "settings");
+    let path = Path::Key(&path, "budget");
+    let (policy, wrong) = BudgetPolicy::read(budget, BudgetPlace::Definition);
+    for wrong in wrong {
+        match &wrong.field {
+            Some(field) => {
+                let path = Path::Key(&path, field);
+                fields.findings().rule(&path, wrong.code, wrong.what);
+            }
+            None => fields.findings().rule(&path, wrong.code, wrong.what),
+        }
+    }
+    policy
 }
 
 /// The place of the first thing that is to be compensated.

@@ -9,7 +9,7 @@ use crate::definition::{NodeIx, NodeKind, Reducer};
 use crate::ids::AttemptId;
 use crate::limits;
 use crate::problem::quoted;
-use crate::run::budget::{self, Amounts};
+use crate::run::budget::{self, Amounts, NotNow};
 use crate::run::channel;
 use crate::run::command::{ChannelWrite, Completion, Outcome};
 use crate::run::event::{Artifact, CapKind, NodeError, OutputChannel, RunEvent, Usage};
@@ -140,19 +140,7 @@ impl Decision {
             .fatal());
         }
         self.check_variables(completion.variables.keys().map(String::as_str))?;
-        let mut after = BTreeMap::new();
-        for write in &completion.channel_writes {
-            let current = after
-                .get(&write.channel)
-                .or(self.facts().channels.get(&write.channel));
-            self.check_channel(ix, write, current)?;
-            if completion.channel_writes.len() > 1 {
-                let declared = self.run.plan.channels.get(&write.channel);
-                let reducer = declared.map_or(&Reducer::Replace, |channel| &channel.reducer);
-                let value = channel::reduce(reducer, declared, current, &write.value, self.now);
-                after.insert(write.channel.clone(), value);
-            }
-        }
+        self.check_writes(ix, &completion.channel_writes)?;
         for (name, next) in &completion.variables {
             let (name, next, node_id) = (name.clone(), next.clone(), Some(self.node_id(ix)));
             self.emit(RunEvent::VariableChanged {
@@ -161,10 +149,40 @@ impl Decision {
                 node_id,
             });
         }
-        for write in &completion.channel_writes {
-            self.write_channel(ix, write)?;
+        self.write_channels(ix, &completion.channel_writes)
+    }
+
+    /// Whether a node may write all this, one after another.
+    pub(super) fn check_writes(
+        &self,
+        ix: NodeIx,
+        writes: &[ChannelWrite],
+    ) -> Result<(), NodeError> {
+        let mut after = BTreeMap::new();
+        for write in writes {
+            let current = after
+                .get(&write.channel)
+                .or(self.facts().channels.get(&write.channel));
+            self.check_channel(ix, write, current)?;
+            if writes.len() > 1 {
+                let declared = self.run.plan.channels.get(&write.channel);
+                let reducer = declared.map_or(&Reducer::Replace, |channel| &channel.reducer);
+                let value = channel::reduce(reducer, declared, current, &write.value, self.now);
+                after.insert(write.channel.clone(), value);
+            }
         }
         Ok(())
+    }
+
+    /// Checks and emits writes.
+    pub(super) fn write_channels(
+        &mut self,
+        ix: NodeIx,
+        writes: &[ChannelWrite],
+    ) -> Result<(), NodeError> {
+        writes
+            .iter()
+            .try_for_each(|write| self.write_channel(ix, write))
     }
 
     fn check_channel(
@@ -311,6 +329,12 @@ impl Decision {
                 node_id: Some(of.node_id.clone()),
             });
         }
+        if let Report::Used(used) = report
+            && let Some(spent) = &used.spent
+        {
+            let (attempt, spent) = (report.attempt(), budget::countable(spent));
+            self.emit(RunEvent::BudgetSettled { attempt, spent });
+        }
         Ok(())
     }
 
@@ -330,20 +354,33 @@ impl Decision {
         &mut self,
         attempt: &AttemptId,
         amounts: &Amounts,
+        least: Option<&Amounts>,
     ) -> Result<(), Rejection> {
         self.live(attempt)?;
         if amounts.values().any(|amount| *amount > limits::MAX_COUNT) {
             return Err(Rejection::TooLarge { what: "the amount" });
         }
-        self.facts()
-            .budget
-            .fits(amounts)
-            .map_err(|exhausted| Rejection::BudgetExhausted {
+        let budget = &self.facts().budget;
+        let granted = match least {
+            Some(least) => {
+                let children = &self.facts().children;
+                let is_child = |holder: &str| children.keys().any(|id| id.as_str() == holder);
+                budget.estimate(&attempt.to_string(), (amounts, least), is_child)
+            }
+            None => budget
+                .fits(amounts)
+                .map(|()| amounts.clone())
+                .map_err(NotNow::Exhausted),
+        };
+        let amounts = granted.map_err(|refused| match refused {
+            NotNow::Held => Rejection::BudgetHeld,
+            NotNow::Exhausted(exhausted) => Rejection::BudgetExhausted {
                 dimension: exhausted.dimension,
                 observed: exhausted.observed,
                 limit: exhausted.limit,
-            })?;
-        let (attempt, amounts) = (attempt.clone(), amounts.clone());
+            },
+        })?;
+        let attempt = attempt.clone();
         self.emit(RunEvent::BudgetReserved { attempt, amounts });
         Ok(())
     }
@@ -398,6 +435,10 @@ impl Decision {
                 self.write_off(ix);
                 self.cancel_node(ix, "stopped");
                 continue;
+            }
+            if self.since(6) {
+                // What the lost holder had set aside may be spent.
+                self.write_off(ix);
             }
             self.emit(RunEvent::AttemptRestarted {
                 node_id: id.node,

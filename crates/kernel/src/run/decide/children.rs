@@ -10,9 +10,9 @@ use crate::control::sub_workflow::{OnChildFailure, SubWorkflow};
 use crate::definition::NodeIx;
 use crate::ids::{AttemptId, Seq, StreamId, child_stream, worker_stream};
 use crate::limits::MAX_RUN_DEPTH;
-use crate::run::budget;
+use crate::run::budget::{self, BudgetPolicy};
 use crate::run::cause::{Found, Start};
-use crate::run::command::{Command, Create};
+use crate::run::command::{ChannelWrite, Command, Create};
 use crate::run::event::{ChainPhase, ChildStatus, Ending, NodeError, RunEvent};
 use crate::run::model_settings::INHERITED;
 use crate::run::rejection::Rejection;
@@ -79,22 +79,17 @@ impl Decision {
             return self.refuse_child(ix, error.fatal());
         }
         if let Err(exhausted) = self.facts().budget.fits(&config.budget) {
-            let error = NodeError::new(
-                "budget_exhausted",
-                format!(
-                    "the child wants more {} than the {} the run may spend",
-                    exhausted.dimension, exhausted.limit
-                ),
-            );
-            return self.refuse_child(ix, error.fatal());
+            return self.refuse_child(ix, exhausted.error());
         }
         let mut budget = config.budget.clone();
+        let mut part_of_budget = header.policy.part_of_budget || !budget.is_empty();
         if self.since(2) {
             let counters = &self.facts().budget;
             // Of workers that run at the same time each is given its share.
             let shares = self
                 .fan(ix)
                 .map_or(1, |fan| fan.total - fan.pending.unwrap_or(0));
+            part_of_budget |= shares > 1 || !counters.reserved.is_empty();
             for (dimension, limit) in &counters.limits {
                 let left = limit.saturating_sub(counters.committed(dimension));
                 let share = left / u64::from(shares.max(1));
@@ -145,6 +140,7 @@ impl Decision {
                 priority: header.policy.priority,
                 max_node_executions: header.policy.max_node_executions,
                 max_loop_iterations: header.policy.max_loop_iterations,
+                part_of_budget: self.since(6) && part_of_budget && !budget.is_empty(),
                 budget,
                 ..Policy::default()
             },
@@ -159,6 +155,12 @@ impl Decision {
             .filter_map(|key| self.facts().configurable.get_key_value(*key))
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
+        if self.since(6)
+            && let Some(budget) = self.facts().configurable.get("budget")
+            && let Some(models) = BudgetPolicy::inherited(budget)
+        {
+            create.configurable.insert("budget".to_owned(), models);
+        }
         self.send(&child, Some(child_header), Command::Create(create));
         self.fan_on(ix);
         if !config.wait_for_completion {
@@ -237,14 +239,30 @@ impl Decision {
         self.step(ix, phase, of_child(Vec::new(), error.cloned()));
         if status == ChildStatus::Completed {
             let mut harvested = Vec::new();
-            for (name, next) in config.parent_variables(variables) {
+            let gave = config.parent_variables(variables);
+            let written = gave.iter().filter(|(name, _)| self.is_channel(name));
+            let writes = written.map(|(name, value)| ChannelWrite {
+                channel: name.clone(),
+                value: value.clone(),
+            });
+            let writes: Vec<ChannelWrite> = writes.collect();
+            if let Err(error) = self.check_writes(ix, &writes) {
+                return self.fail_attempt(ix, error);
+            }
+            for (name, next) in gave {
                 harvested.push(name.clone());
+                if self.is_channel(&name) {
+                    continue;
+                }
                 let node_id = Some(self.node_id(ix));
                 self.emit(RunEvent::VariableChanged {
                     name,
                     next,
                     node_id,
                 });
+            }
+            if let Err(error) = self.write_channels(ix, &writes) {
+                return self.fail_attempt(ix, error);
             }
             if !harvested.is_empty() {
                 self.step(ix, ChainPhase::OutputHarvested, of_child(harvested, None));

@@ -45,10 +45,11 @@ impl Decision {
                 "loop_limit_exceeded",
                 format!("the loop may run {limit} rounds; raise maxIterations or end it earlier"),
             ),
-            CapKind::Schema => (
-                "envelope_invalid",
-                format!("a model is asked {limit} times for an answer of a shape"),
-            ),
+            CapKind::Schema
+            | CapKind::BudgetTokens
+            | CapKind::BudgetCost
+            | CapKind::BudgetToolCalls
+            | CapKind::BudgetRetries => unreachable!("this bound ends a node"),
         };
         let error = NodeError::new(code, message).fatal();
         self.stop(Ending::Failed { error, node_id });

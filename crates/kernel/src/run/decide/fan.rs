@@ -11,9 +11,11 @@ use crate::control::dispatch::{self, Dispatch};
 use crate::control::join::JoinPolicy;
 use crate::definition::NodeIx;
 use crate::ids::StreamId;
-use crate::limits::MAX_FAN_OUT;
+use crate::limits::{MAX_EVENT_BYTES, MAX_FAN_OUT};
+use crate::run::command::ChannelWrite;
 use crate::run::event::{ChainPhase, ChildStatus, JoinOutcome, NodeError, RunEvent};
 use crate::run::fan::{EndedWorker, Fan};
+use crate::run::size::size;
 use crate::run::state::NodeStatus;
 
 impl Decision {
@@ -91,13 +93,19 @@ impl Decision {
         }
         let dropped = self.tell_of_abandoned(ix);
         let mut merged = Vec::new();
-        if outcome != JoinOutcome::Failed {
+        let writes = match outcome {
+            JoinOutcome::Failed => Vec::new(),
+            _ => self.writes_of(fan),
+        };
+        let mut refused = self.check_writes(ix, &writes).err();
+        if outcome != JoinOutcome::Failed && refused.is_none() {
             for ended in self.in_order(fan) {
                 if let (ChildStatus::Completed, Some(run)) = (ended.status, &ended.run) {
                     merged.push(run.clone());
                     self.keep(ix, ended);
                 }
             }
+            refused = self.write_channels(ix, &writes).err();
         }
         let count = |status| {
             let ended = fan.ended.iter().filter(|ended| ended.status == status);
@@ -116,15 +124,26 @@ impl Decision {
             cancelled_count: count(ChildStatus::Cancelled).saturating_add(still),
             merge_order: merged,
         });
-        let children = fan.children(&dropped);
+        if let Some(error) = refused {
+            return self.fail_attempt(ix, error);
+        }
+        let children = fan.children(&dropped, Telling::Ends);
         if outcome == JoinOutcome::Failed {
             let error = NodeError::new("join_unsatisfied", "too few workers have completed");
             return self.fail_attempt(ix, error.with_details(json!({ "children": children })));
         }
-        let outputs = Map::from_iter([
+        let mut outputs = Map::from_iter([
             ("joinOutcome".to_owned(), json!(outcome)),
             ("children".to_owned(), children),
         ]);
+        if self.since(6) {
+            let whole = fan.children(&dropped, Telling::EndsAndOutputs);
+            if size(&whole) <= MAX_EVENT_BYTES / 2 {
+                outputs.insert("children".to_owned(), whole);
+            } else {
+                outputs.insert("outputsTooLarge".to_owned(), json!(true));
+            }
+        }
         self.complete(ix, outputs, None);
     }
 
@@ -181,11 +200,33 @@ impl Decision {
         ended
     }
 
-    /// Keeps what a worker gave back.
+    /// What completed workers give to channels, in the order of the decision.
+    fn writes_of(&self, fan: &Fan) -> Vec<ChannelWrite> {
+        let mut ended: Vec<&EndedWorker> = fan.ended.iter().collect();
+        ended.sort_by_key(|worker| worker.worker);
+        let gave = ended.into_iter().flat_map(|worker| &worker.gave);
+        let gave = gave.filter(|(name, _)| self.is_channel(name));
+        let writes = gave.map(|(name, value)| ChannelWrite {
+            channel: name.clone(),
+            value: value.clone(),
+        });
+        writes.collect()
+    }
+
+    /// Whether what a child gives back under a name is written to a channel. Earlier versions made
+    /// a variable of it.
+    pub(super) fn is_channel(&self, name: &str) -> bool {
+        self.since(6) && self.run.plan.declares_channel(name)
+    }
+
+    /// Keeps what a worker gave back in variables.
     fn keep(&mut self, ix: NodeIx, ended: &EndedWorker) {
         let mut harvested = Vec::new();
         for (name, next) in &ended.gave {
             harvested.push(name.clone());
+            if self.is_channel(name) {
+                continue;
+            }
             let node_id = Some(self.node_id(ix));
             self.emit(RunEvent::VariableChanged {
                 name: name.clone(),
@@ -204,6 +245,15 @@ impl Decision {
     }
 }
 
+/// What a joined node says of its workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Telling {
+    /// How they ended.
+    Ends,
+    /// That, and what completed ones gave.
+    EndsAndOutputs,
+}
+
 /// A worker that has begun and that nobody waits for any more.
 pub(super) struct Abandoned {
     worker: u32,
@@ -215,7 +265,7 @@ pub(super) struct Abandoned {
 impl Fan {
     /// What a joined node says of its workers, in the order of the decision. Those that were not
     /// needed any more count as cancelled, also those that were only looked up.
-    fn children(&self, abandoned: &[Abandoned]) -> Value {
+    fn children(&self, abandoned: &[Abandoned], telling: Telling) -> Value {
         let mut all = std::collections::BTreeMap::new();
         for ended in &self.ended {
             let mut child = json!({
@@ -227,6 +277,9 @@ impl Fan {
             }
             if let Some(error) = &ended.error {
                 child["error"] = json!(error);
+            }
+            if telling == Telling::EndsAndOutputs && ended.status == ChildStatus::Completed {
+                child["outputs"] = json!(ended.outputs);
             }
             all.insert(ended.worker, child);
         }

@@ -26,6 +26,10 @@ impl Decision {
             self.breach_observed(CapKind::RunDuration, limit, observed, None);
             return Ok(());
         }
+        if name == timer::WORK {
+            self.work_is_over();
+            return Ok(());
+        }
         let (purpose, of) = name.split_once('/').ok_or(Rejection::NotDue)?;
         if purpose == "interrupt" {
             return self.expire(of);
@@ -39,6 +43,26 @@ impl Decision {
         }
         self.conclude();
         Ok(())
+    }
+
+    /// The run has worked for as long as it may.
+    fn work_is_over(&mut self) {
+        let limit = self.run.plan.settings.work_timeout_ms.unwrap_or(0);
+        let work = self.facts().work.unwrap_or_default();
+        let now = work.since.map_or(0, |since| self.now.ms_since(since));
+        let observed = work.done_ms.saturating_add(now).max(limit + 1);
+        self.emit(RunEvent::CapBreached {
+            kind: CapKind::RunDuration,
+            limit,
+            observed,
+            node_id: None,
+        });
+        let text = format!("the run may work for {limit} ms; raise workTimeout of its settings");
+        let error = NodeError::new("run_timeout", text).fatal();
+        self.stop(Ending::Failed {
+            error,
+            node_id: None,
+        });
     }
 
     fn retry_now(&mut self, ix: NodeIx) {

@@ -176,7 +176,11 @@ impl Decision {
                 message,
             } => self.log(attempt, level, message),
             Command::Report { report } => self.report_of(report),
-            Command::Reserve { attempt, amounts } => self.reserve(attempt, amounts),
+            Command::Reserve {
+                attempt,
+                amounts,
+                least,
+            } => self.reserve(attempt, amounts, least.as_ref()),
             Command::Fire { timer } => self.fire(timer),
             Command::Cancel { reason, by, parent } => {
                 self.cancel(reason.clone(), by.clone(), parent.clone())

@@ -1,6 +1,6 @@
 //! Consequences: starting, skipping and completing nodes until nothing more follows.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{Decision, MAX_BATCH_EVENTS};
 use crate::control::{self, Began};
@@ -9,6 +9,7 @@ use crate::definition::{
 };
 use crate::ids::NodeId;
 use crate::limits;
+use crate::run::budget::{self, Amounts, Exhausted};
 use crate::run::cause::Driving;
 use crate::run::event::{CapKind, Ending, NodeError, RunEvent, SkipReason};
 use crate::run::rejection::Rejection;
@@ -323,9 +324,17 @@ impl Decision {
         let error = bounded(error);
         let state = &self.facts().nodes[ix.index()];
         let (visit, retries) = (state.visit, state.retries);
-        let may_retry = error.retryable != Some(false)
+        let mut error = error;
+        let mut may_retry = error.retryable != Some(false)
             && retries < node.retry.max_retries.min(limits::MAX_ATTEMPTS)
             && !self.is_stopping();
+        if may_retry && self.since(6) {
+            let one = Amounts::from([(budget::RETRIES.to_owned(), 1)]);
+            if let Err(exhausted) = self.facts().budget.fits(&one) {
+                error = no_retry_left(&exhausted, &error);
+                may_retry = false;
+            }
+        }
         if may_retry {
             let asked = error
                 .details
@@ -346,6 +355,7 @@ impl Decision {
             }
             return;
         }
+        self.tell_of_exhaustion(ix, &error);
         let asks = match node.on_failure {
             OnFailure::Ask => true,
             OnFailure::Fail if error.host_lacks => {
@@ -358,6 +368,27 @@ impl Decision {
             return self.ask_about_failure(ix, error);
         }
         self.fail_node(ix, error);
+    }
+
+    /// Says so where a node fails because a limit of the run's budget was reached.
+    fn tell_of_exhaustion(&mut self, ix: NodeIx, error: &NodeError) {
+        let Some(exhausted) = Exhausted::of(error) else {
+            return;
+        };
+        let limit = self.facts().budget.limits.get(&exhausted.dimension);
+        let is_true = limit == Some(&exhausted.limit) && exhausted.observed > exhausted.limit;
+        if let Some(kind) = exhausted.cap()
+            && is_true
+            && self.since(6)
+            && !self.is_stopping()
+        {
+            self.emit(RunEvent::CapBreached {
+                kind,
+                limit: exhausted.limit,
+                observed: exhausted.observed,
+                node_id: Some(self.node_id(ix)),
+            });
+        }
     }
 
     /// A visit ends in an error that no attempt follows.
@@ -512,6 +543,15 @@ fn bounded(mut error: NodeError) -> NodeError {
         .is_some_and(|details| size(details) > limits::MAX_CHUNK_BYTES)
     {
         error.details = None;
+    }
+    error
+}
+
+/// The error of an attempt that would be tried again, had the run another retry left.
+fn no_retry_left(exhausted: &Exhausted, last: &NodeError) -> NodeError {
+    let mut error = exhausted.error();
+    if let Some(details) = &mut error.details {
+        details["lastError"] = json!(last);
     }
     error
 }

@@ -217,3 +217,35 @@ impl ChainPhase {
         }
     }
 }
+
+/// Which bound was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CapKind {
+    /// Node executions of the run.
+    NodeExecutions,
+    /// Wall time of the run.
+    RunDuration,
+    /// Rounds of a loop.
+    LoopIterations,
+    /// How often a model is asked for an answer of a shape. The run may go on.
+    Schema,
+    /// Tokens of the run's budget. The run may go on, as in the kinds below.
+    BudgetTokens,
+    /// Millionths of a US dollar of the run's budget.
+    BudgetCost,
+    /// Tool calls of the run's budget.
+    BudgetToolCalls,
+    /// Attempts after a failed one, of the run's budget.
+    BudgetRetries,
+}
+
+impl CapKind {
+    /// Whether a run ends that has reached it. The others end a node.
+    pub fn ends_the_run(self) -> bool {
+        matches!(
+            self,
+            Self::NodeExecutions | Self::RunDuration | Self::LoopIterations
+        )
+    }
+}

@@ -60,6 +60,9 @@ impl Run {
         for due in facts.timers.values_mut() {
             *due = due.plus_ms(passed);
         }
+        if let Some(work) = &mut facts.work {
+            work.since = work.since.map(|since| since.plus_ms(passed));
+        }
         for open in &mut facts.interrupts {
             open.timeout_at = open.timeout_at.map(|due| due.plus_ms(passed));
         }

@@ -119,6 +119,9 @@ impl Run {
                 ..
             } => {
                 let (ix, facts) = self.node(node_id)?;
+                if facts.engine_version >= 6 {
+                    facts.budget.count_retry();
+                }
                 facts.timers.remove(&timer::timeout(node_id));
                 facts.timers.remove(&timer::delay(node_id));
                 let due = (*delay_ms > 0).then(|| at.plus_ms(*delay_ms));

@@ -22,6 +22,9 @@ pub struct Used {
     pub attempt: u32,
     /// What it used.
     pub usage: Usage,
+    /// What that is of the run's budget: it settles what the attempt has set aside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<BTreeMap<String, u64>>,
 }
 
 /// A tool is about to be called.

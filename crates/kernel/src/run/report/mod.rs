@@ -9,7 +9,7 @@ pub use event::*;
 
 use crate::ids::AttemptId;
 use crate::limits::MAX_COUNT;
-use crate::run::event::RunEvent;
+use crate::run::event::{Event, RunEvent};
 use crate::run::size::size;
 
 /// One thing an attempt reports. It becomes the event of the same name.
@@ -110,6 +110,18 @@ impl Report {
         }
     }
 
+    /// What the batch of a report was made of.
+    pub(super) fn of_batch(batch: &[Event]) -> Option<Self> {
+        let (first, rest) = batch.split_first()?;
+        let mut report = Self::of(&first.body)?;
+        if let (Self::Used(used), Some(next)) = (&mut report, rest.first())
+            && let RunEvent::BudgetSettled { spent, .. } = &next.body
+        {
+            used.spent = Some(spent.clone());
+        }
+        Some(report)
+    }
+
     /// What an event was made of. `None` for an event that no report makes.
     pub fn of(event: &RunEvent) -> Option<Self> {
         Some(match event.clone() {
@@ -131,6 +143,7 @@ impl Report {
                 visit: of.visit,
                 attempt: of.attempt,
                 usage,
+                spent: None,
             }),
             _ => return None,
         })

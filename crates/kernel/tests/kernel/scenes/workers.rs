@@ -143,7 +143,7 @@ fn rounds(run: &mut World) {
 }
 
 const CASCADE: &str = r#"s: core.subWorkflow {"config":{"workflowId":"child"}}
-    stays: core.subWorkflow {"config":{"workflowId":"child","budget":{"tokens":0},"propagateCancellation":false}}"#;
+    stays: core.subWorkflow {"config":{"workflowId":"child","budget":{"maxTokens":0},"propagateCancellation":false}}"#;
 
 /// A cancelled run waits for the child that ends with it.
 fn cascade(run: &mut World) {

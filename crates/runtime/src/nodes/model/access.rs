@@ -1,13 +1,15 @@
 //! Which model is asked, with which credential, and whether that is allowed.
 
 use kernel::run::NodeError;
+use kernel::run::budget::BudgetPolicy;
 use serde_json::{Map, Value};
 
 use super::super::template::Template;
 use super::super::{NodeContext, Started};
 use super::config::{Config, invalid};
+use crate::models::estimate::unpriced;
 use crate::models::policy::Credential;
-use crate::models::{Provider, base_url};
+use crate::models::{Provider, base_url, matches};
 
 /// What a call goes by.
 pub(super) struct Access {
@@ -54,6 +56,9 @@ pub(super) async fn access(
         })?
         .to_owned();
     check_budget(started.settings(), &model)?;
+    if started.has_money_limit() && !provider.has_price_of(&model) {
+        return Err(unpriced(&provider.name, &model));
+    }
     let own = config.credential_ref.as_deref();
     let own = own.or_else(|| settings.credential_ref());
     let (found, state) = match own {
@@ -91,11 +96,10 @@ pub(super) async fn access(
 
 /// What the run's own budget says of models.
 fn check_budget(settings: &Map<String, Value>, model: &str) -> Result<(), NodeError> {
-    let budget = settings.get("budget");
-    let list = |name: &str| budget.and_then(|budget| budget.get(name)?.as_array());
-    let has = |list: &Vec<Value>| list.iter().any(|listed| listed == model);
-    let is_denied = list("modelDeny").is_some_and(has);
-    let is_unlisted = list("modelAllow").is_some_and(|list| !has(list));
+    let budget = BudgetPolicy::of_stored(settings.get("budget"));
+    let has = |list: &[String]| list.iter().any(|pattern| matches(pattern, model));
+    let is_denied = has(&budget.model_deny);
+    let is_unlisted = budget.model_allow.is_some_and(|list| !has(&list));
     match is_denied || is_unlisted {
         false => Ok(()),
         true => {

@@ -53,17 +53,17 @@ pub(super) struct Model {
 
 impl Model {
     /// The node under every type id it has, with programs under the rules of a host.
-    pub(super) fn all(host: &ProcessHost) -> [Self; 3] {
+    pub(super) fn all(host: &ProcessHost) -> [Self; TYPES.len()] {
         let process = Arc::new(Process::new(host.clone()));
         [
             Self {
-                type_id: "core.ai.chatCompletion",
+                type_id: CHAT,
                 summary: "Asks a model and gives its answer, as text or as JSON of a given shape.",
                 asks: None,
                 process: process.clone(),
             },
             Self {
-                type_id: "core.ai.callPrompt",
+                type_id: PROMPT,
                 summary: "Asks a model by a prompt that the run's creator may replace.",
                 asks: None,
                 process: process.clone(),
@@ -87,6 +87,15 @@ impl Model {
 
 /// How often a model is asked for an answer of a shape by the type that is for such answers.
 pub(crate) const ASKS: u32 = kernel::limits::MAX_SCHEMA_ROUNDS;
+const CHAT: &str = "core.ai.chatCompletion";
+const PROMPT: &str = "core.ai.callPrompt";
+const TYPES: [&str; 3] = [CHAT, PROMPT, STRUCTURED];
+
+/// Whether nodes of a type ask models.
+pub(crate) fn asks_models(type_id: &str) -> bool {
+    TYPES.contains(&type_id)
+}
+
 /// The type whose answers always have a shape.
 const STRUCTURED: &str = "core.ai.structuredOutput";
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kernel::run::budget::Amounts;
+use kernel::run::budget::{Amounts, TOOL_CALLS};
 use kernel::run::report::Used;
 use kernel::run::{Completion, NodeError, Outcome, Report, Usage};
 
@@ -20,6 +20,7 @@ use super::shape::Shape;
 use super::speak::{Silenced, conclude, speak};
 use super::tools::Toolbox;
 use crate::models::ask::{Answer, Ask, Finish, Message};
+use crate::models::estimate::{Estimate, spent};
 use crate::models::{call, failure};
 
 /// What an answer that was cut off is taken to have had room for, where nobody says.
@@ -55,6 +56,9 @@ pub(super) async fn run(
         usage: started.past_usage().to_vec(),
         reported: started.past_usage().len(),
         calls: 0,
+        estimate: None,
+        lost: Amounts::new(),
+        settled_calls: 0,
         tools: Toolbox::default(),
     };
     let played = turn.play().await;
@@ -97,6 +101,12 @@ pub(super) struct Turn<'a> {
     reported: usize,
     /// Calls of the model that were made.
     calls: u32,
+    /// What is set aside for the call that is made next, or again.
+    estimate: Option<Estimate>,
+    /// What calls used whose answers were lost.
+    lost: Amounts,
+    /// Calls of tools that were settled.
+    settled_calls: u64,
     tools: Toolbox,
 }
 
@@ -235,7 +245,7 @@ impl Turn<'_> {
     /// One call, whose answer goes into the log as it comes. Gives back the answer and the part of
     /// it that is not in the log yet.
     async fn call(&mut self, access: &Access, ask: &Ask) -> Result<(Answer, String), Silenced> {
-        self.reserve("tokens", ask.max_tokens.unwrap_or(1)).await?;
+        self.reserve(access, ask).await?;
         // The same for the same call of an attempt that is started again; one that goes on from
         // calls of tools asks something else than it did.
         let key = match (self.calls, self.started.past().len()) {
@@ -245,14 +255,29 @@ impl Turn<'_> {
         };
         self.calls += 1;
         let since = tokio::time::Instant::now();
-        let (answer, last) = tokio::select! {
+        let answered = tokio::select! {
             biased;
             // What was sent is dropped with its connection, by which the provider learns of it.
             () = self.cx.stop.cancelled() => return Err(Silenced::Stopped),
-            answered = self.answer_of(access, ask, &key) => answered?,
+            answered = self.answer_of(access, ask, &key) => answered,
+        };
+        let (answer, last) = match answered {
+            Ok(answered) => answered,
+            Err(Silenced::Failed(error)) => {
+                if failure::may_cost(&error)
+                    && let Some(estimate) = self.estimate.take()
+                {
+                    self.lost = estimate.expected;
+                }
+                return Err(error.into());
+            }
+            Err(Silenced::Stopped) => return Err(Silenced::Stopped),
         };
         let took = called::since(since);
         self.usage.push(usage(&answer, access, took));
+        if self.estimate.take().is_some() {
+            self.settle(spent(&access.provider, ask, &answer)).await?;
+        }
         Ok((answer, last))
     }
 
@@ -284,18 +309,35 @@ impl Turn<'_> {
     /// Keeps in the log what calls have used, because more follows: whoever goes on with this
     /// attempt counts it, too.
     async fn report_usage(&mut self) -> Result<(), Silenced> {
-        let of = self.started.attempt();
         for usage in &self.usage[self.reported..] {
-            let used = Used {
-                node_id: of.node.clone(),
-                visit: of.visit,
-                attempt: of.attempt,
-                usage: usage.clone(),
-            };
-            let report = Report::Used(used);
-            self.cx.output.report(report).await?;
+            self.report_used(usage, None).await?;
         }
         self.reported = self.usage.len();
+        Ok(())
+    }
+
+    /// Keeps in the log what the last call has used, together with the calls of tools before it,
+    /// and gives back what was set aside beyond it.
+    async fn settle(&mut self, mut spent: Amounts) -> Result<(), Silenced> {
+        spent.extend(self.tool_calls());
+        if let Some(usage) = self.usage.last() {
+            self.report_used(usage, Some(spent)).await?;
+        }
+        self.settled_calls = self.tools.made();
+        self.reported = self.usage.len();
+        Ok(())
+    }
+
+    async fn report_used(&self, usage: &Usage, spent: Option<Amounts>) -> Result<(), Silenced> {
+        let of = self.started.attempt();
+        let used = Used {
+            node_id: of.node.clone(),
+            visit: of.visit,
+            attempt: of.attempt,
+            usage: usage.clone(),
+            spent,
+        };
+        self.cx.output.report(Report::Used(used)).await?;
         Ok(())
     }
 
@@ -315,42 +357,45 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Sets part of the run's budget aside, where it has one.
-    async fn reserve(&self, dimension: &str, amount: u64) -> Result<(), Silenced> {
-        if !self.started.is_budgeted() {
+    /// Sets aside what a call is likely to use of the run's budget, where it has one. What is set
+    /// aside for a call that nobody answered is there for the next.
+    async fn reserve(&mut self, access: &Access, ask: &Ask) -> Result<(), Silenced> {
+        if !self.started.is_budgeted() || self.estimate.is_some() {
             return Ok(());
         }
-        let amounts = Amounts::from([(dimension.to_owned(), amount)]);
-        match self.cx.output.reserve(amounts).await {
-            Ok(()) => Ok(()),
-            Err(NotReserved::HoldLost) => Err(Silenced::Stopped),
-            Err(error @ NotReserved::Exhausted { .. }) => {
-                Err(NodeError::new("budget_exhausted", error.to_string())
-                    .fatal()
-                    .into())
+        let estimate = Estimate::of(&access.provider, ask);
+        let least = if self.started.has_part_of_budget() {
+            estimate.expected.clone()
+        } else {
+            estimate.least.clone()
+        };
+        let likely = estimate.likely.clone();
+        let reserved = tokio::select! {
+            biased;
+            () = self.cx.stop.cancelled() => return Err(Silenced::Stopped),
+            reserved = self.cx.output.reserve(likely, Some(least)) => reserved,
+        };
+        match reserved {
+            Ok(()) => {
+                self.estimate = Some(estimate);
+                Ok(())
             }
+            Err(NotReserved::HoldLost) => Err(Silenced::Stopped),
+            Err(NotReserved::Exhausted(exhausted)) => Err(exhausted.error().into()),
         }
     }
 
-    /// What was spent of the run's budget.
-    fn spent(&self) -> Amounts {
-        if !self.started.is_budgeted() {
-            return Amounts::new();
-        }
-        let sum = |of: fn(&Usage) -> u64| self.usage.iter().map(of).fold(0, u64::saturating_add);
-        let tokens = sum(|usage| usage.input_tokens.saturating_add(usage.output_tokens));
-        let micro_usd = sum(|usage| {
-            let usd = usage.cost_estimate_usd.unwrap_or(0.0);
-            (usd * 1e6).ceil() as u64
-        });
-        let mut spent = Amounts::from([
-            ("tokens".to_owned(), tokens),
-            ("costMicroUsd".to_owned(), micro_usd),
-        ]);
-        if self.tools.made() > 0 {
-            spent.insert(called::DIMENSION.to_owned(), self.tools.made());
-        }
+    /// What was spent of the run's budget and is not settled.
+    fn spent(&mut self) -> Amounts {
+        let mut spent = std::mem::take(&mut self.lost);
+        spent.extend(self.tool_calls());
         spent
+    }
+
+    /// Calls of tools that are not settled, as a budget counts them.
+    fn tool_calls(&self) -> Option<(String, u64)> {
+        let made = self.tools.made() - self.settled_calls;
+        (self.started.is_budgeted() && made > 0).then(|| (TOOL_CALLS.to_owned(), made))
     }
 }
 

@@ -130,13 +130,14 @@ async fn budgets_are_set_aside_before_they_are_spent() {
     let Outcome::Completed(completion) = outcome else {
         panic!("it should complete: {outcome:?}")
     };
-    assert_eq!(completion.spent["tokens"], 14);
-    assert_eq!(*recorder.budget.lock().unwrap(), 100);
+    assert_eq!(completion.spent, Default::default(), "all is settled");
+    assert_eq!(recorder.settled("tokens"), 14);
+    recorder.limit(&[("tokens", 14)]);
     let outcome = run_with(&lab, &recorder, budget, config(200), json!({})).await;
     assert!(matches!(&outcome, Outcome::Failed { error, .. } if error.code == "budget_exhausted"));
     for budget in [
-        json!({ "modelDeny": ["m-1"] }),
-        json!({ "modelAllow": ["m-2"] }),
+        json!({ "modelDeny": ["m-*"] }),
+        json!({ "modelAllow": ["m-2", "n-*"] }),
     ] {
         let (error, _) = failed(&lab, json!({ "budget": budget }), config(1)).await;
         assert_eq!(error.code, "budget_model_denied");

@@ -162,8 +162,8 @@ impl OutputSink for Slow {
         self.0.report(report).await
     }
 
-    async fn reserve(&self, amounts: Amounts) -> Result<(), NotReserved> {
-        self.0.reserve(amounts).await
+    async fn reserve(&self, amounts: Amounts, least: Option<Amounts>) -> Result<(), NotReserved> {
+        self.0.reserve(amounts, least).await
     }
 }
 

@@ -1,0 +1,215 @@
+//! Budgets as they are typed, and what was spent of them as people read it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kernel::ids::StreamId;
+use kernel::run::budget::{Budget, COST, shown};
+use kernel::run::{Facts, Run};
+use runtime::door::Door;
+use serde_json::{Map, Value, json};
+use store::StoreError;
+
+use crate::remote::Remote;
+use crate::text;
+
+/// Child runs that are added up at most.
+const MAX_CHILDREN: usize = 1_000;
+
+/// What a run may spend.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub(crate) struct BudgetArgs {
+    /// US dollars the run may spend on models, its child runs included
+    #[arg(long, value_name = "AMOUNT", value_parser = usd)]
+    budget_usd: Option<f64>,
+
+    /// Tokens the run may spend, as --budget-usd
+    #[arg(long, value_name = "N")]
+    budget_tokens: Option<u64>,
+}
+
+impl BudgetArgs {
+    /// The settings of a run with this budget.
+    pub(crate) fn configurable(self) -> Map<String, Value> {
+        let limits = [
+            ("maxCostUsd", self.budget_usd.map(Value::from)),
+            ("maxTokens", self.budget_tokens.map(Value::from)),
+        ];
+        let limits = limits.into_iter();
+        let limits: Map<String, Value> = limits
+            .filter_map(|(name, limit)| Some((name.to_owned(), limit?)))
+            .collect();
+        let budget = (!limits.is_empty()).then(|| ("budget".to_owned(), json!(limits)));
+        budget.into_iter().collect()
+    }
+}
+
+/// An amount of dollars.
+pub(crate) fn usd(text: &str) -> Result<f64, String> {
+    let amount = text.parse::<f64>().ok().filter(|usd| usd.is_finite());
+    amount
+        .filter(|usd| *usd >= 0.0)
+        .ok_or_else(|| "write US dollars as a number from 0 on, such as 0.50".to_owned())
+}
+
+/// What models were asked for by a run and its child runs.
+#[derive(Debug, Default)]
+pub(crate) struct Used {
+    input: u64,
+    output: u64,
+    usd: Option<f64>,
+    children: usize,
+    is_cut: bool,
+}
+
+impl Used {
+    /// Adds a run and all its children up.
+    pub(crate) async fn of(door: &Door, run: &Run) -> Result<Self, StoreError> {
+        let mut used = Self::default();
+        let mut seen = BTreeSet::new();
+        let mut next: Vec<StreamId> = used.take(run.facts());
+        while let Some(child) = next.pop() {
+            if !seen.insert(child.clone()) {
+                continue;
+            }
+            if used.children == MAX_CHILDREN {
+                used.is_cut = true;
+                break;
+            }
+            match door.load(&child).await {
+                Ok(child) => {
+                    used.children += 1;
+                    next.extend(used.take(child.facts()));
+                }
+                // It is still to be created, or was erased.
+                Err(StoreError::Missing) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(used)
+    }
+
+    /// The same of a run that a server tells of.
+    pub(crate) async fn of_remote(remote: &Remote, snapshot: &Value) -> Self {
+        let mut used = Self::default();
+        let mut seen = BTreeSet::new();
+        let mut next = used.take_snapshot(snapshot);
+        while let Some(child) = next.pop() {
+            if !seen.insert(child.clone()) {
+                continue;
+            }
+            if used.children == MAX_CHILDREN {
+                used.is_cut = true;
+                break;
+            }
+            // One that was erased is not there any more.
+            if let Ok(child) = remote.get(&format!("/v1/runs/{child}")).await {
+                used.children += 1;
+                next.extend(used.take_snapshot(&child));
+            }
+        }
+        used
+    }
+
+    fn take_snapshot(&mut self, snapshot: &Value) -> Vec<String> {
+        let cost = &snapshot["metrics"]["openwopCost"];
+        let count = |name: &str| cost["tokens"][name].as_u64().unwrap_or(0);
+        self.add(count("input"), count("output"), cost["usd"].as_f64());
+        let children = snapshot["childRuns"].as_array().into_iter().flatten();
+        let ids = children.filter_map(|child| child["runId"].as_str());
+        ids.map(str::to_owned).collect()
+    }
+
+    fn take(&mut self, facts: Option<&Facts>) -> Vec<StreamId> {
+        let Some(facts) = facts else {
+            return Vec::new();
+        };
+        if let Some(usage) = &facts.usage {
+            self.add(usage.input_tokens, usage.output_tokens, usage.usd);
+        }
+        facts.children.keys().cloned().collect()
+    }
+
+    fn add(&mut self, input: u64, output: u64, usd: Option<f64>) {
+        self.input = self.input.saturating_add(input);
+        self.output = self.output.saturating_add(output);
+        self.usd = match (self.usd, usd) {
+            (Some(a), Some(b)) => Some(a + b),
+            (a, b) => a.or(b),
+        };
+    }
+
+    /// In words; nothing where nothing was used.
+    pub(crate) fn words(&self) -> String {
+        let tokens = self.input.saturating_add(self.output);
+        if tokens == 0 && self.usd.is_none() {
+            return String::new();
+        }
+        let mut words = format!("{tokens} tokens ({} in, {} out)", self.input, self.output);
+        if let Some(usd) = self.usd {
+            let micro_usd = (usd * 1e6).round() as u64;
+            words = format!("{words}, {}", shown(COST, micro_usd));
+        }
+        match (self.children, self.is_cut) {
+            (0, _) => words,
+            (n, false) => format!("{words}; {} added up", text::count(n, "child run")),
+            (n, true) => format!("{words}; the first {n} child runs added up, there are more"),
+        }
+    }
+}
+
+/// What is left of a budget, a line for each limit.
+pub(crate) fn left(budget: &Budget) -> Vec<String> {
+    let bare = |dimension: &str, amount: u64| match dimension {
+        COST => shown(COST, amount),
+        _ => amount.to_string(),
+    };
+    let limits: &BTreeMap<String, u64> = &budget.limits;
+    let lines = limits.iter().map(|(dimension, limit)| {
+        let spent = budget.spent.get(dimension).copied().unwrap_or(0);
+        let committed = budget.committed(dimension);
+        let held = match committed - spent.min(committed) {
+            0 => String::new(),
+            held => format!(", {} set aside", bare(dimension, held)),
+        };
+        let left = match limit.checked_sub(committed) {
+            Some(left) => format!("{} left", bare(dimension, left)),
+            None => format!("{} too much", bare(dimension, committed - limit)),
+        };
+        let limit = shown(dimension, *limit);
+        format!("{limit}: {} spent{held}, {left}", bare(dimension, spent))
+    });
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_says_what_is_spent_set_aside_and_left() {
+        let amounts = |usd: u64, tokens: u64| {
+            BTreeMap::from([(COST.to_owned(), usd), ("tokens".to_owned(), tokens)])
+        };
+        let mut budget = Budget {
+            limits: amounts(500, 1_000),
+            spent: amounts(620, 300),
+            ..Budget::default()
+        };
+        budget.reserve("a", &BTreeMap::from([("tokens".to_owned(), 200)]));
+        assert_eq!(
+            left(&budget),
+            [
+                "$0.0005: $0.00062 spent, $0.00012 too much",
+                "1000 tokens: 300 spent, 200 set aside, 500 left",
+            ]
+        );
+    }
+
+    #[test]
+    fn only_amounts_of_money_are_dollars() {
+        assert_eq!(usd("0.5"), Ok(0.5));
+        for text in ["-1", "NaN", "inf", "five", ""] {
+            assert!(usd(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! People who are waited for longer than a run may take.
+
+use serde_json::Value;
+
+use crate::definition::control::ControlKind;
+use crate::definition::plan::{NodeKind, Plan, PlanNode};
+use crate::problem::{ProblemCode, Problems, quoted};
+
+/// Warns of nodes that wait for somebody when the run is over by its own timeout.
+pub(super) fn check(plan: &Plan, warnings: &mut Problems) {
+    let Some(limit) = plan.settings.timeout_ms else {
+        return;
+    };
+    let waiting = plan.nodes.iter().filter(|node| !node.disabled);
+    for node in waiting {
+        let how_long = match wait(node) {
+            Some(Some(ms)) if ms <= limit => continue,
+            Some(Some(ms)) => format!("up to {ms} ms"),
+            Some(None) => "without an end".to_owned(),
+            None => continue,
+        };
+        let message = format!(
+            "the run fails after {limit} ms, also while node {} waits for somebody, which it does \
+             {how_long}; write `workTimeout` to bound only the time in which the run works, or a \
+             longer `timeout`",
+            quoted(node.id.as_str())
+        );
+        warnings.add("/settings/timeout", ProblemCode::InvalidValue, message);
+    }
+}
+
+/// How long a node waits for somebody, if it does: milliseconds, or without an end.
+fn wait(node: &PlanNode) -> Option<Option<u64>> {
+    let number = |key: &str| node.config.get(key).and_then(Value::as_u64);
+    match node.kind {
+        NodeKind::Control(
+            ControlKind::Interrupt | ControlKind::ApprovalGate | ControlKind::ClarificationGate,
+        ) => Some(number("timeoutMs")),
+        NodeKind::Control(ControlKind::GovernanceGate) => {
+            let seconds = number("timeoutSec").map(|seconds| seconds.saturating_mul(1_000));
+            Some(seconds.or(number("timeoutMs")))
+        }
+        _ => None,
+    }
+}

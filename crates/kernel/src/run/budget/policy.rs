@@ -1,0 +1,266 @@
+//! What `budget` says: of a run, of a definition, or of a child run.
+
+use serde_json::{Map, Value};
+
+use super::{Amounts, COST, RETRIES, TOKENS, TOOL_CALLS};
+use crate::definition::type_name;
+use crate::limits::MAX_COUNT;
+use crate::problem::{ProblemCode, quoted};
+
+/// The limits, with the dimension that each one bounds.
+const LIMITS: [(&str, &str); 4] = [
+    ("maxCostUsd", COST),
+    ("maxTokens", TOKENS),
+    ("maxToolCalls", TOOL_CALLS),
+    ("maxRetries", RETRIES),
+];
+
+/// The field that bounds a dimension.
+pub(super) fn field_of(dimension: &str) -> &str {
+    let found = LIMITS.iter().find(|(_, of)| *of == dimension);
+    found.map_or(dimension, |(field, _)| field)
+}
+
+/// Where a budget is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BudgetPlace {
+    /// In the `configurable` of a run, which may also say which models may be asked.
+    Run,
+    /// In a definition: limits and nothing else.
+    Definition,
+}
+
+/// A budget as it is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BudgetPolicy {
+    /// The most that may be spent, by dimension.
+    pub limits: Amounts,
+    /// Patterns of models that may be asked; none means all.
+    pub model_allow: Option<Vec<String>>,
+    /// Patterns of models that may not be asked. They win.
+    pub model_deny: Vec<String>,
+}
+
+/// Something wrong with a budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misread {
+    /// The field; `None` for all of it.
+    pub field: Option<String>,
+    /// The kind of problem.
+    pub code: ProblemCode,
+    /// What is wrong and what to write.
+    pub what: String,
+}
+
+impl BudgetPolicy {
+    /// Reads a budget, with everything that is wrong with it.
+    pub fn read(value: &Value, place: BudgetPlace) -> (Self, Vec<Misread>) {
+        let mut policy = Self::default();
+        let mut wrong = Vec::new();
+        let Some(fields) = value.as_object() else {
+            wrong.push(Misread {
+                field: None,
+                code: ProblemCode::WrongType,
+                what: format!(
+                    "must be an object, not {}; {}",
+                    type_name(value),
+                    known(place)
+                ),
+            });
+            return (policy, wrong);
+        };
+        for (field, value) in fields {
+            if let Err((code, what)) = policy.take(field, value, place) {
+                wrong.push(Misread {
+                    field: Some(field.clone()),
+                    code,
+                    what,
+                });
+            }
+        }
+        (policy, wrong)
+    }
+
+    /// Reads what was checked before; what is wrong counts as absent. Definitions of earlier
+    /// versions name dimensions.
+    pub fn of_stored(value: Option<&Value>) -> Self {
+        let Some(value) = value else {
+            return Self::default();
+        };
+        let (mut policy, _) = Self::read(value, BudgetPlace::Run);
+        let fields = value.as_object().into_iter().flatten();
+        for (dimension, amount) in fields {
+            let is_field = LIMITS.iter().any(|(field, _)| field == dimension);
+            if let Some(amount) = amount.as_u64().filter(|_| !is_field) {
+                let amount = amount.min(MAX_COUNT);
+                policy.limits.insert(dimension.clone(), amount);
+            }
+        }
+        policy
+    }
+
+    /// The fields that a child run takes over: which models may be asked.
+    pub(crate) fn inherited(budget: &Value) -> Option<Value> {
+        let lists = ["modelAllow", "modelDeny"].into_iter().filter_map(|key| {
+            let list = budget.get(key)?;
+            Some((key.to_owned(), list.clone()))
+        });
+        let lists: Map<String, Value> = lists.collect();
+        (!lists.is_empty()).then_some(Value::Object(lists))
+    }
+
+    fn take(
+        &mut self,
+        field: &str,
+        value: &Value,
+        place: BudgetPlace,
+    ) -> Result<(), (ProblemCode, String)> {
+        if let Some((_, dimension)) = LIMITS.iter().find(|(name, _)| *name == field) {
+            let amount = match *dimension {
+                COST => micro_usd(value)?,
+                _ => count(value)?,
+            };
+            self.limits.insert((*dimension).to_owned(), amount);
+            return Ok(());
+        }
+        match (field, place) {
+            ("modelAllow", BudgetPlace::Run) => self.model_allow = Some(patterns(value)?),
+            ("modelDeny", BudgetPlace::Run) => self.model_deny = patterns(value)?,
+            ("onExhaustion", BudgetPlace::Run) if value == "fail" => {}
+            ("onExhaustion", BudgetPlace::Run) => {
+                let what = "must be fail: a run that has used up its budget asks nobody here";
+                return Err((ProblemCode::InvalidValue, what.to_owned()));
+            }
+            ("thresholdPercent", BudgetPlace::Run) => {
+                let what = "is not supported here: nobody is told before the limit; leave it out";
+                return Err((ProblemCode::InvalidValue, what.to_owned()));
+            }
+            _ => {
+                let what = format!("there is no field {} here; {}", quoted(field), known(place));
+                return Err((ProblemCode::UnknownField, what));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn known(place: BudgetPlace) -> String {
+    let limits = "write maxCostUsd (US dollars), maxTokens, maxToolCalls or maxRetries";
+    match place {
+        BudgetPlace::Run => format!("{limits}; modelAllow and modelDeny list models"),
+        BudgetPlace::Definition => limits.to_owned(),
+    }
+}
+
+fn count(value: &Value) -> Result<u64, (ProblemCode, String)> {
+    let Some(number) = value.as_f64() else {
+        let what = format!("must be a whole number from 0 on, not {}", type_name(value));
+        return Err((ProblemCode::WrongType, what));
+    };
+    // 3.0 is a whole number to JSON.
+    let whole = value.as_u64();
+    let whole = whole.or((number >= 0.0 && number.fract() == 0.0).then_some(number as u64));
+    whole.map(|n| n.min(MAX_COUNT)).ok_or_else(|| {
+        let what = format!("must be a whole number from 0 on, not {value}");
+        (ProblemCode::InvalidValue, what)
+    })
+}
+
+fn micro_usd(value: &Value) -> Result<u64, (ProblemCode, String)> {
+    let Some(usd) = value.as_f64() else {
+        let what = format!(
+            "must be an amount of US dollars from 0 on, not {}",
+            type_name(value)
+        );
+        return Err((ProblemCode::WrongType, what));
+    };
+    if usd >= 0.0 {
+        return Ok(((usd * 1e6).round() as u64).min(MAX_COUNT));
+    }
+    let what = format!("must be an amount of US dollars from 0 on, not {value}");
+    Err((ProblemCode::InvalidValue, what))
+}
+
+fn patterns(value: &Value) -> Result<Vec<String>, (ProblemCode, String)> {
+    let items = value.as_array();
+    let texts = items.and_then(|items| {
+        let texts = items.iter().map(|item| item.as_str().map(str::to_owned));
+        texts.collect::<Option<Vec<_>>>()
+    });
+    texts.ok_or_else(|| {
+        let what = "must be an array of names of models, such as [\"small-*\"]".to_owned();
+        (ProblemCode::WrongType, what)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn refused(budget: Value, field: &str, why: &str) {
+        for place in [BudgetPlace::Run, BudgetPlace::Definition] {
+            let (policy, wrong) = BudgetPolicy::read(&budget, place);
+            assert_eq!(policy, BudgetPolicy::default(), "{budget}");
+            assert_eq!(wrong.len(), 1, "{wrong:?}");
+            assert_eq!(wrong[0].field.as_deref(), Some(field));
+            assert!(wrong[0].what.contains(why), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused_with_the_right_names() {
+        for field in ["usd", "maxUsd", "tokens", "max_tokens", "costMicroUsd"] {
+            refused(json!({ field: 1 }), field, "write maxCostUsd");
+        }
+    }
+
+    #[test]
+    fn a_limit_of_a_wrong_type_or_below_zero_is_refused() {
+        refused(json!({ "maxTokens": "many" }), "maxTokens", "a string");
+        refused(json!({ "maxTokens": -1 }), "maxTokens", "from 0 on, not -1");
+        refused(json!({ "maxTokens": 1.5 }), "maxTokens", "not 1.5");
+        refused(json!({ "maxToolCalls": null }), "maxToolCalls", "null");
+        refused(json!({ "maxCostUsd": "1" }), "maxCostUsd", "US dollars");
+        refused(json!({ "maxCostUsd": -0.5 }), "maxCostUsd", "not -0.5");
+        let (_, wrong) = BudgetPolicy::read(&json!(5), BudgetPlace::Definition);
+        assert!(wrong[0].what.contains("write maxCostUsd"), "{wrong:?}");
+    }
+
+    #[test]
+    fn models_are_listed_by_a_run_only() {
+        let budget = json!({ "modelAllow": ["a-*"], "modelDeny": ["a-b"], "onExhaustion": "fail" });
+        let (policy, wrong) = BudgetPolicy::read(&budget, BudgetPlace::Run);
+        assert_eq!(wrong, []);
+        assert_eq!(policy.model_allow, Some(vec!["a-*".to_owned()]));
+        assert_eq!(policy.model_deny, ["a-b"]);
+        let (_, wrong) = BudgetPolicy::read(&budget, BudgetPlace::Definition);
+        assert_eq!(wrong.len(), 3);
+        let asks = json!({ "onExhaustion": "interrupt", "thresholdPercent": 80 });
+        let (_, wrong) = BudgetPolicy::read(&asks, BudgetPlace::Run);
+        assert_eq!(wrong.len(), 2);
+    }
+
+    #[test]
+    fn dollars_become_millionths() {
+        let read = |usd: f64| {
+            let (policy, _) =
+                BudgetPolicy::read(&json!({ "maxCostUsd": usd }), BudgetPlace::Definition);
+            policy.limits[COST]
+        };
+        assert_eq!(
+            [read(0.0005), read(0.29), read(5.0)],
+            [500, 290_000, 5_000_000]
+        );
+        assert_eq!(read(1e300), MAX_COUNT);
+    }
+
+    #[test]
+    fn a_stored_definition_may_name_dimensions() {
+        let policy = BudgetPolicy::of_stored(Some(&json!({ "tokens": 80, "maxCostUsd": 1 })));
+        let expected = [(TOKENS.to_owned(), 80), (COST.to_owned(), 1_000_000)];
+        assert_eq!(policy.limits, Amounts::from(expected));
+    }
+}

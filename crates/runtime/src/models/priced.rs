@@ -1,0 +1,63 @@
+//! Whether a limit of money can be kept: every model that a workflow names needs a price.
+
+use kernel::definition::{Plan, PlanNode};
+use kernel::problem::{Problem, ProblemCode};
+use kernel::run::ModelSettings;
+use serde_json::{Map, Value};
+
+use super::estimate::no_price;
+use super::providers::{CUSTOM, Providers};
+use crate::nodes::asks_models;
+
+impl Providers {
+    /// What keeps a limit of money from being kept in a run of a workflow: a model without a
+    /// price for each node that asks one. What is only known when a node starts is looked at then.
+    /// The problems are at a path, or at the nodes of the document.
+    pub fn check_prices(
+        &self,
+        plan: &Plan,
+        configurable: &Map<String, Value>,
+        path: Option<&str>,
+    ) -> Vec<Problem> {
+        let is_mocked = configurable
+            .get("mockProvider")
+            .is_some_and(|of| !of.is_null());
+        if is_mocked {
+            return Vec::new();
+        }
+        let settings = ModelSettings::of(configurable);
+        let asking = plan.nodes.iter().enumerate();
+        let asking = asking.filter(|(_, node)| !node.disabled);
+        let unpriced = asking.filter_map(|(at, node)| {
+            let what = self.unpriced(node, &settings)?;
+            let path = path.map_or_else(|| format!("/nodes/{at}"), str::to_owned);
+            Some(Problem::new(path, ProblemCode::InvalidValue, what))
+        });
+        unpriced.collect()
+    }
+
+    fn unpriced(&self, node: &PlanNode, settings: &ModelSettings<'_>) -> Option<String> {
+        let text = |key: &str| node.config.get(key).and_then(Value::as_str);
+        let calls_a_tool = node.config.get("mcp").is_some_and(|call| !call.is_null());
+        if !asks_models(&node.type_id) || calls_a_tool {
+            return None;
+        }
+        let what = match text("baseUrl") {
+            Some(_) => no_price(
+                CUSTOM,
+                text("model").or_else(|| settings.model()).unwrap_or(""),
+            ),
+            None => {
+                let named = text("provider").or_else(|| settings.provider());
+                let provider = self.named(named).ok()?;
+                let model = text("model").or_else(|| settings.model());
+                let model = model.or(provider.model.as_deref())?;
+                if model.contains("${") || provider.has_price_of(model) {
+                    return None;
+                }
+                no_price(&provider.name, model)
+            }
+        };
+        Some(format!("node {}: {what}", node.id))
+    }
+}
