@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use faces::transcript::day;
 use kernel::time::Timestamp;
 
 /// A duration in the two largest units that matter.
@@ -45,6 +46,30 @@ pub(crate) fn ago(then: Timestamp, now: Timestamp) -> String {
         seconds @ 60..3_600 => format!("{} min ago", seconds / 60),
         seconds @ 3_600..86_400 => format!("{} h ago", seconds / 3_600),
         seconds => format!("{} d ago", seconds / 86_400),
+    }
+}
+
+/// The time now.
+pub(crate) fn now() -> Timestamp {
+    Timestamp(jiff::Timestamp::now().as_millisecond())
+}
+
+/// The days of times that are printed one after another.
+#[derive(Debug)]
+pub(crate) struct Days(String);
+
+impl Days {
+    /// Of times behind this one.
+    pub(crate) fn after(now: Timestamp) -> Self {
+        Self(day(now))
+    }
+
+    /// The day of the next time, where it is another than that of the time before it.
+    pub(crate) fn turn(&mut self, at: Timestamp) -> Option<String> {
+        let day = day(at);
+        let is_new = day != self.0;
+        self.0.clone_from(&day);
+        is_new.then_some(day)
     }
 }
 
@@ -107,6 +132,17 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_day_is_shown_where_it_is_another_one() {
+        const HOUR: u64 = 3_600_000;
+        let now = Timestamp(0);
+        let mut days = Days::after(now);
+        assert_eq!(days.turn(now.plus_ms(23 * HOUR)), None);
+        let tomorrow = now.plus_ms(25 * HOUR);
+        assert_eq!(days.turn(tomorrow).as_deref(), Some("1970-01-02"));
+        assert_eq!(days.turn(tomorrow), None);
+    }
 
     #[test]
     fn durations_show_two_units() {

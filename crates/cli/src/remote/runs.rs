@@ -11,12 +11,14 @@ use kernel::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Remote, artifact};
+use crate::budget::Used;
 use crate::commands::runs::{cancel, events, list, show, tail};
 use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
 use crate::lookup::{RunName, SHORTEST, is_part, short};
 use crate::session::{Form, Session};
 use crate::summary::Told;
+use crate::text::Days;
 use crate::{style, summary, talk, text};
 
 /// Pages looked through for a run that is named by a part of its id.
@@ -156,7 +158,8 @@ pub(super) async fn show(
         data.done()?;
         return Ok(Exit::Done);
     }
-    print_head(&mut data, &run, &snapshot)?;
+    let used = Used::of_remote(remote, &snapshot).await;
+    print_head(&mut data, &run, &snapshot, &used)?;
     artifact::list(&mut data, remote, &run).await?;
     let typed = format!("{run}{}", remote.place());
     print_end(&mut data, &typed, &snapshot)?;
@@ -165,7 +168,12 @@ pub(super) async fn show(
 }
 
 /// Prints how a run and its nodes stand, by its snapshot.
-pub(crate) fn print_head(data: &mut Data, run: &str, snapshot: &Value) -> Result<(), Failure> {
+pub(crate) fn print_head(
+    data: &mut Data,
+    run: &str,
+    snapshot: &Value,
+    used: &Used,
+) -> Result<(), Failure> {
     let word = |name: &str| text::one_line(snapshot[name].as_str().unwrap_or_default(), 120);
     let status = format!(
         "{}  {}",
@@ -186,6 +194,7 @@ pub(crate) fn print_head(data: &mut Data, run: &str, snapshot: &Value) -> Result
         ),
         ("began", word("startedAt")),
         ("ended", word("endedAt")),
+        ("used", used.words()),
         ("tags", text::one_line(&tags.join(", "), 120)),
         ("parent", word("parentRunId")),
     ] {
@@ -280,6 +289,7 @@ pub(super) async fn events(
     let mut left = args.limit.unwrap_or(usize::MAX);
     let mut after = args.after;
     let mut data = Data::new();
+    let mut days = Days::after(text::now());
     while left > 0 {
         let page = remote.log(&run, after).await?;
         let docs = page["events"].as_array().cloned().unwrap_or_default();
@@ -288,7 +298,7 @@ pub(super) async fn events(
         let wanted = docs.iter().filter(|doc| is_wanted(doc, &args.types));
         let wanted: Vec<&Value> = wanted.take(left).collect();
         left -= wanted.len();
-        print(&mut data, session.form, &wanted)?;
+        print(&mut data, session.form, &wanted, &mut days)?;
     }
     data.done()?;
     Ok(Exit::Done)
@@ -302,9 +312,11 @@ pub(super) async fn tail(
 ) -> Result<Exit, Failure> {
     let run = find(remote, &args.run).await?;
     let mut data = Data::new();
+    let mut days = Days::after(text::now());
     follow(remote, &run, args.after, async |docs: &[Value]| {
         let wanted = docs.iter().filter(|doc| is_wanted(doc, &args.types));
-        print(&mut data, session.form, &wanted.collect::<Vec<_>>())?;
+        let wanted = wanted.collect::<Vec<_>>();
+        print(&mut data, session.form, &wanted, &mut days)?;
         data.flush()
     })
     .await?;
@@ -371,11 +383,17 @@ fn is_wanted(doc: &Value, types: &[String]) -> bool {
     types.is_empty() || types.iter().any(|kind| doc["type"] == kind.as_str())
 }
 
-fn print(data: &mut Data, form: Form, docs: &[&Value]) -> Result<(), Failure> {
+fn print(data: &mut Data, form: Form, docs: &[&Value], days: &mut Days) -> Result<(), Failure> {
     for doc in docs {
         match form {
             Form::Json => data.json_line(doc)?,
-            Form::Text => data.line(line(doc))?,
+            Form::Text => {
+                let at = doc["timestamp"].as_str().and_then(Timestamp::parse);
+                if let Some(day) = at.and_then(|at| days.turn(at)) {
+                    data.line(style::dim(day))?;
+                }
+                data.line(line(doc))?;
+            }
         }
     }
     Ok(())

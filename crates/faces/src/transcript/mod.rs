@@ -52,10 +52,7 @@ pub fn line(veil: Veil<'_>, event: &Event) -> Line {
         kind: record::kind(&event.body),
         node: record::node(&event.body).map(|node| printable(node.as_str())),
         // Cut before it is made printable too: a chunk of output may be long.
-        text: shorten(
-            &printable(&shorten(&text::text(&event.body), MAX_TEXT)),
-            MAX_TEXT,
-        ),
+        text: shorten(&printable(&shorten(&text::text(event), MAX_TEXT)), MAX_TEXT),
     }
 }
 
@@ -94,9 +91,27 @@ fn shorten(text: &str, max: usize) -> String {
 }
 
 fn time_of_day(at: Timestamp) -> String {
+    day_and_time(at).1
+}
+
+/// The day of a time, UTC: `2026-11-23`.
+pub fn day(at: Timestamp) -> String {
+    day_and_time(at).0
+}
+
+fn day_and_time(at: Timestamp) -> (String, String) {
     let stamp = at.to_string();
     match stamp.split_once('T') {
-        Some((_, time)) => time.trim_end_matches('Z').to_owned(),
-        None => stamp,
+        Some((day, time)) => (day.to_owned(), time.trim_end_matches('Z').to_owned()),
+        None => (String::new(), stamp),
     }
+}
+
+/// When something is due that is told of at a time: with its day where that is another one.
+fn due(at: Timestamp, told: Timestamp) -> String {
+    let (day_due, time) = day_and_time(at);
+    if day_due == day(told) {
+        return time;
+    }
+    format!("{day_due} {time}")
 }

@@ -1,18 +1,19 @@
 //! What each kind of event has to say.
 
-use kernel::run::RunEvent;
-use kernel::run::event::{Ending, SkipReason};
+use kernel::run::budget::{COST, shown};
+use kernel::run::event::{CapKind, Ending, SkipReason};
+use kernel::run::{Event, RunEvent};
 
-use super::time_of_day;
+use super::due;
 use super::words::{
     amounts_text, artifact_text, by, count, failure, given, join, millis, names, retried, round,
     said, took, tried, usage_text, value, why, word,
 };
 
 /// What there is to say beyond kind and node.
-pub(super) fn text(event: &RunEvent) -> String {
+pub(super) fn text(event: &Event) -> String {
     use RunEvent as E;
-    match event {
+    match &event.body {
         E::RunStarted {
             workflow_id,
             inputs,
@@ -75,8 +76,8 @@ pub(super) fn text(event: &RunEvent) -> String {
         } => join([
             tried(*visit, *attempt),
             type_id.clone(),
-            said("due", due_at.map(time_of_day)),
-            said("times out", timeout_at.map(time_of_day)),
+            said("due", due_at.map(|at| due(at, event.at))),
+            said("times out", timeout_at.map(|at| due(at, event.at))),
         ]),
         E::AttemptRestarted {
             visit,
@@ -175,7 +176,7 @@ pub(super) fn text(event: &RunEvent) -> String {
         | E::FannedOut { .. }
         | E::Joined { .. }
         | E::ConfidenceEscalated { .. }
-        | E::LoopbackLimited { .. } => super::agents::text(event),
+        | E::LoopbackLimited { .. } => super::agents::text(&event.body),
         E::InterruptRequested {
             interrupt_id,
             kind,
@@ -186,7 +187,7 @@ pub(super) fn text(event: &RunEvent) -> String {
             kind.clone(),
             data.get("title").map(value).unwrap_or_default(),
             interrupt_id.to_string(),
-            said("expires", timeout_at.map(time_of_day)),
+            said("expires", timeout_at.map(|at| due(at, event.at))),
         ]),
         E::InterruptResolved {
             kind,
@@ -302,7 +303,18 @@ pub(super) fn text(event: &RunEvent) -> String {
             limit,
             observed,
             ..
-        } => format!("{} {observed} of at most {limit}", word(kind)),
+        } => match kind {
+            CapKind::BudgetCost => {
+                let usd = |amount| shown(COST, amount);
+                format!(
+                    "{} {} of at most {}",
+                    word(kind),
+                    usd(*observed),
+                    usd(*limit)
+                )
+            }
+            _ => format!("{} {observed} of at most {limit}", word(kind)),
+        },
         E::ProviderUsage { usage, .. } => usage_text(usage),
         E::ToolCalled(call) => call.tool_name.clone(),
         E::ToolReturned(call) => join([

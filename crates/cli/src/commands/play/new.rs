@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use faces::player::names;
-use kernel::time::Timestamp;
 use runtime::executors;
 use serde_json::json;
 
@@ -54,7 +53,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
         let what = format!("{} is there already", path.display());
         return Err(Failure::new(what).hint("choose another name"));
     }
-    let now = now();
+    let now = crate::text::now();
     let date: String = names::time(now)
         .chars()
         .filter(char::is_ascii_digit)
@@ -123,8 +122,4 @@ fn shown(path: &Path, project: &Path) -> String {
         .unwrap_or(path)
         .display()
         .to_string()
-}
-
-fn now() -> Timestamp {
-    Timestamp(jiff::Timestamp::now().as_millisecond())
 }

@@ -15,7 +15,8 @@ use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::lookup::{self, RunName};
 use crate::session::{Form, Session};
-use crate::{faces_json, style};
+use crate::text::Days;
+use crate::{faces_json, style, text};
 
 /// Events read at a time.
 const PAGE: usize = 1_000;
@@ -50,6 +51,7 @@ pub(crate) struct Args {
 pub(super) struct Wanted {
     types: Vec<String>,
     left: usize,
+    days: Days,
 }
 
 impl Wanted {
@@ -72,6 +74,7 @@ impl Wanted {
         Ok(Self {
             types,
             left: limit.unwrap_or(usize::MAX),
+            days: Days::after(text::now()),
         })
     }
 
@@ -177,7 +180,12 @@ pub(super) fn print(
         wanted.left -= 1;
         match form {
             Form::Json => data.json_line(&faces_json::event(header, veil, event, *cause))?,
-            Form::Text => data.line(line_of(event.seq, &line))?,
+            Form::Text => {
+                if let Some(day) = wanted.days.turn(event.at) {
+                    data.line(style::dim(day))?;
+                }
+                data.line(line_of(event.seq, &line))?;
+            }
         }
     }
     Ok(())

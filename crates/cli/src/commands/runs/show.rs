@@ -66,7 +66,7 @@ async fn show_document(
     match session.form {
         Form::Json => data.json(&snapshot)?,
         Form::Text => {
-            remote_runs::print_head(&mut data, document.as_str(), &snapshot)?;
+            remote_runs::print_head(&mut data, document.as_str(), &snapshot, &Used::default())?;
             remote_runs::print_end(&mut data, short(document), &snapshot)?;
         }
     }
