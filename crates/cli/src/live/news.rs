@@ -1,7 +1,8 @@
 //! Events as sentences for people who watch.
 
 use kernel::coordinator::awaited_queue;
-use kernel::run::event::{Ending, SkipReason};
+use kernel::run::budget::{self, COST};
+use kernel::run::event::{CapKind, Ending, SkipReason};
 use kernel::run::{NodeError, RunEvent};
 
 use super::scene::{Scene, name};
@@ -189,11 +190,21 @@ pub(crate) fn sentence(scene: &dyn Scene, news: &News) -> Option<String> {
             format!("is being cancelled{}", why(reason.as_deref())),
         ),
         E::CapBreached {
-            limit, observed, ..
-        } => (
-            Mark::Failed,
-            format!("reached a limit: {observed} asked for, {limit} allowed"),
-        ),
+            kind,
+            limit,
+            observed,
+            ..
+        } => {
+            let amount = |n: u64| match kind {
+                CapKind::BudgetCost => budget::shown(COST, n),
+                _ => n.to_string(),
+            };
+            let (observed, limit) = (amount(*observed), amount(*limit));
+            (
+                Mark::Failed,
+                format!("reached a limit: {observed} asked for, {limit} allowed"),
+            )
+        }
         E::LogAppended { level, message, .. } if matches!(level.as_str(), "warn" | "error") => {
             (Mark::Ask, text::one_line(message, ERROR_WIDTH))
         }

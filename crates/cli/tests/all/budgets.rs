@@ -100,8 +100,9 @@ fn is_whole(request: &[u8]) -> bool {
         return false;
     };
     let lines = head.lines().map(str::to_ascii_lowercase);
-    let length = lines.filter_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
-    body.len() >= length.last().unwrap_or(0)
+    let mut length =
+        lines.filter_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
+    body.len() >= length.next().unwrap_or(0)
 }
 
 fn ask(id: &str) -> Value {
@@ -182,10 +183,10 @@ fn children_spend_from_the_cap_of_their_parent() {
     let parent = workflow("w", &[start("s"), start("t")], &[("s", "t")]);
     let file = lab.workflow(&parent);
     let with = ["--with", child.to_str().unwrap(), "--budget-tokens", "1500"];
-    model.run(&lab, &file, &with).with(1);
+    let lines = model.run(&lab, &file, &with).with(1).json_lines();
     assert_eq!(model.calls(), 3);
-    let run = lab.last_run();
-    lab.call(&["runs", "show", &run])
+    let run = lines.last().unwrap()["runId"].as_str().unwrap();
+    lab.call(&["runs", "show", run])
         .with(0)
         .prints("1800 tokens (1500 in, 300 out), $0.0018; 2 child runs added up")
         .prints("1500 tokens: 1800 spent, 300 too much");

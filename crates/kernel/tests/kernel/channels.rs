@@ -242,16 +242,6 @@ fn no_variable_may_have_the_name_of_a_channel() {
             workflow: {"#,
             "/nodes/0/config/variables/c",
         ),
-        (
-            r#"a: core.subWorkflow {"config":{"workflowId":"x","outputMapping":{"c":"v"}}}
-            workflow: {"#,
-            "/nodes/0/config/outputMapping/c",
-        ),
-        (
-            r#"a: core.dispatch {"config":{"perWorkerOutputMappings":{"w":{"c":"v"}}}}
-            workflow: {"#,
-            "/nodes/0/config/perWorkerOutputMappings/w/c",
-        ),
     ] {
         let text = format!("{text}{SHADOWED}}}");
         let problems = flow::problems(&flow::document(&text));

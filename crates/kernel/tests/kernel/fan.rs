@@ -434,7 +434,7 @@ fn of_each_worker_that_is_not_needed_any_more_the_log_says_so_beside_the_join() 
     });
     let expected = json!([
         { "workflowId": "one", "childRunId": one, "childStatus": "cancelled" },
-        { "workflowId": "w", "childRunId": two, "childStatus": "completed" },
+        { "workflowId": "w", "childRunId": two, "childStatus": "completed", "outputs": {} },
         { "workflowId": "three", "childStatus": "cancelled" },
     ]);
     assert_eq!(outputs, Some(expected));

@@ -27,6 +27,7 @@ pub(crate) fn mapped_variables(config: &Value) -> Vec<(String, &str)> {
 }
 
 /// The variables that a node sets by what its definition says, each with its place in the node.
+/// What children give back may also go into channels, so it is not among them.
 fn set_variables(node: &Node) -> Vec<(String, &str)> {
     let config = &node.config;
     let in_config = |(place, name): (String, _)| (format!("/config{place}"), name);
@@ -39,10 +40,6 @@ fn set_variables(node: &Node) -> Vec<(String, &str)> {
             }
             set.into_iter().map(in_config).collect()
         }
-        (Some(ControlKind::SubWorkflow | ControlKind::Dispatch), _) => mapped_variables(config)
-            .into_iter()
-            .map(in_config)
-            .collect(),
         (_, TRANSFORM) => keys(config, "/variables")
             .into_iter()
             .map(in_config)

@@ -135,7 +135,7 @@ fn open_objects_warn_of_what_looks_misspelt() {
             "/nodes/0/settings/timeoutMS: unknown_field: the field `timeoutMS` is not read; did you mean `timeoutMs`?",
             "/nodes/0/settings/retry/factr: unknown_field: the field `factr` is not read; did you mean `factor`?",
             "/settings/maxRetrys: unknown_field: the field `maxRetrys` is not read; did you mean `maxRetries`?",
-            "/settings/whatever: unknown_field: the field `whatever` is not read; there are: timeout, maxRetries, logLevel, maxLoopbackIterations, compensation",
+            "/settings/whatever: unknown_field: the field `whatever` is not read; there are: timeout, workTimeout, maxRetries, logLevel, maxLoopbackIterations, compensation, budget",
         ],
     );
 }

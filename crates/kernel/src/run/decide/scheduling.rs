@@ -218,8 +218,9 @@ impl Decision {
         round: Option<(Option<u64>, control::loop_head::Left)>,
     ) {
         let plan = self.run.plan.clone();
-        // What children give back is set in this run: that is settled before one is started.
-        if matches!(kind, ControlKind::SubWorkflow | ControlKind::Dispatch) {
+        // Runs of earlier versions give what children gave back to variables only: that is settled
+        // before a child is started.
+        if matches!(kind, ControlKind::SubWorkflow | ControlKind::Dispatch) && !self.since(6) {
             let mapped = mapped_variables(&plan.node(ix).config);
             if let Err(error) = self.check_variables(mapped.iter().map(|(_, name)| *name)) {
                 self.fail_attempt(ix, error);
