@@ -98,13 +98,13 @@ fn redaction(
         let plain = Digest::of(text.as_bytes());
         let without = begun.elapsed().as_secs_f64();
         let begun = Instant::now();
-        let clean = Digest::of(redactor.text(&text).as_bytes());
-        let with = begun.elapsed().as_secs_f64();
-        if clean != plain {
+        let clean = redactor.text(&text);
+        let redacting = begun.elapsed().as_secs_f64();
+        if Digest::of(clean.as_bytes()) != plain {
             return Err(io::Error::other("a text without secrets was changed"));
         }
-        took.push((with - without) * 1_000.0);
-        ratios.push(with / without);
+        took.push(redacting * 1_000.0);
+        ratios.push((redacting + without) / without);
     }
     let series = |what: &str, unit, samples| Series {
         name: format!("evidence/redact-{name}{what}"),

@@ -2,12 +2,12 @@
 //!
 //! Two kinds are found: values that were resolved in this run, in any of the forms they take on
 //! their way through programs (base64, hexadecimal, UTF-16, each character escaped or not), and texts
-//! that have the shape of the token of a [service](services). The first become
+//! that have the shape of the token of a service (`services`). The first become
 //! `[REDACTED:<reference>]`, the second `[REDACTED]`. What is known is looked for first: a shape that
 //! is cut short by a character of the secret would leave the rest of it.
 //!
 //! A name before a value (`password=…`) is a guess, and a guess changes nothing that a node is given.
-//! Only what is shown to people, and evidence, is [masked](masks) by names as well
+//! Only what is shown to people, and evidence, is masked by names (`masks`) as well
 //! ([`Redactor::masking`]): `[REDACTED:url]`, `[REDACTED:header]`, `[REDACTED:field]`.
 //!
 //! What comes in pieces goes through a [`RedactedStream`], which holds back the end of a piece

@@ -54,14 +54,6 @@ impl Client {
         })
     }
 
-    /// Registers a workflow; gives its id.
-    pub(super) async fn register(&self, document: &str) -> Result<String, Failure> {
-        let answer = self
-            .ask(Method::POST, "/v1/workflows", document.to_owned())
-            .await?;
-        text_of(&answer, "workflowId")
-    }
-
     /// Creates a run; gives its id.
     pub(super) async fn create(&self, workflow: &str) -> Result<String, Failure> {
         let order = json!({ "workflowId": workflow }).to_string();

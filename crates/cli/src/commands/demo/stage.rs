@@ -1,7 +1,7 @@
 //! Where the demo plays: a temporary folder, and the server as a process of its own.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -116,6 +116,22 @@ impl Stage {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
+    /// The folder that the server registers workflows from.
+    fn workflows(&self) -> PathBuf {
+        self.folder().join("workflows")
+    }
+
+    /// Writes the workflows that the server registers.
+    pub(super) fn write_workflows(&self, documents: &[&str]) -> Result<(), Failure> {
+        let folder = self.workflows();
+        std::fs::create_dir_all(&folder).map_err(|error| Failure::file(&folder, &error))?;
+        for (at, document) in documents.iter().enumerate() {
+            let path = folder.join(format!("{at}.json"));
+            std::fs::write(&path, document).map_err(|error| Failure::file(&path, &error))?;
+        }
+        Ok(())
+    }
+
     /// Starts the server and waits until it answers.
     pub(super) async fn serve(&mut self) -> Result<&Server, Failure> {
         let log = self.folder().join("server.log");
@@ -126,6 +142,7 @@ impl Stage {
         let file = file.map_err(|error| Failure::file(&log, &error))?;
         let serve = ["serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"];
         let mut command = self.program(&serve)?;
+        command.arg("--workflows").arg(self.workflows());
         // The pipe ends with this program, also where that is killed and cannot end the server.
         command.stdin(Stdio::piped());
         // A group of its own: Ctrl-C is for this program, which ends the server itself.
