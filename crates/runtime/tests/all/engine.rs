@@ -279,7 +279,8 @@ async fn an_immediate_pause_stops_the_process_and_a_resume_starts_a_new_attempt(
     engine.start();
     let run = create(&engine, &document, Start::Now).await;
     let id = run.header.stream.clone();
-    until(|| lab.work().join("keys").exists()).await;
+    // The shell makes the file before it writes to it.
+    until(|| std::fs::read(lab.work().join("keys")).is_ok_and(|keys| !keys.is_empty())).await;
     let pause = Command::Pause {
         reason: None,
         policy: DrainPolicy::Immediate,

@@ -45,11 +45,8 @@ async fn asked(host: &Host, key: &str, configurable: Value) -> String {
     let request = Request::new("POST", "/v1/runs").key(key).json(&order);
     let made = request.send(host.address).await.json();
     let run = made["runId"].as_str().unwrap();
-    let mut snapshot = host.snapshot(run).await;
-    while matches!(snapshot["status"].as_str(), Some("pending" | "running")) {
-        tokio::task::yield_now().await;
-        snapshot = host.snapshot(run).await;
-    }
+    let stands = |status: &str| !matches!(status, "pending" | "running");
+    let snapshot = host.until(run, stands).await;
     crate::schemas::check_log(host, run).await;
     let error = match snapshot["status"] == "waiting-input" {
         // What the host lacks is asked about.

@@ -322,7 +322,7 @@ async fn what_is_claimed_of_steering_and_questions_is_there() {
 #[tokio::test]
 async fn credentials_in_tags_and_reasons_do_not_reach_the_log() {
     let host = Host::new().await;
-    let token = format!("ghp_{}", "a1B2".repeat(9));
+    let token = format!("ghp_{}", "x7Kq2Lm9Zt4Vb8Nc1Rw5Pf3Hd6Js0Gy2Ea4U");
     let run = host
         .create(&json!({ "workflowId": "waits", "tags": ["red", token] }))
         .await;

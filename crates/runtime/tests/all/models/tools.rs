@@ -278,9 +278,9 @@ async fn what_an_earlier_life_of_an_attempt_did_counts() {
             .iter()
             .all(|of| (of.input_tokens, of.output_tokens) == (0, 0))
     );
-    // What the first life used was settled in it. Each answer settles the calls before it.
+    // The first life settled its answer; no answer settled its two calls of tools.
     assert_eq!(spent, Default::default());
-    assert_eq!(recorder.settled("toolCalls"), 1);
+    assert_eq!(recorder.settled("toolCalls"), 3);
     let Report::ToolCalled(last) = recorder.reports.lock().unwrap()[0].clone() else {
         panic!("a tool is called")
     };
@@ -300,7 +300,7 @@ async fn calls_are_set_aside_from_the_budget() {
         panic!("it should complete")
     };
     assert_eq!(completion.spent, Default::default(), "all is settled");
-    assert_eq!(recorder.settled("toolCalls"), 1);
+    assert_eq!(recorder.settled("toolCalls"), 3);
     assert_eq!(recorder.budget.lock().unwrap().reserved, [].into());
 
     let wanted = calls(&[("c", "shout", "{\"text\": \"a\"}")]);

@@ -101,7 +101,7 @@ impl Bed {
 #[tokio::test]
 async fn a_secret_is_kept_out_wherever_its_output_is_cut() {
     let bed = Bed::new();
-    let shaped = format!("sk-{}", "a1b2".repeat(8));
+    let shaped = "sk-q7zt4mvb9xc2lk8rwpf5hd3njs6gy1ea";
     let text = format!("given {TOKEN}, made {shaped} end\n");
     let expected = "given [REDACTED:sensitive], made [REDACTED] end\n";
     for at in 1..text.len() {
