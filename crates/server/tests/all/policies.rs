@@ -47,7 +47,9 @@ async fn asked(host: &Host, key: &str, configurable: Value) -> String {
     let run = made["runId"].as_str().unwrap();
     let stands = |status: &str| !matches!(status, "pending" | "running");
     let snapshot = host.until(run, stands).await;
-    crate::schemas::check_log(host, run).await;
+    if snapshot["status"] != "waiting-input" {
+        crate::schemas::check_log(host, run).await;
+    }
     let error = match snapshot["status"] == "waiting-input" {
         // What the host lacks is asked about.
         true => &snapshot["interrupt"]["payload"]["data"]["payload"]["error"],

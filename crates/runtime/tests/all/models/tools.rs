@@ -300,7 +300,7 @@ async fn calls_are_set_aside_from_the_budget() {
         panic!("it should complete")
     };
     assert_eq!(completion.spent, Default::default(), "all is settled");
-    assert_eq!(recorder.settled("toolCalls"), 3);
+    assert_eq!(recorder.settled("toolCalls"), 1);
     assert_eq!(recorder.budget.lock().unwrap().reserved, [].into());
 
     let wanted = calls(&[("c", "shout", "{\"text\": \"a\"}")]);
