@@ -262,6 +262,19 @@ pub fn pointer(base: &str, token: impl fmt::Display) -> String {
     path
 }
 
+/// A type of JSON Schema with its article, for messages.
+pub fn type_words(name: &str) -> &'static str {
+    match name {
+        "null" => "null",
+        "boolean" => "true or false",
+        "number" => "a number",
+        "integer" => "a whole number",
+        "string" => "a string",
+        "array" => "an array",
+        _ => "an object",
+    }
+}
+
 /// A text from a document as a message may show it: in backticks, short and on one line.
 pub fn quoted(text: &str) -> String {
     const SHOWN: usize = 60;

@@ -4,7 +4,7 @@
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;
 use kernel::definition::{Unit, mistimed};
-use kernel::problem::{Problem, ProblemCode, closest, pointer, quoted};
+use kernel::problem::{Problem, ProblemCode, closest, pointer, quoted, type_words};
 use serde_json::Value;
 
 /// Words of a list that are shown.
@@ -65,8 +65,12 @@ pub(crate) fn wrong_schema(schema: &Value) -> Option<(String, String)> {
 fn wrong_type(error: &ValidationError<'_>, schema: &Value) -> String {
     let wanted = schema.pointer(&error.schema_path().to_string());
     let names: Vec<&str> = match wanted {
-        Some(Value::String(name)) => vec![named(name)],
-        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).map(named).collect(),
+        Some(Value::String(name)) => vec![type_words(name)],
+        Some(Value::Array(names)) => names
+            .iter()
+            .filter_map(Value::as_str)
+            .map(type_words)
+            .collect(),
         _ => Vec::new(),
     };
     let path = error.instance_path().to_string();
@@ -88,26 +92,13 @@ fn wrong_type(error: &ValidationError<'_>, schema: &Value) -> String {
         Value::Bool(_) => "true or false",
         Value::Number(_) => "a number",
         Value::String(_) => "a string",
-        Value::Array(_) => "a list",
+        Value::Array(_) => "an array",
         Value::Object(_) => "an object",
     };
     if names.is_empty() {
         return format!("has a type that it may not have: {found}");
     }
     format!("must be {}, not {found}", names.join(" or "))
-}
-
-/// The name of a JSON type with its article.
-fn named(name: &str) -> &'static str {
-    match name {
-        "null" => "null",
-        "boolean" => "true or false",
-        "number" => "a number",
-        "integer" => "a whole number",
-        "string" => "a string",
-        "array" => "a list",
-        _ => "an object",
-    }
 }
 
 /// A rule that a value of the right type breaks.

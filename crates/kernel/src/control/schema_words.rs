@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::problem::quoted;
+use crate::problem::{quoted, type_words};
 
 /// Names of a list that are shown.
 const SHOWN: usize = 12;
@@ -60,10 +60,10 @@ fn asked(rule: &str, of: &Value, holder: &Value) -> String {
     };
     match rule {
         "type" => match of {
-            Value::String(name) => format!("must be {}", named(name)),
+            Value::String(name) => format!("must be {}", type_words(name)),
             list => {
                 let all = list.as_array().into_iter().flatten();
-                let all: Vec<&str> = all.filter_map(Value::as_str).map(named).collect();
+                let all: Vec<&str> = all.filter_map(Value::as_str).map(type_words).collect();
                 format!("must be {}", all.join(" or "))
             }
         },
@@ -96,19 +96,6 @@ fn asked(rule: &str, of: &Value, holder: &Value) -> String {
         "oneOf" => "must fit exactly one of the forms it may have".to_owned(),
         "not" => "is what it must not be".to_owned(),
         _ => "has none of the forms it may have".to_owned(),
-    }
-}
-
-/// The name of a JSON type with its article.
-fn named(name: &str) -> &'static str {
-    match name {
-        "null" => "null",
-        "boolean" => "true or false",
-        "number" => "a number",
-        "integer" => "a whole number",
-        "string" => "a string",
-        "array" => "a list",
-        _ => "an object",
     }
 }
 

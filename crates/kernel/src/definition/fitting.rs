@@ -8,7 +8,7 @@ use super::config_keys::Takes;
 use super::variable::type_name;
 use crate::control::schema::has_type;
 use crate::limits::MAX_WAIT_MS;
-use crate::problem::{ProblemCode, closest};
+use crate::problem::{ProblemCode, closest, type_words};
 use crate::time::span_ms;
 
 /// What is wrong with a value, and of which kind that is.
@@ -22,7 +22,7 @@ pub(super) fn misfit(takes: Takes, value: &Value) -> Option<Misfit> {
             let fits = types
                 .iter()
                 .any(|name| has_type(&Value::from(*name), value));
-            let names: Vec<&str> = types.iter().map(|name| named(name)).collect();
+            let names: Vec<&str> = types.iter().map(|name| type_words(name)).collect();
             (!fits).then(|| wrong_type(&names.join(" or "), value))
         }
         Takes::Words(words) => match value.as_str() {
@@ -84,19 +84,6 @@ fn misnumbered(value: &Value, what: &str, range: RangeInclusive<u64>) -> Option<
 fn wrong_type(what: &str, value: &Value) -> Misfit {
     let text = format!("must be {what}, not {}", type_name(value));
     (ProblemCode::WrongType, text)
-}
-
-/// The name of a JSON type with its article.
-fn named(name: &str) -> &'static str {
-    match name {
-        "null" => "null",
-        "boolean" => "true or false",
-        "number" => "a number",
-        "integer" => "a whole number",
-        "string" => "a string",
-        "array" => "an array",
-        _ => "an object",
-    }
 }
 
 #[cfg(test)]
