@@ -39,6 +39,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use runtime::supervisor::{EXEC_COMMAND, exec_main};
 
+use commands::coordinator::{KEEPER_COMMAND, keeper_main};
 use commands::{Cli, coordinator};
 use exit::{Exit, Failure, io_text};
 use session::Session;
@@ -57,6 +58,10 @@ fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
     if args.next().is_some_and(|first| first == LEASH_COMMAND) {
         return leash_main(args);
+    }
+    let mut args = std::env::args_os().skip(1);
+    if args.next().is_some_and(|first| first == KEEPER_COMMAND) {
+        return keeper_main(args);
     }
     // A process per command, so nothing of ours is started that the command does not need.
     if let Some(args) = coordinator::taken(std::env::args_os()) {

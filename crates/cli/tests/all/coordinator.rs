@@ -1,5 +1,6 @@
 //! `runwright runtime`, and the program under its published name.
 
+mod agree;
 mod bridge;
 pub(crate) mod clients;
 mod contracts;

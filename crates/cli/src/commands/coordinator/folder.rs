@@ -19,7 +19,8 @@ use store::{Guard, HoldChange, ReadFrom, Store, StoreError, SystemClock};
 use store_sqlite::{Access, SqliteStore};
 
 use super::import::Found;
-use super::options::{Options, Queue};
+use super::keeper::Keeper;
+use super::options::{Options, Queue, ViewChoice};
 use super::{Refused, import};
 use crate::place::Place;
 
@@ -46,6 +47,8 @@ pub(super) struct Folder {
     contract: Option<Contract>,
     /// What is read is what another program left: nothing of it is taken over.
     pub is_left: bool,
+    /// Writes the files where this process is killed before it has, where they are written.
+    keeper: Option<Keeper>,
     /// Let go when the command is over, or its process.
     _mutation: Option<File>,
 }
@@ -57,8 +60,13 @@ impl Folder {
         let fail = |error: std::io::Error| Refused(format!("io error: {error}"));
         private::folder(path).map_err(fail)?;
         let lock = lock(path, MUTATION_LOCK, FlockOperation::LockExclusive).map_err(fail)?;
+        let keeper = match options.views {
+            ViewChoice::All => Some(Keeper::start(path, options.rule).map_err(fail)?),
+            ViewChoice::None => None,
+        };
         let mut folder = Self::with_store(path, Access::Create, options)?;
         folder._mutation = Some(lock);
+        folder.keeper = keeper;
         import::take_over(&folder).map_err(import::unloadable)?;
         Ok(folder)
     }
@@ -171,6 +179,7 @@ impl Folder {
             threads,
             contract,
             is_left: false,
+            keeper: None,
             _mutation: None,
         })
     }
@@ -217,6 +226,29 @@ impl Folder {
     /// Lets others change the directory, too, for as long as nothing is changed here.
     pub(super) fn let_go(&mut self) {
         self._mutation = None;
+        if let Some(keeper) = &self.keeper {
+            keeper.unlock();
+        }
+    }
+
+    /// Begins to change a directory that was let go, until the lock is dropped.
+    pub(super) fn take_again(&self) -> std::io::Result<Changing<'_>> {
+        let mutation = lock(&self.path, MUTATION_LOCK, FlockOperation::LockExclusive)?;
+        if let Some(keeper) = &self.keeper {
+            keeper.lock()?;
+        }
+        Ok(Changing {
+            keeper: self.keeper.as_ref(),
+            _mutation: mutation,
+        })
+    }
+
+    /// Takes the lock of the files, where it is not taken for the whole of a change.
+    pub(super) fn lock_files(&self) -> std::io::Result<Option<File>> {
+        match &self.keeper {
+            Some(_) => Ok(None),
+            None => lock(&self.path, ENGINE_LOCK, FlockOperation::LockExclusive).map(Some),
+        }
     }
 
     /// The runtime, with the rules it keeps if this is the first it hears.
@@ -273,6 +305,20 @@ impl Folder {
     }
 }
 
+/// A directory that is being changed by a process that keeps it open.
+pub(super) struct Changing<'a> {
+    keeper: Option<&'a Keeper>,
+    _mutation: File,
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        if let Some(keeper) = self.keeper {
+            keeper.unlock();
+        }
+    }
+}
+
 /// Refuses where other rules were asked for than are kept: nothing that was said is passed over.
 pub(super) fn agrees(asked: Option<Contract>, kept: Contract) -> Result<(), Refused> {
     match asked.filter(|asked| *asked != kept) {
@@ -297,15 +343,26 @@ pub(super) fn store_file(path: &Path) -> PathBuf {
 
 /// Takes a lock of the directory, for as long as the file is open.
 pub(super) fn lock(dir: &Path, name: &str, how: FlockOperation) -> std::io::Result<File> {
-    let file = private::file()
+    let file = open_lock(dir, name)?;
+    flock_whole(&file, how)?;
+    Ok(file)
+}
+
+/// Opens the file of a lock, making it where there is none.
+pub(super) fn open_lock(dir: &Path, name: &str) -> std::io::Result<File> {
+    private::file()
         .create(true)
         .truncate(false)
         .read(true)
         .write(true)
-        .open(dir.join(name))?;
+        .open(dir.join(name))
+}
+
+/// Takes a lock, however long that takes.
+pub(super) fn flock_whole(file: &File, how: FlockOperation) -> std::io::Result<()> {
     loop {
-        match flock(&file, how) {
-            Ok(()) => return Ok(file),
+        match flock(file, how) {
+            Ok(()) => return Ok(()),
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }

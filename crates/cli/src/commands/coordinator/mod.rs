@@ -10,6 +10,7 @@ mod folder;
 mod identity;
 mod import;
 mod init;
+mod keeper;
 mod lease_mutex;
 mod options;
 mod rename;
@@ -25,6 +26,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use options::Options;
+
+pub(crate) use keeper::{KEEPER_COMMAND, keeper_main};
 
 /// The name under which this program is its published namesake.
 const PUBLISHED_NAME: &str = "omx-runtime";

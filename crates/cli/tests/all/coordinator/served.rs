@@ -45,7 +45,7 @@ impl Served {
         assert!(self.child.wait().unwrap().success());
     }
 
-    fn kill(mut self) {
+    pub(super) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }

@@ -6,12 +6,11 @@ use std::path::Path;
 
 use kernel::coordinator::{Contract, CoordinatorCommand, LeaseRule};
 use runtime::door::{CoordinatorOrder, Told};
-use rustix::fs::FlockOperation;
 use tokio::sync::{mpsc, oneshot};
 
 use super::wire::{Answer, Request};
 use crate::commands::coordinator::exec::Compact;
-use crate::commands::coordinator::folder::{Folder, MUTATION_LOCK, agrees, lock, store_file};
+use crate::commands::coordinator::folder::{Folder, agrees, store_file};
 use crate::commands::coordinator::options::{Options, ViewChoice};
 use crate::commands::coordinator::{Refused, exec, import, views};
 
@@ -97,8 +96,7 @@ fn identity(dir: &Path) -> Result<(u64, u64), Refused> {
 
 /// What all the commands come to, durable and shown.
 fn answers(folder: &Folder, requests: &[&Request]) -> Result<Vec<Answer>, Refused> {
-    let _serial =
-        lock(&folder.path, MUTATION_LOCK, FlockOperation::LockExclusive).map_err(super::failed)?;
+    let _serial = folder.take_again().map_err(super::failed)?;
     import::take_over(folder).map_err(import::unloadable)?;
     let mut told: Vec<Result<Told, Refused>> = Vec::with_capacity(requests.len());
     // A command that compacts is two, the second only after the first: it goes by itself. Whether

@@ -15,11 +15,10 @@ use std::path::Path;
 use faces::coordinator::SnapshotJson;
 use kernel::coordinator::{Coordinator, LeaseRule};
 use runtime::private;
-use rustix::fs::FlockOperation;
 use serde::Serialize;
 
 use super::Refused;
-use super::folder::{ENGINE_LOCK, Folder, lock};
+use super::folder::Folder;
 use stamp::Stamp;
 
 pub(super) const EVENTS: &str = "events.json";
@@ -58,8 +57,7 @@ pub(super) fn refresh(
     coordinator: &Coordinator,
     rule: LeaseRule,
 ) -> Result<(), Refused> {
-    try_refresh(folder, coordinator, rule)
-        .map_err(|error| Refused(format!("compatibility view failed: {error}")))
+    refreshed(try_refresh(folder, coordinator, rule))
 }
 
 /// The same after a command that was refused: one before it may have been killed on its way to the
@@ -75,8 +73,32 @@ pub(super) fn catch_up(folder: &Folder, rule: LeaseRule) -> Result<(), Refused> 
     }
 }
 
+/// The same, by who has the lock of the files already.
+///
+/// # Errors
+/// As [`refresh`].
+pub(super) fn catch_up_locked(folder: &Folder, rule: LeaseRule) -> Result<(), Refused> {
+    let coordinator = folder.standing_now()?;
+    match coordinator.next_seq() {
+        0 => Ok(()),
+        _ => refreshed(try_refresh_locked(folder, &coordinator, rule)),
+    }
+}
+
+fn refreshed(done: Result<(), Failed>) -> Result<(), Refused> {
+    done.map_err(|error| Refused(format!("compatibility view failed: {error}")))
+}
+
 fn try_refresh(folder: &Folder, coordinator: &Coordinator, rule: LeaseRule) -> Result<(), Failed> {
-    let _writing = lock(&folder.path, ENGINE_LOCK, FlockOperation::LockExclusive)?;
+    let _writing = folder.lock_files()?;
+    try_refresh_locked(folder, coordinator, rule)
+}
+
+fn try_refresh_locked(
+    folder: &Folder,
+    coordinator: &Coordinator,
+    rule: LeaseRule,
+) -> Result<(), Failed> {
     let head = coordinator.next_seq();
     let dir = &folder.path;
     let before =
