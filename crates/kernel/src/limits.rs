@@ -5,6 +5,8 @@ pub const MAX_DEFINITION_BYTES: usize = 16 << 20;
 /// Nesting of any JSON document that comes in or is computed. Well below the 127 that can be
 /// read back, because events wrap what they carry.
 pub const MAX_JSON_DEPTH: usize = 100;
+/// The same for a text that is read at all. The parser stops at 127.
+pub const MAX_READ_DEPTH: usize = 120;
 /// Nodes of a definition.
 pub const MAX_NODES: usize = 20_000;
 /// Edges of a definition.

@@ -80,9 +80,14 @@ fn unsupported(what: &str) -> Problem {
 
 /// Reads a JSON object.
 pub(crate) fn object(bytes: &[u8]) -> Result<Map<String, Value>, Problem> {
+    object_within(bytes, MAX_JSON_DEPTH)
+}
+
+/// Reads a JSON object that is nested no deeper than this.
+pub(crate) fn object_within(bytes: &[u8], max_depth: usize) -> Result<Map<String, Value>, Problem> {
     let limits = Limits {
         max_bytes: usize::MAX,
-        max_depth: MAX_JSON_DEPTH,
+        max_depth,
     };
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(Problem::invalid("send a JSON object as the body"));

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use hyper::{HeaderMap, Method, StatusCode, Uri};
+use kernel::limits::MAX_JSON_DEPTH;
 use runtime::access::{Action, Principal};
 use runtime::api::Effect;
 use serde_json::{Map, Value};
@@ -297,6 +298,12 @@ impl Cx {
     pub(crate) async fn object(&mut self) -> Result<Map<String, Value>, Problem> {
         let limit = self.app.limits().body_bytes;
         body::object(&self.bytes(limit).await?)
+    }
+
+    /// The body as a JSON object with a list of others, each of which may be as deep as a body.
+    pub(crate) async fn object_of_several(&mut self) -> Result<Map<String, Value>, Problem> {
+        let limit = self.app.limits().body_bytes;
+        body::object_within(&self.bytes(limit).await?, MAX_JSON_DEPTH + 2)
     }
 
     /// The body as a JSON object, or an empty one where there is no body.

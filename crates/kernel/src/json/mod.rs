@@ -13,7 +13,7 @@ pub use canonical::canonical;
 pub(crate) use canonical::{canonical_of, write_object, write_string, write_value};
 pub use locate::{locate, replaced};
 
-use crate::limits::{MAX_DEFINITION_BYTES, MAX_JSON_DEPTH};
+use crate::limits::{MAX_DEFINITION_BYTES, MAX_JSON_DEPTH, MAX_READ_DEPTH};
 use crate::problem::{Path, Position, Problem, ProblemCode, Problems, quoted};
 
 /// How large a document may be.
@@ -21,7 +21,7 @@ use crate::problem::{Path, Position, Problem, ProblemCode, Problems, quoted};
 pub struct Limits {
     /// Bytes of the text.
     pub max_bytes: usize,
-    /// Arrays and objects within one another. More than [`MAX_JSON_DEPTH`] is not allowed.
+    /// Arrays and objects within one another. More than [`MAX_READ_DEPTH`] is not allowed.
     pub max_depth: usize,
 }
 
@@ -68,7 +68,7 @@ pub fn parse(bytes: &[u8], limits: Limits) -> Result<Value, Problems> {
             "the text begins with a byte order mark; save it as UTF-8 without one",
         ));
     }
-    check_depth(bytes, limits.max_depth.min(MAX_JSON_DEPTH))?;
+    check_depth(bytes, limits.max_depth.min(MAX_READ_DEPTH))?;
 
     let problems = RefCell::new(Problems::new());
     let mut deserializer = serde_json::Deserializer::from_str(text);

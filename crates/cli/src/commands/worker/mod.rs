@@ -1,10 +1,12 @@
 //! `runwright worker`: takes tasks of a queue and runs a program for each.
 
+mod kept;
 mod outcome;
 mod output;
 mod scratch;
 mod source;
 mod task;
+mod together;
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -25,6 +27,7 @@ use crate::data::Data;
 use crate::exit::{Exit, Failure, io_text};
 use crate::session::{Form, Session};
 use crate::{compose, talk};
+use kept::Programs;
 use source::{Refused, Source};
 use task::Ended;
 
@@ -41,6 +44,7 @@ const GIVE_BACK: Duration = Duration::from_secs(10);
 #[command(after_help = "Examples:
   runwright worker --queue render --server http://127.0.0.1:8080 --key $KEY -- ./render.sh
   runwright worker --queue render --data ./data --concurrency 4 -- python3 render.py
+  runwright worker --queue render --data ./data --keep-running -- python3 -u answer_lines.py
 
 The program gets the task as JSON on its standard input, and in its environment
 RUNWRIGHT_TASK_FILE (the same JSON), RUNWRIGHT_RESULT_FILE, RUNWRIGHT_QUEUE, RUNWRIGHT_WORKER,
@@ -49,6 +53,12 @@ RUNWRIGHT_NODE_ID, RUNWRIGHT_VISIT and RUNWRIGHT_ATTEMPT. What it writes is show
 comes. Exit code 0 is a result: the JSON object in the result file, else standard output where that is
 a JSON object, else {\"stdout\": …}. Any other end is a failure, with the code, message and
 retryable of an {\"error\": …} in the same places.
+
+With --keep-running a program is started once and reads a task per line: a JSON object with
+assignment_id, request_id, fence, task and run. It answers each with one line before it reads the
+next: {\"assignment_id\": …, \"outputs\": {…}}, or \"error\" with code and message in the place
+of outputs. What it writes to standard error is shown in the run. One that ends is started again
+for the next task.
 
 SIGTERM takes nothing more and lets what runs end; a second one stops it and gives it back.")]
 pub(crate) struct Args {
@@ -64,6 +74,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=MAX_TAKEN_AT_ONCE as i64))]
     concurrency: u16,
+
+    /// Start the program once for each task at a time, and give it one task per line
+    #[arg(long)]
+    keep_running: bool,
 
     /// The program to run for each task, with its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
@@ -87,6 +101,8 @@ struct Worker<'a> {
     queue: String,
     id: String,
     command: Vec<String>,
+    /// The programs, where they are kept running.
+    programs: Option<Programs>,
     source: Source<'a>,
     supervisor: Supervisor,
     workdir: std::path::PathBuf,
@@ -102,7 +118,7 @@ struct Worker<'a> {
 /// Works until a signal comes.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     is_there(&args.command[0], &session.place.project)?;
-    let source = Source::open(session, &args.ports)?;
+    let source = Source::open(session, &args.ports, &args.queue)?;
     let supervisor = compose::supervisor(session)?;
     // Before there is a folder, which a signal that nobody hears would leave behind.
     let signals = Signals::heard()?;
@@ -116,6 +132,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         id: args.id.unwrap_or_else(new_name),
         queue: args.queue,
         command: args.command,
+        programs: args.keep_running.then(Programs::default),
         source,
         supervisor,
         workdir: session.place.project.clone(),
@@ -125,6 +142,9 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         unable: OnceLock::new(),
     };
     let result = worker.work(usize::from(args.concurrency), signals).await;
+    if let Some(programs) = &worker.programs {
+        worker.stop_programs(programs).await;
+    }
     worker.source.close().await;
     result
 }

@@ -38,36 +38,20 @@ pub(super) fn conclude(
     [stdout, stderr]: &[Output; 2],
     result: &Path,
 ) -> Result<Map<String, Value>, TaskError> {
-    let end = match finish {
-        Finish::Ended(record) | Finish::Adopted(record) => record.end,
-        Finish::NotStarted { message, .. } => {
-            return Err(failure("program_not_started", message));
-        }
-        Finish::Stopped => return Err(failure("stopped", "the program was stopped")),
-        Finish::OutputLost(why) => return Err(failure("output_lost", why)),
-        Finish::SupervisorLost => {
-            return Err(failure("supervisor_lost", "the program's supervisor ended"));
-        }
-    };
+    let end = end_of(finish)?;
     let said = said(stdout, result)?;
-    let how = match end {
-        End::Exited { code: 0 } => {
-            let result = said.unwrap_or_else(|| {
-                let text = String::from_utf8_lossy(&stdout.kept);
-                let text = beginning(text.trim_end());
-                Map::from_iter([("stdout".to_owned(), Value::from(text))])
-            });
-            // What its file holds may be longer as others write it: 1e15 is 1000000000000000.0.
-            return match Value::Object(result.clone()).to_string().len() {
-                0..=MAX_TASK_RESULT_BYTES => Ok(result),
-                _ => Err(too_large()),
-            };
-        }
-        End::Exited { code } => ("exit_code", format!("the program ended with code {code}")),
-        End::Signaled { signal } => ("signal", format!("signal {signal} ended the program")),
-        End::TimedOut { .. } => ("timed_out", "the program took too long".to_owned()),
-        End::BoundPassed { used } => ("process_bound_passed", format!("the program used {used}")),
-    };
+    if end == (End::Exited { code: 0 }) {
+        let result = said.unwrap_or_else(|| {
+            let text = String::from_utf8_lossy(&stdout.kept);
+            let text = beginning(text.trim_end());
+            Map::from_iter([("stdout".to_owned(), Value::from(text))])
+        });
+        // What its file holds may be longer as others write it: 1e15 is 1000000000000000.0.
+        return match Value::Object(result.clone()).to_string().len() {
+            0..=MAX_TASK_RESULT_BYTES => Ok(result),
+            _ => Err(too_large()),
+        };
+    }
     if let Some(error) = said.as_ref().and_then(|said| said.get("error")) {
         let code = error["code"].as_str().filter(|code| is_code(code));
         if let (Some(code), Some(message)) = (code, error["message"].as_str()) {
@@ -77,13 +61,39 @@ pub(super) fn conclude(
             });
         }
     }
+    let (code, what) = words(end);
+    Err(with_tail(code, what, stderr))
+}
+
+/// How a program ended that was followed to its end.
+pub(super) fn end_of(finish: Finish) -> Result<End, TaskError> {
+    match finish {
+        Finish::Ended(record) | Finish::Adopted(record) => Ok(record.end),
+        Finish::NotStarted { message, .. } => Err(failure("program_not_started", message)),
+        Finish::Stopped => Err(failure("stopped", "the program was stopped")),
+        Finish::OutputLost(why) => Err(failure("output_lost", why)),
+        Finish::SupervisorLost => Err(failure("supervisor_lost", "the program's supervisor ended")),
+    }
+}
+
+/// The code of an end, and the end in words.
+pub(super) fn words(end: End) -> (&'static str, String) {
+    match end {
+        End::Exited { code } => ("exit_code", format!("the program ended with code {code}")),
+        End::Signaled { signal } => ("signal", format!("signal {signal} ended the program")),
+        End::TimedOut { .. } => ("timed_out", "the program took too long".to_owned()),
+        End::BoundPassed { used } => ("process_bound_passed", format!("the program used {used}")),
+    }
+}
+
+/// A failure with the end of standard error in its message.
+pub(super) fn with_tail(code: &str, what: String, stderr: &Output) -> TaskError {
     let tail = &stderr.kept[stderr.kept.len().saturating_sub(TAIL)..];
     let tail = String::from_utf8_lossy(tail);
-    let (code, what) = how;
-    Err(match tail.trim() {
+    match tail.trim() {
         "" => failure(code, what),
         tail => failure(code, format!("{what}: {tail}")),
-    })
+    }
 }
 
 /// As much of a text as a result may have of plain output.
@@ -103,7 +113,8 @@ fn beginning(text: &str) -> &str {
     text
 }
 
-fn too_large() -> TaskError {
+/// The failure of a task whose result is larger than one may be.
+pub(super) fn too_large() -> TaskError {
     let text = format!("the result has more than {MAX_TASK_RESULT_BYTES} bytes");
     TaskError {
         retryable: Some(false),

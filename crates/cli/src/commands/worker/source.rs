@@ -14,6 +14,7 @@ use runtime::authority::Authority;
 use runtime::engine::{EngineOptions, Scope};
 use serde_json::{Map, Value, json};
 
+use super::together::Together;
 use crate::commands::PortArgs;
 use crate::compose;
 use crate::exit::Failure;
@@ -22,8 +23,15 @@ use crate::session::Session;
 
 /// Where tasks come from.
 pub(super) enum Source<'a> {
-    Server(&'a Remote),
+    Server(Box<Server<'a>>),
     Store(Box<(Api, Principal)>),
+}
+
+/// A server, and what waits to be said to it.
+pub(super) struct Server<'a> {
+    remote: &'a Remote,
+    begin: Together,
+    settle: Together,
 }
 
 /// Why something was not taken in.
@@ -52,9 +60,17 @@ pub(super) enum Word {
 
 impl<'a> Source<'a> {
     /// The server that was named, or the store.
-    pub(super) fn open(session: &'a Session, ports: &PortArgs) -> Result<Self, Failure> {
+    pub(super) fn open(
+        session: &'a Session,
+        ports: &PortArgs,
+        queue: &str,
+    ) -> Result<Self, Failure> {
         if let Some(remote) = &session.remote {
-            return Ok(Self::Server(remote));
+            return Ok(Self::Server(Box::new(Server {
+                remote,
+                begin: Together::to(queue, "begin"),
+                settle: Together::to(queue, "settle"),
+            })));
         }
         let door = session.create()?;
         let options = EngineOptions {
@@ -93,11 +109,11 @@ impl<'a> Source<'a> {
         wait: Duration,
     ) -> Result<Vec<Value>, Refused> {
         match self {
-            Self::Server(remote) => {
+            Self::Server(server) => {
                 let wait = u64::try_from(wait.as_millis()).unwrap_or(0);
                 let body = json!({ "worker": worker, "max": max, "wait_ms": wait, "key": key });
                 let path = format!("/v1/coordinator/{queue}/take");
-                let answer = post(remote, &path, &body).await?;
+                let answer = post(server.remote, &path, &body).await?;
                 Ok(answer["assignments"]
                     .as_array()
                     .cloned()
@@ -134,10 +150,10 @@ impl<'a> Source<'a> {
         key: &str,
     ) -> Result<(), Refused> {
         match self {
-            Self::Server(remote) => {
+            Self::Server(server) => {
                 let body = json!({ "worker": worker, "key": key });
                 let path = format!("/v1/coordinator/{queue}/release");
-                post(remote, &path, &body).await.map(drop)
+                post(server.remote, &path, &body).await.map(drop)
             }
             Self::Store(store) => {
                 let (api, who) = &**store;
@@ -156,11 +172,7 @@ impl<'a> Source<'a> {
         word: Word,
     ) -> Result<(), Refused> {
         match self {
-            Self::Server(remote) => {
-                let (verb, body) = word.on_the_wire(fence);
-                let path = format!("/v1/coordinator/{queue}/assignments/{name}/{verb}");
-                post(remote, &path, &body).await.map(drop)
-            }
+            Self::Server(server) => server.say(queue, (name, fence), word).await,
             Self::Store(store) => {
                 let (api, who) = &**store;
                 let number = assignment_number(name);
@@ -168,6 +180,49 @@ impl<'a> Source<'a> {
                 tell(api, who, queue, (number, fence), word).await
             }
         }
+    }
+}
+
+impl Server<'_> {
+    /// What begins or ends a task goes with what else does; the rest goes alone.
+    async fn say(
+        &self,
+        queue: &str,
+        (name, fence): (&str, u32),
+        word: Word,
+    ) -> Result<(), Refused> {
+        let mut said = json!({ "assignment_id": name, "fence": fence });
+        let verb = match word {
+            Word::Begin => return self.begin.say(self.remote, said).await,
+            Word::Result(outputs) => {
+                said["outputs"] = outputs.into();
+                return self.settle.say(self.remote, said).await;
+            }
+            Word::Failure(error) => {
+                said["error"] = json!(error);
+                return self.settle.say(self.remote, said).await;
+            }
+            Word::Release => {
+                said["release"] = true.into();
+                return self.settle.say(self.remote, said).await;
+            }
+            Word::Heartbeat => "heartbeat",
+            Word::Output {
+                channel,
+                seq,
+                chunk,
+            } => {
+                said["stream"] = match channel {
+                    OutputChannel::Stderr => "stderr".into(),
+                    _ => "stdout".into(),
+                };
+                said["seq"] = seq.into();
+                said["chunk"] = chunk.into();
+                "output"
+            }
+        };
+        let path = format!("/v1/coordinator/{queue}/assignments/{name}/{verb}");
+        post(self.remote, &path, &said).await.map(drop)
     }
 }
 
@@ -209,31 +264,8 @@ async fn tell(
     Ok(())
 }
 
-impl Word {
-    fn on_the_wire(self, fence: u32) -> (&'static str, Value) {
-        match self {
-            Self::Begin => ("begin", json!({ "fence": fence })),
-            Self::Heartbeat => ("heartbeat", json!({ "fence": fence })),
-            Self::Output {
-                channel,
-                seq,
-                chunk,
-            } => {
-                let stream = match channel {
-                    OutputChannel::Stderr => "stderr",
-                    _ => "stdout",
-                };
-                let body = json!({ "fence": fence, "stream": stream, "seq": seq, "chunk": chunk });
-                ("output", body)
-            }
-            Self::Result(outputs) => ("result", json!({ "fence": fence, "outputs": outputs })),
-            Self::Failure(error) => ("failure", json!({ "fence": fence, "error": error })),
-            Self::Release => ("release", json!({ "fence": fence })),
-        }
-    }
-}
-
-async fn post(remote: &Remote, path: &str, body: &Value) -> Result<Value, Refused> {
+/// Sends something to a server.
+pub(super) async fn post(remote: &Remote, path: &str, body: &Value) -> Result<Value, Refused> {
     let sent = remote.exchange(Method::POST, path, Some(body)).await;
     let (status, answer) = sent.map_err(|failure| Refused::Later(failure.to_string()))?;
     if status.is_success() {
@@ -248,6 +280,19 @@ async fn post(remote: &Remote, path: &str, body: &Value) -> Result<Value, Refuse
         status if status.is_server_error() => Refused::Later(code),
         status => Refused::Never(crate::remote::refused(status, answer.as_ref())),
     })
+}
+
+impl Refused {
+    /// Why one of several was not taken in: its entry in the answer, with its code.
+    pub(super) fn by_code(code: &str, entry: &Value) -> Self {
+        match code {
+            "service_unavailable" | "coordinator_full" | "rate_limited" | "internal_error" => {
+                Self::Later(code.to_owned())
+            }
+            code if code.starts_with("assignment_") => Self::Over(code.to_owned()),
+            _ => Self::Never(crate::remote::refused(StatusCode::BAD_REQUEST, Some(entry))),
+        }
+    }
 }
 
 impl From<ApiError> for Refused {

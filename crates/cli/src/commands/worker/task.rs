@@ -18,7 +18,7 @@ use crate::talk;
 /// The code of a failure where a result, or another failure, was not taken in.
 const REPORT_REFUSED: &str = "report_refused";
 /// How long a program has between SIGTERM and SIGKILL.
-const GRACE: Duration = Duration::from_secs(5);
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// How long after an error a report is sent again.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -32,11 +32,11 @@ pub(super) struct Ended {
 }
 
 /// An assignment, as far as it matters here.
-struct Order {
+pub(super) struct Order {
     request: String,
-    assignment: String,
+    pub(super) assignment: String,
     fence: u32,
-    heartbeat: Duration,
+    pub(super) heartbeat: Duration,
     /// It is only offered: it is begun once the queue has heard so.
     offered: bool,
     /// All of it.
@@ -55,6 +55,11 @@ impl Order {
             offered: json["begin_ms"].is_u64(),
             json,
         })
+    }
+
+    /// The whole of it, as a line.
+    pub(super) fn line(&self) -> String {
+        format!("{}\n", self.json)
     }
 
     fn ended(&self, status: &'static str, code: Option<String>) -> Ended {
@@ -86,7 +91,7 @@ impl NotTaken {
 }
 
 /// Why a program was not followed to its end.
-enum Cut {
+pub(super) enum Cut {
     /// The assignment is over, by this code.
     Over(String),
     /// This worker is to stop.
@@ -119,7 +124,11 @@ impl Worker<'_> {
                 return ended("over", Some(no.code()));
             }
         }
-        let outcome = match self.run_program(&order).await {
+        let outcome = match &self.programs {
+            None => self.run_program(&order).await,
+            Some(programs) => self.ask_program(&order, programs).await,
+        };
+        let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(Cut::Over(code)) => return ended("over", Some(code)),
             Err(cut) => {
@@ -223,9 +232,7 @@ impl Worker<'_> {
         let followed = self.follow(order, &mut running, &mut outputs).await;
         let outcome = match followed {
             Ok(Finish::NotStarted { reason, message }) if is_missing(reason) => {
-                let program = kernel::problem::quoted(&self.command[0]);
-                let text = format!("{program} cannot be started: {message}");
-                Err(Cut::Unable(text))
+                Err(Cut::Unable(self.cannot_start(&message)))
             }
             Ok(finish) => {
                 self.send_output(order, &mut outputs, true).await?;
@@ -282,7 +289,7 @@ impl Worker<'_> {
 
     /// Stops a program, saying until then that it runs: its task is not given to another before it
     /// has ended. Says why it was not followed any more.
-    async fn stop_program(&self, order: &Order, running: Running) -> Cut {
+    pub(super) async fn stop_program(&self, order: &Order, running: Running) -> Cut {
         let mut stopping = std::pin::pin!(running.stop());
         let beats = async {
             loop {
@@ -301,10 +308,10 @@ impl Worker<'_> {
         over
     }
 
-    async fn send_output(
+    pub(super) async fn send_output(
         &self,
         order: &Order,
-        outputs: &mut [Output; 2],
+        outputs: &mut [Output],
         is_end: bool,
     ) -> Result<(), Cut> {
         for output in outputs {
@@ -324,7 +331,7 @@ impl Worker<'_> {
     }
 
     /// Says something that need not arrive; only that the assignment is over matters.
-    async fn tell(&self, order: &Order, word: Word) -> Result<(), Cut> {
+    pub(super) async fn tell(&self, order: &Order, word: Word) -> Result<(), Cut> {
         let said = self
             .source
             .say(&self.queue, &order.assignment, order.fence, word);
@@ -334,21 +341,32 @@ impl Worker<'_> {
         }
     }
 
+    /// Why its program cannot be started, in words.
+    pub(super) fn cannot_start(&self, message: &str) -> String {
+        let program = kernel::problem::quoted(&self.command[0]);
+        format!("{program} cannot be started: {message}")
+    }
+
+    /// The environment of every program of this worker. Whoever starts a worker says what its
+    /// program needs; the key of the server is not part of it.
+    pub(super) fn own_environment(&self) -> BTreeMap<String, String> {
+        let inherited = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .filter(|(name, _)| name != crate::env::KEY);
+        let own = [("QUEUE", &self.queue), ("WORKER", &self.id)];
+        let own = own.map(|(name, value)| (format!("RUNWRIGHT_{name}"), value.clone()));
+        inherited.chain(own).collect()
+    }
+
     fn environment(
         &self,
         order: &Order,
         [task, result]: &[std::path::PathBuf; 2],
     ) -> BTreeMap<String, String> {
-        // Whoever starts a worker says what its program needs; the key of the server is not part of it.
-        let mut env: BTreeMap<String, String> = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .filter(|(name, _)| name != crate::env::KEY)
-            .collect();
+        let mut env = self.own_environment();
         let mut set = |name: &str, value: String| {
             env.insert(format!("RUNWRIGHT_{name}"), value);
         };
-        set("QUEUE", self.queue.clone());
-        set("WORKER", self.id.clone());
         set("REQUEST_ID", order.request.clone());
         set("ASSIGNMENT_ID", order.assignment.clone());
         set("FENCE", order.fence.to_string());
@@ -370,7 +388,7 @@ impl Worker<'_> {
 }
 
 /// Whether no task can be done by a program that was not started for this reason.
-fn is_missing(reason: NotStarted) -> bool {
+pub(super) fn is_missing(reason: NotStarted) -> bool {
     matches!(
         reason,
         NotStarted::CommandNotFound | NotStarted::NotExecutable | NotStarted::WorkingDirectory

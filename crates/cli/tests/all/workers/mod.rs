@@ -3,6 +3,7 @@
 mod authority;
 mod chaos;
 mod crashes;
+mod kept;
 mod output;
 mod people;
 mod refused;

@@ -109,7 +109,7 @@ fn end(said: &mut Map<String, Value>) -> Result<End, Problem> {
 async fn named(cx: &mut Cx) -> Result<(String, Vec<Named>), Problem> {
     let (who, queue) = (cx.who()?, queue(cx));
     cx.app.api().watch_queue(&who, Action::WorkTasks, &queue)?;
-    let mut body = cx.object().await?;
+    let mut body = cx.object_of_several().await?;
     let most = MAX_TAKEN_AT_ONCE;
     let wrong = || Problem::invalid(format!("assignments must be a list of 1 to {most} objects"));
     let Some(Value::Array(each)) = body.remove("assignments") else {
