@@ -110,12 +110,12 @@ fn run(settings: &Settings) -> io::Result<Vec<Series>> {
 }
 
 /// The program, built beside this one.
-fn ours() -> io::Result<PathBuf> {
+pub(crate) fn ours() -> io::Result<PathBuf> {
     let beside = std::env::current_exe()?.with_file_name("runwright");
     match beside.is_file() {
         true => Ok(beside),
         false => Err(host::failed(
-            "there is no program to measure; call `cargo xtask bench exec`, which builds it",
+            "there is no program to measure; call `cargo xtask bench`, which builds it",
         )),
     }
 }

@@ -40,6 +40,8 @@ const RUNS: usize = 20;
 enum Job {
     /// Save a run of about so many bytes, each time with one event more.
     Put(usize),
+    /// Save a run of about so many bytes, each time another.
+    PutNew(usize),
     /// Read a run of about so many bytes.
     Get(usize),
     /// List 500 runs of so many.
@@ -49,6 +51,7 @@ enum Job {
 fn run(settings: &Settings) -> io::Result<Vec<Series>> {
     let jobs = [
         ("put-10k/8", 8, Job::Put(10 << 10)),
+        ("put-new-10k/8", 8, Job::PutNew(10 << 10)),
         ("put-1m/2", 2, Job::Put(1 << 20)),
         ("get-1m/2", 2, Job::Get(1 << 20)),
         ("list-500/2", 2, Job::List(settings.count(LISTED))),
@@ -182,7 +185,7 @@ async fn work(
     let key: Arc<str> = key.into();
     prepare(address, &key, job).await?;
     let pattern = Arc::new(match job {
-        Job::Put(bytes) => Recording::of_bytes("run_0000000", bytes),
+        Job::Put(bytes) | Job::PutNew(bytes) => Recording::of_bytes("run_0000000", bytes),
         Job::Get(_) | Job::List(_) => Recording::of_events("run_0000000", 0),
     });
     let mut tasks = tokio::task::JoinSet::<io::Result<u64>>::new();
@@ -192,15 +195,21 @@ async fn work(
         let (key, pattern) = (Arc::clone(&key), Arc::clone(&pattern));
         tasks.spawn(async move {
             let mut client = Client::connect(address, &key).await?;
+            let whole = pattern.whole();
             let mut run = (String::new(), String::new());
             let mut done = 0;
             // Once at least: on a busy machine the time may be over before a client has begun.
             while done == 0 || Instant::now() < until {
                 match job {
+                    Job::PutNew(_) => {
+                        let id = format!("run_{place}{done:06}");
+                        let text = whole.replace("run_0000000", &id);
+                        client.ask("PUT", &format!("/api/runs/{id}"), &text).await?;
+                    }
                     Job::Put(_) => {
                         if done % SAVES == 0 {
                             let id = format!("run_{place}{:06}", done / SAVES);
-                            let text = pattern.whole().replace("run_0000000", &id);
+                            let text = whole.replace("run_0000000", &id);
                             run = (format!("/api/runs/{id}"), text);
                         } else {
                             document::annotate(&mut run.1, &run.0["/api/runs/".len()..], done);
@@ -225,7 +234,7 @@ async fn work(
 /// What has to be there first.
 async fn prepare(address: SocketAddr, key: &Arc<str>, job: Job) -> io::Result<()> {
     let runs = match job {
-        Job::Put(_) => return Ok(()),
+        Job::Put(_) | Job::PutNew(_) => return Ok(()),
         Job::Get(bytes) => {
             let mut client = Client::connect(address, key).await?;
             let body = Recording::of_bytes("run_read", bytes).whole();

@@ -4,6 +4,8 @@ use crate::Failure;
 use crate::ci::node;
 use crate::project::{Project, succeed};
 
+/// The benchmarks that start the program itself.
+const PROGRAM: [&str; 2] = ["exec", "queue"];
 /// The benchmark that compares with a server of Node.js.
 const COMPARED: &str = "workbench";
 
@@ -48,6 +50,11 @@ fn measures_the_program(arguments: &[String]) -> bool {
     match arguments.first().map(String::as_str) {
         None => true,
         Some("--list") => false,
-        Some(first) => first.starts_with("--") || arguments.iter().any(|name| name == "exec"),
+        Some(first) => {
+            first.starts_with("--") || {
+                let starts_it = |name: &String| PROGRAM.contains(&name.as_str());
+                arguments.iter().any(starts_it)
+            }
+        }
     }
 }
