@@ -146,6 +146,27 @@ impl Recorded<'_> {
         Some((envelope, at))
     }
 
+    /// Whether somebody outside cancelled the run.
+    pub(crate) fn is_cancelled_from_outside(&self) -> bool {
+        let command = self.command().map(|(envelope, _)| envelope.command);
+        matches!(command, Some(Command::Cancel { parent: None, .. }))
+    }
+
+    /// The divergence of a log that goes on without this batch.
+    pub(crate) fn left_out(&self) -> Divergence {
+        self.missing(None)
+    }
+
+    fn missing(&self, refused: Option<&'static str>) -> Divergence {
+        Divergence {
+            seq: self.events[0].seq,
+            kind: DivergenceKind::Missing,
+            expected: Some(self.events[0].clone()),
+            actual: None,
+            refused,
+        }
+    }
+
     /// When it was decided.
     pub(crate) fn at(&self) -> Timestamp {
         self.events[0].at
@@ -187,15 +208,7 @@ pub(crate) enum Again {
 /// Decides a recorded batch again on the state before it, and computes again what it can.
 pub(crate) fn again(run: Run, batch: &Recorded<'_>, nodes: &dyn Recompute) -> Again {
     let first = batch.events[0].seq;
-    let missing = |refused| {
-        Again::Other(Box::new(Divergence {
-            seq: first,
-            kind: DivergenceKind::Missing,
-            expected: Some(batch.events[0].clone()),
-            actual: None,
-            refused,
-        }))
-    };
+    let missing = |refused| Again::Other(Box::new(batch.missing(refused)));
     let Some((envelope, at)) = batch.command_on(&run, nodes) else {
         return missing(None);
     };

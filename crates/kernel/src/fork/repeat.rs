@@ -5,18 +5,26 @@
 //! there on the rest of the source is only a list of observations: what still applies is decided,
 //! what does not is left out.
 //!
+//! A cancellation from outside is repeated, unless the run would by itself have come to an effect that its
+//! source never had: whether it may happen in a replay must show there. Then the replay leaves its source
+//! before the cancellation, waits that end by themselves end at their time, and the effect fails.
+//!
 //! Nothing outside is ever asked. So when the source has nothing more to say and the replay has
 //! not ended, what can be computed is, all other attempts in flight fail with `replay_source_missing`, and what still waits is
 //! cancelled for the same reason, with the children it has: they run for the source, and nobody
 //! will ever tell the replay of them.
 
+use std::collections::BTreeSet;
+
 use serde_json::Map;
 
 use crate::batch::Record;
+use crate::ids::AttemptId;
 use crate::recompute::{self, Recompute};
 use crate::replay::{self, Again, Divergence, Recorded, ReplayError};
 use crate::run::cause::{SOURCE_MISSING, Start};
 use crate::run::event::ChildStatus;
+use crate::run::state::timer;
 use crate::run::{Command, Envelope, NodeError, Outcome, Run, RunState, decide};
 use crate::stream::StreamHeader;
 use crate::time::Timestamp;
@@ -35,6 +43,8 @@ pub(super) struct Source<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Repeat {
     divergence: Option<Box<Divergence>>,
+    /// The source's cancellation is left out, and with it all that follows.
+    is_cut: bool,
 }
 
 impl Repeat {
@@ -56,16 +66,25 @@ impl Repeat {
                 return Ok(run);
             }
             if *next == records.len() {
-                match computed(&run, nodes) {
-                    Some(finish) => {
-                        let at = run.head.at;
-                        run = apply(run, finish.into(), at, chunk);
+                let step = match self.is_cut {
+                    true => alone(&run, nodes),
+                    false => computed(&run, nodes).map(|finish| (finish, run.head.at)),
+                };
+                match step {
+                    Some((command, at)) => {
+                        run = apply(run, command.into(), at, chunk);
                         continue;
                     }
                     None => return Ok(end(run, chunk)),
                 }
             }
             let batch = replay::batch_at(records, *next)?;
+            if batch.is_cancelled_from_outside() && reaches_effect(&run, nodes) {
+                run = self.leave(run, &batch, source, chunk);
+                self.is_cut = true;
+                *next = records.len();
+                continue;
+            }
             run = match self.divergence {
                 Some(_) => observe(run, &batch, nodes, chunk),
                 None => self.again(run, &batch, source, *next, chunk)?,
@@ -73,6 +92,28 @@ impl Repeat {
             *next += batch.len();
         }
         Ok(run)
+    }
+
+    /// Leaves the source before a batch that is not decided again.
+    fn leave(
+        &mut self,
+        run: Run,
+        batch: &Recorded<'_>,
+        source: Source<'_>,
+        chunk: &mut Chunk,
+    ) -> Run {
+        if self.divergence.is_some() {
+            return run;
+        }
+        let divergence = Box::new(batch.left_out());
+        let command = Command::Diverge {
+            source: source.header.stream.clone(),
+            at: divergence.seq,
+            kind: divergence.kind,
+            point: divergence.point(),
+        };
+        self.divergence = Some(divergence);
+        apply(run, command.into(), batch.at(), chunk)
     }
 
     /// Decides a batch of the source again, and leaves the source where it comes out otherwise.
@@ -108,6 +149,34 @@ impl Repeat {
         self.divergence = Some(divergence);
         Ok(parted)
     }
+}
+
+/// What a run does next by itself, and when: what is computed, and the ends of delays in their order.
+fn alone(run: &Run, nodes: &dyn Recompute) -> Option<(Command, Timestamp)> {
+    if let Some(finish) = computed(run, nodes) {
+        return Some((finish, run.head.at));
+    }
+    let delays = run.timers().filter(|(name, _)| timer::is_delay(name));
+    let (name, due) = delays.min_by_key(|(_, due)| *due)?;
+    let timer = name.to_owned();
+    Some((Command::Fire { timer }, due.max(run.head.at)))
+}
+
+/// Whether a run would by itself come to an attempt that cannot be computed and has not begun.
+fn reaches_effect(run: &Run, nodes: &dyn Recompute) -> bool {
+    let live = |run: &Run| -> BTreeSet<AttemptId> {
+        let live = run.live_attempts().chain(run.undispatched());
+        live.map(|live| live.id).collect()
+    };
+    let begun = live(run);
+    let mut ahead = run.clone();
+    while let Some((command, at)) = alone(&ahead, nodes) {
+        match decide(ahead, &command.into(), at) {
+            Ok(decided) => ahead = decided.run,
+            Err(_) => return false,
+        }
+    }
+    live(&ahead).difference(&begun).next().is_some()
 }
 
 /// The outcome of the first attempt in flight that can be computed.

@@ -895,6 +895,15 @@ impl Run {
 /// The statuses of a run that waits for somebody or something outside.
 pub const WAITING: [&str; 3] = ["waiting-approval", "waiting-input", "waiting-external"];
 
+/// The kinds of questions that runs ask.
+pub const QUESTION_KINDS: [&str; 5] = [
+    "approval",
+    "clarification",
+    "external-event",
+    "low-confidence",
+    "custom",
+];
+
 /// The status word for a run that waits on an interrupt of a kind.
 pub fn waiting_status(kind: &str) -> &'static str {
     match kind {
@@ -911,6 +920,11 @@ pub mod timer {
     /// The end of a delay.
     pub fn delay(node: &NodeId) -> String {
         format!("delay/{node}")
+    }
+
+    /// Whether a timer is the end of a delay.
+    pub fn is_delay(name: &str) -> bool {
+        name.starts_with("delay/")
     }
 
     /// An attempt's timeout.

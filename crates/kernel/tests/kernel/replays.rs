@@ -280,6 +280,45 @@ fn a_replay_of_a_run_that_has_not_ended_ends_all_the_same() {
 }
 
 #[test]
+fn a_cancellation_before_an_effect_is_not_repeated() {
+    let mut source = started("wait: core.delay {\"config\":{\"ms\":9}}\nwait -> effect");
+    source.cancel().decided();
+    assert_eq!(source.run.status(), "cancelled");
+    let replayed = source.replay(0);
+    assert_eq!(
+        lines(&replayed.world.events)[2..],
+        [
+            "replay.diverged 2 missing",
+            "node.completed wait",
+            "node.started effect",
+            "node.failed effect replay_source_missing",
+            "run.failed replay_source_missing",
+        ]
+    );
+    let again = &replayed.world;
+    let verified = replay::verify(&again.run.header, &again.run.plan, &again.records);
+    assert!(verified.is_ok(), "{:?}", verified.err());
+}
+
+#[test]
+fn other_cancellations_are_repeated() {
+    for text in [
+        "wait: core.delay {\"config\":{\"ms\":9}}",
+        "ask: core.interrupt\nask -> effect",
+        "effect",
+    ] {
+        let mut source = started(text);
+        source.cancel().decided();
+        if text == "effect" {
+            source.stopped("effect").decided();
+        }
+        let replayed = source.replay(0);
+        assert!(replayed.fork.divergence().is_none(), "{text}");
+        assert_eq!(replayed.world.records, source.records, "{text}");
+    }
+}
+
+#[test]
 fn two_replays_of_one_source_are_equal() {
     let changed = changed(&joined(), "a -> c\nb -> c");
     let (mut other, first) = (changed.clone(), changed.replay(0).world.records);

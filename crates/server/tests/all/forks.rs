@@ -400,6 +400,31 @@ async fn a_replay_of_a_run_that_has_not_ended_says_that_its_source_ends_there() 
     }
 }
 
+#[tokio::test]
+async fn a_replay_of_a_cancelled_run_fails_before_a_new_effect() {
+    let host = Host::new().await;
+    let wait = node("wait", "core.delay", json!({ "ms": 3_600_000 }));
+    let config = json!({ "argv": ["touch", "never"] });
+    let effect = node("effect", "runwright.process", config);
+    host.offers(&chain("waits-then-acts", &[wait, effect]))
+        .await;
+    let run = host
+        .create(&json!({ "workflowId": "waits-then-acts" }))
+        .await;
+    let cancel = format!("/v1/runs/{run}/cancel");
+    assert_eq!(host.post(&cancel, &json!({})).await.status, 200);
+    assert_eq!(host.ended(&run).await["status"], "cancelled");
+    let forked = fork(&host, &run, json!({ "mode": "replay" })).await;
+    assert_eq!(forked["status"], "failed");
+    let replay = forked["runId"].as_str().unwrap();
+    let failed = host.payload(replay, "node.failed").await;
+    assert_eq!(failed["error"]["code"], "replay_source_missing");
+    let told = events(&host, replay).await;
+    let of_effect = told.iter().filter(|event| event["nodeId"] == "effect");
+    let kinds: Vec<&Value> = of_effect.map(|event| &event["type"]).collect();
+    assert_eq!(kinds, ["node.started", "node.failed", "run.failed"]);
+}
+
 /// Its children run for the source, and the source is not disturbed.
 #[tokio::test]
 async fn a_replay_of_a_run_with_open_children_is_whole_when_the_answer_comes() {

@@ -227,6 +227,14 @@ impl Host {
         }
     }
 
+    /// Registers a workflow of the operator, which every tenant may run.
+    pub(crate) async fn offers(&self, definition: &Value) {
+        let (document, by) = (definition.to_string(), Actor::operator());
+        let (door, tenant) = (self.engine.door(), shared_tenant());
+        let registered = door.register(&tenant, document.as_bytes(), &by).await;
+        registered.expect("a definition");
+    }
+
     /// Has a definition of tenant `acme` in its store as an earlier version left it there, which no
     /// rule of registration has seen.
     pub(crate) async fn has_stored(&self, definition: &Value) {
