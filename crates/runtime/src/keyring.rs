@@ -34,6 +34,8 @@ pub struct Key {
 pub enum Purpose {
     /// Signing the tokens that answer interrupts.
     InterruptTokens,
+    /// Signing the tokens that read one run.
+    ReadTokens,
     /// Signing the checkpoints of audit trails.
     AuditCheckpoints,
 }
@@ -42,6 +44,7 @@ impl Purpose {
     fn label(self) -> &'static [u8] {
         match self {
             Self::InterruptTokens => b"runwright interrupt tokens 1",
+            Self::ReadTokens => b"runwright read tokens 1",
             Self::AuditCheckpoints => b"runwright audit checkpoints 1",
         }
     }

@@ -9,16 +9,19 @@ use axum::Router;
 use axum::extract::{RawPathParams, Request};
 use axum::routing::any;
 use bytes::Bytes;
+use hyper::HeaderMap;
+use runtime::access::Principal;
 use runtime::api::Api;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::{Rates, Room};
-use crate::auth::Gate;
+use crate::auth::{self, Gate};
 use crate::limits::Limits;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::pipeline;
+use crate::problem::Problem;
 use crate::route::{Route, Table};
 use crate::{discovery, fixtures, openapi, routes};
 
@@ -67,17 +70,26 @@ impl App {
             key: api.audit_key(),
             test_provider: api.has_test_provider(),
             exports: api.engine().door().hints().meters().is_exported(),
+            node_types: &api.engine().node_types(),
             secret_scopes: api.engine().secret_scopes(),
             has_canary: api.engine().has_secret(fixtures::CANARY),
             workflows,
             can_expire: api.can_expire(),
         };
+        let credentials = match gate.asks() {
+            true => openapi::Credentials::Needed,
+            false => openapi::Credentials::Optional,
+        };
         Self(Arc::new(Inner {
             discovery: discovery::document(&limits, &gate, configured)
                 .to_string()
                 .into(),
-            openapi: openapi::openwop(&routes::all()).to_string().into(),
-            workbench_openapi: routes::workbench::openapi::document().to_string().into(),
+            openapi: openapi::openwop(&routes::all(), credentials)
+                .to_string()
+                .into(),
+            workbench_openapi: routes::workbench::openapi::document(credentials)
+                .to_string()
+                .into(),
             snapshots: OnceLock::new(),
             streams: Arc::new(Semaphore::new(limits.streams)),
             metrics: Metrics::default(),
@@ -151,6 +163,17 @@ impl App {
     /// Cancelled by [`App::drain`].
     pub fn draining(&self) -> &CancellationToken {
         &self.0.draining
+    }
+
+    /// Who asks.
+    pub(crate) async fn caller(&self, headers: &HeaderMap) -> Result<Arc<Principal>, Problem> {
+        if self.gate().asks()
+            && let Ok(token) = auth::token(headers)
+            && Api::is_read_token(token)
+        {
+            return Ok(Arc::new(self.api().reader(token)?));
+        }
+        self.gate().caller(headers).await
     }
 
     pub(crate) fn gate(&self) -> &Gate {

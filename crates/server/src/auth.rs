@@ -26,6 +26,7 @@ impl Gate {
         Self::Open(Arc::new(Principal {
             tenant,
             workspace: None,
+            run: None,
             id: "dev".into(),
             issuer: None,
             scopes: Scopes::Everything,
@@ -71,18 +72,26 @@ impl Gate {
             // What every tenant may use belongs to nobody who could be asked for it.
             Ok(principal) if principal.tenant == shared_tenant() => Err(Problem::invalid_token()),
             Ok(principal) => Ok(Arc::new(principal)),
-            Err(AuthError::Malformed | AuthError::Unknown) => Err(Problem::invalid_token()),
-            Err(error @ (AuthError::Expired | AuthError::Revoked)) => {
-                Err(Problem::unauthenticated(error.code(), &error.to_string()))
-            }
-            Err(AuthError::Unavailable) => Err(Problem::unavailable(
-                "credentials cannot be checked now; try again",
-            )),
+            Err(error) => Err(error.into()),
         }
     }
 }
 
-fn token(headers: &HeaderMap) -> Result<&str, Problem> {
+impl From<AuthError> for Problem {
+    fn from(error: AuthError) -> Self {
+        match error {
+            AuthError::Malformed | AuthError::Unknown => Self::invalid_token(),
+            AuthError::Expired | AuthError::Revoked => {
+                Self::unauthenticated(error.code(), &error.to_string())
+            }
+            AuthError::Unavailable => {
+                Self::unavailable("credentials cannot be checked now; try again")
+            }
+        }
+    }
+}
+
+pub(crate) fn token(headers: &HeaderMap) -> Result<&str, Problem> {
     let mut given = headers.get_all(AUTHORIZATION).iter();
     let missing = "send a key or token: Authorization: Bearer …";
     let Some(value) = given.next() else {

@@ -42,10 +42,11 @@ impl Pass {
         if Instant::now() < self.due {
             return Ok(());
         }
-        let who = self.app.gate().caller(&self.headers).await?;
+        let who = self.app.caller(&self.headers).await?;
         self.due = Instant::now() + self.app.limits().recheck;
-        let own = Resource::own(&who, What::Runs);
-        let is_same = (&who.tenant, &who.workspace) == (&self.who.tenant, &self.who.workspace);
+        let own = Resource::own(&who, who.run.clone().map_or(What::Runs, What::Run));
+        let reach = |who: &Principal| (who.tenant.clone(), who.workspace.clone(), who.run.clone());
+        let is_same = reach(&who) == reach(&self.who);
         match authorise(&who, self.action, &own) {
             Ok(()) if is_same => Ok(()),
             _ => Err(Problem::scope(self.action.scope().as_str())),

@@ -18,6 +18,8 @@ use hyper::header::{
 };
 use hyper::{HeaderMap, Method, StatusCode};
 use runtime::access::{Action, Denied, Principal, Resource, What, authorise, trail};
+use runtime::api::Api;
+use runtime::api::ApiError;
 use tracing::Instrument as _;
 
 use crate::admission;
@@ -65,6 +67,9 @@ pub(crate) async fn answer(
     let is_keyed =
         changes && face == Face::OpenWop && request.headers().contains_key(idempotency::KEY);
     let route = found.as_ref().ok().map(|(route, _)| &**route);
+    if route.is_some_and(Route::takes_token) {
+        take_token(&mut request);
+    }
     let head = check_head(&app, &request);
     let checked = origin::check(&request, app.limits());
     let admitted = match head {
@@ -176,6 +181,21 @@ fn log(
     }
 }
 
+/// Lets a token that reads a run stand in the address. Nothing else counts there: an address is kept
+/// in histories and logs.
+fn take_token(request: &mut Request) {
+    let query = Query::of(request.uri());
+    let token = query
+        .get("access_token")
+        .filter(|it| Api::is_read_token(it));
+    let value = token.and_then(|token| HeaderValue::from_str(&format!("Bearer {token}")).ok());
+    if let Some(value) = value
+        && !request.headers().contains_key(AUTHORIZATION)
+    {
+        request.headers_mut().insert(AUTHORIZATION, value);
+    }
+}
+
 /// Whether a request has a credential in its own header, good or bad.
 fn has_credential(app: &App, headers: &HeaderMap) -> bool {
     app.gate().asks() && headers.contains_key(AUTHORIZATION)
@@ -193,7 +213,7 @@ async fn admit(
     match (checked, route.map(|route| route.access)) {
         (Err(problem), _) if !has_credential => Err(problem),
         // A header alone proves nothing: a page under a foreign host name may send any.
-        (Err(_), None | Some(Access::Anyone)) => app.gate().caller(headers).await.map(|_| ()),
+        (Err(_), None | Some(Access::Anyone)) => app.caller(headers).await.map(|_| ()),
         // Its credential is looked at next.
         (Err(_), Some(Access::May(_))) => Ok(()),
         (Ok(()), _) => Ok(()),
@@ -258,6 +278,13 @@ fn unrouted(request: &Request, problem: Problem) -> Result<Reply, Problem> {
             "there is no pack registry here\n".into(),
         ));
     }
+    // The protocol asks for this answer where it asks for 404 of other families that are not served.
+    if let Some(rest) = path.strip_prefix("/v1/prompts")
+        && (rest.is_empty() || rest.starts_with(['/', ':', '%']))
+    {
+        let capability = "prompts";
+        return Err(ApiError::NotProvided { capability }.into());
+    }
     let root = path.trim_start_matches('/').split(['/', ':']).next();
     if matches!(
         root,
@@ -286,7 +313,7 @@ async fn handle(
         {
             return (Err(problem), None);
         }
-        Access::May(_) => match app.gate().caller(request.headers()).await {
+        Access::May(_) => match app.caller(request.headers()).await {
             Ok(who) => Some(who),
             Err(problem) => return (Err(problem), None),
         },
@@ -313,10 +340,17 @@ async fn handle(
         },
         Access::Anyone => None,
     };
-    if let (Access::May(action), Some(who)) = (route.access, &who)
-        && let Err(problem) = permit(app, who, action, trace).await
-    {
-        return (Err(problem), tenant);
+    if let (Access::May(action), Some(who)) = (route.access, &who) {
+        let named = params.iter().find(|(name, _)| name == "runId");
+        let only = who.run.as_ref().map(|run| run.as_str());
+        let is_beside = only.is_some_and(|run| changes || named.is_none_or(|(_, it)| it != run));
+        let permitted = match is_beside {
+            true => Err(Problem::one_run()),
+            false => permit(app, who, action, trace).await,
+        };
+        if let Err(problem) = permitted {
+            return (Err(problem), tenant);
+        }
     }
     if route.is_closed
         && let Some(problem) = route.passed_over(&Query::of(request.uri()))
@@ -376,7 +410,7 @@ async fn permit(app: &App, who: &Principal, action: Action, trace: &Trace) -> Re
         Action::ReadWorkflows | Action::WriteWorkflows => What::Workflows,
         Action::ManageWebhooks => What::Webhooks,
         Action::ReadAudit => What::Audit,
-        _ => What::Runs,
+        _ => who.run.clone().map_or(What::Runs, What::Run),
     };
     let resource = Resource::own(who, what);
     let Err(denied) = authorise(who, action, &resource) else {

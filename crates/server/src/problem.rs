@@ -111,6 +111,15 @@ impl Problem {
         .with("requiredScope", needs)
     }
 
+    /// 403: the token reads a run, and this is not reading that run.
+    pub(crate) fn one_run() -> Self {
+        Self::new(
+            StatusCode::FORBIDDEN,
+            "forbidden",
+            "this token reads one run and does nothing else; use a key or another token",
+        )
+    }
+
     /// 404: no such route.
     pub fn no_route() -> Self {
         Self::new(

@@ -51,6 +51,13 @@ pub struct Doc {
     pub responses: &'static [(u16, &'static str)],
 }
 
+/// A query parameter that a token which reads a run may stand in.
+pub(crate) const ACCESS_TOKEN: (&str, &str, &str) = (
+    "query",
+    "access_token",
+    "a token that reads this run, where no header can be sent",
+);
+
 type Answer = Pin<Box<dyn Future<Output = Result<Reply, Problem>> + Send>>;
 type Handler = Arc<dyn Fn(Cx) -> Answer + Send + Sync>;
 
@@ -131,6 +138,11 @@ impl Route {
             is_closed: true,
             ..self
         }
+    }
+
+    /// Whether it takes a token that reads a run from the address, as `EventSource` has no headers.
+    pub(crate) fn takes_token(&self) -> bool {
+        self.doc.parameters.contains(&ACCESS_TOKEN)
     }
 
     /// What is to be said of a query that has a name which the route does not read.

@@ -164,6 +164,7 @@ impl Authenticator {
         Ok(Principal {
             tenant: registry.tenant().clone(),
             workspace: grant.workspace.clone(),
+            run: None,
             id: grant.principal.clone(),
             issuer: None,
             scopes: Scopes::known(grant.scopes.iter().map(String::as_str)),

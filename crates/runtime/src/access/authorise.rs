@@ -216,6 +216,10 @@ pub fn authorise(principal: &Principal, action: Action, resource: &Resource) -> 
     if !is_within {
         return Err(Denied::NotFound);
     }
+    let reaches = |only: &StreamId| resource.what == What::Run(only.clone());
+    if !principal.run.as_ref().is_none_or(reaches) {
+        return Err(Denied::NotFound);
+    }
     let needs = action.scope();
     match principal.scopes.has(needs) {
         true => Ok(()),
@@ -234,6 +238,7 @@ mod tests {
         Principal {
             tenant: tenant.into(),
             workspace: workspace.map(str::to_owned),
+            run: None,
             id: "p".into(),
             issuer: None,
             scopes,
@@ -274,6 +279,25 @@ mod tests {
                 assert_eq!(result, expected, "{action:?} with {scope}");
             }
         }
+    }
+
+    #[test]
+    fn a_principal_of_a_run_reaches_it_alone() {
+        let bound = Principal {
+            run: Some("run-1".into()),
+            ..principal("a", None, Scopes::Only(BTreeSet::from([Scope::RunsRead])))
+        };
+        let may = |resource: &Resource| authorise(&bound, Action::ReadRun, resource);
+        assert_eq!(may(&run_of("a", None)), Ok(()));
+        assert_eq!(may(&run_of("b", None)), Err(Denied::NotFound));
+        let other = Resource::own(&bound, What::Run("run-2".into()));
+        assert_eq!(may(&other), Err(Denied::NotFound));
+        for what in [What::Runs, What::Workflows, What::Keys] {
+            assert_eq!(may(&Resource::own(&bound, what)), Err(Denied::NotFound));
+        }
+        let cancel = authorise(&bound, Action::CancelRun, &run_of("a", None));
+        let needs = Scope::RunsCancel;
+        assert_eq!(cancel, Err(Denied::Scope { needs }));
     }
 
     #[test]

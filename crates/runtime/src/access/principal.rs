@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kernel::audit::Actor;
-use kernel::ids::TenantId;
+use kernel::ids::{StreamId, TenantId};
 use kernel::run::Capacity;
 use kernel::stream::Owner;
 
@@ -17,6 +17,8 @@ pub struct Principal {
     pub tenant: TenantId,
     /// The only workspace it reaches; without one it reaches all of the tenant.
     pub workspace: Option<String>,
+    /// The only run it reaches, and nothing else; without one it reaches all of its workspace.
+    pub run: Option<StreamId>,
     /// Who it is; opaque, never personal data.
     pub id: String,
     /// Who vouches for it: the issuer of a JWT. `None` for API keys.

@@ -44,6 +44,7 @@ impl Api {
             who: Principal {
                 tenant: header.owner.tenant,
                 workspace: header.owner.workspace,
+                run: None,
                 id: claim.subject,
                 issuer: None,
                 scopes: Scopes::Only(BTreeSet::new()),

@@ -34,8 +34,8 @@ const EFFECTS: &str = "effects";
 const KEPT: Duration = Duration::from_secs(48 * 3600);
 /// How long a request may be under way; longer than any face waits for its own answer.
 const LEASE: Duration = Duration::from_secs(120);
-/// How long an equal request waits for the first one's answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long an equal request waits for the first one's answer, before it is refused as in flight.
+pub const ACK_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(50);
 /// How often the end of a request is put on record when the store fails.
@@ -210,7 +210,7 @@ impl Api {
     /// is still under way, and the store's.
     pub async fn begin(&self, who: &Principal, keyed: &KeyedBy) -> Result<Keyed, ApiError> {
         let (store, name) = (self.door().store(), keyed.name(who));
-        let patience = Instant::now() + PATIENCE;
+        let patience = Instant::now() + ACK_TIMEOUT;
         loop {
             let seen = store.key(&who.tenant, REQUESTS, &name).await?;
             let mut before = String::new();

@@ -14,6 +14,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kernel::ids::{InterruptId, StreamId};
 use kernel::time::Timestamp;
 use ring::hmac;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::keyring::{Key, Keyring, KeyringError, Purpose};
@@ -57,10 +58,10 @@ pub(crate) struct Claim {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Signed {
+struct Signed<C> {
     key_id: String,
     #[serde(flatten)]
-    claim: Claim,
+    claim: C,
 }
 
 /// A token's text.
@@ -93,6 +94,15 @@ pub(crate) enum Refused {
 
 /// Signs a claim with the key that is current.
 pub(crate) fn sign(keyring: &dyn Keyring, claim: Claim) -> Result<InterruptToken, KeyringError> {
+    sign_for(keyring, Purpose::InterruptTokens, claim).map(InterruptToken)
+}
+
+/// Signs what a token of a purpose says.
+pub(super) fn sign_for<C: Serialize>(
+    keyring: &dyn Keyring,
+    purpose: Purpose,
+    claim: C,
+) -> Result<String, KeyringError> {
     let key = keyring.current()?;
     let signed = Signed {
         key_id: key.id.clone(),
@@ -100,33 +110,44 @@ pub(crate) fn sign(keyring: &dyn Keyring, claim: Claim) -> Result<InterruptToken
     };
     let content = kernel::json::canonical(&signed);
     let first = URL_SAFE_NO_PAD.encode(content);
-    let mac = hmac::sign(&mac_key(&key), first.as_bytes());
+    let mac = hmac::sign(&mac_key(&key, purpose), first.as_bytes());
     let second = URL_SAFE_NO_PAD.encode(mac);
-    Ok(InterruptToken(format!("{first}.{second}")))
+    Ok(format!("{first}.{second}"))
 }
 
 /// Reads a token. Its signature is looked at before anything it says counts, in constant time.
 pub(crate) fn verify(keyring: &dyn Keyring, token: &str, now: Timestamp) -> Result<Claim, Refused> {
+    let claim: Claim = verify_for(keyring, Purpose::InterruptTokens, token)?;
+    match claim.expires_at > now {
+        true => Ok(claim),
+        false => Err(Refused::Expired),
+    }
+}
+
+/// Reads what a token of a purpose says, whenever it expires.
+pub(super) fn verify_for<C: DeserializeOwned>(
+    keyring: &dyn Keyring,
+    purpose: Purpose,
+    token: &str,
+) -> Result<C, Refused> {
     if token.len() > MAX_TOKEN_BYTES {
         return Err(Refused::Unknown);
     }
     let (first, second) = token.split_once('.').ok_or(Refused::Unknown)?;
     let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| Refused::Unknown);
     let (content, mac) = (decode(first)?, decode(second)?);
-    let signed: Signed = serde_json::from_slice(&content).map_err(|_| Refused::Unknown)?;
+    let signed: Signed<C> = serde_json::from_slice(&content).map_err(|_| Refused::Unknown)?;
     let key = keyring.key(&signed.key_id).map_err(|error| match error {
         KeyringError::Unknown => Refused::Unknown,
         KeyringError::Unavailable(what) => Refused::Unavailable(what),
     })?;
-    hmac::verify(&mac_key(&key), first.as_bytes(), &mac).map_err(|_| Refused::Unknown)?;
-    match signed.claim.expires_at > now {
-        true => Ok(signed.claim),
-        false => Err(Refused::Expired),
-    }
+    let mac_key = mac_key(&key, purpose);
+    hmac::verify(&mac_key, first.as_bytes(), &mac).map_err(|_| Refused::Unknown)?;
+    Ok(signed.claim)
 }
 
-fn mac_key(key: &Key) -> hmac::Key {
-    hmac::Key::new(hmac::HMAC_SHA256, &key.of(Purpose::InterruptTokens))
+fn mac_key(key: &Key, purpose: Purpose) -> hmac::Key {
+    hmac::Key::new(hmac::HMAC_SHA256, &key.of(purpose))
 }
 
 #[cfg(test)]

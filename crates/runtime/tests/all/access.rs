@@ -97,6 +97,7 @@ async fn a_key_is_whoever_it_was_made_for() {
     let expected = Principal {
         tenant: "acme".into(),
         workspace: Some("blue".into()),
+        run: None,
         id: "ci".into(),
         issuer: None,
         scopes: Scopes::Only(BTreeSet::from([Scope::RunsRead])),

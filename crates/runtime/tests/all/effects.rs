@@ -72,6 +72,7 @@ fn who() -> Principal {
     Principal {
         tenant: "acme".into(),
         workspace: None,
+        run: None,
         id: "ci".into(),
         issuer: None,
         scopes: Scopes::Everything,

@@ -40,6 +40,7 @@ fn who(workspace: Option<&str>) -> Principal {
     Principal {
         tenant: "acme".into(),
         workspace: workspace.map(str::to_owned),
+        run: None,
         id: "ci".into(),
         issuer: None,
         scopes: Scopes::Everything,

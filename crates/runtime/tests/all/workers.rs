@@ -45,6 +45,7 @@ fn principal(tenant: &str) -> Principal {
         roles: Default::default(),
         tenant: tenant.into(),
         workspace: None,
+        run: None,
         id: "w".into(),
         issuer: None,
         scopes: Scopes::Everything,

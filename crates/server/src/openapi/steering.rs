@@ -9,19 +9,20 @@ pub(super) fn schemas() -> Value {
     let time = json!({ "type": "string", "format": "date-time" });
     let run = json!({ "type": "string", "minLength": 1, "maxLength": 128 });
     let status = json!({ "type": "string", "enum": faces::openwop::v1::RUN_STATUSES });
+    let reason = json!({ "type": ["string", "null"], "maxLength": 4_096 });
     json!({
         "PauseOrder": {
             "type": "object",
             "properties": {
-                "reason": text,
-                "drainPolicy": { "enum": ["drain-current-node", "immediate"] },
+                "reason": reason,
+                "drainPolicy": { "enum": ["drain-current-node", "immediate", null] },
             },
         },
         "PausedRun": {
             "type": "object", "required": ["runId", "status"],
             "properties": { "runId": run, "status": { "const": "paused" }, "pausedAt": time },
         },
-        "ResumeOrder": { "type": "object", "properties": { "reason": text } },
+        "ResumeOrder": { "type": "object", "properties": { "reason": reason } },
         "ResumedRun": {
             "type": "object", "required": ["runId", "status"],
             "properties": { "runId": run, "status": { "const": "running" }, "resumedAt": time },
@@ -30,7 +31,7 @@ pub(super) fn schemas() -> Value {
             "type": "object", "required": ["runIds"],
             "properties": {
                 "runIds": { "type": "array", "minItems": 1, "maxItems": 100, "items": text },
-                "reason": { "type": "string", "maxLength": 512 },
+                "reason": { "type": ["string", "null"], "maxLength": 512 },
             },
         },
         "BulkCancelled": {
@@ -70,10 +71,24 @@ pub(super) fn schemas() -> Value {
                 "interrupts": { "type": "array", "items": object }, "nextCursor": text,
             },
         },
+        "ReadTokenOrder": {
+            "type": "object", "additionalProperties": false,
+            "properties": {
+                "expiresInMs": { "type": "integer", "minimum": 1_000, "maximum": 900_000 },
+            },
+        },
+        "ReadToken": {
+            "type": "object", "required": ["runId", "token", "expiresAt"],
+            "properties": {
+                "runId": { "type": "string" }, "token": { "type": "string" },
+                "expiresAt": { "type": "string", "format": "date-time" },
+            },
+        },
         "TokenOrder": {
             "type": "object", "additionalProperties": false,
             "properties": {
-                "intent": { "enum": ["resolve", "inspect"] }, "subject": text,
+                "intent": { "enum": ["resolve", "inspect"] },
+                "subject": { "type": "string", "minLength": 1, "maxLength": 256 },
                 "expiresInMs": { "type": "integer", "minimum": 1 },
             },
         },

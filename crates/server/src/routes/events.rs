@@ -17,7 +17,7 @@ use super::runs::named;
 use crate::pass::Pass;
 use crate::problem::Problem;
 use crate::reply::Reply;
-use crate::route::{Access, Cx, Doc, Route};
+use crate::route::{ACCESS_TOKEN, Access, Cx, Doc, Route};
 use crate::routes::workbench::view;
 use crate::sse::{self, Subscription};
 
@@ -51,6 +51,7 @@ pub(super) fn routes() -> Vec<Route> {
                         "timeout",
                         "seconds to hold, 1 to 60; 0 answers at once",
                     ),
+                    ACCESS_TOKEN,
                 ],
                 request: None,
                 responses: &[(200, "EventPage")],
@@ -68,10 +69,11 @@ pub(super) fn routes() -> Vec<Route> {
                     (
                         "query",
                         "streamMode",
-                        "updates, values, messages, debug, or some joined by commas",
+                        "updates, values, messages, progress, debug, or some joined by commas",
                     ),
                     ("query", "bufferMs", "gather frames for so long, 0 to 5000"),
                     ("header", "Last-Event-ID", "the id of the last frame seen"),
+                    ACCESS_TOKEN,
                 ],
                 request: None,
                 responses: &[(200, "events")],

@@ -1,5 +1,7 @@
 //! Reading, listing and cancelling runs.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
@@ -20,7 +22,7 @@ use super::{interrupts, snapshots};
 use crate::params::{Query, run_id};
 use crate::problem::Problem;
 use crate::reply::Reply;
-use crate::route::{Access, Cx, Doc, Route};
+use crate::route::{ACCESS_TOKEN, Access, Cx, Doc, Route};
 use crate::routes::workbench::view;
 
 /// Rows of a page where the client does not say.
@@ -80,15 +82,32 @@ pub(super) fn routes() -> Vec<Route> {
             Doc {
                 operation: "getRun",
                 summary: "How a run stands",
-                parameters: &[(
-                    "header",
-                    "If-None-Match",
-                    "the ETag of the snapshot at hand",
-                )],
+                parameters: &[
+                    (
+                        "header",
+                        "If-None-Match",
+                        "the ETag of the snapshot at hand",
+                    ),
+                    ACCESS_TOKEN,
+                ],
                 request: None,
                 responses: &[(200, "RunSnapshot"), (304, "")],
             },
         ),
+        Route::new(
+            Method::POST,
+            "/v1/runs/{runId}/tokens",
+            Access::May(Action::ReadRun),
+            issue_token,
+            Doc {
+                operation: "issueReadToken",
+                summary: "Makes a token that reads this run for some minutes (extension)",
+                parameters: &[],
+                request: Some("ReadTokenOrder"),
+                responses: &[(201, "ReadToken")],
+            },
+        )
+        .keyed(),
         cancels("/v1/runs/{runId}/cancel", "cancelRun", "Cancels a run"),
         cancels(
             "/v1/runs/{runId}:cancel",
@@ -102,6 +121,30 @@ pub(super) fn routes() -> Vec<Route> {
 pub(super) fn named(cx: &Cx) -> Result<StreamId, Problem> {
     let id = run_id(cx.param("runId"));
     id.ok_or_else(|| ApiError::NotFound(Thing::Run).into())
+}
+
+async fn issue_token(mut cx: Cx) -> Result<Reply, Problem> {
+    let (who, run) = (cx.who()?, named(&cx)?);
+    let api = cx.app.api().clone();
+    // Whose run it is comes before what the request says.
+    api.version(&who, &run).await?;
+    let mut body = cx.object_or_nothing().await?;
+    let life = match body.remove("expiresInMs").map(|ms| ms.as_u64()) {
+        None => None,
+        Some(Some(ms @ 1_000..=900_000)) => Some(Duration::from_millis(ms)),
+        Some(_) => {
+            let message = "expiresInMs is a number of milliseconds, 1000 to 900000";
+            return Err(Problem::invalid(message));
+        }
+    };
+    if !body.is_empty() {
+        return Err(Problem::invalid("the body has expiresInMs, or nothing"));
+    }
+    let made = api.read_token(&who, &run, life).await?;
+    let doc = json!({
+        "runId": run, "token": made.text, "expiresAt": made.expires_at.to_string(),
+    });
+    Ok(Reply::json(StatusCode::CREATED, &doc))
 }
 
 async fn get(cx: Cx) -> Result<Reply, Problem> {
@@ -217,9 +260,10 @@ async fn list(cx: Cx) -> Result<Reply, Problem> {
 /// A text of a query, if it is there.
 pub(super) fn bounded(query: &Query, name: &'static str) -> Result<Option<String>, Problem> {
     match query.get(name) {
-        Some(text) if text.len() > 256 || text.contains('\0') => Err(Problem::invalid(format!(
-            "{name} has at most 256 characters"
-        ))),
+        Some(text) if text.chars().count() > 256 || text.contains('\0') => {
+            let message = format!("{name} has at most 256 characters, and no NUL");
+            Err(Problem::invalid(message))
+        }
         text => Ok(text.map(str::to_owned)),
     }
 }

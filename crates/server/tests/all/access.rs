@@ -67,6 +67,7 @@ fn call(route: &Route, run: &str, token: &str) -> (Request, u16) {
             (path, Some(json!({ "resumeValue": ask })), 404)
         }
         ("POST", "/v1/runs/{runId}/interrupts/{nodeId}/tokens") => (path, None, 404),
+        ("POST", "/v1/runs/{runId}/tokens") => (path, Some(json!({})), 404),
         // Whoever has the token may.
         ("GET", "/v1/interrupts/{token}") => (path, None, 200),
         ("POST", "/v1/interrupts/{token}") => {

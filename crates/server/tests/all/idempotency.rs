@@ -195,6 +195,7 @@ async fn lost(host: &Host, (operation, address): (&str, &str), body: &Value) {
     let who = Principal {
         tenant: "acme".into(),
         workspace: None,
+        run: None,
         id: "ci".into(),
         issuer: None,
         scopes: Scopes::Everything,

@@ -49,6 +49,7 @@ pub(super) async fn work(
             roles: Default::default(),
             tenant: TENANT.into(),
             workspace: None,
+            run: None,
             id: name.clone(),
             issuer: None,
             scopes: Scopes::Everything,

@@ -85,6 +85,7 @@ impl<'a> Source<'a> {
             roles: BTreeSet::new(),
             tenant: session.tenant.clone(),
             workspace: None,
+            run: None,
             id: "cli".to_owned(),
             issuer: None,
             scopes: Scopes::Everything,

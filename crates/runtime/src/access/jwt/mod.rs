@@ -206,6 +206,7 @@ impl JwtVerifier {
         Some(Principal {
             tenant: names.tenant.of(claims)?,
             workspace,
+            run: None,
             id: name(claims.get(&names.principal)?)?,
             issuer: Some(self.issuer.clone()),
             scopes: match claims.get(&names.scopes) {
