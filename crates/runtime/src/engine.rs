@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kernel::batch::KeyClaim;
-use kernel::definition::Plan;
+use kernel::definition::{ControlKind, NodeTypes as _, Plan};
 use kernel::digest::Digest;
 use kernel::ids::{HolderId, StreamId, TenantId};
 use kernel::problem::{ProblemCode, Problems, pointer};
@@ -26,7 +26,7 @@ use crate::door::{Done, Door, DoorError, ForkFailed, ForkOrder, Forked};
 use crate::drive::{Ask, Driver};
 use crate::hints::Hints;
 use crate::keyring::Keyring;
-use crate::nodes::{Ports, Registry};
+use crate::nodes::{Ports, Registry, requires_missing};
 use crate::plans::{Plans, Prepared};
 use crate::redact::Redactor;
 use crate::seal::Seal;
@@ -207,6 +207,18 @@ impl Engine {
     /// Where sealing keys come from.
     pub(crate) fn keyring(&self) -> Arc<dyn Keyring> {
         self.inner.ports.keyring.clone()
+    }
+
+    /// The types of nodes that run here, sorted. Not among them is the type that needs what no host
+    /// has.
+    pub fn node_types(&self) -> Vec<String> {
+        let control = ControlKind::ALL.map(|kind| kind.type_id().to_owned());
+        let work = self.inner.registry.type_ids();
+        let work = work
+            .into_iter()
+            .filter(|id| id != requires_missing::TYPE_ID);
+        let all: BTreeSet<String> = work.chain(control).collect();
+        all.into_iter().collect()
     }
 
     /// The models its nodes may ask.

@@ -6,6 +6,7 @@ use kernel::limits::{
 use kernel::{ENGINE_VERSION, ENGINE_VERSIONS};
 use runtime::access::checkpoints;
 use runtime::access::signing::PublicKey;
+use runtime::api::ACK_TIMEOUT;
 use runtime::models::{LAYERS, Mode, Provider, Providers};
 use runtime::nodes::{ASKS, TEST_PROVIDERS};
 use runtime::secrets::Scope;
@@ -36,6 +37,8 @@ pub(crate) struct Configured<'a> {
     pub(crate) test_provider: bool,
     /// Whether traces and metrics are sent to a collector.
     pub(crate) exports: bool,
+    /// The types of nodes that run here.
+    pub(crate) node_types: &'a [String],
     /// Who secrets are kept for.
     pub(crate) secret_scopes: &'a [Scope],
     /// Whether the secret is there that one of the protocol's definitions asks for.
@@ -53,6 +56,7 @@ pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>)
         key,
         test_provider,
         exports,
+        node_types,
         secret_scopes,
         has_canary,
         workflows,
@@ -72,6 +76,7 @@ pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>)
         ("aiProviders", Some(providers(models))),
         ("providerUsage", Some(usage(models))),
         ("secrets", Some(secrets(secret_scopes))),
+        ("runtimeCapabilities", Some(json!(node_types))),
         ("fixtures", (!fixtures.is_empty()).then(|| json!(fixtures))),
     ];
     for (family, value) in configured {
@@ -264,7 +269,10 @@ fn families(limits: &Limits) -> Map<String, Value> {
                 "confidenceEscalationInterruptKind": "clarification",
             },
         },
-        "idempotency": { "crossRegion": "single-region" },
+        "idempotency": {
+            "crossRegion": "single-region",
+            "idempotencyAckTimeoutSec": ACK_TIMEOUT.as_secs(),
+        },
     });
     match document {
         Value::Object(families) => families,
@@ -284,6 +292,7 @@ mod tests {
             key: None,
             test_provider: true,
             exports: true,
+            node_types: &["core.noop".to_owned()],
             secret_scopes: &Scope::ALL,
             has_canary: true,
             workflows: &["conformance-noop".to_owned()],

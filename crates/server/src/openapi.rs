@@ -1,6 +1,7 @@
 //! The OpenAPI document, made of the table of routes.
 
 mod lineage;
+mod parameters;
 mod snapshots;
 mod steering;
 
@@ -9,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::route::{Access, Route};
 use crate::routes::workbench;
+use crate::webhooks::SIGNATURES;
 
 /// What a document says of a face besides its routes.
 pub(crate) struct About {
@@ -20,8 +22,16 @@ pub(crate) struct About {
     pub(crate) schemas: Value,
 }
 
+/// Whether requests need a credential.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Credentials {
+    Needed,
+    /// On a server of one developer.
+    Optional,
+}
+
 /// The document of OpenWOP and what belongs to every server.
-pub(crate) fn openwop(routes: &[Route]) -> Value {
+pub(crate) fn openwop(routes: &[Route], credentials: Credentials) -> Value {
     let is_ours = |route: &&Route| !route.path.starts_with(workbench::ROOT);
     let routes: Vec<Route> = routes.iter().filter(is_ours).cloned().collect();
     let about = About {
@@ -31,16 +41,16 @@ pub(crate) fn openwop(routes: &[Route]) -> Value {
         error: "Error",
         schemas: schemas(),
     };
-    document(&routes, about)
+    document(&routes, about, credentials)
 }
 
 /// The document of these routes.
-pub(crate) fn document(routes: &[Route], about: About) -> Value {
+pub(crate) fn document(routes: &[Route], about: About, credentials: Credentials) -> Value {
     let mut paths = Map::new();
     for route in routes {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         let method = route.method.as_str().to_ascii_lowercase();
-        path[method] = operation(route, about.error);
+        path[method] = operation(route, about.error, credentials);
     }
     json!({
         "openapi": "3.1.0",
@@ -60,15 +70,16 @@ pub(crate) fn document(routes: &[Route], about: About) -> Value {
     })
 }
 
-fn operation(route: &Route, error: &str) -> Value {
+fn operation(route: &Route, error: &str, credentials: Credentials) -> Value {
     let doc = &route.doc;
     let in_path = route.path.split('{').skip(1).map(|part| {
         let name = part.split('}').next().unwrap_or_default();
         json!({ "in": "path", "name": name, "required": true, "schema": { "type": "string" } })
     });
-    let others = doc.parameters.iter().map(|(place, name, what)| {
-        json!({ "in": place, "name": name, "description": what, "schema": { "type": "string" } })
-    });
+    let others = doc
+        .parameters
+        .iter()
+        .map(|(place, name, what)| parameters::parameter(route, place, name, what));
     let keyed = route.is_keyed.then(|| {
         let what = "1 to 255 characters; equal requests with one key have one effect";
         json!({ "in": "header", "name": "Idempotency-Key", "description": what,
@@ -79,9 +90,11 @@ fn operation(route: &Route, error: &str) -> Value {
     for (status, schema) in doc.responses {
         let response = match *schema {
             "" => json!({ "description": "no body" }),
-            "text" => json!({
-                "description": "text",
-                "content": { "text/plain": { "schema": { "type": "string" } } },
+            "metrics" => json!({
+                "description": "counters",
+                "content": {
+                    "application/openmetrics-text": { "schema": { "type": "string" } },
+                },
             }),
             "stream" => json!({
                 "description": "frames of events",
@@ -118,20 +131,40 @@ fn operation(route: &Route, error: &str) -> Value {
     });
     if let Some(request) = doc.request {
         operation["requestBody"] = json!({
+            "required": !OPTIONAL.contains(&request),
             "content": { "application/json": { "schema": reference(request) } },
         });
     }
     match route.access {
         Access::Anyone => operation["security"] = json!([]),
         Access::May(action) => {
-            operation["security"] = match route.path.starts_with(workbench::ROOT) {
-                true => json!([{ "bearer": [] }, { "session": [] }]),
-                false => json!([{ "bearer": [] }]),
-            };
+            let mut ways = vec![json!({ "bearer": [] })];
+            if route.path.starts_with(workbench::ROOT) {
+                ways.push(json!({ "session": [] }));
+            }
+            if credentials == Credentials::Optional {
+                ways.push(json!({}));
+            }
+            operation["security"] = json!(ways);
             operation["x-runwright-scope"] = json!(scope(action));
         }
     }
     operation
+}
+
+/// Bodies that may be left out.
+const OPTIONAL: [&str; 6] = [
+    "CancelOrder",
+    "PauseOrder",
+    "ReadTokenOrder",
+    "ResumeOrder",
+    "SnapshotPruneOrder",
+    "TokenOrder",
+];
+
+/// What a member may be that may also be null, which counts as left out.
+fn or_null(schema: &Value) -> Value {
+    json!({ "anyOf": [schema, { "type": "null" }] })
 }
 
 fn scope(action: Action) -> String {
@@ -145,8 +178,18 @@ fn reference(schema: &str) -> Value {
 fn schemas() -> Value {
     let text = json!({ "type": "string" });
     let object = json!({ "type": "object" });
+    let name = json!({ "type": "string", "minLength": 1, "maxLength": 2_048 });
+    let not_provided = json!({
+        "type": ["string", "null"], "maxLength": 2_048,
+        "description": "of the protocol and not provided here: 501 where it is no null",
+    });
     let run = json!({ "type": "string", "minLength": 1, "maxLength": 128 });
     let status = json!({ "type": "string", "enum": faces::openwop::v1::RUN_STATUSES });
+    let secret = json!({ "type": "string", "minLength": 24, "maxLength": 256 });
+    let events = json!({
+        "type": "array", "minItems": 1,
+        "items": { "anyOf": [{ "enum": faces::openwop::v1::EVENT_TYPES }, { "const": "*" }] },
+    });
     let mut schemas = json!({
         "Error": {
             "type": "object", "required": ["error", "message"], "additionalProperties": false,
@@ -164,15 +207,16 @@ fn schemas() -> Value {
         "RunOrder": {
             "type": "object", "required": ["workflowId"], "additionalProperties": false,
             "properties": {
-                "workflowId": text, "inputs": object, "tenantId": text, "scopeId": text,
-                "callbackUrl": { "type": "string", "format": "uri" },
-                "configurable": object,
-                "tags": {
+                "workflowId": name, "inputs": or_null(&object), "tenantId": or_null(&name),
+                "scopeId": or_null(&name),
+                "configurable": or_null(&object),
+                "tags": or_null(&json!({
                     "type": "array", "maxItems": 100,
                     "items": { "type": "string", "minLength": 1, "maxLength": 256 },
-                },
-                "metadata": object, "mode": { "const": "eval" },
-                "evalSuiteRef": text, "agentId": text,
+                })),
+                "metadata": or_null(&object),
+                "callbackUrl": not_provided, "mode": not_provided,
+                "evalSuiteRef": not_provided, "agentId": not_provided,
             },
         },
         "CreatedRun": {
@@ -196,7 +240,8 @@ fn schemas() -> Value {
             },
         },
         "CancelOrder": {
-            "type": "object", "additionalProperties": true, "properties": { "reason": text },
+            "type": "object", "additionalProperties": true,
+            "properties": { "reason": { "type": ["string", "null"], "maxLength": 4_096 } },
         },
         "EventPage": {
             "type": "object", "required": ["events", "isComplete"],
@@ -221,7 +266,13 @@ fn schemas() -> Value {
         "Workflow": {
             "type": "object",
             "required": ["id", "name", "version", "nodes", "edges"],
-            "properties": { "id": text, "name": text, "version": text },
+            "properties": {
+                "id": { "type": "string", "pattern": "^[a-z][a-z0-9_-]{0,127}$" },
+                "name": { "type": "string", "minLength": 1 },
+                "version": { "type": "string", "minLength": 1 },
+                "nodes": { "type": "array", "minItems": 1, "items": object },
+                "edges": { "type": "array", "items": object },
+            },
         },
         "WorkflowList": {
             "type": "object", "required": ["workflows"],
@@ -238,14 +289,22 @@ fn schemas() -> Value {
             },
         },
         "WebhookOrder": {
-            "type": "object", "required": ["url", "events"],
+            "type": "object", "required": ["url"],
+            "anyOf": [
+                { "required": ["events"], "properties": { "events": events } },
+                { "required": ["eventTypes"], "properties": { "eventTypes": events } },
+            ],
             "properties": {
-                "url": { "type": "string", "format": "uri" },
-                "events": { "type": "array", "minItems": 1, "items": text },
-                "tenantId": text, "scopeId": text,
-                "tags": { "type": "array", "items": text },
-                "secret": { "type": "string", "minLength": 24 },
-                "signatureAlgorithms": { "type": "array", "items": text },
+                "url": { "type": "string", "format": "uri", "minLength": 1, "maxLength": 2_048 },
+                "events": or_null(&events), "eventTypes": or_null(&events),
+                "tenantId": or_null(&name), "scopeId": or_null(&name),
+                "tags": or_null(&json!({ "type": "array", "items": text })),
+                "secret": or_null(&secret),
+                "signatureAlgorithms": or_null(&json!({
+                    "type": "array", "minItems": 1, "uniqueItems": true,
+                    "items": { "type": "string", "enum": SIGNATURES },
+                    "contains": { "const": "v1" },
+                })),
             },
         },
         "Webhook": {
@@ -265,7 +324,7 @@ fn schemas() -> Value {
             "properties": { "webhookId": text, "deliveries": object },
         },
         "WebhookSecret": {
-            "type": "object", "required": ["secret"], "properties": { "secret": text },
+            "type": "object", "required": ["secret"], "properties": { "secret": secret },
         },
         "RotatedWebhook": {
             "type": "object", "required": ["rotatedAt", "previousSecretExpiresAt"],

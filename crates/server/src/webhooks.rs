@@ -8,7 +8,7 @@ use faces::Veil;
 use faces::openwop::v1;
 use kernel::definition::Plan;
 use kernel::delivery::{Facts, Gate, Item};
-use kernel::ids::{Seq, TenantId};
+use kernel::ids::Seq;
 use kernel::problem::closest;
 use kernel::registry::{EVERY_EVENT, Webhook};
 use kernel::run::Event;
@@ -92,7 +92,7 @@ pub fn event_types(asked: impl IntoIterator<Item = String>) -> Result<BTreeSet<S
 }
 
 /// A webhook that was just registered, with its secret where it has to be shown.
-pub fn registered(made: &RegisteredWebhook, tenant: &TenantId) -> Value {
+pub fn registered(made: &RegisteredWebhook, tenant: &str) -> Value {
     let mut shown = shown(&made.webhook, tenant);
     if let Some(secret) = &made.secret {
         shown.insert("secret".into(), json!(secret.reveal()));
@@ -101,7 +101,7 @@ pub fn registered(made: &RegisteredWebhook, tenant: &TenantId) -> Value {
 }
 
 /// A webhook and how deliveries to it go.
-pub fn reported(found: &DeliveryReport, tenant: &TenantId) -> Value {
+pub fn reported(found: &DeliveryReport, tenant: &str) -> Value {
     let mut shown = shown(&found.webhook, tenant);
     let facts = found.facts.as_ref();
     let deliveries = facts.map_or(json!({ "status": "active" }), |facts| {
@@ -112,7 +112,7 @@ pub fn reported(found: &DeliveryReport, tenant: &TenantId) -> Value {
 }
 
 /// A webhook, without its secret.
-pub fn shown(webhook: &Webhook, tenant: &TenantId) -> Map<String, Value> {
+pub fn shown(webhook: &Webhook, tenant: &str) -> Map<String, Value> {
     let Webhook { id, spec, .. } = webhook;
     let signatures = match spec.standard {
         true => &SIGNATURES[..],

@@ -109,6 +109,7 @@ impl Local {
             who: Principal {
                 tenant: tenant.clone(),
                 workspace: None,
+                run: None,
                 id: "cli".into(),
                 issuer: None,
                 scopes: Scopes::Everything,
@@ -157,7 +158,7 @@ async fn create(args: CreateArgs, session: &Session) -> Result<Exit, Failure> {
             };
             let made = api.register_webhook(&who, new, None, None).await;
             super::tell_trail(api.engine().door()).await;
-            webhooks::registered(&made.map_err(refused)?, tenant)
+            webhooks::registered(&made.map_err(refused)?, tenant.as_str())
         }
     };
     let mut data = Data::new();
@@ -184,7 +185,9 @@ async fn list(whose: Whose, session: &Session) -> Result<Exit, Failure> {
         None => {
             let Local { api, who } = Local::open(session, &whose.tenant, Reach::Public)?;
             let all = api.webhooks(&who).await.map_err(refused)?;
-            let shown = all.iter().map(|one| webhooks::shown(one, &who.tenant));
+            let shown = all
+                .iter()
+                .map(|one| webhooks::shown(one, who.tenant.as_str()));
             shown.map(Value::Object).collect()
         }
     };
@@ -221,7 +224,7 @@ async fn deliveries(args: OneArgs, session: &Session) -> Result<Exit, Failure> {
         None => {
             let Local { api, who } = Local::open(session, &args.whose.tenant, Reach::Public)?;
             let found = api.webhook(&who, &id(&args.webhook)?).await;
-            webhooks::reported(&found.map_err(refused)?, &who.tenant)
+            webhooks::reported(&found.map_err(refused)?, who.tenant.as_str())
         }
     };
     let mut data = Data::new();

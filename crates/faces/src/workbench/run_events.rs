@@ -45,11 +45,11 @@ pub fn frames(document: &Document, from: Seq, modes: &StreamModes) -> Vec<Frame>
             all.insert(implied.0, frame);
         }
     }
-    if let Some(mode) = modes.telling() {
+    if modes.show_saves() {
         for save in saves(document, from) {
             let frame = Frame {
                 id: save.seq,
-                event: modes.name(mode, SAVED),
+                event: SAVED,
                 data: saved(header, save),
                 urgent: false,
             };

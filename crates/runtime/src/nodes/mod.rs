@@ -16,7 +16,7 @@ mod noop;
 mod play;
 mod process;
 mod registry;
-mod requires_missing;
+pub(crate) mod requires_missing;
 mod secret_echo;
 mod template;
 mod transform;

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use super::{Given, NodeContext, Repeat, Started, WorkNode};
 
+/// Its type.
+pub(crate) const TYPE_ID: &str = "conformance.requiresMissing";
 /// The capability it needs. No host provides it.
 const CAPABILITY: &str = "conformance.never-provided";
 
@@ -16,7 +18,7 @@ pub(super) struct RequiresMissing;
 #[async_trait]
 impl WorkNode for RequiresMissing {
     fn type_id(&self) -> &'static str {
-        "conformance.requiresMissing"
+        TYPE_ID
     }
 
     fn summary(&self) -> &'static str {

@@ -92,9 +92,10 @@ pub(super) const SERVICES: &[Service] = &[
     of(("ReadMe", "docs.readme.com, API keys"), "rdme_", Lower, 70, 70),
     of(("Postman", "learning.postman.com, API keys"), "PMAK-", Dash, 59, 60),
     // Clouds and hosting.
+    of(("OpenWOP credential reference", "openwop.dev, RFC 0046"), "cred_", Dash, 16, ANY),
     of(("AWS", "docs.aws.amazon.com, unique identifiers"), "AKIA|ASIA|ABIA|ACCA", Upper, 16, 16),
     of(("AWS Bedrock", "docs.aws.amazon.com, Bedrock API keys"), "ABSK", Base64, 100, 160),
-    of(("Google API key", "cloud.google.com/docs, API keys"), "AIza", Dash, 35, 35),
+    of(("Google API key", "cloud.google.com/docs, API keys"), "AIza", Dash, 35, ANY),
     of(("Google OAuth secret", "developers.google.com/identity"), "GOCSPX-", Dash, 24, 40),
     of(("Google OAuth token", "developers.google.com/identity"), "ya29.", Dots, 20, ANY),
     of(("Google refresh token", "developers.google.com/identity"), "1//0", Dash, 40, 200),

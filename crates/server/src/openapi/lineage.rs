@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::reference;
+use super::{or_null, reference};
 
 /// The schemas of these bodies.
 pub(super) fn schemas() -> Value {
     let text = json!({ "type": "string" });
+    let some = json!({ "type": ["string", "null"] });
     let object = json!({ "type": "object" });
     let run = json!({ "type": "string", "minLength": 1, "maxLength": 128 });
     let status = json!({ "type": "string", "enum": faces::openwop::v1::RUN_STATUSES });
@@ -17,7 +18,21 @@ pub(super) fn schemas() -> Value {
         },
         "AnnotationCreate": {
             "type": "object", "required": ["signal"], "additionalProperties": false,
-            "properties": { "target": object, "signal": object, "note": text },
+            "properties": {
+                "target": or_null(&json!({
+                    "type": "object", "additionalProperties": false,
+                    "properties": { "eventId": some, "nodeId": some },
+                })),
+                "signal": {
+                    "type": "object", "required": ["kind"], "additionalProperties": false,
+                    "properties": {
+                        "kind": { "enum": ["rating", "correction", "label", "flag"] },
+                        "rating": { "type": "integer", "minimum": 1, "maximum": 5 },
+                        "correction": some, "label": some,
+                    },
+                },
+                "note": some,
+            },
         },
         "Annotation": {
             "type": "object", "additionalProperties": false,
@@ -48,14 +63,14 @@ pub(super) fn schemas() -> Value {
             "type": "object", "required": ["mode"],
             "properties": {
                 "mode": { "enum": ["replay", "branch"] },
-                "fromSeq": { "type": "integer", "minimum": 0 },
-                "runOptionsOverlay": {
-                    "type": "object",
+                "fromSeq": { "type": ["integer", "null"], "minimum": 0 },
+                "runOptionsOverlay": or_null(&json!({
+                    "type": "object", "additionalProperties": false,
                     "properties": {
-                        "configurable": object, "metadata": object,
-                        "tags": { "type": "array", "items": text },
+                        "configurable": or_null(&object), "metadata": or_null(&object),
+                        "tags": or_null(&json!({ "type": "array", "items": text })),
                     },
-                },
+                })),
             },
         },
         "ForkedRun": {

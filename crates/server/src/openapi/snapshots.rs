@@ -18,7 +18,10 @@ pub(super) fn schemas() -> Value {
     json!({
         "SnapshotCreate": {
             "type": "object", "required": ["runId"],
-            "properties": { "runId": text, "name": text },
+            "properties": {
+                "runId": { "type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$" },
+                "name": { "type": ["string", "null"], "maxLength": 256 },
+            },
             "additionalProperties": false,
         },
         "ExecutionSnapshot": document,

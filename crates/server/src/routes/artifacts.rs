@@ -35,7 +35,8 @@ pub(super) fn routes() -> Vec<Route> {
                 request: None,
                 responses: &[(200, "ArtifactList")],
             },
-        ),
+        )
+        .closed(),
         Route::new(
             Method::GET,
             "/v1/runs/{runId}/artifacts/{artifactId}",

@@ -47,7 +47,7 @@ pub(super) fn routes() -> Vec<Route> {
             "/metrics",
             Access::Anyone,
             metrics,
-            doc("getMetrics", "Counters for Prometheus", &[(200, "text")]),
+            doc("getMetrics", "Counters for Prometheus", &[(200, "metrics")]),
         ),
     ]
 }

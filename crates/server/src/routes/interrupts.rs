@@ -7,6 +7,7 @@ use faces::workbench::run_view;
 use hyper::{Method, StatusCode};
 use kernel::limits::MAX_NAME_BYTES;
 use kernel::run::Run;
+use kernel::run::state::QUESTION_KINDS;
 use runtime::access::{Action, Principal};
 use runtime::api::{
     Api, ApiError, Asking, Intent, Question, QuestionFilter, QuestionPage, ShownToken, TakenEvent,
@@ -63,7 +64,8 @@ pub(super) fn routes() -> Vec<Route> {
                 request: None,
                 responses: &[(200, "InterruptList")],
             },
-        ),
+        )
+        .closed(),
         Route::new(
             Method::POST,
             "/v1/runs/{runId}/interrupts/{nodeId}",
@@ -125,7 +127,14 @@ pub(super) fn routes() -> Vec<Route> {
 async fn list_all(cx: Cx) -> Result<Reply, Problem> {
     let who = cx.who()?;
     let query = cx.query();
-    let kind = bounded(&query, "kind")?;
+    let kind = query.get("kind").map(str::to_owned);
+    if kind
+        .as_deref()
+        .is_some_and(|kind| !QUESTION_KINDS.contains(&kind))
+    {
+        let message = format!("kind is one of {}", QUESTION_KINDS.join(", "));
+        return Err(Problem::invalid(message));
+    }
     let after = query.get("cursor").map(read_cursor).transpose()?;
     let limit = query.number("limit", 1..=MAX_PAGE)?.unwrap_or(PAGE);
     let filter = QuestionFilter {

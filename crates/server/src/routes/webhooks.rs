@@ -115,21 +115,24 @@ async fn register(mut cx: Cx) -> Result<Reply, Problem> {
     let made = api.register_webhook(&who, new, id, effect).await?;
     Ok(Reply::json(
         StatusCode::CREATED,
-        &registered(&made, &who.tenant),
+        &registered(&made, wire_tenant(&who)),
     ))
 }
 
 async fn list(cx: Cx) -> Result<Reply, Problem> {
     let who = cx.who()?;
     let webhooks = cx.app.api().webhooks(&who).await?;
-    let shown: Vec<_> = webhooks.iter().map(|one| shown(one, &who.tenant)).collect();
+    let shown: Vec<_> = webhooks
+        .iter()
+        .map(|one| shown(one, wire_tenant(&who)))
+        .collect();
     Ok(Reply::ok(&json!({ "webhooks": shown })))
 }
 
 async fn get(cx: Cx) -> Result<Reply, Problem> {
     let (who, id) = (cx.who()?, named(&cx)?);
     let found = cx.app.api().webhook(&who, &id).await?;
-    Ok(Reply::ok(&reported(&found, &who.tenant)))
+    Ok(Reply::ok(&reported(&found, wire_tenant(&who))))
 }
 
 async fn remove(cx: Cx) -> Result<Reply, Problem> {
@@ -165,17 +168,24 @@ fn named(cx: &Cx) -> Result<WebhookId, Problem> {
     id.ok_or_else(|| ApiError::NotFound(Thing::Webhook).into())
 }
 
-/// A tenant that a request names is the caller's: the tenant itself, or the workspace that the
-/// credential is bound to.
+/// What the protocol calls the tenant of a webhook (RFC 0048): the workspace of a credential that is
+/// bound to one, else its tenant.
+fn wire_tenant(who: &Principal) -> &str {
+    who.workspace
+        .as_deref()
+        .unwrap_or_else(|| who.tenant.as_str())
+}
+
+/// Refuses a request that names another tenant than the credential's. A credential of a workspace is
+/// no member of the whole tenant.
 fn of_tenant(who: &Principal, named: Option<&str>) -> Result<(), Problem> {
-    let is_theirs =
-        |named: &str| named == who.tenant.as_str() || who.workspace.as_deref() == Some(named);
-    match named.is_none_or(is_theirs) {
+    match named.is_none_or(|named| named == wire_tenant(who)) {
         true => Ok(()),
         false => Err(Problem::new(
             StatusCode::FORBIDDEN,
             "workspace_membership_required",
-            "tenantId is that of the credential, or is left out",
+            "tenantId is the credential's workspace, or its tenant where it is not bound to a \
+             workspace; or leave it out",
         )),
     }
 }

@@ -105,3 +105,46 @@ async fn a_bundle_is_bounded_and_says_what_is_missing() {
     let count = cut["events"].as_array().unwrap().len();
     assert!(count > 5 && count < 12, "{count}");
 }
+
+/// Credentials in inputs, by the protocol's forms: a key with more behind it, and a reference.
+#[tokio::test]
+async fn planted_credentials_are_shown_nowhere() {
+    let host = Host::new().await;
+    let planted = "PLANTED-for-a-test-of-REDACTION-q7Rk2mZ9xY4tL6vW8";
+    for credential in [
+        format!("AIza{planted}AndMore123"),
+        format!("cred_{planted}"),
+        format!("sk-{planted}"),
+    ] {
+        let inputs =
+            json!({ "who": "world", "more": { "text": format!("use {credential} here") } });
+        let order = json!({
+            "workflowId": "greets", "inputs": inputs, "tags": [credential],
+            "metadata": { "key": credential }, "configurable": { "ai.credentialRef": credential },
+        });
+        let run = host.create(&order).await;
+        host.engine.settled(&run.as_str().into()).await.unwrap();
+        let said = json!({
+            "signal": { "kind": "correction", "correction": credential }, "note": credential,
+        });
+        let noted = host
+            .post(&format!("/v1/runs/{run}/annotations"), &said)
+            .await;
+        assert_eq!(noted.status, 201);
+        for path in [
+            "",
+            "/events/poll",
+            "/events?streamMode=debug",
+            "/annotations",
+            "/debug-bundle",
+        ] {
+            let answer = host.get(&format!("/v1/runs/{run}{path}")).await;
+            assert_eq!(answer.status, 200, "{path}");
+            let text = String::from_utf8_lossy(&answer.body);
+            assert!(!text.contains(planted), "{path}: {text}");
+        }
+        assert!(!String::from_utf8_lossy(&noted.body).contains(planted));
+        let listed = host.get("/v1/runs").await;
+        assert!(!String::from_utf8_lossy(&listed.body).contains(planted));
+    }
+}

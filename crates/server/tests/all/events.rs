@@ -102,9 +102,32 @@ async fn each_mode_shows_its_part_of_the_log() {
     );
     let mixed = stream(&host, &run, "?streamMode=updates,messages", None).await;
     assert_eq!(types(&mixed), types(&updates));
-    assert!(mixed.iter().all(|frame| frame.event == "updates"));
+    assert!(mixed.iter().all(|frame| frame.event == frame.data["type"]));
     let mixed = stream(&host, &run, "?streamMode=updates,debug,updates", None).await;
     assert_eq!(types(&mixed), expected, "a union, each once");
+    assert!(mixed.iter().all(|frame| frame.event == frame.data["type"]));
+}
+
+#[tokio::test]
+async fn progress_shows_starts_of_nodes() {
+    let host = Host::new().await;
+    let config = json!({ "variableName": "n", "value": 1 });
+    let mut sets = chain("sets", &[node("set", "core.setVariable", config)]);
+    sets["variables"] = json!([{ "name": "n", "type": "number" }]);
+    host.put(&[sets]).await;
+    let run = host.completed(&json!({ "workflowId": "sets" })).await;
+    let all = stream(&host, &run, "?streamMode=debug", None).await;
+    assert!(types(&all).contains(&"variable.changed"));
+    let progress = stream(&host, &run, "?streamMode=progress", None).await;
+    let expected = [
+        "run.started",
+        "node.started",
+        "node.completed",
+        "run.completed",
+    ];
+    assert_eq!(types(&progress), expected);
+    let mixed = stream(&host, &run, "?streamMode=progress,messages", None).await;
+    assert_eq!(types(&mixed), expected);
 }
 
 #[tokio::test]
@@ -197,7 +220,7 @@ async fn what_a_subscription_cannot_be_is_refused() {
         let supported = &answer.json()["details"]["supported"];
         assert_eq!(
             supported,
-            &json!(["updates", "values", "messages", "debug"])
+            &json!(["updates", "values", "messages", "progress", "debug"])
         );
     }
     for buffer in ["-1", "5001", "999999", "1.5", "x", ""] {
@@ -351,7 +374,12 @@ async fn a_name_of_a_query_that_nobody_reads_is_told_of() {
     let known = format!("/v1/runs/{run}/events?streamMode=debug");
     assert_eq!(host.get(&known).await.header("runwright-warning"), None);
     // What is ours alone takes nothing that would be passed over.
+    let of_run = ["artifacts", "interrupts"].map(|of| format!("/v1/runs/{run}/{of}?kind=x"));
     for list in [
+        &*of_run[0],
+        &*of_run[1],
+        "/v1/coordinator/q/workers?state=idle",
+        "/v1/coordinator/q/events?type=x",
         "/v1/runs?workflow=three",
         "/v1/workflows?limit=3",
         "/v1/interrupts?status=open",

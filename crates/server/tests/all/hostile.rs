@@ -133,6 +133,13 @@ async fn addresses_of_every_kind_are_answered_with_an_envelope() {
             }
         }
     }
+    for path in ["", "/greeting", ":render", "%3Arender"] {
+        let prompts = Request::new("POST", &format!("/v1/prompts{path}")).json(&json!({}));
+        let refused = prompts.send(host.address).await;
+        assert_eq!(refused.refusal(501), "capability_not_provided", "{path}");
+        assert_eq!(refused.json()["details"]["capability"], "prompts");
+    }
+    assert_eq!(host.get("/v1/promptsx").await.refusal(404), "not_found");
     let text = host.get("/v1/packs/-/search").await;
     assert_eq!(text.status, 404);
     assert!(

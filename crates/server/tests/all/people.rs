@@ -173,7 +173,7 @@ async fn everything_a_tenant_is_asked_is_listed_page_by_page() {
     let stranger = host.key_of("umbrella", None, Scopes::Everything).await;
     let theirs = listed("/v1/interrupts", &stranger).await;
     assert_eq!(theirs["interrupts"], json!([]));
-    for wrong in ["limit=0", "limit=101", "cursor=x"] {
+    for wrong in ["limit=0", "limit=101", "cursor=x", "kind=approvals"] {
         let answer = host.get(&format!("/v1/interrupts?{wrong}")).await;
         assert_eq!(answer.refusal(400), "validation_error", "{wrong}");
     }

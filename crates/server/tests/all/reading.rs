@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::client::Request;
-use crate::host::Host;
+use crate::host::{Host, chain, node};
 
 #[tokio::test]
 async fn a_snapshot_is_sent_only_when_it_changed() {
@@ -158,6 +158,38 @@ async fn cancelling_again_and_cancelling_what_has_ended_change_nothing() {
     assert_eq!(answer["status"], "completed");
     let answer = host.post("/v1/runs/run-0/cancel", &json!({})).await;
     assert_eq!(answer.refusal(404), "run_not_found");
+}
+
+#[tokio::test]
+async fn runtime_capabilities_are_the_types_that_run() {
+    let host = Host::new().await;
+    let discovery = host.get("/.well-known/openwop").await.json();
+    let said = discovery["runtimeCapabilities"].as_array().unwrap();
+    let said: Vec<&str> = said.iter().map(|id| id.as_str().unwrap()).collect();
+    assert!(said.contains(&"runwright.process") && said.contains(&"core.delay"));
+    let tried = async |id: &str| {
+        let workflow = id.replace('.', "-").to_lowercase();
+        let definition = chain(&workflow, &[node("one", id, json!({}))]);
+        // Some types need a config, and are refused for it.
+        let put = host.post("/v1/workflows", &definition).await;
+        assert!([201, 400].contains(&put.status), "{id}: {}", put.json());
+        let order = json!({ "workflowId": workflow });
+        host.post("/v1/runs", &order).await
+    };
+    for id in &said {
+        let run = tried(id).await;
+        let is_lacking = run.status == 400 && run.json()["error"] == "capability_required";
+        assert!(!is_lacking, "{id}: {}", run.json());
+    }
+    let lacking = tried("core.unheard").await;
+    assert_eq!(lacking.refusal(400), "capability_required");
+    let needs = &lacking.json()["details"]["requiredCapability"];
+    assert!(!said.contains(&needs.as_str().unwrap()), "{needs}");
+    assert!(!said.contains(&"conformance.requiresMissing"));
+    let timeout = &discovery["idempotency"]["idempotencyAckTimeoutSec"];
+    let waits = runtime::api::ACK_TIMEOUT.as_secs();
+    assert_eq!(timeout.as_u64(), Some(waits));
+    assert!(waits >= 5, "by the protocol");
 }
 
 #[tokio::test]

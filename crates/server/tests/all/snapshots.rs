@@ -56,6 +56,8 @@ async fn a_run_becomes_a_snapshot_and_each_leads_to_the_other() {
         (rest["snapshots"].as_array().unwrap().len(), &rest["next"]),
         (1, &json!(null))
     );
+    let unknown = host.get("/v1/snapshots?after=none").await;
+    assert_eq!(unknown.refusal(400), "validation_error");
 
     assert_eq!(
         host.get(&format!("/v1/snapshots/{id}")).await.json(),

@@ -253,6 +253,21 @@ async fn others_webhooks_are_not_there() {
     let foreign = host.post("/v1/webhooks", &order).await;
     assert_eq!(foreign.refusal(403), "workspace_membership_required");
 
+    let member = host.key_of("acme", Some("red"), Scopes::Everything).await;
+    let order = json!({ "url": receiver.url(), "events": ["*"], "tenantId": "acme" });
+    let post = Request::new("POST", "/v1/webhooks").key(&member);
+    let refused = post.clone().json(&order).send(host.address).await;
+    assert_eq!(refused.refusal(403), "workspace_membership_required");
+    let whole = format!("{path}?tenantId=acme");
+    let refused = delete(&host, &whole, &member).await;
+    assert_eq!(refused.refusal(403), "workspace_membership_required");
+    let order = json!({ "url": receiver.url(), "events": ["run.failed"], "tenantId": "red" });
+    let made = post.json(&order).send(host.address).await;
+    assert_eq!(
+        (made.status, &made.json()["tenantId"]),
+        (201, &json!("red"))
+    );
+
     let own = format!("{path}?tenantId=acme");
     assert_eq!(delete(&host, &own, &host.key).await.status, 204);
     assert_eq!(

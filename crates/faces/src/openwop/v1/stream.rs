@@ -5,10 +5,11 @@
 //! | `updates` | what changed for somebody who follows the run, without its inner workings |
 //! | `values` | the whole snapshot after each step |
 //! | `messages` | only the text that models stream |
+//! | `progress` | `updates`, and every start of a node (an extension of the protocol) |
 //! | `debug` | every event of the log |
 //!
-//! `updates`, `messages` and `debug` may be combined: the union, each event once. `values`
-//! stands alone.
+//! All but `values` may be combined: the union, each event once. `values` stands alone. The name
+//! of a frame is the type of its event, in combined modes too.
 
 use kernel::ids::Seq;
 use kernel::run::event::OutputChannel;
@@ -30,35 +31,30 @@ pub enum StreamMode {
     Values,
     /// Streamed text.
     Messages,
+    /// What changed, and every start of a node.
+    Progress,
     /// Everything.
     Debug,
 }
 
 impl StreamMode {
     /// Every mode by name.
-    pub const ALL: [(&'static str, Self); 4] = [
+    pub const ALL: [(&'static str, Self); 5] = [
         ("updates", Self::Updates),
         ("values", Self::Values),
         ("messages", Self::Messages),
+        ("progress", Self::Progress),
         ("debug", Self::Debug),
     ];
-
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Updates => "updates",
-            Self::Values => "values",
-            Self::Messages => "messages",
-            Self::Debug => "debug",
-        }
-    }
 
     fn admits(self, event: &RunEvent) -> bool {
         match self {
             Self::Debug => true,
             Self::Messages => is_message(event),
             Self::Updates => is_update(event),
-            Self::Values => is_update(event) || matches!(event, RunEvent::NodeStarted { .. }),
+            Self::Values | Self::Progress => {
+                is_update(event) || matches!(event, RunEvent::NodeStarted { .. })
+            }
         }
     }
 }
@@ -113,17 +109,11 @@ impl StreamModes {
         self.0.iter().copied().find(|mode| mode.admits(event))
     }
 
-    /// The first listed mode that tells of an event which no run has, but a log beside it.
-    pub(crate) fn telling(&self) -> Option<StreamMode> {
-        let tells = |mode: &StreamMode| matches!(mode, StreamMode::Updates | StreamMode::Debug);
-        self.0.iter().copied().find(tells)
-    }
-
-    pub(crate) fn name(&self, mode: StreamMode, kind: &'static str) -> &'static str {
-        match self.0.len() {
-            1 => kind,
-            _ => mode.as_str(),
-        }
+    /// Whether a mode shows events that no run has, but a log beside it.
+    pub(crate) fn show_saves(&self) -> bool {
+        use StreamMode::{Debug, Progress, Updates};
+        let shows = |mode: &StreamMode| matches!(mode, Updates | Progress | Debug);
+        self.0.iter().any(shows)
     }
 }
 
@@ -138,7 +128,7 @@ impl Default for StreamModes {
 pub struct Frame {
     /// The sequence a subscriber resumes behind.
     pub id: Seq,
-    /// The name of the frame.
+    /// The name of the frame: the type of its event.
     pub event: &'static str,
     /// A `RunEventDoc`.
     pub data: Value,
@@ -162,7 +152,7 @@ pub fn frame(
     }
     Some(Frame {
         id: event.seq,
-        event: modes.name(mode, kind),
+        event: kind,
         data,
         urgent: is_urgent(&event.body),
     })

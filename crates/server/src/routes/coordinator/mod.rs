@@ -19,6 +19,7 @@ pub(super) fn routes() -> Vec<Route> {
     [stand::routes(), events::routes(), work::routes()]
         .into_iter()
         .flatten()
+        .map(Route::closed)
         .collect()
 }
 

@@ -47,8 +47,11 @@ fn over(end: Option<AssignmentEnd>) -> &'static str {
         }
         Some(AssignmentEnd::Withdrawn) => "nobody wants the task any more; stop the work",
         Some(AssignmentEnd::Released) => "the task was given back; stop the work",
-        Some(AssignmentEnd::Delivered | AssignmentEnd::Failed) => {
-            "the end of this assignment was reported before, and otherwise"
+        Some(AssignmentEnd::Delivered) => {
+            "another result of this assignment was taken before, and stands; this one is not kept"
+        }
+        Some(AssignmentEnd::Failed) => {
+            "a failure of this assignment was taken before, and stands; this report is not kept"
         }
     }
 }

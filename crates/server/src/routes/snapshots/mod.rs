@@ -201,7 +201,12 @@ async fn list(cx: Cx) -> Result<Reply, Problem> {
             None => 0,
             Some(after) => {
                 let at = entries.iter().position(|entry| entry.snapshot_id == *after);
-                at.map_or(entries.len(), |at| at + 1)
+                let wrong = || {
+                    let message =
+                        "after is the id of a snapshot of this list; leave it out to begin anew";
+                    Problem::invalid(message)
+                };
+                at.ok_or_else(wrong)? + 1
             }
         };
         let page: Vec<Value> = entries[behind..]

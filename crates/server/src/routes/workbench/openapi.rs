@@ -6,7 +6,7 @@ use kernel::document::EVENT_KINDS;
 use serde_json::{Value, json};
 
 use super::answer::described;
-use crate::openapi::{self, About};
+use crate::openapi::{self, About, Credentials};
 use crate::problem::Problem;
 use crate::reply::{JSON, Reply};
 use crate::route::{Access, Cx, Doc, Route};
@@ -55,7 +55,7 @@ async fn health(_: Cx) -> Result<Reply, Problem> {
 }
 
 /// The document of this face's routes.
-pub(crate) fn document() -> Value {
+pub(crate) fn document(credentials: Credentials) -> Value {
     let about = About {
         title: "LLM Workbench REST API",
         description: "Runs that browser apps record, by tenant. Operations that the API's clients \
@@ -63,7 +63,7 @@ pub(crate) fn document() -> Value {
         error: "ErrorBody",
         schemas: schemas(),
     };
-    openapi::document(&super::routes(), about)
+    openapi::document(&super::routes(), about, credentials)
 }
 
 fn entries(value: Value) -> Value {

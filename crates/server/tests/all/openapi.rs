@@ -1,0 +1,190 @@
+//! The OpenAPI document against the server: what it allows is taken, what it does not is refused.
+
+use serde_json::{Map, Value, json};
+
+use crate::client::Request;
+use crate::host::Host;
+
+/// Each operation of the protocol's addresses: method, path, operation.
+fn operations(document: &Value) -> Vec<(String, String, Value)> {
+    let paths = document["paths"].as_object().expect("paths");
+    let mut all = Vec::new();
+    for (path, methods) in paths.iter().filter(|(path, _)| path.starts_with("/v1/")) {
+        for (method, operation) in methods.as_object().expect("methods") {
+            all.push((method.to_uppercase(), path.clone(), operation.clone()));
+        }
+    }
+    assert!(all.len() > 30);
+    all
+}
+
+fn address(path: &str, run: &str) -> String {
+    path.replace("{runId}", run)
+        .replace("{queue}", "q")
+        .replace("{artifactId}", "none")
+        .replace("{snapshotId}", "none")
+        .replace("{assignmentId}", "a-1")
+        .replace("{nodeId}", "a")
+}
+
+/// Values that a schema of a query allows, and some that it does not.
+fn examples(schema: &Value) -> (Vec<String>, Vec<String>) {
+    let texts = |words: &Value| -> Vec<String> {
+        let words = words.as_array().expect("words").iter();
+        words
+            .map(|word| word.as_str().expect("a word").to_owned())
+            .collect()
+    };
+    if schema["type"] == "integer" {
+        let bound = |name: &str| schema[name].as_u64().expect("a bound");
+        let (from, to) = (bound("minimum"), bound("maximum"));
+        let allowed = [from, to].map(|n| n.to_string()).into();
+        let over = (u128::from(to) + 1).to_string();
+        let mut refused = vec![String::new(), "x".to_owned(), "-1".to_owned(), over];
+        if from > 0 {
+            refused.push((from - 1).to_string());
+        }
+        return (allowed, refused);
+    }
+    let words = match schema["type"] == "array" {
+        true => &schema["items"]["enum"],
+        false => &schema["enum"],
+    };
+    match words.is_array() {
+        true => (texts(words), vec!["bogus".to_owned(), String::new()]),
+        false => (Vec::new(), Vec::new()),
+    }
+}
+
+#[tokio::test]
+async fn queries_are_read_as_the_document_says() {
+    let host = Host::new().await;
+    let run = host.completed(&json!({ "workflowId": "three" })).await;
+    let document = host.get("/v1/openapi.json").await.json();
+    let mut checked = 0;
+    for (method, path, operation) in operations(&document) {
+        let parameters = operation["parameters"].as_array().expect("parameters");
+        let queries = parameters.iter().filter(|one| one["in"] == "query");
+        for parameter in queries.filter(|_| method == "GET") {
+            let name = parameter["name"].as_str().expect("a name");
+            let (allowed, refused) = examples(&parameter["schema"]);
+            let ask = async |value: &str| {
+                let path = address(&path, &run);
+                let answer = host.get(&format!("{path}?{name}={value}")).await;
+                (
+                    answer.status,
+                    String::from_utf8_lossy(&answer.body).into_owned(),
+                )
+            };
+            // Of a coordinator nothing is held, and a poll of a run that has ended neither.
+            let is_held = name == "wait_ms";
+            for value in allowed.iter().filter(|_| !is_held) {
+                let (status, text) = ask(value).await;
+                assert_ne!(status, 400, "{path}?{name}={value}: {text}");
+                checked += 1;
+            }
+            for value in refused {
+                let (status, text) = ask(&value).await;
+                // What is not there is said first.
+                let is_refused = status == 400 || (status == 404 && path.contains("{snapshotId}"));
+                assert!(is_refused, "{path}?{name}={value}: {status} {text}");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 60, "{checked}");
+    let mode = |mode: &str| format!("/v1/runs/{run}/events?streamMode={mode}");
+    for (known, status) in [("progress,debug", 200), ("values,debug", 400), ("x", 400)] {
+        assert_eq!(host.get(&mode(known)).await.status, status, "{known}");
+    }
+}
+
+#[tokio::test]
+async fn bodies_are_optional_where_the_document_says_so() {
+    let host = Host::new().await;
+    let run = host.completed(&json!({ "workflowId": "three" })).await;
+    let document = host.get("/v1/openapi.json").await.json();
+    let mut optional = 0;
+    for (method, path, operation) in operations(&document) {
+        let Some(body) = operation.get("requestBody") else {
+            continue;
+        };
+        let needs_body = body["required"].as_bool().expect("required");
+        let request = Request::new(&method, &address(&path, &run)).key(&host.key);
+        let status = request.send(host.address).await.status;
+        let what = format!("{method} {path}: {status}");
+        match needs_body {
+            // Whether there is something to do it to is said first.
+            true => assert!([400, 404, 409].contains(&status), "{what}"),
+            false => assert!(![400, 415].contains(&status), "{what}"),
+        }
+        optional += usize::from(!needs_body);
+    }
+    assert!(optional >= 5, "{optional}");
+}
+
+#[tokio::test]
+async fn null_is_taken_where_the_document_says_so() {
+    let host = Host::new().await;
+    let done = host.completed(&json!({ "workflowId": "three" })).await;
+    let document = host.get("/v1/openapi.json").await.json();
+    for (method, path, operation) in operations(&document) {
+        let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+        let Some(name) = schema["$ref"].as_str() else {
+            continue;
+        };
+        let name = name.rsplit('/').next().expect("a name");
+        let least = match name {
+            "RunOrder" => json!({ "workflowId": "three" }),
+            "CancelOrder" | "PauseOrder" | "ResumeOrder" | "ReadTokenOrder" => json!({}),
+            "ForkOrder" => json!({ "mode": "replay" }),
+            "AnnotationCreate" => json!({ "signal": { "kind": "flag" } }),
+            "BulkCancelOrder" => json!({ "runIds": ["run-0"] }),
+            "WebhookOrder" => json!({ "url": "https://example.com/hook", "events": ["*"] }),
+            "SnapshotCreate" => json!({ "runId": done }),
+            _ => continue,
+        };
+        let mut component = document["components"]["schemas"][name].clone();
+        component["components"] = document["components"].clone();
+        let validator = jsonschema::draft202012::new(&component).expect("a schema");
+        let names: Vec<String> = component["properties"]
+            .as_object()
+            .map_or_else(Vec::new, |all| all.keys().cloned().collect());
+        for property in names {
+            let mut body: Map<String, Value> = least.as_object().expect("an object").clone();
+            body.insert(property.clone(), Value::Null);
+            let body = Value::Object(body);
+            let request = Request::new(&method, &address(&path, &done)).key(&host.key);
+            let answer = request.json(&body).send(host.address).await;
+            let text = String::from_utf8_lossy(&answer.body).into_owned();
+            let is_taken = answer.status != 400;
+            assert_eq!(
+                is_taken,
+                validator.is_valid(&body),
+                "{method} {path} {body}: {} {text}",
+                answer.status
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn reasons_have_the_length_that_the_document_says() {
+    let host = Host::new().await;
+    let document = host.get("/v1/openapi.json").await.json();
+    let schemas = &document["components"]["schemas"];
+    for (order, path) in [
+        ("CancelOrder", "/v1/runs/{runId}/cancel"),
+        ("PauseOrder", "/v1/runs/{runId}:pause"),
+        ("ResumeOrder", "/v1/runs/{runId}:resume"),
+    ] {
+        let most = &schemas[order]["properties"]["reason"]["maxLength"];
+        let most = usize::try_from(most.as_u64().expect("a length")).expect("small");
+        let run = host.completed(&json!({ "workflowId": "three" })).await;
+        for (length, is_taken) in [(most, true), (most + 1, false)] {
+            let body = json!({ "reason": "ä".repeat(length) });
+            let answer = host.post(&path.replace("{runId}", &run), &body).await;
+            assert_eq!(answer.status != 400, is_taken, "{path} {length}");
+        }
+    }
+}
