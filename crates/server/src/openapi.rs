@@ -131,7 +131,7 @@ fn operation(route: &Route, error: &str, credentials: Credentials) -> Value {
     });
     if let Some(request) = doc.request {
         operation["requestBody"] = json!({
-            "required": !OPTIONAL.contains(&request),
+            "required": !OPTIONAL.contains(&request) && route.path != WORKBENCH_FORK,
             "content": { "application/json": { "schema": reference(request) } },
         });
     }
@@ -151,6 +151,9 @@ fn operation(route: &Route, error: &str, credentials: Credentials) -> Value {
     }
     operation
 }
+
+/// Its body has the name of one that is needed elsewhere, and may be left out.
+const WORKBENCH_FORK: &str = "/api/runs/{runId}/fork";
 
 /// Bodies that may be left out.
 const OPTIONAL: [&str; 6] = [

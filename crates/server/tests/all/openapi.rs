@@ -121,6 +121,15 @@ async fn bodies_are_optional_where_the_document_says_so() {
         optional += usize::from(!needs_body);
     }
     assert!(optional >= 5, "{optional}");
+    let workbench = host.get("/api/openapi.json").await.json();
+    for (path, needs_body) in [
+        ("/api/runs/{runId}/fork", false),
+        ("/api/runs/{runId}/cancel", false),
+        ("/api/runs/{runId}/gates", true),
+    ] {
+        let body = &workbench["paths"][path]["post"]["requestBody"];
+        assert_eq!(body["required"], needs_body, "{path}");
+    }
 }
 
 #[tokio::test]
