@@ -158,6 +158,10 @@ fn light_rewrites_match_without_a_reader() {
         ),
         ("The colour is right.", "The color is right."),
         (
+            "```json\n{\"open\":true,\"of\":[1,2]}\n```",
+            "```json\n{\n  \"of\": [1, 2],\n  \"open\": true\n}\n```",
+        ),
+        (
             "\u{201c}Done\u{201d} \u{2014} 1,000 files",
             "\"Done\" - 1000 files",
         ),

@@ -38,7 +38,11 @@ impl Unit {
     /// What is the same in every light rewrite of it.
     pub(super) fn key(&self) -> String {
         match &self.kind {
-            Kind::Code(_) => format!("```{}", super::shape::lines(&self.text).join("\n")),
+            Kind::Code(_) => {
+                let json = json(&self.text);
+                let same = json.unwrap_or_else(|| super::shape::lines(&self.text).join("\n"));
+                format!("```{same}")
+            }
             kind => {
                 let texts: Vec<&str> = self
                     .tokens
@@ -50,6 +54,13 @@ impl Unit {
             }
         }
     }
+}
+
+/// A block of JSON in its one form; none for other code.
+fn json(text: &str) -> Option<String> {
+    let is_json = text.trim_start().starts_with(['{', '[']);
+    let value = is_json.then(|| serde_json::from_str(text).ok())??;
+    Some(crate::provenance::hash::canonical_json(&value))
 }
 
 /// The units of a normal text, in order.
