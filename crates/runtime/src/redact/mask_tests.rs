@@ -78,7 +78,20 @@ fn secrets_of_variables_and_arguments_are_known() {
         of("DATABASE_URL", "postgres://ada:planted-1@db/shop"),
         ["planted-1"]
     );
+    for signs in [
+        "harbor.Lynx.cord",
+        "pa(ss)word",
+        "@gate&9",
+        "~tilde.9",
+        "^up...9",
+        "$mall-9",
+    ] {
+        assert_eq!(of("SHOP_TOKEN", signs), [signs]);
+    }
     for (name, value) in [
+        ("SHOP_TOKEN", "$OTHER"),
+        ("SHOP_TOKEN", "<your token>"),
+        ("SHOP_TOKEN", "op://shop/token"),
         ("SSH_AUTH_SOCK", "/tmp/x"),
         ("PWD", "/srv"),
         ("NODE_ENV", "production"),

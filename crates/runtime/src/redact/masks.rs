@@ -99,11 +99,13 @@ pub fn is_secret_variable(name: &str) -> bool {
 /// What of a variable is a known secret, each by the name that stands in its place: its value where it is
 /// called like one, and the password of an address.
 pub fn secrets_of_variable(name: &str, value: &str) -> Vec<(String, String)> {
-    let is_path = value.starts_with(['/', '~', '.']);
+    let is_path = ["/", "~/", "./", "../"]
+        .iter()
+        .any(|begin| value.starts_with(begin));
     let mut secrets = Vec::new();
     // Of our own variables one tells attempts apart.
     let is_key = name.ends_with("_KEY") && !name.starts_with("WF_");
-    if (is_secret_name(name) || is_key) && !is_path && !is_place(value.as_bytes()) {
+    if (is_secret_name(name) || is_key) && !is_path && !is_placeholder(value) {
         secrets.push((name.to_owned(), value.to_owned()));
     }
     if let Ok(address) = url::Url::parse(value)
@@ -258,6 +260,33 @@ const WORDS: [&str; 26] = [
     "secret",
     "auto",
 ];
+
+/// Whether the value of a variable is no secret: a word, or a place to be filled in. Unlike what stands in
+/// a text it is never code, so that it may be made of any signs.
+fn is_placeholder(value: &str) -> bool {
+    let value = value.trim();
+    let is_name = |text: &str| {
+        let is_sign = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+        !text.is_empty() && text.chars().all(is_sign)
+    };
+    let is_reference = value
+        .strip_prefix('$')
+        .is_some_and(|rest| is_name(rest) || rest.starts_with('{') && rest.ends_with('}'));
+    let is_to_fill = [("<", ">"), ("{{", "}}"), ("[", "]")]
+        .iter()
+        .any(|(begin, end)| value.starts_with(begin) && value.ends_with(end));
+    let is_plain = value
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "-_:/.".contains(c));
+    let is_code = value.contains('.')
+        && ["process.env.", "os.environ"]
+            .iter()
+            .any(|code| value.starts_with(code));
+    is_reference
+        || is_to_fill
+        || is_code
+        || (is_plain && is_place(value.replace('.', "-").as_bytes()))
+}
 
 /// Whether a value says where a secret is or what one looks like, and is none.
 pub(super) fn is_place(value: &[u8]) -> bool {
