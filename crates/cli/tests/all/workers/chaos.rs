@@ -216,6 +216,15 @@ fn soak_once_tasks_of_the_cli_worker() {
     });
 }
 
+/// Starts a worker of a client; comes back when it listens.
+fn listening(worker: &mut Command, lab: &Lab, (id, url): (&str, &str)) -> Child {
+    worker.args([url, id]).arg(lab.path().join("begun"));
+    worker.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = worker.spawn().unwrap();
+    until_said(child.stdout.take().unwrap(), "listens");
+    child
+}
+
 #[test]
 fn soak_once_tasks_of_the_python_worker() {
     let name = "soak_once_tasks_of_the_python_worker";
@@ -224,19 +233,11 @@ fn soak_once_tasks_of_the_python_worker() {
     }
     let lab = Lab::new();
     wreak_havoc(name, &lab, &|id, url| {
-        let child = Command::new("python3")
-            .arg(format!("{HERE}/chaos.py"))
-            .args([url, id])
-            .arg(lab.path().join("begun"))
-            .env("PYTHONPATH", PathBuf::from(CLIENTS).join("python"))
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn();
-        let mut child = child.unwrap();
-        let stdout = child.stdout.take().unwrap();
-        until_said(stdout, "listens");
-        child
+        let mut python = Command::new("python3");
+        python.arg(format!("{HERE}/chaos.py"));
+        python.env("PYTHONPATH", PathBuf::from(CLIENTS).join("python"));
+        python.env("PYTHONDONTWRITEBYTECODE", "1");
+        listening(&mut python, &lab, (id, url))
     });
 }
 
@@ -250,16 +251,8 @@ fn soak_once_tasks_of_the_typescript_worker() {
     let lab = Lab::new();
     let built = compiled(&lab, &PathBuf::from(kit).join("node_modules"));
     wreak_havoc(name, &lab, &|id, url| {
-        let child = Command::new("node")
-            .arg(built.join("examples/chaos.js"))
-            .args([url, id])
-            .arg(lab.path().join("begun"))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn();
-        let mut child = child.unwrap();
-        let stdout = child.stdout.take().unwrap();
-        until_said(stdout, "listens");
-        child
+        let mut node = Command::new("node");
+        node.arg(built.join("examples/chaos.js"));
+        listening(&mut node, &lab, (id, url))
     });
 }
