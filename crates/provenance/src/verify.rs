@@ -18,7 +18,8 @@ use crate::signature::PublicKey;
 /// How files of others are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strictness {
-    /// Ids that are no UUIDs and placeholders in the place of hashes are told of.
+    /// Ids that are no UUIDs, placeholders in the place of hashes and commands that could connect
+    /// past the recorder are told of.
     Lenient,
     /// They are errors.
     Strict,
@@ -31,7 +32,7 @@ pub struct Verified {
     pub snapshot_id: String,
     /// What can be said of it.
     pub state: State,
-    /// Whether that is `valid`.
+    /// Whether nothing is wrong with it.
     pub is_valid: bool,
     /// The key that signed it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,7 +130,10 @@ impl Folder {
         let mut findings = of_document(document);
         if strictness == Strictness::Strict {
             for finding in &mut findings {
-                finding.is_error |= matches!(finding.code, "id_not_uuid" | "hash_malformed");
+                finding.is_error |= matches!(
+                    finding.code,
+                    "id_not_uuid" | "hash_malformed" | seal::UNVERIFIED
+                );
             }
         }
         let contents = self.check_beside(kept, &mut findings)?;
@@ -154,7 +158,7 @@ impl Folder {
             signed_by: signed.map(|signature| signature.key),
             snapshot_id: document.snapshot.snapshot_id.clone(),
             state,
-            is_valid: state == State::Valid,
+            is_valid: !findings.iter().any(|finding| finding.is_error),
             contents,
             findings,
         })

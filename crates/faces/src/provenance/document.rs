@@ -105,6 +105,13 @@ impl Snapshot {
         })
     }
 
+    /// Whether its command could connect past the recorder, so that it may lack calls.
+    pub fn is_unverified(&self) -> bool {
+        let more = self.extensions.as_ref();
+        let network = more.and_then(|more| more.other.get("network"));
+        network.is_some_and(|network| network["unverified"] == true)
+    }
+
     /// Whether secrets may stand in it: nobody took them out.
     pub fn is_unredacted(&self) -> bool {
         let redaction = self

@@ -101,6 +101,8 @@ pub enum State {
     Unsealed,
     /// It is what was sealed, and has no signature by a key that was asked for.
     Unsigned,
+    /// It is what was sealed, and its command could connect past the recorder.
+    Unverified,
     /// Something is missing, or is not what was sealed.
     Tampered,
 }
@@ -112,6 +114,7 @@ impl State {
             Self::Valid => "valid",
             Self::Unsealed => "unsealed",
             Self::Unsigned => "unsigned",
+            Self::Unverified => "unverified",
             Self::Tampered => "tampered",
         }
     }
@@ -120,10 +123,12 @@ impl State {
     pub fn of(findings: &[Finding]) -> Self {
         let errors = findings.iter().filter(|finding| finding.is_error);
         let are = |codes: &[&str]| errors.clone().all(|error| codes.contains(&error.code));
+        let is_unverified = findings.iter().any(|finding| finding.code == UNVERIFIED);
         match () {
+            () if are(&[UNVERIFIED]) && is_unverified => Self::Unverified,
             () if are(&[]) => Self::Valid,
-            () if are(&[NOT_SIGNED]) => Self::Unsigned,
-            () if are(&[NOT_SEALED, NOT_SIGNED]) => Self::Unsealed,
+            () if are(&[NOT_SIGNED, UNVERIFIED]) => Self::Unsigned,
+            () if are(&[NOT_SEALED, NOT_SIGNED, UNVERIFIED]) => Self::Unsealed,
             () => Self::Tampered,
         }
     }
@@ -133,6 +138,8 @@ impl State {
 pub const NOT_SEALED: &str = "not_sealed";
 /// The code of a finding that a snapshot has no signature by a key that was asked for.
 pub const NOT_SIGNED: &str = "not_signed";
+/// The code of a finding that a command could connect past the recorder. An error where it is strict.
+pub const UNVERIFIED: &str = "network_unverified";
 
 /// The seal of a document as it stands, if it has one.
 fn sealed(document: &Document) -> Option<&Value> {
@@ -252,6 +259,11 @@ pub fn check(document: &Document) -> Vec<Finding> {
             "unredacted",
             message,
         ));
+    }
+    if snapshot.is_unverified() {
+        let message =
+            "the command could connect past the recorder: what it asked there is not recorded";
+        found.push(Finding::warning("/extensions/network", UNVERIFIED, message));
     }
     let hashed = extensions.and_then(|extensions| extensions.environment_hash.as_deref());
     let environment = document.raw.pointer("/inputs/environment");

@@ -19,7 +19,7 @@ use super::{CALLS, Folder, FolderError, PIN, REPLAYS, SIGNATURE};
 /// Characters of the beginning of an id that name a snapshot.
 const MIN_PREFIX: usize = 4;
 /// The version of the index; another one is not read.
-const INDEX_VERSION: u32 = 3;
+const INDEX_VERSION: u32 = 4;
 
 /// What lists say of a snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,6 +56,9 @@ pub struct Entry {
     /// Secrets were not taken out of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unredacted: bool,
+    /// Its command could connect past the recorder.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unverified: bool,
     /// Snapshots it needs kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
@@ -146,6 +149,7 @@ impl Entry {
             seal: seal::of(document),
             is_pinned: is_pinned || extensions.and_then(|more| more.pinned) == Some(true),
             is_unredacted: snapshot.is_unredacted(),
+            is_unverified: snapshot.is_unverified(),
             needs: snapshot.needs().map(str::to_owned).collect(),
         }
     }

@@ -76,7 +76,7 @@ pub(super) fn schemas() -> Value {
             "type": "object", "required": ["is_valid", "findings"],
             "properties": {
                 "snapshot_id": text, "is_valid": { "type": "boolean" },
-                "state": { "enum": ["valid", "unsealed", "tampered"] }, "signed_by": text,
+                "state": { "enum": ["valid", "unverified", "unsealed", "tampered"] }, "signed_by": text,
                 "contents": { "type": "integer" },
                 "findings": { "type": "array", "items": { "type": "object" } },
             },

@@ -85,6 +85,10 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
                 true => style::bad("  UNREDACTED"),
                 false => String::new(),
             };
+            let network = match entry.is_unverified {
+                true => style::warn("  UNVERIFIED"),
+                false => String::new(),
+            };
             let seal = match entry.seal {
                 Seal::Sealed => String::new(),
                 Seal::Unsealed => style::warn("  UNSEALED"),
@@ -97,7 +101,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
                 entry.execution_mode.as_str().to_owned(),
                 text::one_line(&entry.model, 24),
                 format!(
-                    "{}{}{secrets}{seal}",
+                    "{}{}{secrets}{network}{seal}",
                     matched(entry.match_status),
                     style::dim(mark)
                 ),

@@ -211,6 +211,14 @@ pub(crate) fn find_whole(folder: &Folder, typed: &str) -> Result<Kept, Failure> 
     let id = crate::text::one_line(&verified.snapshot_id, 64);
     match verified.state {
         State::Valid | State::Unsigned => Ok(kept),
+        State::Unverified => {
+            let note = crate::style::warn("unverified:");
+            talk::say(format!(
+                "{note} the command of the snapshot {id} could connect past the recorder, so it may lack \
+                 calls"
+            ));
+            Ok(kept)
+        }
         State::Unsealed => {
             let note = crate::style::warn("unsealed:");
             talk::say(format!(

@@ -47,6 +47,12 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
             style::bad("TAMPERED:")
         )),
     }
+    if kept.document.snapshot.is_unverified() {
+        talk::say(format!(
+            "{} the command could connect past the recorder: what it asked there is not recorded",
+            style::warn("UNVERIFIED:")
+        ));
+    }
     let mut data = Data::new();
     match session.form {
         Form::Json => data.json(&kept.document.raw)?,

@@ -16,15 +16,17 @@ use crate::{style, text};
 #[command(after_help = "  runwright snapshot verify
   runwright snapshot verify latest --strict
 
-A snapshot is valid, unsealed (it has no seal, so that nothing shows whether it was changed), tampered
-or malformed. Exits with 0 if all are valid, 4 if one is not. What a capture left that was
-killed, or that is still at it, is told of and counts for nothing.")]
+A snapshot is valid, unverified (its command could connect past the recorder, so that it may lack
+calls), unsealed (it has no seal, so that nothing shows whether it was changed), tampered or
+malformed. Exits with 0 if all are valid or, without --strict, unverified; else with 4. What a capture
+left that was killed, or that is still at it, is told of and counts for nothing.")]
 pub(crate) struct Args {
     /// The snapshots: ids, the beginnings of them, names, `latest`, or paths [default: all]
     #[arg(value_name = "SNAPSHOT")]
     snapshots: Vec<String>,
 
-    /// Refuse ids that are no UUIDs and placeholders in the place of hashes
+    /// Refuse ids that are no UUIDs, placeholders in the place of hashes, and commands that could
+    /// connect past the recorder
     #[arg(long)]
     strict: bool,
 
@@ -128,9 +130,10 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
         Form::Text => {
             for (_, verified) in &found {
                 let id = text::one_line(&verified.snapshot_id, 64);
-                let word = match verified.is_valid {
-                    true => style::good(verified.state.as_str()),
-                    false => style::bad(verified.state.as_str()),
+                let word = match (verified.is_valid, verified.state) {
+                    (true, State::Unverified) => style::warn(verified.state.as_str()),
+                    (true, _) => style::good(verified.state.as_str()),
+                    (false, _) => style::bad(verified.state.as_str()),
                 };
                 data.line(format!("{id}  {word}"))?;
                 if let Some(signer) = &verified.signed_by {
