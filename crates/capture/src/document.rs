@@ -74,6 +74,8 @@ pub const UNANSWERED: &str = "unanswered";
 /// The member of `extensions` that says what is known of servers the command asked besides models.
 pub const NETWORK: &str = "network";
 
+/// The member of `extensions` that lists what the clock and chance gave to each process.
+pub const READINGS: &str = "readings";
 /// The member of `extensions` that lists folders that came or went.
 pub const FOLDERS: &str = "folders";
 /// The member of `extensions` that lists files whose permission bits alone changed.
@@ -220,6 +222,11 @@ pub fn draft(
     }
     if let Some(network) = network(outcome) {
         say(NETWORK, network);
+    }
+    if !outcome.told.readings.is_empty() {
+        let hashes = outcome.told.readings.iter();
+        let hashes = hashes.map(|(name, lines)| (name, hash_text(lines)));
+        say(READINGS, json!(hashes.collect::<BTreeMap<_, _>>()));
     }
     if about.knobs != Knobs::default() {
         say(KNOBS, json!(about.knobs));

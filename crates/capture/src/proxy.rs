@@ -41,6 +41,7 @@ use crate::dialect::Route;
 use crate::elsewhere::{Elsewhere, Rule, Seen, to_model};
 use crate::headers::{self, Unpacking};
 use crate::recorder::{Beginning, Begun, Passed, Recorder, TOO_LARGE, UNREACHED, answer_of};
+use crate::redirected::{meant, name_server};
 use crate::upstream::{NotAServer, Upstream, first_segment, query};
 use crate::{clean, multipart, tool, upstream};
 
@@ -283,10 +284,27 @@ async fn accept(
     }
 }
 
-async fn connection(stream: TcpStream, shared: Arc<Shared>, ended: CancellationToken) {
+async fn connection(mut stream: TcpStream, shared: Arc<Shared>, ended: CancellationToken) {
     let _ = stream.set_nodelay(true);
-    let service = service_fn(move |request| {
+    let meant = tokio::select! {
+        meant = tokio::time::timeout(HEAD_TIME, meant(&mut stream, &shared.token)) => meant,
+        () = ended.cancelled() => return,
+    };
+    let server = match meant {
+        Ok(Ok(None)) => None,
+        Ok(Ok(Some(meant))) if meant.is_http => Some(meant.server),
+        Ok(Ok(Some(meant))) => {
+            shared.recorder.deny();
+            return shared.elsewhere.refuse(&meant.server);
+        }
+        // It said nothing, or not what it was to say.
+        Ok(Err(_)) | Err(_) => return,
+    };
+    let service = service_fn(move |mut request| {
         let shared = shared.clone();
+        if let Some(server) = &server {
+            name_server(&mut request, server);
+        }
         async move { Ok::<_, Infallible>(answer(&shared, request).await) }
     });
     let connection = http1::Builder::new()

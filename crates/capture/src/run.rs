@@ -23,6 +23,7 @@ use crate::environment::{self, GitState};
 use crate::ignored::Ignored;
 use crate::knobs::Enforcement;
 use crate::leash::{self, watch_over};
+use crate::preload::{Preload, Readings, Told};
 use crate::proxy::{Proxy, Upstreams};
 use crate::recorder::{Recorded, Recorder, Setup};
 use crate::scan::{Filter, Folder, ScanError};
@@ -69,6 +70,9 @@ pub struct Plan {
     pub ignored: Ignored,
     /// What it may ask besides models.
     pub elsewhere: Elsewhere,
+    /// An empty folder outside of the watched one, or none yet of that name, and what its clock and
+    /// chance are to give again.
+    pub preload: (PathBuf, Readings),
 }
 
 /// What a command may ask besides models.
@@ -169,8 +173,10 @@ pub struct Outcome {
     pub hosts: Vec<(&'static str, String)>,
     /// How much is known of what it asked past the proxy.
     pub wall: Wall,
-    /// Servers besides models that it asked through the proxy.
+    /// Servers besides models that it asked through the proxy, and what it was refused.
     pub seen: Seen,
+    /// What its clock and chance gave.
+    pub told: Told,
 }
 
 /// Why nothing was run.
@@ -193,6 +199,9 @@ pub enum RunError {
     /// The proxy cannot listen.
     #[error("the recording proxy cannot listen on the loopback: {0}")]
     NoProxy(io::Error),
+    /// What Python and Node load cannot be laid out.
+    #[error("the folder of the recorded clock cannot be used: {0}")]
+    NoPreload(io::Error),
     /// A recording that cannot be written is none.
     #[error("the recording is not whole: {0}")]
     NotKept(String),
@@ -233,6 +242,19 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
         Elsewhere::Unknown => environment.extend(past_proxies(&environment)),
         Elsewhere::Denied | Elsewhere::Told => environment.extend(proxy.for_elsewhere()),
     }
+    let (folder_of_scripts, again) = plan.preload;
+    let cleaner = plan.cleaner.clone();
+    cleaner.learn("capture", &folder_of_scripts.to_string_lossy());
+    let is_held = wall.is_held();
+    let preload = blocking(move || {
+        let preload = Preload::begin(&folder_of_scripts, &again)?;
+        if is_held {
+            preload.redirect()?;
+        }
+        Ok(preload)
+    });
+    let preload = preload.await.map_err(RunError::NoPreload)?;
+    environment.extend(preload.environment(&environment));
     environment.insert("PWD".to_owned(), called(&environment, &plan.cwd));
     let hosts = proxy.hosts().to_vec();
     let started = SystemClock.now();
@@ -258,9 +280,12 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
         // The group is over: another one may get its number.
         let _ = watch.kill().await;
     }
-    let seen = proxy.seen();
+    let mut seen = proxy.seen();
     proxy.stop().await;
     let at = SystemClock.now();
+    let told = blocking(move || preload.told(&cleaner)).await;
+    let told = told.map_err(RunError::NoPreload)?;
+    seen.refused.extend(told.refused.iter().cloned());
     let (changes, beside, unreadable) = blocking(move || {
         let (changes, beside) = folder.net()?;
         Ok::<_, ScanError>((changes, beside, folder.unreadable()))
@@ -292,6 +317,7 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
         hosts,
         wall,
         seen,
+        told,
     })
 }
 

@@ -14,6 +14,8 @@ use serde_json::Value;
 const WORKSPACE: &str = "workspace";
 /// The member of `extensions` that says what was run.
 const PROCESS: &str = "process";
+/// The member of `extensions` with what the clock and chance gave to each process.
+const READINGS: &str = "readings";
 /// What was read and written by what was run.
 const STREAMS: [&str; 3] = ["stdin_hash", "stdout_hash", "stderr_hash"];
 
@@ -37,8 +39,8 @@ pub fn named(document: &Document, calls: &[Call]) -> BTreeSet<Digest> {
 }
 
 /// The contents that it takes to do again what was recorded: what calls were given and came to, what
-/// they and the whole changed in the folder, what was read and written. None where hashes alone are
-/// kept.
+/// they and the whole changed in the folder, what was read and written, and what the clock and chance
+/// gave. None where hashes alone are kept.
 pub(crate) fn needed(document: &Document, calls: &[Call]) -> BTreeSet<Digest> {
     let extensions = document.snapshot.extensions.as_ref();
     if extensions.and_then(|more| more.content) == Some(Content::HashesOnly) {
@@ -51,8 +53,11 @@ pub(crate) fn needed(document: &Document, calls: &[Call]) -> BTreeSet<Digest> {
         let named = STREAMS.into_iter().filter_map(|name| process.get(name));
         named.filter_map(Value::as_str)
     });
+    let readings = member(READINGS).and_then(Value::as_object);
+    let readings = readings.into_iter().flatten();
+    let readings = readings.filter_map(|(_, hash)| hash.as_str());
     let called = calls.iter().flat_map(Call::contents);
-    let all = called.chain(changed).chain(streams);
+    let all = called.chain(changed).chain(streams).chain(readings);
     all.filter_map(digest).collect()
 }
 

@@ -12,6 +12,7 @@ use capture::document::{About, UNANSWERED, draft};
 use capture::folder_keep::{Contents, FolderKeep};
 use capture::ignored::Ignored;
 use capture::knobs::{Enforcement, Knobs, Mode};
+use capture::preload::Readings;
 use capture::proxy::CAPTURE_URL;
 use capture::run::{Echo, Elsewhere, Outcome, Plan, RunError, Status, Stream, Wall};
 use capture::scan::{self, Filter};
@@ -29,9 +30,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{Rooted, failed, key, unredacted};
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
+use crate::scratch::Scratch;
 use crate::session::{Form, Session};
 use crate::{style, talk, text};
 
+/// What the folders are called whose scripts Python and Node load.
+const SCRIPTS: &str = "runwright-preload-";
 /// Bytes that are taken from standard input at most.
 const MAX_STDIN: u64 = 64 << 20;
 
@@ -286,6 +290,7 @@ pub(super) async fn capture(
         home: surroundings.get("HOME").cloned(),
         ignored,
     };
+    let scripts = scripts().await?;
     let plan = Plan {
         argv,
         environment: surroundings,
@@ -305,6 +310,7 @@ pub(super) async fn capture(
         } else {
             Elsewhere::Told
         },
+        preload: (scripts.path().to_owned(), Readings::new()),
     };
     let outcome = match capture::run::run(plan, stop, echo(session.form)).await {
         Ok(outcome) => outcome,
@@ -314,6 +320,15 @@ pub(super) async fn capture(
         }
     };
     write_down(&about, &outcome, &cleaner, contents, &keep, None, session)
+}
+
+/// A folder for what Python and Node load before the command.
+async fn scripts() -> Result<Scratch, Failure> {
+    let made = tokio::task::spawn_blocking(|| {
+        // The command ends with its capture and holds no lock of its own to ask for.
+        Scratch::new(&std::env::temp_dir(), SCRIPTS, |_| Ok(false))
+    });
+    made.await.map_err(said)?.map_err(said)
 }
 
 /// Writes the snapshot of a command that is over, and prints where it lies.
@@ -342,6 +357,9 @@ pub(super) fn write_down(
         &cleaner.output(&about.stdin),
     ] {
         keep.put(canonical_json(body).as_bytes()).map_err(said)?;
+    }
+    for lines in outcome.told.readings.values() {
+        keep.put(lines.as_bytes()).map_err(said)?;
     }
     let writer = keep.finish().map_err(said)?;
     let calls: Vec<_> = outcome
@@ -691,6 +709,19 @@ pub(super) fn network(outcome: &Outcome) -> Vec<String> {
     if !outcome.seen.passed.is_empty() {
         let servers = named(&outcome.seen.passed);
         lines.push(format!("asked besides models, and not recorded: {servers}"));
+    }
+    if !outcome.told.secret.is_empty() {
+        lines.push(format!(
+            "random bytes were drawn by {}: as they may be a key, they are not recorded. Where they stand in a \
+             request, a replay needs --ignore-request POINTER",
+            named(&outcome.told.secret)
+        ));
+    }
+    for problem in &outcome.told.problems {
+        let problem = text::one_line(problem, 200);
+        lines.push(format!(
+            "the clock and chance are not recorded whole: {problem}"
+        ));
     }
     lines
 }

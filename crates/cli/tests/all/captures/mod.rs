@@ -2,6 +2,7 @@
 
 mod answers;
 mod asking;
+mod clock;
 mod commands;
 mod compared;
 mod cut;

@@ -1,5 +1,8 @@
 //! Commands that ask past the recording proxy.
 
+use std::net::{TcpListener, UdpSocket};
+use std::os::unix::net::UnixListener;
+
 use serde_json::{Value, json};
 
 use super::{Bench, has_python, read};
@@ -81,15 +84,147 @@ fn a_model_at_a_written_address_is_captured() {
 }
 
 #[test]
-fn a_client_that_knows_no_proxy_is_refused() {
-    if !has_walls("a_client_that_knows_no_proxy_is_refused") {
+fn a_client_that_knows_no_proxy_is_captured() {
+    if !has_walls("a_client_that_knows_no_proxy_is_captured") {
         return;
     }
     let bench = bench();
-    let ended = capture(&bench, &[], &connects(&bench.peer.address)).with(1);
+    let ended = capture(&bench, &[], &connects(&bench.peer.address)).with(0);
+    let kept = snapshot(&ended);
+    assert_eq!(kept["outputs"]["response"], "as always", "{kept:#}");
+    let replayed = bench.replay("verify", 0);
+    assert_eq!(replayed["match_status"], "exact_match", "{replayed:#}");
+    assert_eq!(bench.peer.came().len(), 1, "nobody is asked again");
+}
+
+#[test]
+fn a_client_of_node_with_a_written_address_is_captured() {
+    let test = "a_client_of_node_with_a_written_address_is_captured";
+    if !has_walls(test) {
+        return;
+    }
+    if std::process::Command::new("node")
+        .arg("-v")
+        .output()
+        .is_err()
+    {
+        return testkit::skip(test, "there is no node");
+    }
+    let bench = bench();
+    bench.write("agent.mjs", &format!(
+        "import http from 'node:http';\n\
+         const at = 'http://{}/v1/chat/completions';\n\
+         const body = JSON.stringify({{ model: 'm', messages: [] }});\n\
+         const headers = {{ 'content-type': 'application/json' }};\n\
+         const one = await fetch(at, {{ method: 'POST', headers, body }});\n\
+         console.log((await one.json()).choices[0].message.content);\n\
+         await new Promise((ok, no) => http.request(at, {{ method: 'POST', headers }}, (answer) => {{\n\
+         \x20 answer.resume().on('end', ok);\n\
+         }}).on('error', no).end(body));\n",
+        bench.peer.address
+    ));
+    bench.record(&["node", "agent.mjs"]);
+    assert_eq!(bench.peer.came().len(), 2);
+    let replayed = bench.replay("verify", 0);
+    assert_eq!(replayed["match_status"], "exact_match", "{replayed:#}");
+    assert_eq!(bench.peer.came().len(), 2, "nobody is asked again");
+}
+
+#[test]
+fn a_client_that_loads_no_scripts_is_refused() {
+    if !has_walls("a_client_that_loads_no_scripts_is_refused") {
+        return;
+    }
+    let bench = bench();
+    bench.write("agent.py", &connects(&bench.peer.address));
+    let args = [
+        "snapshot", "capture", "--root", "shop", "--", "python3", "-I", "agent.py",
+    ];
+    let ended = bench.call(&args).with(1);
     let ended = ended.says("PermissionError").says("OPENAI_BASE_URL");
     assert_eq!(bench.peer.came().len(), 0);
     assert_eq!(snapshot(&ended)["extensions"]["run_status"], "failed");
+}
+
+#[test]
+fn refused_connections_are_named() {
+    if !has_walls("refused_connections_are_named") {
+        return;
+    }
+    let bench = bench();
+    let address = &bench.peer.address;
+    let (host, port) = address.split_once(':').unwrap();
+    let script = format!(
+        "import socket as s\n\
+         c = s.create_connection(('{host}', {port}))\n\
+         c.sendall(b'\\0\\0')\n\
+         try:\n    assert c.recv(1) == b''\nexcept ConnectionError:\n    pass\n\
+         for of in ((s.AF_INET, s.SOCK_RAW, 1), (s.AF_UNIX, s.SOCK_STREAM)):\n\
+         \x20   try:\n        s.socket(*of)\n    except PermissionError:\n        pass\n\
+         try:\n    s.socket(s.AF_INET, s.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))\n\
+         except PermissionError:\n    pass\n\
+         try:\n    s.create_connection(('models.invalid', 80))\nexcept OSError:\n    pass\n"
+    );
+    let ended = capture(&bench, &[], &script).with(0);
+    let refused = &snapshot(&ended)["extensions"]["network"]["refused"];
+    let names = [
+        address.as_str(),
+        "UDP 127.0.0.1:9",
+        "raw socket (<string>:<module>)",
+        "Unix socket (<string>:<module>)",
+        "models.invalid:80",
+    ];
+    for name in names {
+        let has = |list: &Value| list.as_array().unwrap().contains(&json!(name));
+        assert!(has(refused), "{name}: {refused}");
+        assert!(ended.stderr.contains(name), "{ended:?}");
+    }
+    assert_eq!(bench.peer.came().len(), 0);
+}
+
+#[test]
+fn a_replay_reaches_no_network_at_all() {
+    if !has_walls("a_replay_reaches_no_network_at_all") {
+        return;
+    }
+    let bench = bench();
+    let four = TcpListener::bind("127.0.0.1:0").unwrap();
+    let six = TcpListener::bind("[::1]:0").unwrap();
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let path = bench.lab.path().join("daemon.sock");
+    let unix = UnixListener::bind(&path).unwrap();
+    let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
+    bench.write("agent.py", &format!(
+        "import os, socket as s, sys\n\
+         def tcp(family, host, port):\n    c = s.socket(family, s.SOCK_STREAM)\n    c.connect((host, port))\n    \
+         c.sendall(b'GET / HTTP/1.1\\r\\n\\r\\n')\n    assert b' 403 ' in c.recv(64)\n    sys.exit(9)\n\
+         def udp():\n    s.socket(s.AF_INET, s.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', {udp}))\n\
+         def raw():\n    s.socket(s.AF_INET, s.SOCK_RAW, 1).sendto(b'x', ('127.0.0.1', 0))\n\
+         def unix():\n    s.socket(s.AF_UNIX, s.SOCK_STREAM).connect({path:?})\n\
+         tries = [lambda: tcp(s.AF_INET, '127.0.0.1', {four}), lambda: tcp(s.AF_INET6, '::1', {six}), udp, raw, unix]\n\
+         for at, each in enumerate(tries if os.path.exists('probe') else []):\n\
+         \x20   try:\n        each()\n    except PermissionError:\n        continue\n    sys.exit(at + 1)\n\
+         print('done')\n",
+        udp = udp.local_addr().unwrap().port(),
+        four = port(&four),
+        six = port(&six),
+    ));
+    bench.record(&["python3", "-I", "agent.py"]);
+    bench.write("probe", "");
+    let replayed = bench.replay("verify", 0);
+    assert_eq!(replayed["match_status"], "exact_match", "{replayed:#}");
+    // With the scripts a connection leads to the proxy, which refuses it.
+    let args = [
+        "snapshot", "replay", "latest", "--root", "shop", "--json", "--", "python3", "agent.py",
+    ];
+    assert_eq!(bench.call(&args).json()["exit_code"], 9);
+    four.set_nonblocking(true).unwrap();
+    six.set_nonblocking(true).unwrap();
+    udp.set_nonblocking(true).unwrap();
+    unix.set_nonblocking(true).unwrap();
+    assert!(four.accept().is_err() && six.accept().is_err(), "TCP");
+    assert!(udp.recv(&mut [0; 8]).is_err(), "UDP");
+    assert!(unix.accept().is_err(), "Unix");
 }
 
 #[test]
@@ -105,6 +240,14 @@ fn what_may_ask_past_the_proxy_is_unverified() {
         true
     );
     assert_eq!(bench.peer.came().len(), 1);
+    let call = |args: &[&str]| bench.call(&[&["snapshot"], args, &["--root", "shop"]].concat());
+    let verified = call(&["verify", "latest"]).with(0);
+    assert!(verified.stdout.contains("unverified"), "{verified:?}");
+    assert!(!verified.stdout.contains("  valid"), "{verified:?}");
+    let strict = call(&["verify", "latest", "--strict", "--json"]).with(4);
+    assert_eq!(strict.json()["snapshots"][0]["state"], "unverified");
+    assert!(call(&["list"]).with(0).stdout.contains("UNVERIFIED"));
+    call(&["show", "latest"]).with(0).says("UNVERIFIED");
     let args = ["snapshot", "replay", "latest", "--root", "shop", "--json"];
     let replayed = bench.call(&args);
     assert_ne!(replayed.code, 0, "{replayed:?}");
@@ -118,17 +261,14 @@ fn a_command_reaches_no_other_socket() {
         return;
     }
     let bench = bench();
-    let port = bench.peer.address.split_once(':').unwrap().1;
-    let script = format!(
-        "import socket as s\n\
+    let script = "import socket as s\n\
          for of in ((s.AF_INET, s.SOCK_DGRAM), (s.AF_UNIX, s.SOCK_STREAM), (s.AF_INET, s.SOCK_RAW, 1)):\n\
          \x20   try:\n        s.socket(*of)\n        print('made')\n\
-         \x20   except PermissionError:\n        print('denied')\n\
-         try:\n    s.create_connection(('127.0.0.1', {port}))\n    print('made')\n\
-         except PermissionError:\n    print('denied')\n"
-    );
-    let ended = capture(&bench, &[], &script).with(0);
-    assert!(ended.stdout.starts_with(&"denied\n".repeat(4)), "{ended:?}");
+         \x20   except PermissionError:\n        print('denied')\n";
+    bench.write("agent.py", script);
+    // With the scripts of the recorder a socket of UDP is made, and sends nothing.
+    let ended = bench.record(&["python3", "-I", "agent.py"]);
+    assert!(ended.stdout.starts_with(&"denied\n".repeat(3)), "{ended:?}");
     let replayed = bench.replay("verify", 0);
     assert_eq!(replayed["match_status"], "exact_match", "{replayed:#}");
 }

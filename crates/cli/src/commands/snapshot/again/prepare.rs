@@ -6,12 +6,13 @@ use std::sync::Arc;
 use capture::call::{Beside, Call, Change, Keep, list};
 use capture::clean::{Cleaner, ROOT};
 use capture::document::{
-    About, FOLDERS, IGNORED, KNOBS, MODES, NETWORK, PROCESS, SYSTEM_PROMPT_SOURCE, WORKSPACE,
-    meant_argument,
+    About, FOLDERS, IGNORED, KNOBS, MODES, NETWORK, PROCESS, READINGS, SYSTEM_PROMPT_SOURCE,
+    WORKSPACE, meant_argument,
 };
 use capture::folder_keep::{InMemory, Recording};
 use capture::ignored::Ignored;
 use capture::knobs::{Enforcement, Knobs, Mode};
+use capture::preload::Readings;
 use capture::run::{Elsewhere, Plan};
 use capture::scan::Filter;
 use capture::scratch;
@@ -32,6 +33,8 @@ use crate::{style, talk};
 
 /// What the folders are called that hold the copies of replays.
 const COPIES: &str = "runwright-replay-";
+/// What the folder beside a copy is called whose scripts Python and Node load.
+const SCRIPTS: &str = ".runwright-preload";
 
 /// Everything that a replay begins with.
 pub(in super::super) struct Prepared {
@@ -145,7 +148,7 @@ impl Again {
             &about,
             &root,
             surroundings,
-            cleaner.clone(),
+            (cleaner.clone(), &copied.path().join(SCRIPTS)),
             (&calls, &source),
         )?;
         if let Some(pointer) = about.ignored.without_effect(&calls, &*source).first() {
@@ -407,12 +410,29 @@ impl Again {
         }
     }
 
+    /// What the clock and chance are to give again: what they gave, where anything comes from the
+    /// recording.
+    fn readings(&self, sources: Sources, source: &dyn Keep) -> Result<Readings, Failure> {
+        let more = self.kept.document.snapshot.extensions.as_ref();
+        let listed = more.and_then(|more| more.other.get(READINGS));
+        let Some(listed) = listed.filter(|_| sources != Sources::LIVE) else {
+            return Ok(Readings::new());
+        };
+        let listed = serde_json::from_value(listed.clone()).map_err(said)?;
+        capture::preload::read(&listed, source).map_err(|name| {
+            let name = crate::text::one_line(&name, 80);
+            Failure::new(format!(
+                "what the clock gave to the process {name} is not kept, so it cannot be given again"
+            ))
+        })
+    }
+
     fn plan(
         &self,
         about: &About,
         root: &Path,
         mut surroundings: std::collections::BTreeMap<String, String>,
-        cleaner: Cleaner,
+        (cleaner, scripts): (Cleaner, &Path),
         (calls, source): (&[Call], &Arc<dyn Keep>),
     ) -> Result<Plan, Failure> {
         let more = self.kept.document.snapshot.extensions.as_ref();
@@ -450,6 +470,7 @@ impl Again {
                 Kind::Verify => Elsewhere::Denied,
                 _ => self.elsewhere(),
             },
+            preload: (scripts.to_owned(), self.readings(sources, &**source)?),
         })
     }
 }

@@ -1,0 +1,143 @@
+//! Scripts that Python and Node load before a captured program: they keep what its clock and chance
+//! gave, give it again in a replay, and lead connections to other addresses to the proxy.
+//!
+//! Each process claims a file in `made`, named by its command line and by how many with the same one
+//! came before. A replay lays the files of its recording into `recorded`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::call::Keep;
+use crate::clean::Cleaner;
+
+/// The variable by which the scripts find their folder.
+const FOLDER: &str = "RUNWRIGHT_PRELOAD";
+const MADE: &str = "made";
+const RECORDED: &str = "recorded";
+/// A file of this name says that connections go to the proxy.
+const REDIRECT: &str = "redirect";
+const PYTHON: &str = include_str!("preload/sitecustomize.py");
+const NODE: &str = include_str!("preload/node.cjs");
+/// Bytes of all files that are read.
+const MAX_READINGS: usize = 64 << 20;
+
+/// What the clock and chance gave to the processes of a command: the lines of each, by its name.
+pub type Readings = BTreeMap<String, String>;
+
+/// What the scripts tell of the processes of a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// What the clock and chance gave.
+    pub readings: Readings,
+    /// Connections that were refused before the proxy saw them.
+    pub refused: BTreeSet<String>,
+    /// Functions that drew random bytes, which are not kept.
+    pub secret: BTreeSet<String>,
+    /// What could not be changed.
+    pub problems: BTreeSet<String>,
+}
+
+/// The folder of the scripts.
+pub(crate) struct Preload {
+    folder: PathBuf,
+}
+
+impl Preload {
+    /// Lays the scripts into a folder that is empty, or made now, with what is to be given again. Blocks.
+    pub(crate) fn begin(folder: &Path, recorded: &Readings) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        for name in [MADE, RECORDED, "python"] {
+            fs::create_dir(folder.join(name))?;
+        }
+        fs::write(folder.join("python/sitecustomize.py"), PYTHON)?;
+        fs::write(folder.join("node.cjs"), NODE)?;
+        for (name, lines) in recorded {
+            fs::write(folder.join(RECORDED).join(name), lines)?;
+        }
+        Ok(Self {
+            folder: folder.to_owned(),
+        })
+    }
+
+    /// Connections are led to the proxy.
+    pub(crate) fn redirect(&self) -> io::Result<()> {
+        fs::write(self.folder.join(REDIRECT), "")
+    }
+
+    /// The variables by which Python and Node load the scripts, before what they load already.
+    pub(crate) fn environment(
+        &self,
+        environment: &BTreeMap<String, String>,
+    ) -> BTreeMap<String, String> {
+        let folder = self.folder.to_string_lossy();
+        let node = format!("--require \"{folder}/node.cjs\"");
+        let before = |name: &str, first: String, between: &str| {
+            let then = environment.get(name).filter(|then| !then.is_empty());
+            let value = match then {
+                Some(then) => format!("{first}{between}{then}"),
+                None => first,
+            };
+            (name.to_owned(), value)
+        };
+        BTreeMap::from([
+            (FOLDER.to_owned(), folder.to_string()),
+            before("PYTHONPATH", format!("{folder}/python"), ":"),
+            before("NODE_OPTIONS", node, " "),
+        ])
+    }
+
+    /// What the scripts wrote. Blocks.
+    pub(crate) fn told(&self, cleaner: &Cleaner) -> io::Result<Told> {
+        let mut told = Told::default();
+        let mut left = MAX_READINGS;
+        for entry in fs::read_dir(self.folder.join(MADE))? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let Ok(text) = fs::read_to_string(entry.path()) else {
+                continue;
+            };
+            let mut readings = String::new();
+            for line in text.lines() {
+                let (word, rest) = line.split_once(' ').unwrap_or_default();
+                let set = match word {
+                    "refused" => &mut told.refused,
+                    "secret" => &mut told.secret,
+                    "problem" => &mut told.problems,
+                    _ => {
+                        readings.push_str(line);
+                        readings.push('\n');
+                        continue;
+                    }
+                };
+                set.insert(cleaner.text(rest));
+            }
+            left = left.saturating_sub(readings.len());
+            if is_name(&name) && !readings.is_empty() && left > 0 {
+                told.readings.insert(name, cleaner.text(&readings));
+            }
+        }
+        Ok(told)
+    }
+}
+
+/// Whether a file may be called so: names come from snapshots, too.
+fn is_name(name: &str) -> bool {
+    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '-' | '.');
+    name.len() <= 64 && !name.starts_with('.') && name.chars().all(is_plain)
+}
+
+/// The readings that a snapshot lists.
+///
+/// # Errors
+/// The name of one that is not kept.
+pub fn read(listed: &BTreeMap<String, String>, keep: &dyn Keep) -> Result<Readings, String> {
+    let read = listed.iter().map(|(name, hash)| {
+        let digest = faces::provenance::hash::digest(hash).filter(|_| is_name(name));
+        let bytes = digest.and_then(|digest| keep.get(digest).ok().flatten());
+        let lines = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+        Ok((name.clone(), lines.ok_or_else(|| name.clone())?))
+    });
+    read.collect()
+}
