@@ -4,6 +4,7 @@ use kernel::coordinator::awaited_queue;
 use kernel::run::budget::{self, COST};
 use kernel::run::event::{CapKind, Ending, SkipReason};
 use kernel::run::{NodeError, RunEvent};
+use serde_json::{Map, Value};
 
 use super::scene::{Scene, name};
 use crate::commands::runs::resolve;
@@ -75,8 +76,9 @@ pub(crate) fn sentence(scene: &dyn Scene, news: &News) -> Option<String> {
             node_id,
             duration_ms,
             port,
+            outputs,
             ..
-        } => {
+        } if failed_round(outputs).is_none() => {
             let port = match port {
                 Some(port) => format!(", port {}", text::one_line(port, 40)),
                 None => String::new(),
@@ -86,6 +88,17 @@ pub(crate) fn sentence(scene: &dyn Scene, news: &News) -> Option<String> {
                 Mark::Done,
                 format!("{} completed {took}{port}", name(node_id.as_str())),
             )
+        }
+        E::NodeCompleted {
+            node_id, outputs, ..
+        } => {
+            let error = failed_round(outputs).unwrap_or_default();
+            let error = text::one_line(error, ERROR_WIDTH);
+            let text = format!(
+                "{} failed; its loop goes on: {error}",
+                name(node_id.as_str())
+            );
+            (Mark::Again, text)
         }
         E::NodeFailed { node_id, error, .. } => (
             Mark::Failed,
@@ -215,6 +228,12 @@ pub(crate) fn sentence(scene: &dyn Scene, news: &News) -> Option<String> {
         _ => return None,
     };
     Some(format!("{} {sentence}", mark.show()))
+}
+
+/// Why the first node of a session's loop failed, in a round that others follow.
+fn failed_round(outputs: &Map<String, Value>) -> Option<&str> {
+    outputs.get("exit_code")?;
+    outputs.get("error")?.as_str()
 }
 
 fn shown(error: &NodeError) -> String {

@@ -18,7 +18,7 @@ use super::names;
 use super::plan::ExecutionPlan;
 use super::reference::{Field, Part};
 use super::state::NodeStatus;
-use super::template::{Call, Kind, Node, OnFail, Template, Work};
+use super::template::{Call, Kind, Node, OnFail, Round, Template, Work};
 
 /// Bytes that all expressions of a definition may have together, with room to spare.
 const EXPRESSION_BYTES: usize = 900 << 10;
@@ -53,6 +53,7 @@ pub fn compile(template: &Template, plan: &ExecutionPlan, settings: &Settings) -
         template,
         plan,
         batch_of: plan.batch_of(template.nodes.len()),
+        copies: copies(template),
         settings,
         bytes_per_reference: bytes_per_reference(template),
     };
@@ -104,7 +105,7 @@ pub fn workflow_id(template: &str) -> String {
 /// How long the expression of one reference to an earlier node may be.
 fn bytes_per_reference(template: &Template) -> usize {
     let references = template.nodes.iter().filter_map(|node| match &node.kind {
-        Kind::Work(work) => Some(previous(work).len()),
+        Kind::Work(work) => Some(previous(work).len() + of_loops(template, work)),
         Kind::Checkpoint { .. } => None,
     });
     let references: usize = references.sum();
@@ -120,12 +121,31 @@ fn previous(work: &Work) -> BTreeSet<Field> {
     work.args.iter().filter_map(of).collect()
 }
 
+/// How often a node refers to nodes of loops.
+fn of_loops(template: &Template, work: &Work) -> usize {
+    let is_one =
+        |part: &&Part| matches!(part, Part::Node(of, _) if template.nodes[*of].round.is_some());
+    work.args.iter().filter(is_one).count()
+}
+
 struct Compiler<'a> {
     template: &'a Template,
     plan: &'a ExecutionPlan,
     batch_of: Vec<usize>,
+    /// Of each node of a loop itself and its copies, in the order of their rounds.
+    copies: BTreeMap<usize, Vec<usize>>,
     settings: &'a Settings,
     bytes_per_reference: usize,
+}
+
+fn copies(template: &Template) -> BTreeMap<usize, Vec<usize>> {
+    let mut copies: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (at, node) in template.nodes.iter().enumerate() {
+        if let Some(round) = node.round {
+            copies.entry(round.of).or_default().push(at);
+        }
+    }
+    copies
 }
 
 impl Compiler<'_> {
@@ -142,6 +162,15 @@ impl Compiler<'_> {
                 }));
             }
         };
+        let connect_failed = |from: &str, to: &str, edges: &mut Vec<Value>| {
+            edges.push(json!({
+                "id": format!("e{}", edges.len() + 1),
+                "sourceNodeId": from,
+                "targetNodeId": to,
+                "triggerRule": "all_success",
+                "condition": { "type": "expression", "expression": "has(output.error)" },
+            }));
+        };
         for (number, batch) in self.plan.batches.iter().enumerate() {
             if before.len() > 1 && batch.is_parallel() {
                 let id = self.barrier_id(number);
@@ -155,6 +184,9 @@ impl Compiler<'_> {
             for &at in &batch.nodes {
                 let node = &self.template.nodes[at];
                 connect(&before, &node.id, &mut edges);
+                if let Some(failed) = node.round.and_then(|round| round.after) {
+                    connect_failed(&self.template.nodes[failed].id, &node.id, &mut edges);
+                }
                 nodes.push(self.node(at, node));
                 ids.push(node.id.clone());
             }
@@ -173,6 +205,9 @@ impl Compiler<'_> {
 
     fn node(&self, at: usize, node: &Node) -> Value {
         let mut session = json!({ "batch": self.batch_of[at] + 1 });
+        if let Some(round) = &node.round {
+            session["round"] = json!(round.number);
+        }
         let recorded = self.settings.recorded.get(&node.id);
         if let Some(recorded) = recorded {
             session["recorded"] = recorded.to_json();
@@ -199,7 +234,7 @@ impl Compiler<'_> {
                     "inputs": {},
                 })
             }
-            Kind::Work(work) => self.work(at, work),
+            Kind::Work(work) => self.work(at, node, work),
         };
         document["id"] = json!(node.id);
         document["name"] = json!(shown(&node.name, 60, &node.id));
@@ -210,7 +245,7 @@ impl Compiler<'_> {
         document
     }
 
-    fn work(&self, at: usize, work: &Work) -> Value {
+    fn work(&self, at: usize, node: &Node, work: &Work) -> Value {
         let policy = self.settings.policies.get(at).copied().unwrap_or_default();
         let mut inputs = Map::new();
         let args: Vec<Value> = (work.args.iter())
@@ -227,11 +262,19 @@ impl Compiler<'_> {
         if let Some(ms) = work.timeout_ms.or(policy.timeout_ms) {
             config["timeoutMs"] = json!(ms);
         }
+        let round = node.round.as_ref();
+        if round.is_some_and(Round::may_fail) {
+            config["failureIsResult"] = json!(true);
+        }
+        let mut settings = settings(work, policy);
+        if round.is_some_and(Round::is_first) {
+            settings["retry"]["maxRetries"] = json!(0);
+        }
         json!({
             "typeId": format!("runwright.{}", work.call.as_str()),
             "config": config,
             "inputs": inputs,
-            "settings": settings(work, policy),
+            "settings": settings,
         })
     }
 
@@ -246,12 +289,9 @@ impl Compiler<'_> {
                 json!({ "input": port })
             }
             Part::Node(of, field) => {
-                // Of what has not run there is nothing.
-                if self.batch_of[*of] >= self.batch_of[at] {
-                    return None;
-                }
                 let port = format!("{{{}.{}}}", self.template.nodes[*of].id, field.port());
-                inputs.insert(port.clone(), self.connection(*of, *field));
+                // Of what has not run there is nothing.
+                inputs.insert(port.clone(), self.latest(at, *of, *field)?);
                 match field {
                     Field::Artifact(index) => json!({ "input": port, "index": index }),
                     _ => json!({ "input": port }),
@@ -263,6 +303,50 @@ impl Compiler<'_> {
                 json!({ "input": port })
             }
         })
+    }
+
+    /// What a node that ran earlier gives; of one in a loop, its latest round.
+    fn latest(&self, at: usize, of: usize, field: Field) -> Option<Value> {
+        let Some(copies) = self.copies.get(&of) else {
+            let has_run = self.batch_of[of] < self.batch_of[at];
+            return has_run.then(|| self.connection(of, field));
+        };
+        let earlier = copies.iter().copied();
+        let mut earlier = earlier
+            .filter(|copy| self.batch_of[*copy] < self.batch_of[at])
+            .rev();
+        let nearest = earlier.next()?;
+        let mut choices = vec![self.choice(nearest, field)];
+        choices.extend(earlier.map(|copy| self.choice(copy, field)));
+        let mut expression = String::new();
+        for choice in choices {
+            if expression.len() + choice.len() + 2 > self.bytes_per_reference {
+                break;
+            }
+            expression.push_str(&choice);
+        }
+        let otherwise = match field {
+            Field::Status => format!("nodes[{}].status", json!(self.template.nodes[of].id)),
+            _ => "\"\"".to_owned(),
+        };
+        Some(json!({ "type": "expression", "expression": format!("{expression}{otherwise}") }))
+    }
+
+    /// The beginning of an expression: what a node gave, if it ran.
+    fn choice(&self, node: usize, field: Field) -> String {
+        let id = json!(self.template.nodes[node].id);
+        let port = field.port();
+        match field {
+            Field::Status => format!(
+                "has(nodes[{id}].outputs) ? (has(nodes[{id}].outputs.error) ? \"failed\" : \
+                 nodes[{id}].status) : "
+            ),
+            Field::Error | Field::ExitCode => format!(
+                "has(nodes[{id}].outputs) ? (has(nodes[{id}].outputs.{port}) ? \
+                 nodes[{id}].outputs.{port} : \"\") : "
+            ),
+            _ => format!("has(nodes[{id}].outputs) ? nodes[{id}].outputs.{port} : "),
+        }
     }
 
     fn connection(&self, of: usize, field: Field) -> Value {
@@ -289,11 +373,7 @@ impl Compiler<'_> {
         let nearest = *candidates.peek()?;
         let mut choices = String::new();
         for node in candidates {
-            let id = json!(self.template.nodes[node].id);
-            let choice = format!(
-                "has(nodes[{id}].outputs) ? nodes[{id}].outputs.{} : ",
-                field.port()
-            );
+            let choice = self.choice(node, field);
             if choices.len() + choice.len() + 2 > self.bytes_per_reference {
                 break;
             }

@@ -144,10 +144,17 @@ impl Foreign {
         }
         for (at, node) in template.nodes.iter().enumerate() {
             if !planned.contains(&at) {
-                let what = format!(
-                    "the node {} of the template stands in no batch; the template was changed since",
-                    quoted(&node.id)
-                );
+                let id = quoted(&node.id);
+                let what = match node.round {
+                    None => format!(
+                        "the node {id} of the template stands in no batch; the template was \
+                         changed since"
+                    ),
+                    Some(_) => format!(
+                        "the template has a loop, and its round {id} stands in no batch: the \
+                         player that began this session knows no loops; begin a new session"
+                    ),
+                };
                 problems.add("/execution_plan", ProblemCode::MissingField, what);
             }
         }

@@ -24,7 +24,7 @@ use super::state::{
     Snapshot, Status, Used, WorkState,
 };
 pub use node::node_of;
-use node::{adopt, complete, exit_code, said};
+use node::{Wait, adopt, complete, exit_code, said};
 
 /// Under which key of a run's metadata the face keeps what a log does not say otherwise.
 pub const METADATA: &str = "play";
@@ -86,21 +86,12 @@ struct Node {
     wait: Wait,
     /// Whether the session was aborted while it asked.
     is_refused: bool,
+    /// Whether it is part of a loop.
+    is_in_loop: bool,
+    /// Whether its loop goes on after a failure of it.
+    may_fail: bool,
     /// What its current attempt is called outside.
     task: Option<String>,
-}
-
-/// What a node waits for.
-#[derive(Clone, Debug, Default, PartialEq)]
-enum Wait {
-    #[default]
-    Nothing,
-    /// Whether to go on behind a checkpoint.
-    Continue,
-    /// What becomes of its failure.
-    Decision,
-    /// Somebody outside, under this name.
-    Callback(String),
 }
 
 impl Projection {
@@ -139,6 +130,8 @@ impl Projection {
                 used: Used::default(),
                 wait: Wait::default(),
                 is_refused: false,
+                is_in_loop: session.get("round").is_some(),
+                may_fail: node.config.get("failureIsResult") == Some(&json!(true)),
                 task: None,
             });
         }
@@ -325,6 +318,7 @@ impl Projection {
             };
         }
         let cli_tool = node.cli_tool.clone();
+        let is_in_loop = node.is_in_loop;
         let (attempts, restarts) = (&mut node.attempts, &mut node.restarts);
         let NodeState::Work(state) = &mut node.state else {
             return Touched::Nothing;
@@ -364,6 +358,11 @@ impl Projection {
                     node.exit_code = outputs.get("exit_code").and_then(Value::as_i64);
                     complete(state, outputs, time);
                 }
+                // The first node of a loop, in a round that others follow.
+                if let Some(error) = outputs.get("error").and_then(Value::as_str) {
+                    state.status = NodeStatus::Failed;
+                    state.error = Some(error.to_owned());
+                }
             }
             RunEvent::InterruptRequested {
                 kind, key, data, ..
@@ -385,6 +384,11 @@ impl Projection {
                 state.error = Some(said(error));
                 node.exit_code = exit_code(error.details.as_ref()).or(node.exit_code);
             }
+            // What is left of a loop that needs no more rounds.
+            RunEvent::NodeSkipped {
+                reason: SkipReason::RuleNotMet,
+                ..
+            } if is_in_loop => state.status = NodeStatus::Skipped,
             RunEvent::NodeSkipped {
                 reason: SkipReason::OnFailure | SkipReason::Disabled,
                 ..
@@ -494,8 +498,8 @@ impl Projection {
 
     /// The state as it is to be written.
     pub fn state(&self) -> SessionState {
-        let is_open = |node: &&Node| !node.state.status().is_over() || node.wait != Wait::Nothing;
-        let current = self.nodes.iter().find(is_open).or(self.nodes.last());
+        let current = self.nodes.iter().find(|node| node.is_open());
+        let current = current.or(self.nodes.last());
         let batch = current.map_or(0, |node| node.batch);
         let first = self.batches[batch][0];
         let planned = self
@@ -550,6 +554,9 @@ impl Projection {
         for node in &self.nodes {
             if node.is_refused {
                 extra.aborted_at = Some(node.id.to_string());
+            }
+            if node.has_failed_round() {
+                extra.failed_rounds.push(node.id.to_string());
             }
             match &node.wait {
                 Wait::Nothing => {}

@@ -36,16 +36,19 @@ pub enum Field {
     ExitCode,
     /// How the node ended: completed, skipped or failed.
     Status,
+    /// Why it failed in its last round, of the first node of a loop.
+    Error,
 }
 
 /// The fields, as they are written behind the id of a node.
-pub const FIELDS: [&str; 6] = [
+pub const FIELDS: [&str; 7] = [
     "session_id",
     "output_path",
     "artifacts[0]",
     "output",
     "status",
     "exit_code",
+    "error",
 ];
 
 impl Field {
@@ -58,6 +61,7 @@ impl Field {
             Self::Output => "output",
             Self::ExitCode => "exit_code",
             Self::Status => "status",
+            Self::Error => "error",
         }
     }
 
@@ -68,6 +72,7 @@ impl Field {
             "output" => Self::Output,
             "exit_code" => Self::ExitCode,
             "status" => Self::Status,
+            "error" => Self::Error,
             _ => {
                 let index = text.strip_prefix("artifacts[")?.strip_suffix(']')?;
                 Self::Artifact(index.parse().ok()?)
@@ -304,7 +309,6 @@ mod tests {
     fn a_field_that_no_node_has_is_said() {
         for odd in [
             "{N-001.outptu}",
-            "{N-001.error}",
             "{N-001.artifacts}",
             "{N-001.artifacts[x]}",
             "{N-009.outptu}",
@@ -316,5 +320,6 @@ mod tests {
             check(plain, &[text(plain)], 0);
         }
         check("{N-001.status}", &[Part::Node(0, Field::Status)], 0);
+        check("{N-001.error}", &[Part::Node(0, Field::Error)], 0);
     }
 }

@@ -211,6 +211,9 @@ pub struct Extra {
     /// Nodes whose failure somebody has to decide about.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub undecided: Vec<String>,
+    /// Nodes that failed in a round of a loop that others follow.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed_rounds: Vec<String>,
     /// Nodes that have handed their work to somebody outside, and the task that is waited for.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub callbacks: Map<String, Value>,

@@ -1,6 +1,7 @@
 //! A template as it was written, with everything that is wrong with it said at once.
 
 mod graph;
+mod rounds;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,8 @@ use serde_json::Value;
 
 use super::fields::Fields;
 use super::plan::ExecutionPlan;
-use super::reference::{self, Names, Odd, Part};
+use super::reference::{self, Field, Names, Odd, Part};
+pub use rounds::Round;
 
 /// A template whose nodes and edges fit together.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +30,7 @@ pub struct Template {
     pub tags: Vec<String>,
     /// What a session is given.
     pub context: BTreeMap<String, Variable>,
-    /// At least one; ids are unique.
+    /// At least one; ids are unique. Copies for further rounds of loops come last.
     pub nodes: Vec<Node>,
     /// In which order they run.
     pub plan: ExecutionPlan,
@@ -60,6 +62,8 @@ pub struct Node {
     pub kind: Kind,
     /// Nodes that share it run at the same time.
     pub parallel_group: Option<String>,
+    /// Where it stands in a loop.
+    pub round: Option<Round>,
 }
 
 /// What a node does.
@@ -175,11 +179,17 @@ impl Template {
         }
     }
 
-    /// How many nodes call something, and how many are checkpoints.
+    /// How many nodes call something, and how many are checkpoints. Rounds of loops do not count.
     pub fn counts(&self) -> (usize, usize) {
         let is_work = |node: &&Node| matches!(node.kind, Kind::Work(_));
-        let work = self.nodes.iter().filter(is_work).count();
-        (work, self.nodes.len() - work)
+        let work = self.written().filter(is_work).count();
+        (work, self.written().count() - work)
+    }
+
+    /// The nodes without the copies for further rounds of loops.
+    pub fn written(&self) -> impl Iterator<Item = &Node> {
+        let is_written = |node: &&Node| node.round.is_none_or(|round| round.number == 1);
+        self.nodes.iter().filter(is_written)
     }
 
     /// The context variables that it declares or refers to; some may come more than once.
@@ -401,6 +411,7 @@ impl Reader<'_> {
             id,
             kind: kind?,
             parallel_group,
+            round: None,
         })
     }
 

@@ -109,7 +109,7 @@ pub(super) fn policies(
 pub(super) fn lacking_executors(checked: &Checked, executors: &Executors) -> Vec<Obstacle> {
     let mut missing: Vec<(&str, Type, &str)> = Vec::new();
     let mut absent_programs = BTreeSet::new();
-    for node in &checked.template.nodes {
+    for node in checked.template.written() {
         let Kind::Work(work) = &node.kind else {
             continue;
         };

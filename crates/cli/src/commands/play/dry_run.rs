@@ -1,5 +1,7 @@
 //! What a session would do, without doing any of it.
 
+use faces::player::plan::ExecutionPlan;
+use faces::player::template::{Round, Template};
 use runtime::executors::Executors;
 use serde_json::{Value, json};
 
@@ -61,6 +63,16 @@ fn told(outlook: &Outlook, given: &Context) -> Value {
     told
 }
 
+/// The id of the last node of a loop.
+fn last_of<'a>(template: &'a Template, plan: &ExecutionPlan, round: &Round) -> &'a str {
+    let of_first_round = |at: &usize| {
+        let other = template.nodes[*at].round;
+        other.is_some_and(|other| other.first == round.first && other.number == 1)
+    };
+    let last = plan.order().filter(of_first_round).last();
+    &template.nodes[last.unwrap_or(round.first)].id
+}
+
 /// The plan, for people: a line for each node, what it runs below it, and how large the plan is.
 fn show(
     data: &mut Data,
@@ -71,6 +83,10 @@ fn show(
     let mut number = 0;
     for batch in &plan.batches {
         for at in &batch.nodes {
+            let round = template.nodes[*at].round;
+            if round.is_some_and(|round| round.number > 1) {
+                continue;
+            }
             number += 1;
             let mark = if batch.is_parallel() { " ║" } else { "" };
             data.line(format!("{}{mark}", words::planned(number, template, *at)))?;
@@ -82,6 +98,15 @@ fn show(
                     let stdin = text::one_line(&called.stdin, 200);
                     data.line(style::dim(format!("      reads {stdin}")))?;
                 }
+            }
+            if let Some(round) = round.filter(Round::is_first) {
+                let rounds = format!(
+                    "      while it fails, what follows up to {} runs and then it again: {} rounds \
+                     at most",
+                    text::one_line(last_of(template, plan, &round), 40),
+                    round.rounds
+                );
+                data.line(style::dim(rounds))?;
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What is seen of a session while it goes on: rows and lines for people, objects for programs.
 
 use faces::player::projection::node_of;
+use faces::player::state::NodeStatus;
 use kernel::run::{Event, RunEvent};
 use kernel::time::Timestamp;
 use serde_json::{Value, json};
@@ -133,7 +134,11 @@ fn line(event: &Event, files: &Files) -> Option<Value> {
             let state = projection.node(id.as_str())?;
             let mut line = json!({
                 "type": "node", "node": id, "status": state.status(), "at": at,
-                "event": what(body)?, "session_status": projection.status(),
+                "event": match (what(body)?, state.status()) {
+                    ("completed", NodeStatus::Failed) => "failed",
+                    (what, _) => what,
+                },
+                "session_status": projection.status(),
             });
             if let Some(error) = state.error() {
                 line["error"] = json!(error);

@@ -197,6 +197,8 @@ fn artifacts(state: &SessionState) {
 pub(super) struct Tally {
     completed: usize,
     skipped: usize,
+    /// Rounds of loops that others followed.
+    failed: usize,
     all: usize,
 }
 
@@ -211,19 +213,26 @@ impl Tally {
         Self {
             completed: count(NodeStatus::Completed.as_str()),
             skipped: count(NodeStatus::Skipped.as_str()),
+            failed: state.x_play.failed_rounds.len(),
             all: nodes.len(),
         }
     }
 
     /// Nodes that need nothing more, of how many.
     pub(super) fn over(self) -> String {
-        format!("{}/{}", self.completed + self.skipped, self.all)
+        let over = self.completed + self.skipped + self.failed;
+        format!("{over}/{}", self.all)
     }
 }
 
 impl std::fmt::Display for Tally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{} completed", self.completed, self.all)?;
+        match self.failed {
+            0 => {}
+            1 => write!(f, ", 1 round failed")?,
+            failed => write!(f, ", {failed} rounds failed")?,
+        }
         match self.skipped {
             0 => Ok(()),
             skipped => write!(f, ", {skipped} skipped"),

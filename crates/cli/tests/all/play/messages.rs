@@ -236,7 +236,7 @@ fn two_things_at_once() {
 
 #[test]
 fn a_field_that_no_node_has_is_warned_of() {
-    let args = "{a.outptu} {a.error} {a.status}";
+    let args = "{a.outptu} {a.reason} {a.status}";
     let lab = Lab::with_template(&chain(&[
         node("a", "true", ""),
         node("b", "printf %s \"$1\" > got", args),
@@ -244,9 +244,9 @@ fn a_field_that_no_node_has_is_warned_of() {
     lab.call(&["play", "sample"])
         .with(0)
         .says("did you mean {a.output}?")
-        .says("{a.error} is no reference and stays as it is written; a node has .session_id")
+        .says("{a.reason} is no reference and stays as it is written; a node has .session_id")
         .says("line ");
-    assert_eq!(lab.read("got"), "{a.outptu} {a.error} completed");
+    assert_eq!(lab.read("got"), "{a.outptu} {a.reason} completed");
     for args in [
         &["play", "sample", "--strict"][..],
         &["play", "sample", "--strict", "--dry-run"],

@@ -14,6 +14,7 @@ mod others;
 mod outside;
 mod playing;
 mod replanning;
+mod rounds;
 mod terminal;
 mod values;
 mod watching;

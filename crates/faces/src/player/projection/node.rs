@@ -5,7 +5,33 @@ use kernel::run::RunEvent;
 use kernel::run::event::NodeError;
 use serde_json::{Map, Value};
 
-use super::{NodeState, NodeStatus, Recorded, WorkState};
+use super::{Node, NodeState, NodeStatus, Recorded, WorkState};
+
+/// What a node waits for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum Wait {
+    #[default]
+    Nothing,
+    /// Whether to go on behind a checkpoint.
+    Continue,
+    /// What becomes of its failure.
+    Decision,
+    /// Somebody outside, under this name.
+    Callback(String),
+}
+
+impl Node {
+    /// Whether it failed and its loop goes on. The last round of a loop fails as any node does.
+    pub(super) fn has_failed_round(&self) -> bool {
+        self.may_fail && self.state.status() == NodeStatus::Failed && self.wait == Wait::Nothing
+    }
+
+    /// Whether the session is at it, or has yet to come to it.
+    pub(super) fn is_open(&self) -> bool {
+        let is_over = self.state.status().is_over() || self.has_failed_round();
+        !is_over || self.wait != Wait::Nothing
+    }
+}
 
 pub(super) fn adopt(state: &mut NodeState, recorded: &Recorded) {
     match state {

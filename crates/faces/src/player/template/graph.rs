@@ -8,6 +8,7 @@ use kernel::problem::{Problem, ProblemCode, Problems, closest, pointer, quoted};
 use serde_json::Value;
 
 use super::super::plan::{self, Cycle, ExecutionPlan};
+use super::rounds::{self, Back, MOST_ROUNDS};
 use super::{Fields, Kind, Node, Part, Template, id_of};
 
 /// Circles that are named; a template with more of them has the rest named when these are gone.
@@ -39,7 +40,7 @@ pub(super) fn edges(
         let what = format!("has {} edges; at most {MAX_EDGES} are allowed", list.len());
         return problems.add(fields.at("edges"), ProblemCode::TooLarge, what);
     }
-    let mut edges = read(fields, list, listed, problems);
+    let (mut edges, backs) = read(fields, list, listed, problems);
     for node in alone(listed, &edges) {
         let id = id_of(&listed[node]).unwrap_or_default();
         let what = format!("no edge leads to or from {}", quoted(id));
@@ -47,12 +48,16 @@ pub(super) fn edges(
         let warning = Problem::new(at, ProblemCode::InvalidValue, what);
         template.warnings.push(warning);
     }
-    if let Some(plan) = plan(fields, listed, &mut edges, problems) {
+    let plan = plan(fields, listed, &mut edges, problems);
+    if template.nodes.len() != listed.len() {
+        return;
+    }
+    if let Some(plan) = plan {
         template.plan = plan;
+        let ends: Vec<(usize, usize)> = edges.iter().map(|edge| (edge.from, edge.to)).collect();
+        rounds::unroll(template, &ends, &backs, problems);
     }
-    if template.nodes.len() == listed.len() {
-        check_order(template);
-    }
+    check_order(template, listed.len());
 }
 
 fn read(
@@ -60,7 +65,7 @@ fn read(
     list: &[Value],
     listed: &[Value],
     problems: &mut Problems,
-) -> Vec<Edge> {
+) -> (Vec<Edge>, Vec<Back>) {
     let mut by_id: BTreeMap<&str, usize> = BTreeMap::new();
     for (index, node) in listed.iter().enumerate() {
         if let Some(id) = id_of(node) {
@@ -69,7 +74,7 @@ fn read(
     }
     // What leads to a node without an id is not a mistake of its own.
     let is_whole = !listed.is_empty() && listed.iter().all(|node| id_of(node).is_some());
-    let mut edges = Vec::new();
+    let (mut edges, mut backs) = (Vec::new(), Vec::new());
     for (index, value) in list.iter().enumerate() {
         let Some(edge) = Fields::open(pointer(&fields.at("edges"), index), value, problems) else {
             continue;
@@ -88,18 +93,58 @@ fn read(
             node
         };
         let (from, to) = (end("from"), end("to"));
+        let rounds = max_rounds(&edge, problems);
         let (Some(from), Some(to)) = (from, to) else {
             continue;
         };
         if from == to {
             let id = id_of(&listed[from]).unwrap_or_default();
-            let what = format!("the node {} leads to itself; remove this edge", quoted(id));
+            let what = format!(
+                "the node {} leads to itself; remove this edge. `retry` of a node tries it again",
+                quoted(id)
+            );
             problems.add(edge.path.clone(), ProblemCode::Cycle, what);
             continue;
         }
-        edges.push(Edge { from, to, index });
+        match rounds {
+            Rounds::One => edges.push(Edge { from, to, index }),
+            Rounds::Most(rounds) => backs.push(Back {
+                last: from,
+                first: to,
+                rounds,
+                path: edge.path.clone(),
+            }),
+            Rounds::Wrong => {}
+        }
     }
-    edges
+    (edges, backs)
+}
+
+/// What an edge says about rounds.
+enum Rounds {
+    /// Nothing: it leads forward.
+    One,
+    /// It leads back, and there may be so many.
+    Most(u32),
+    /// Something that is no number of rounds.
+    Wrong,
+}
+
+fn max_rounds(edge: &Fields<'_>, problems: &mut Problems) -> Rounds {
+    let Some(value) = edge.get("max_rounds") else {
+        return Rounds::One;
+    };
+    match value.as_u64().filter(|n| (2..=MOST_ROUNDS).contains(n)) {
+        Some(n) => Rounds::Most(n as u32),
+        None => {
+            let what = format!(
+                "must be a whole number from 2 to {MOST_ROUNDS}: how often the node that the edge \
+                 leads back to may run"
+            );
+            problems.add(edge.at("max_rounds"), ProblemCode::InvalidValue, what);
+            Rounds::Wrong
+        }
+    }
 }
 
 /// Nodes beside others that no edge touches.
@@ -136,7 +181,8 @@ fn plan(
         let name = |node: &usize| id_of(&listed[*node]).unwrap_or_default();
         let ids: Vec<&str> = nodes.iter().chain([&first]).map(name).collect();
         let what = format!(
-            "the nodes wait for one another in a circle: {}; remove one of these edges",
+            "the nodes wait for one another in a circle: {}; remove one of these edges, or, to run \
+             them again while the first fails, give the edge that leads back `max_rounds`",
             ids.join(" -> ")
         );
         let path = pointer(&fields.at("edges"), closing);
@@ -146,15 +192,18 @@ fn plan(
 }
 
 /// Warns of references to nodes that are not over when the reference is read.
-fn check_order(template: &mut Template) {
+fn check_order(template: &mut Template, written: usize) {
     let batch_of = template.plan.batch_of(template.nodes.len());
-    for (index, node) in template.nodes.iter().enumerate() {
+    let first = |at: usize| template.nodes[at].round.map(|round| round.first);
+    for (index, node) in template.nodes.iter().enumerate().take(written) {
         let Kind::Work(work) = &node.kind else {
             continue;
         };
         for part in &work.args {
             if let Part::Node(of, _) = part
                 && batch_of[*of] >= batch_of[index]
+                // A later round has what this one has not.
+                && (first(*of).is_none() || first(*of) != first(index))
             {
                 let what = format!(
                     "{} has not run before this node does, so that the reference is empty; add an edge",

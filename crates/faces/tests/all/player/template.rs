@@ -108,9 +108,11 @@ fn a_cycle_is_named_node_by_node_at_the_edge_that_closes_it() {
         text,
         &[
             "/edges/2: line 12, column 5: the nodes wait for one another in a circle: a -> b -> c -> a; \
-             remove one of these edges",
+             remove one of these edges, or, to run them again while the first fails, give the \
+             edge that leads back `max_rounds`",
             "/edges/5: line 14, column 5: the nodes wait for one another in a circle: d -> e -> d; \
-             remove one of these edges",
+             remove one of these edges, or, to run them again while the first fails, give the \
+             edge that leads back `max_rounds`",
         ],
     );
 }
@@ -138,7 +140,8 @@ fn a_wrong_graph_is_told_beside_wrong_nodes() {
             "/nodes/2/args_template: line 6, column 69: it refers to the node `x`, which is not there; \
              did you mean `a`?",
             "/edges/1: line 9, column 33: the nodes wait for one another in a circle: a -> b -> a; \
-             remove one of these edges",
+             remove one of these edges, or, to run them again while the first fails, give the \
+             edge that leads back `max_rounds`",
             "/edges/2/to: line 10, column 26: there is no node `ab`; did you mean `a`?",
         ],
     );

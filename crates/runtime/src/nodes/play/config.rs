@@ -23,6 +23,9 @@ pub(super) struct Config {
     #[serde(default)]
     pub(super) cli_rule: String,
     pub(super) timeout_ms: Option<u64>,
+    /// Whether a failure of the work is an outcome like any other: a loop goes on after it.
+    #[serde(default)]
+    pub(super) failure_is_result: bool,
     #[serde(default)]
     session: Session,
 }
@@ -137,6 +140,10 @@ pub(super) fn schema() -> Value {
                 "minimum": 1,
                 "maximum": MAX_WAIT_MS,
                 "description": "How long an attempt may take.",
+            },
+            "failureIsResult": {
+                "type": "boolean",
+                "description": "Whether work that failed completes the node, with an output `error`.",
             },
             "session": {
                 "type": "object",

@@ -4,7 +4,8 @@
 //! The arguments are a list of texts and inputs, put together once when the attempt begins. The
 //! program gets `TRACEPARENT`, `WF_SESSION_ID`, `WF_NODE_ID`, `WF_SESSION_DIR`, `WF_ATTEMPT_KEY`,
 //! `WF_TASK_ID` and `WF_RESULT_FILE`, in which it may leave a JSON object with `session_id`, `output_path`,
-//! `artifacts`, `output` and `cost`. Outputs: the first four of them, and `exit_code`.
+//! `artifacts`, `output` and `cost`. Outputs: the first four of them, and `exit_code`. With
+//! `failureIsResult` work that failed completes the node, and `error` says why.
 //!
 //! The executor is looked up when an attempt begins, so that a retry uses what is configured
 //! then.
@@ -192,6 +193,7 @@ impl Play {
             call: self.call,
             name,
             node: started.attempt().node.as_str(),
+            failure_is_result: config.failure_is_result,
         };
         end.conclude(executor.background)
     }
@@ -330,6 +332,7 @@ struct End<'a> {
     call: Call,
     name: &'a str,
     node: &'a str,
+    failure_is_result: bool,
 }
 
 impl End<'_> {
@@ -339,7 +342,8 @@ impl End<'_> {
         let said = Said::of(file.as_deref(), &stdout, &self.place.project)?;
         let failure = self.attempt.failure(self.record).or_else(|| said.failure());
         let (usage, spent) = said.used(self.name);
-        if let Some(error) = failure {
+        if let Some(error) = failure.as_ref().filter(|_| !self.failure_is_result) {
+            let error = error.clone();
             return Ok(Outcome::Failed {
                 error,
                 artifacts: Vec::new(),
@@ -347,7 +351,7 @@ impl End<'_> {
                 spent,
             });
         }
-        if is_background && !said.is_result() {
+        if is_background && failure.is_none() && !said.is_result() {
             return Ok(Outcome::Waits {
                 key: self.place.task.clone(),
                 data: json!({ "task": self.place.task, "node": self.node }),
@@ -359,6 +363,11 @@ impl End<'_> {
         completion
             .outputs
             .insert("exit_code".into(), json!(exit_code(self.record)));
+        if let Some(error) = failure {
+            completion
+                .outputs
+                .insert("error".into(), json!(error.message));
+        }
         completion.usage = usage;
         completion.spent = spent;
         Ok(Outcome::Completed(completion))
