@@ -13,7 +13,7 @@ use crate::exit::{Failure, io_text};
 use crate::follow::{Followed, Follower, Look};
 use crate::live::Live;
 use crate::prompt::Prompt;
-use crate::{style, talk};
+use crate::{style, talk, text};
 
 /// How often the view is drawn.
 const FRAME: Duration = Duration::from_millis(100);
@@ -60,7 +60,7 @@ pub(crate) async fn drive(
         tokio::select! {
             _ = frames.tick() => {}
             interrupt = interrupts.next() => {
-                let patience = interrupts.patience(interrupt, "what runs");
+                let patience = interrupts.patience(interrupt, &running(follower));
                 let engine = engine.clone();
                 drains.spawn(async move { engine.drain(patience).await });
                 continue;
@@ -95,6 +95,24 @@ pub(crate) async fn drive(
     match follower.is_settled() {
         true => Ok(Ended::Done),
         false => Ok(ended),
+    }
+}
+
+/// The nodes that run, in a few words.
+fn running(follower: &Follower) -> String {
+    let runs = follower.runs().iter().map(|followed| &followed.run);
+    let nodes = runs.flat_map(|run| run.live_attempts().map(|live| live.id.node.to_string()));
+    few(nodes)
+}
+
+/// A few of several nodes.
+pub(crate) fn few(nodes: impl Iterator<Item = String>) -> String {
+    const NAMED: usize = 5;
+    let ids: Vec<String> = nodes.map(|id| text::one_line(&id, 40)).collect();
+    match ids.len().saturating_sub(NAMED) {
+        0 if ids.is_empty() => "what runs".to_owned(),
+        0 => ids.join(", "),
+        more => format!("{} and {more} more", ids[..NAMED].join(", ")),
     }
 }
 

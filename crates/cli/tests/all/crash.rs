@@ -361,6 +361,11 @@ fn an_interrupt_parks_the_run() {
         !lab.read("ledger").contains("start after"),
         "nothing new was started"
     );
+    let starts = events
+        .iter()
+        .filter(|event| event["type"] == "node.started");
+    let starts: Vec<&Value> = starts.map(|event| &event["nodeId"]).collect();
+    assert_eq!(starts, ["gated"], "the log says that a node started");
 
     lab.call(&["resume"]).with(0).says("completed");
     check(&lab, &run, &[kill], 2);

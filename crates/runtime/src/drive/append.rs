@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use kernel::run::{Command, Envelope, Rejection};
+use kernel::run::{Command, Driving, Envelope, Rejection};
 use store::{Guard, HoldChange, ReadFrom, StoreError};
 
 use super::{CHECKPOINT_EVERY, Driver, Stop};
@@ -19,6 +19,18 @@ impl Driver {
         let mut wait = Duration::from_millis(10);
         loop {
             self.reload_if_needed().await?;
+            let draining;
+            let envelope = match self.is_draining() {
+                // The next holder starts what this end lets start.
+                true => {
+                    draining = Envelope {
+                        driving: Driving::Elsewhere,
+                        ..envelope.clone()
+                    };
+                    &draining
+                }
+                false => envelope,
+            };
             let run = self.run.take().expect("loaded just above");
             let hold = if self.running.is_empty() && guard != Guard::Outside {
                 HoldChange::Release

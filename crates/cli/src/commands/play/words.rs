@@ -9,6 +9,7 @@ use super::context::Context;
 use super::files::Files;
 use super::standing::{Standing, next_steps, quoted};
 use crate::data::Data;
+use crate::driving::few;
 use crate::exit::Failure;
 use crate::session::{Form, Session};
 use crate::{style, talk, text};
@@ -84,16 +85,9 @@ pub(super) fn planned(number: usize, template: &Template, at: usize) -> String {
 
 /// The nodes that run, in a few words.
 pub(super) fn running(files: &Files) -> String {
-    const NAMED: usize = 5;
-    let state = files.state();
-    let is_running = |node: &&(String, NodeState)| node.1.status() == NodeStatus::Running;
-    let running = state.node_states.0.iter().filter(is_running);
-    let ids: Vec<String> = running.map(|(id, _)| text::one_line(id, 40)).collect();
-    match ids.len().saturating_sub(NAMED) {
-        0 if ids.is_empty() => "what runs".to_owned(),
-        0 => ids.join(", "),
-        more => format!("{} and {more} more", ids[..NAMED].join(", ")),
-    }
+    let nodes = files.state().node_states.0.into_iter();
+    let running = nodes.filter(|(_, node)| node.status() == NodeStatus::Running);
+    few(running.map(|(id, _)| id))
 }
 
 /// Says that a session was left while it was going on.

@@ -229,6 +229,17 @@ fn an_interrupt_names_what_it_waits_for() {
     said.read_to_string(&mut all).unwrap();
     assert_eq!(player.wait().unwrap().code(), Some(130), "{all}");
     assert_eq!(lab.state()["node_states"]["a"]["status"], "completed");
+    let session = lab.session();
+    let started = || {
+        let events = lab.events(&session).into_iter();
+        let started = events.filter(|event| event["type"] == "node.started");
+        started
+            .map(|event| event["nodeId"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(started(), ["a"], "the log says that a node started");
+    lab.call(&["play", "--resume"]).with(0);
+    assert_eq!(started(), ["a", "b"]);
 }
 
 /// Two terminals never drive one session.
