@@ -5,6 +5,7 @@
 //! talk to stderr ([`talk`]). This is the composition root, the only crate that names a concrete
 //! store; everything that matters is decided below it.
 
+mod ask;
 mod budget;
 mod commands;
 mod compose;

@@ -1,8 +1,5 @@
 //! Asks whoever sits at the terminal what a run waits for, while this process drives it.
 
-use std::collections::BTreeSet;
-use std::io::{self, BufRead, IsTerminal};
-
 use faces::Veil;
 use kernel::definition::NodeIx;
 use kernel::ids::{InterruptId, StreamId};
@@ -12,18 +9,18 @@ use runtime::door::DoorError;
 use runtime::engine::Engine;
 use runtime::redact::Redactor;
 use serde_json::{Map, Value, json};
-use tokio::sync::mpsc;
+use std::collections::BTreeSet;
+use tokio::sync::oneshot;
 
 use crate::commands::runs::resolve;
 use crate::exit::Failure;
 use crate::follow::Follower;
 use crate::lookup::short;
-use crate::{style, talk, text};
+use crate::{ask, style, talk, text};
 
 /// Asks, or never does where nobody could answer.
 pub(crate) struct Prompt {
     may_ask: bool,
-    lines: Option<mpsc::Receiver<String>>,
     asking: Option<Asking>,
     /// Questions that nobody here answers.
     left_alone: BTreeSet<InterruptId>,
@@ -34,6 +31,8 @@ struct Asking {
     run: StreamId,
     interrupt: InterruptId,
     wanted: Wanted,
+    /// The next line; what was typed before the question was shown is none.
+    answer: oneshot::Receiver<Option<String>>,
     /// The command that answers it from elsewhere.
     how: String,
 }
@@ -51,7 +50,7 @@ enum Wanted {
 impl Prompt {
     /// Asks where both ends are a terminal.
     pub(crate) fn at_terminal() -> Self {
-        Self::new(io::stdin().is_terminal() && io::stderr().is_terminal())
+        Self::new(ask::somebody())
     }
 
     /// Never asks.
@@ -62,7 +61,6 @@ impl Prompt {
     fn new(may_ask: bool) -> Self {
         Self {
             may_ask,
-            lines: None,
             asking: None,
             left_alone: BTreeSet::new(),
         }
@@ -100,6 +98,7 @@ impl Prompt {
     }
 
     fn ask(&mut self, run: &Run, open: &OpenInterrupt, wanted: Wanted) {
+        let answer = ask::line("");
         let node = run.plan.node(NodeIx(open.node)).id.as_str();
         let title = open.data.get("title").and_then(Value::as_str);
         let title = title.map_or_else(String::new, |title| text::one_line(title, 200));
@@ -119,17 +118,15 @@ impl Prompt {
             interrupt: open.id.clone(),
             how: resolve::how(short(&run.header.stream), id, &open.kind, &open.data),
             wanted,
+            answer,
         });
-        if self.lines.is_none() {
-            self.lines = Some(read_lines());
-        }
     }
 
     /// The next line that was typed. Waits for ever where nothing is asked.
     pub(crate) async fn line(&mut self) -> Option<String> {
-        match (&mut self.lines, &self.asking) {
-            (Some(lines), Some(_)) => lines.recv().await,
-            _ => std::future::pending().await,
+        match &mut self.asking {
+            Some(asking) => (&mut asking.answer).await.ok().flatten(),
+            None => std::future::pending().await,
         }
     }
 
@@ -150,12 +147,13 @@ impl Prompt {
         let mut value = match asking.wanted.read(line.trim()) {
             Ok(Some(value)) => value,
             Ok(None) => {
+                asking.again();
                 self.asking = Some(asking);
                 return Ok(());
             }
             Err(what) => {
                 talk::say(what);
-                asking.wanted.say();
+                asking.again();
                 self.asking = Some(asking);
                 return Ok(());
             }
@@ -176,6 +174,14 @@ impl Prompt {
             Err(error) => return Err(error.into()),
         }
         Ok(())
+    }
+}
+
+impl Asking {
+    /// Asks for another line.
+    fn again(&mut self) {
+        self.answer = ask::line("");
+        self.wanted.say();
     }
 }
 
@@ -208,7 +214,6 @@ impl Wanted {
                     let answers = std::mem::take(answers);
                     return Ok(Some(json!({ "answers": answers })));
                 }
-                self.say();
                 Ok(None)
             }
         }
@@ -260,20 +265,6 @@ fn wanted(open: &OpenInterrupt) -> Option<Wanted> {
         }
         _ => None,
     }
-}
-
-/// Reads what is typed. The thread ends with the process: a read of a terminal cannot be stopped.
-fn read_lines() -> mpsc::Receiver<String> {
-    let (lines, read) = mpsc::channel(1);
-    std::thread::spawn(move || {
-        for line in io::stdin().lock().lines() {
-            let Ok(line) = line else { return };
-            if lines.blocking_send(line).is_err() {
-                return;
-            }
-        }
-    });
-    read
 }
 
 #[cfg(test)]

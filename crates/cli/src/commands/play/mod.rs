@@ -3,7 +3,6 @@
 
 mod adopt;
 mod archive;
-mod ask;
 mod callback;
 mod calls;
 mod changed;
@@ -37,6 +36,7 @@ use clap::Subcommand;
 use crate::exit::{Exit, Failure};
 use crate::session::Session;
 use crate::span::Span;
+use crate::{ask, budget};
 
 pub(crate) use files::keep as keep_files;
 
@@ -94,11 +94,11 @@ pub(crate) struct Args {
 
     /// US dollars the session may use; nodes begin no more when they are used up. With --resume,
     /// --retry or --from the session goes on as a new one that may use this
-    #[arg(long, value_name = "AMOUNT")]
+    #[arg(long, value_name = "AMOUNT", value_parser = budget::usd, allow_negative_numbers = true)]
     budget_usd: Option<f64>,
 
     /// Tokens the session may use, as --budget-usd
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = budget::tokens, allow_negative_numbers = true)]
     budget_tokens: Option<u64>,
 
     /// Nodes that may run at a time; as many as there are processors unless said

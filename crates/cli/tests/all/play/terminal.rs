@@ -129,6 +129,24 @@ fn what_is_typed_ahead_answers_no_later_question() {
 }
 
 #[test]
+fn what_is_typed_ahead_answers_no_later_gate_of_a_run() {
+    let lab = Lab::new();
+    let gate = |id: &str| crate::support::node(id, "core.approvalGate", json!({ "title": id }));
+    let nodes = [gate("first"), gate("second")];
+    let flow = crate::support::workflow("gates", &nodes, &[("first", "second")]);
+    let file = lab.workflow(&flow);
+    let ask = "is your remark";
+    let answers = [(ask, "accept\naccept"), (ask, "reject no")];
+    let Some((code, shown)) = typed(&lab, &["run", &file], &answers) else {
+        return;
+    };
+    assert_eq!(code, 1, "{shown}");
+    assert!(shown.contains("no"), "{shown}");
+    lab.call(&["runs", "show", "last"])
+        .prints("interrupt_rejected");
+}
+
+#[test]
 fn a_failure_asks_retry_skip_or_abort() {
     let failing = chain(&[
         node("a", "echo x >> tries; exit 7", ""),

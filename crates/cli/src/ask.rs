@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use crate::{style, talk};
 
 /// Whether somebody sits there who can be asked.
-pub(super) fn somebody() -> bool {
+pub(crate) fn somebody() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
@@ -28,7 +28,7 @@ static READER: Mutex<Reader> = Mutex::new(Reader {
 /// before is no answer and is dropped. The thread that reads ends with the program, so that nobody
 /// has to press a key for it to end; where it still reads for an earlier question, its line
 /// answers this one.
-pub(super) fn line(prompt: &str) -> oneshot::Receiver<Option<String>> {
+pub(crate) fn line(prompt: &str) -> oneshot::Receiver<Option<String>> {
     let (sender, receiver) = oneshot::channel();
     let mut reader = READER.lock().unwrap_or_else(PoisonError::into_inner);
     let _ = tcflush(io::stdin(), QueueSelector::IFlush);
@@ -58,7 +58,7 @@ fn read() {
 
 /// Which of several things is meant, by its number. `None` where nobody can be asked, or nobody
 /// types any more.
-pub(super) async fn which(names: &[&str], what: &str) -> Option<usize> {
+pub(crate) async fn which(names: &[&str], what: &str) -> Option<usize> {
     if !somebody() {
         return None;
     }
@@ -77,7 +77,7 @@ pub(super) async fn which(names: &[&str], what: &str) -> Option<usize> {
 }
 
 /// One of several answers, by a letter or the word.
-pub(super) fn choices(words: &[&str]) -> String {
+pub(crate) fn choices(words: &[&str]) -> String {
     let word = |word: &&str| {
         let (first, rest) = word.split_at(1);
         format!("{}{rest}", style::strong(format!("[{first}]")))
@@ -86,7 +86,7 @@ pub(super) fn choices(words: &[&str]) -> String {
 }
 
 /// The word that an answer means.
-pub(super) fn meant<'a>(answer: &str, words: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn meant<'a>(answer: &str, words: &[&'a str]) -> Option<&'a str> {
     let answer = answer.to_ascii_lowercase();
     let fits = |word: &&&str| !answer.is_empty() && word.to_ascii_lowercase().starts_with(&answer);
     words.iter().find(fits).copied()
