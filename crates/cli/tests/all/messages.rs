@@ -210,6 +210,12 @@ fn ports_and_names() -> Vec<Wrong> {
             &["there is no variable", "did you mean"],
         ),
         wrong(
+            vec![("/edges/0/sourceOutput", json!("outptu"))],
+            "/edges/0/sourceOutput",
+            "outptu",
+            &["has no port", "leave `sourceOutput` out", "`condition`"],
+        ),
+        wrong(
             vec![("/edges/0/from", json!("first"))],
             "/edges/0/from",
             "from",
@@ -410,7 +416,11 @@ fn values() -> Vec<Wrong> {
 
 fn expressions() -> Vec<Wrong> {
     let at = "/edges/0/condition/expression";
-    let table: [(&str, &'static [&'static str]); 13] = [
+    let table: [(&str, &'static [&'static str]); 14] = [
+        (
+            "variables.ctiy == 'x'",
+            &["there is no variable", "did you mean"],
+        ),
         ("variables.city == ", &["column 19", "ends too early"]),
         ("variables.city = 'x'", &["write `==` to compare"]),
         ("variables.city === 'x'", &["write `==` to compare"]),
@@ -542,7 +552,7 @@ fn what_is_kept_and_not_done_is_a_warning() {
             "needs `questions`",
         ),
         (
-            cel("variables.ctiy == 'x'"),
+            cel("has(variables.ctiy) && variables.ctiy == 'x'"),
             "/edges/0/condition/expression",
             "`city`",
         ),

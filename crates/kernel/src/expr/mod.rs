@@ -97,6 +97,8 @@ pub struct References {
     pub variables: BTreeSet<String>,
     /// Names of inputs written out, outside of `has`.
     pub inputs: BTreeSet<String>,
+    /// Names of variables and inputs that `has` asks for.
+    pub asked: BTreeSet<String>,
     /// What is read of nodes written out, outside of `has`: `outputs`, `status` and the like.
     pub fields: BTreeSet<(String, String)>,
     /// Outputs of nodes written out, outside of `has`.

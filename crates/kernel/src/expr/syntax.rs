@@ -354,8 +354,9 @@ impl Lowering<'_> {
     }
 
     fn note(&mut self, operand: &Ast, name: &str) {
-        if self.in_has == 0 {
-            self.references.note(operand, name);
+        match self.in_has {
+            0 => self.references.note(operand, name),
+            _ => self.references.note_asked(operand, name),
         }
     }
 
@@ -466,6 +467,13 @@ impl Lowering<'_> {
 }
 
 impl References {
+    /// Takes note of a name that `has` asks for.
+    fn note_asked(&mut self, of: &Ast, name: &str) {
+        if matches!(of, Ast::Root("variables" | "inputs")) {
+            self.asked.insert(name.to_owned());
+        }
+    }
+
     /// Takes note of a name that is read of something.
     fn note(&mut self, of: &Ast, name: &str) {
         match of {

@@ -92,6 +92,26 @@ fn a_timeout_shorter_than_a_gate_waits_is_warned_of() {
 }
 
 #[test]
+fn a_timeout_over_a_node_that_asks_is_warned_of() {
+    let warnings = |settings: &str| {
+        let text = format!(
+            "a: {{\"settings\":{{\"onFailure\":\"ask\"}}}}\nworkflow: {{\"settings\":{settings}}}"
+        );
+        let plan = crate::flow::plan(&text);
+        let texts = plan.warnings.iter().map(|warning| warning.message.clone());
+        texts.collect::<Vec<_>>()
+    };
+    let [warning] = &warnings("{\"timeout\":1000}")[..] else {
+        panic!("one warning");
+    };
+    assert!(
+        warning.contains("`a`") && warning.contains("`onFailure` is `ask`"),
+        "{warning}"
+    );
+    assert!(warnings("{\"workTimeout\":1000}").is_empty());
+}
+
+#[test]
 fn an_attempt_counts_as_an_execution() {
     let policy = Policy {
         max_node_executions: Some(1),

@@ -59,6 +59,10 @@ impl WorkNode for Noop {
         json!({ "type": "object", "additionalProperties": true })
     }
 
+    fn outputs(&self, _config: &Value) -> Option<Vec<String>> {
+        Some(Vec::new())
+    }
+
     fn compute(&self, _given: &Given<'_>) -> Option<Outcome> {
         Some(Outcome::Completed(Completion::default()))
     }

@@ -232,7 +232,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Warns of a port of a node that does not choose among ports: its edges are all followed.
+    /// Refuses a port of a node that does not choose among ports: its edges are all followed.
     fn port_of_work(
         &mut self,
         path: &Path<'_>,
@@ -247,12 +247,13 @@ impl Compiler<'_> {
             return;
         }
         let message = format!(
-            "is followed by any way that node {} ends: it does not choose among ports; remove \
-             this, or give the edge a `condition`",
-            quoted(node.id.as_str())
+            "node {} has no port {}: it does not choose among ports, and each edge from it is \
+             followed when it completes; leave `sourceOutput` out, or give the edge a `condition`",
+            quoted(node.id.as_str()),
+            quoted(port)
         );
-        let place = Path::Key(path, "sourceOutput").pointer();
-        self.warnings.add(place, ProblemCode::InvalidValue, message);
+        let place = Path::Key(path, "sourceOutput");
+        self.problem(&place, ProblemCode::InvalidValue, message);
     }
 
     /// Warns of an edge that names an input of its target which the target does not have: edges

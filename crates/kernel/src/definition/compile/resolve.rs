@@ -269,7 +269,7 @@ impl<'d> Compiler<'d> {
     ) -> Option<Expression> {
         if let Some(known) = self.expressions.get(&(kind, text)) {
             let known = known.clone();
-            return self.compiled(path, known);
+            return self.compiled(path, kind, known);
         }
         // Plain paths need no parser.
         if !text
@@ -291,7 +291,7 @@ impl<'d> Compiler<'d> {
             ExpressionKind::Operand => Expression::parse_operand(text),
         };
         self.expressions.insert((kind, text), compiled.clone());
-        self.compiled(path, compiled)
+        self.compiled(path, kind, compiled)
     }
 
     /// Checks what an expression reads of a node, beside its outputs.
@@ -315,6 +315,7 @@ impl<'d> Compiler<'d> {
     pub(super) fn compiled(
         &mut self,
         path: &Path<'_>,
+        kind: ExpressionKind,
         compiled: Result<Expression, ExprError>,
     ) -> Option<Expression> {
         let expression = match compiled {
@@ -337,10 +338,21 @@ impl<'d> Compiler<'d> {
             }
         }
         for name in references.variables.iter().chain(&references.inputs) {
-            if !self.may_exist(name) {
-                let message = self.unknown_variable(name);
+            if self.may_exist(name) {
+                continue;
+            }
+            let message = self.unknown_variable(name);
+            // A run may be given what nothing declares, but hardly something that nearly has the
+            // name of what is declared. What `has` asks for may be missing, and an operand reads
+            // what is missing as `null`.
+            let meant = closest(name, self.variables.iter().copied());
+            let is_slip = meant.is_some() && name.len() > 1;
+            let may_miss = kind == ExpressionKind::Operand || references.asked.contains(name);
+            if may_miss || !is_slip {
                 self.warnings
                     .add(path.pointer(), ProblemCode::UnknownReference, message);
+            } else {
+                self.rule(path, ProblemCode::UnknownReference, message);
             }
         }
         Some(expression)

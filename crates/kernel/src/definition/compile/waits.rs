@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::definition::control::ControlKind;
-use crate::definition::plan::{NodeKind, Plan, PlanNode};
+use crate::definition::plan::{NodeKind, OnFailure, Plan, PlanNode};
 use crate::problem::{ProblemCode, Problems, quoted};
 
 /// Warns of nodes that wait for somebody when the run is over by its own timeout.
@@ -15,18 +15,26 @@ pub(super) fn check(plan: &Plan, warnings: &mut Problems) {
     for node in waiting {
         let how_long = match wait(node) {
             Some(Some(ms)) if ms <= limit => continue,
-            Some(Some(ms)) => format!("up to {ms} ms"),
-            Some(None) => "without an end".to_owned(),
+            Some(Some(ms)) => format!("which it does up to {ms} ms"),
+            Some(None) => "which it does without an end".to_owned(),
+            None if asks(node) => {
+                "which it does without an end once it failed (`onFailure` is `ask`)".to_owned()
+            }
             None => continue,
         };
         let message = format!(
-            "the run fails after {limit} ms, also while node {} waits for somebody, which it does \
+            "the run fails after {limit} ms, also while node {} waits for somebody, \
              {how_long}; write `workTimeout` to bound only the time in which the run works, or a \
              longer `timeout`",
             quoted(node.id.as_str())
         );
         warnings.add("/settings/timeout", ProblemCode::InvalidValue, message);
     }
+}
+
+/// Whether a node asks somebody what becomes of its failure.
+fn asks(node: &PlanNode) -> bool {
+    node.kind == NodeKind::Work && node.on_failure == OnFailure::Ask
 }
 
 /// How long a node waits for somebody, if it does: milliseconds, or without an end.

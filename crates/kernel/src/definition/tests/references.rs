@@ -172,15 +172,22 @@ fn expressions_are_compiled() {
             "/nodes/0/inputs/p/expression: invalid_expression: at column 17: the expression ends too early: a value is missing",
         ],
     );
+    let citi = "/nodes/0/inputs/p/expression: unknown_reference: there is no variable `citi`; did you mean `city`?";
+    check(&expression("variables.citi + 'x'"), &[citi]);
+    check(&expression("inputs.citi + 'x'"), &[citi]);
     check_warnings(
-        &expression("variables.citi + 'x'"),
-        &[
-            "/nodes/0/inputs/p/expression: unknown_reference: there is no variable `citi`; did you mean `city`?",
-        ],
+        &expression("has(variables.citi) ? variables.citi : 'x'"),
+        &[citi],
     );
     check_warnings(
         &expression("has(variables.citi) ? variables.city : 'x'"),
         &[],
+    );
+    check_warnings(
+        &expression("inputs.extra"),
+        &[
+            "/nodes/0/inputs/p/expression: unknown_reference: there is no variable `extra`; there is `city`",
+        ],
     );
     let mut document = graph("a:core.conditional h:core.loop b", "h.body>b b>h");
     document["nodes"][0]["config"] = json!({"expression": "1 +"});
