@@ -58,12 +58,17 @@ impl Source {
 
     /// Reads it as a JSON object.
     pub(crate) fn object(&self) -> Result<Map<String, Value>, Failure> {
+        self.object_of(&self.read()?)
+    }
+
+    /// The JSON object that its text is.
+    pub(crate) fn object_of(&self, text: &[u8]) -> Result<Map<String, Value>, Failure> {
         let wrong = |problems| Failure::Problems {
             document: self.name(),
             problems,
         };
         let limits = Limits::DEFINITION;
-        match json::parse(&self.read()?, limits).map_err(wrong)? {
+        match json::parse(text, limits).map_err(wrong)? {
             Value::Object(object) => Ok(object),
             _ => Err(wrong(
                 Problem::new("", ProblemCode::WrongType, "must be a JSON object").into(),

@@ -1,6 +1,9 @@
 //! Inputs of a run as typed on the command line.
 
+use std::collections::BTreeSet;
+
 use kernel::definition::{Plan, Type};
+use kernel::json;
 use kernel::problem::{Problem, ProblemCode, Problems, pointer};
 use serde_json::{Map, Value};
 
@@ -28,18 +31,26 @@ impl std::str::FromStr for Given {
     }
 }
 
-/// The inputs that a file and the command line give together; the command line is stronger.
+/// The inputs that a file and the command line give together; the command line is stronger. What is
+/// wrong with them is said at once, with its line where it comes from the file.
 pub(crate) fn bind(
     plan: &Plan,
     file: Option<&Source>,
     given: &[Given],
 ) -> Result<Map<String, Value>, Failure> {
-    let mut inputs = match file {
-        Some(file) => file.object()?,
-        None => Map::new(),
+    let text = file.map(Source::read).transpose()?;
+    let mut inputs = match (file, &text) {
+        (Some(file), Some(text)) => file.object_of(text)?,
+        _ => Map::new(),
     };
     let mut problems = Problems::new();
+    let mut typed = BTreeSet::new();
     for Given { name, value } in given {
+        if !typed.insert(name) {
+            let message = "it is given twice on the command line; give it once";
+            problems.add(pointer("", name), ProblemCode::DuplicateKey, message);
+            continue;
+        }
         match read(plan, name, value) {
             Ok(value) => {
                 inputs.insert(name.clone(), value);
@@ -48,13 +59,53 @@ pub(crate) fn bind(
         }
     }
     problems.extend(plan.misspelt_inputs(&inputs).listed);
-    match problems.is_empty() {
-        true => Ok(inputs),
-        false => Err(Failure::Problems {
-            document: "the inputs".into(),
-            problems,
-        }),
+    if let Err(wrong) = plan.bind_inputs(&inputs) {
+        // What is given wrongly is not missing.
+        let known: Vec<String> = problems
+            .listed
+            .iter()
+            .map(|known| known.path.clone())
+            .collect();
+        let is_new = |problem: &Problem| match problem.code {
+            ProblemCode::MissingInput => known.is_empty(),
+            _ => !known.contains(&problem.path),
+        };
+        problems.extend(wrong.listed.into_iter().filter(is_new).map(said_how));
     }
+    if problems.is_empty() {
+        return Ok(inputs);
+    }
+    let document = match (file, &text) {
+        (Some(file), Some(text)) => {
+            locate(text, given, &mut problems);
+            format!("the inputs of {}", file.name())
+        }
+        _ => "the inputs".to_owned(),
+    };
+    Err(Failure::Problems { document, problems })
+}
+
+/// Adds how a missing input is typed.
+fn said_how(mut problem: Problem) -> Problem {
+    if problem.code == ProblemCode::MissingInput {
+        let name = problem.path.trim_start_matches('/');
+        problem.message = format!("{}, as `-i {name}=VALUE`", problem.message);
+    }
+    problem
+}
+
+/// Says where in the file each problem is that is not about what was typed.
+fn locate(text: &[u8], given: &[Given], problems: &mut Problems) {
+    let is_typed = |problem: &Problem| {
+        let of = |given: &Given| problem.path == pointer("", &given.name);
+        given.iter().any(of)
+    };
+    let (typed, mut of_file): (Vec<_>, Vec<_>) = std::mem::take(&mut problems.listed)
+        .into_iter()
+        .partition(is_typed);
+    json::locate(text, &mut of_file);
+    of_file.sort_by_key(|problem| problem.at.map(|at| (at.line, at.column)));
+    problems.listed = of_file.into_iter().chain(typed).collect();
 }
 
 /// A text is what the declared type makes of it. Where nothing is declared it is JSON if it can

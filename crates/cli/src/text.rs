@@ -1,9 +1,16 @@
 //! Figures and foreign text as people read them.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use faces::transcript::day;
 use kernel::time::Timestamp;
+
+/// A number that is typed, from 1 on.
+pub(crate) fn from_one<T: FromStr>(text: &str) -> Result<T, String> {
+    let what = "write a whole number from 1 on";
+    text.parse().map_err(|_| what.to_owned())
+}
 
 /// A duration in the two largest units that matter.
 pub(crate) fn duration(time: Duration) -> String {

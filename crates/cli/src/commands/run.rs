@@ -114,11 +114,6 @@ impl Order {
         let children = children.collect::<Result<Vec<_>, Failure>>()?;
         let file = args.input_file.as_deref().map(Source::from);
         let inputs = inputs::bind(&plan, file.as_ref(), &args.inputs)?;
-        plan.bind_inputs(&inputs)
-            .map_err(|problems| Failure::Problems {
-                document: "the inputs".into(),
-                problems,
-            })?;
         let configurable = args.budget.configurable();
         let budget = BudgetPolicy::of_stored(configurable.get("budget"));
         Ok(Self {

@@ -32,7 +32,7 @@ use crate::exit::{Exit, Failure, io_text};
 use crate::folders;
 use crate::session::{Form, Session};
 use crate::span::Span;
-use crate::{compose, env, lookup, talk, web};
+use crate::{compose, env, lookup, talk, text, web};
 
 /// Runs driven at a time; more wait in the queue.
 const MAX_RUNS: usize = 2_048;
@@ -83,15 +83,15 @@ pub(crate) struct Args {
     retain_finished: Option<Span>,
 
     /// Requests a second that one principal may make; as many may come at once
-    #[arg(long, value_name = "N", default_value = "5000")]
+    #[arg(long, value_name = "N", default_value = "5000", value_parser = text::from_one::<NonZeroU32>)]
     principal_rate: NonZeroU32,
 
     /// Requests a second that one tenant may make; as many may come at once [default: any number]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = text::from_one::<NonZeroU32>)]
     tenant_rate: Option<NonZeroU32>,
 
     /// Refuse new runs while so many are driven or streamed [default: they wait in the queue]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = text::from_one::<NonZeroUsize>)]
     max_in_flight: Option<NonZeroUsize>,
 
     /// End in order when standard input ends: with whoever started it, however that ended

@@ -215,3 +215,75 @@ fn the_store_stays_out_of_version_control() {
     lab.call(&["run", &file]).with(0);
     assert_eq!(lab.read(".runwright/.gitignore"), "*\n");
 }
+
+#[test]
+fn wrong_inputs_of_a_file_are_named_with_their_lines() {
+    let lab = Lab::new();
+    let mut flow = workflow("greet", &[node("a", "core.noop", json!({}))], &[]);
+    flow["variables"] = json!([
+        { "name": "city", "type": "string", "required": true },
+        { "name": "count", "type": "number" },
+        { "name": "folder", "type": "string" },
+    ]);
+    let file = lab.workflow(&flow);
+    lab.write(
+        "in.json",
+        "{\n  \"city\": 7,\n  \"foldre\": \"x\",\n  \"count\": \"many\"\n}\n",
+    );
+    lab.call(&["run", &file, "--input-file", "in.json"])
+        .with(2)
+        .says("in.json")
+        .says("line 2, column 11: must be of type string, not a number")
+        .says("line 3, column 13: the workflow declares no such variable; did you mean `folder`?")
+        .says("line 4, column 12: must be of type number, not a string");
+    // What is typed counts, and has no line.
+    let ended = lab
+        .call(&["run", &file, "--input-file", "in.json", "-i", "count=some"])
+        .with(2);
+    assert!(!ended.stderr.contains("line 4"), "{ended:?}");
+    lab.write("in.json", "{\n  \"count\": 1\n}\n");
+    lab.call(&["run", &file, "--input-file", "in.json"])
+        .with(2)
+        .says("is required; give it a value of type string, as `-i city=VALUE`");
+    lab.call(&["run", &file, "-i", "city=Ulm", "-i", "city=Bonn"])
+        .with(2)
+        .says("/city: it is given twice on the command line; give it once");
+    lab.write("in.json", "{\n  \"city\": \"Ulm\",\n}\n");
+    lab.call(&["run", &file, "--input-file", "in.json"])
+        .with(2)
+        .says("line 3");
+}
+
+#[test]
+fn wrong_numbers_of_options_say_what_to_write() {
+    let lab = Lab::new();
+    let file = lab.workflow(&workflow("w", &[node("a", "core.noop", json!({}))], &[]));
+    for (args, says) in [
+        (
+            ["run", file.as_str(), "--budget-tokens", "-3"],
+            "write tokens as a whole number from 0 on",
+        ),
+        (
+            ["run", file.as_str(), "--budget-usd", "-1"],
+            "write US dollars as a number from 0 on",
+        ),
+        (
+            ["play", "x", "--budget-usd", "lots"],
+            "write US dollars as a number from 0 on",
+        ),
+        (
+            ["runs", "list", "--limit", "0"],
+            "write a whole number from 1 on",
+        ),
+        (
+            ["serve", "--dev", "--tenant-rate", "0"],
+            "write a whole number from 1 on",
+        ),
+    ] {
+        lab.call(&args).with(2).says(says);
+    }
+    let broken = lab.write("broken.json", "{ \"id\": ");
+    lab.call(&["workflow", "validate", broken.to_str().unwrap()])
+        .with_any(&[1, 2])
+        .prints("the text ends where a value must follow");
+}

@@ -154,6 +154,25 @@ fn malformed(text: &str, error: &serde_json::Error) -> Problems {
         _ if text.trim_ascii().is_empty() => "the document is empty; a JSON value is needed",
         "trailing comma" => "a comma stands before the closing bracket; remove it",
         "key must be a string" => "a key must be a text in double quotes",
+        "EOF while parsing an object" => "the text ends within an object; close it with `}`",
+        "EOF while parsing a list" => "the text ends within an array; close it with `]`",
+        "EOF while parsing a string" => "the text ends within a string; close it with `\"`",
+        "EOF while parsing a value" => "the text ends where a value must follow",
+        "expected value" => {
+            "a value must stand here: an object, an array, a string in double quotes, a number, \
+             true, false or null"
+        }
+        "expected ident" => "a word must be true, false or null; put any other into double quotes",
+        "expected `:`" => "a `:` must stand between a key and its value",
+        "expected `,` or `}`" => "a `,` or `}` must stand here: a comma may be missing before it",
+        "expected `,` or `]`" => "a `,` or `]` must stand here: a comma may be missing before it",
+        "invalid escape" => {
+            "a string holds an escape that JSON does not have; write a backslash as `\\\\`"
+        }
+        "invalid number" => "this is no number of JSON; write 0.5 and 1, not .5 or 01",
+        "unexpected end of hex escape" | "lone leading surrogate in hex escape" => {
+            "a string holds half of a surrogate pair; write the other half behind it"
+        }
         message => message,
     };
     let (line, column) = (error.line().max(1), error.column().max(1));

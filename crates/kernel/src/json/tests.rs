@@ -39,7 +39,11 @@ fn what_is_not_json_says_where() {
     );
     check(
         "{\n \"a\": tru }",
-        &[("", json, "line 2, column 10: not JSON: expected ident")],
+        &[(
+            "",
+            json,
+            "line 2, column 10: not JSON: a word must be true, false or null; put any other into double quotes",
+        )],
     );
     check(
         "[1,]",
@@ -75,7 +79,11 @@ fn what_is_not_json_says_where() {
     );
     check(
         "NaN",
-        &[("", json, "line 1, column 1: not JSON: expected value")],
+        &[(
+            "",
+            json,
+            "line 1, column 1: not JSON: a value must stand here: an object, an array, a string in double quotes, a number, true, false or null",
+        )],
     );
     check(
         "\u{feff}{}",
@@ -90,7 +98,7 @@ fn what_is_not_json_says_where() {
         &[(
             "",
             json,
-            "line 1, column 8: not JSON: unexpected end of hex escape",
+            "line 1, column 8: not JSON: a string holds half of a surrogate pair; write the other half behind it",
         )],
     );
     check(

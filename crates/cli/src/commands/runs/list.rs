@@ -1,6 +1,7 @@
 //! `runwright runs list`.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 
 use kernel::document::{is_mark, run_status};
 use kernel::ids::{StreamId, TenantId};
@@ -50,8 +51,8 @@ pub(crate) struct Args {
     pub(crate) parent: Option<RunName>,
 
     /// At most so many runs
-    #[arg(long, value_name = "N", default_value = "50")]
-    pub(crate) limit: std::num::NonZeroU32,
+    #[arg(long, value_name = "N", default_value = "50", value_parser = text::from_one::<NonZeroU32>)]
+    pub(crate) limit: NonZeroU32,
 }
 
 /// Where the tenant stands, when there are several.
