@@ -1,9 +1,10 @@
 //! Budgets as they are typed, and what was spent of them as people read it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 
 use kernel::ids::StreamId;
-use kernel::run::budget::{Budget, COST, shown};
+use kernel::run::budget::{Amounts, Budget, COST, shown};
 use kernel::run::{Facts, Run};
 use runtime::door::Door;
 use serde_json::{Map, Value, json};
@@ -19,11 +20,11 @@ const MAX_CHILDREN: usize = 1_000;
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(crate) struct BudgetArgs {
     /// US dollars the run may spend on models, its child runs included
-    #[arg(long, value_name = "AMOUNT", value_parser = usd)]
+    #[arg(long, value_name = "AMOUNT", value_parser = usd, allow_negative_numbers = true)]
     budget_usd: Option<f64>,
 
     /// Tokens the run may spend, as --budget-usd
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = tokens, allow_negative_numbers = true)]
     budget_tokens: Option<u64>,
 }
 
@@ -51,6 +52,12 @@ pub(crate) fn usd(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "write US dollars as a number from 0 on, such as 0.50".to_owned())
 }
 
+/// A number of tokens.
+pub(crate) fn tokens(text: &str) -> Result<u64, String> {
+    let what = "write tokens as a whole number from 0 on, such as 20000";
+    text.parse().map_err(|_| what.to_owned())
+}
+
 /// What models were asked for by a run and its child runs.
 #[derive(Debug, Default)]
 pub(crate) struct Used {
@@ -61,81 +68,96 @@ pub(crate) struct Used {
     is_cut: bool,
 }
 
+/// What one run used itself, and its children.
+struct Part {
+    input: u64,
+    output: u64,
+    usd: Option<f64>,
+    children: Vec<String>,
+}
+
+impl Part {
+    fn of(facts: Option<&Facts>) -> Self {
+        let usage = facts.and_then(|facts| facts.usage.as_ref());
+        let children = facts.into_iter().flat_map(|facts| facts.children.keys());
+        Self {
+            input: usage.map_or(0, |usage| usage.input_tokens),
+            output: usage.map_or(0, |usage| usage.output_tokens),
+            usd: usage.and_then(|usage| usage.usd),
+            children: children.map(ToString::to_string).collect(),
+        }
+    }
+
+    fn of_snapshot(snapshot: &Value) -> Self {
+        let cost = &snapshot["metrics"]["openwopCost"];
+        let count = |name: &str| cost["tokens"][name].as_u64().unwrap_or(0);
+        let children = snapshot["childRuns"].as_array().into_iter().flatten();
+        let ids = children.filter_map(|child| child["runId"].as_str());
+        Self {
+            input: count("input"),
+            output: count("output"),
+            usd: cost["usd"].as_f64(),
+            children: ids.map(str::to_owned).collect(),
+        }
+    }
+}
+
 impl Used {
     /// Adds a run and all its children up.
     pub(crate) async fn of(door: &Door, run: &Run) -> Result<Self, StoreError> {
+        let load = async |child: &str| match door.load(&StreamId::new(child)).await {
+            Ok(child) => Ok(Some(Part::of(child.facts()))),
+            // It is still to be created, or was erased.
+            Err(StoreError::Missing) => Ok(None),
+            Err(error) => Err(error),
+        };
+        Self::add_up(Part::of(run.facts()), load).await
+    }
+
+    /// The same of a run on a server, by its snapshot.
+    pub(crate) async fn of_remote(remote: &Remote, snapshot: &Value) -> Self {
+        let load = async |child: &str| {
+            let found = remote.get(&format!("/v1/runs/{child}")).await;
+            // One that was erased is not there any more.
+            Ok::<_, Infallible>(found.ok().map(|child| Part::of_snapshot(&child)))
+        };
+        let Ok(used) = Self::add_up(Part::of_snapshot(snapshot), load).await;
+        used
+    }
+
+    async fn add_up<E>(
+        first: Part,
+        load: impl AsyncFn(&str) -> Result<Option<Part>, E>,
+    ) -> Result<Self, E> {
         let mut used = Self::default();
         let mut seen = BTreeSet::new();
-        let mut next: Vec<StreamId> = used.take(run.facts());
+        let mut next = used.take(first);
         while let Some(child) = next.pop() {
-            if !seen.insert(child.clone()) {
+            if seen.contains(&child) {
                 continue;
             }
             if used.children == MAX_CHILDREN {
                 used.is_cut = true;
                 break;
             }
-            match door.load(&child).await {
-                Ok(child) => {
-                    used.children += 1;
-                    next.extend(used.take(child.facts()));
-                }
-                // It is still to be created, or was erased.
-                Err(StoreError::Missing) => {}
-                Err(error) => return Err(error),
+            if let Some(part) = load(&child).await? {
+                used.children += 1;
+                next.extend(used.take(part));
             }
+            seen.insert(child);
         }
         Ok(used)
     }
 
-    /// The same of a run that a server tells of.
-    pub(crate) async fn of_remote(remote: &Remote, snapshot: &Value) -> Self {
-        let mut used = Self::default();
-        let mut seen = BTreeSet::new();
-        let mut next = used.take_snapshot(snapshot);
-        while let Some(child) = next.pop() {
-            if !seen.insert(child.clone()) {
-                continue;
-            }
-            if used.children == MAX_CHILDREN {
-                used.is_cut = true;
-                break;
-            }
-            // One that was erased is not there any more.
-            if let Ok(child) = remote.get(&format!("/v1/runs/{child}")).await {
-                used.children += 1;
-                next.extend(used.take_snapshot(&child));
-            }
-        }
-        used
-    }
-
-    fn take_snapshot(&mut self, snapshot: &Value) -> Vec<String> {
-        let cost = &snapshot["metrics"]["openwopCost"];
-        let count = |name: &str| cost["tokens"][name].as_u64().unwrap_or(0);
-        self.add(count("input"), count("output"), cost["usd"].as_f64());
-        let children = snapshot["childRuns"].as_array().into_iter().flatten();
-        let ids = children.filter_map(|child| child["runId"].as_str());
-        ids.map(str::to_owned).collect()
-    }
-
-    fn take(&mut self, facts: Option<&Facts>) -> Vec<StreamId> {
-        let Some(facts) = facts else {
-            return Vec::new();
-        };
-        if let Some(usage) = &facts.usage {
-            self.add(usage.input_tokens, usage.output_tokens, usage.usd);
-        }
-        facts.children.keys().cloned().collect()
-    }
-
-    fn add(&mut self, input: u64, output: u64, usd: Option<f64>) {
-        self.input = self.input.saturating_add(input);
-        self.output = self.output.saturating_add(output);
-        self.usd = match (self.usd, usd) {
+    /// Adds what one run used itself; gives its children.
+    fn take(&mut self, part: Part) -> Vec<String> {
+        self.input = self.input.saturating_add(part.input);
+        self.output = self.output.saturating_add(part.output);
+        self.usd = match (self.usd, part.usd) {
             (Some(a), Some(b)) => Some(a + b),
             (a, b) => a.or(b),
         };
+        part.children
     }
 
     /// In words; nothing where nothing was used.
@@ -154,6 +176,22 @@ impl Used {
             (n, false) => format!("{words}; {} added up", text::count(n, "child run")),
             (n, true) => format!("{words}; the first {n} child runs added up, there are more"),
         }
+    }
+}
+
+/// The budget of a run on a server, by its snapshot.
+pub(crate) fn of_snapshot(snapshot: &Value) -> Budget {
+    let told = &snapshot["metrics"]["runwrightBudget"];
+    let amounts = |name: &str| -> Amounts {
+        let amounts = told[name].as_object().into_iter().flatten();
+        let read =
+            amounts.filter_map(|(dimension, amount)| Some((dimension.clone(), amount.as_u64()?)));
+        read.collect()
+    };
+    Budget {
+        limits: amounts("limits"),
+        spent: amounts("spent"),
+        reserved: BTreeMap::from([(String::new(), amounts("reserved"))]),
     }
 }
 

@@ -11,7 +11,7 @@ use kernel::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Remote, artifact};
-use crate::budget::Used;
+use crate::budget::{self, Used};
 use crate::commands::runs::{cancel, events, list, show, tail};
 use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
@@ -182,6 +182,7 @@ pub(crate) fn print_head(
     );
     let tags = snapshot["tags"].as_array().into_iter().flatten();
     let tags: Vec<&str> = tags.filter_map(Value::as_str).collect();
+    let left = budget::left(&budget::of_snapshot(snapshot));
     for (name, value) in [
         ("run", style::strong(run)),
         ("workflow", word("workflowId")),
@@ -195,9 +196,13 @@ pub(crate) fn print_head(
         ("began", word("startedAt")),
         ("ended", word("endedAt")),
         ("used", used.words()),
+    ]
+    .into_iter()
+    .chain(left.into_iter().map(|limit| ("budget", limit)))
+    .chain([
         ("tags", text::one_line(&tags.join(", "), 120)),
         ("parent", word("parentRunId")),
-    ] {
+    ]) {
         if !value.is_empty() {
             data.line(format!("{} {value}", style::dim(format!("{name:<9}"))))?;
         }

@@ -8,6 +8,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
+use crate::serving::{Serving, call, lab};
 use crate::support::*;
 
 /// Tokens that each call uses, as the server says.
@@ -206,6 +207,34 @@ fn a_definitions_cap_is_kept_and_shown() {
         .prints("600 tokens (500 in, 100 out), $0.0006")
         .prints("$0.001: $0.0006 spent, $0.0004 left")
         .prints("5000 tokens: 600 spent, 4400 left");
+}
+
+#[test]
+fn a_server_shows_what_is_used_and_left() {
+    let lab = lab();
+    let model = Model::start(Wants::Nothing);
+    model.providers(&lab, PRICE);
+    let child = workflow("child", &[ask("a"), ask("b")], &[]);
+    let child = lab.write("child.json", child.to_string());
+    let start = node("s", "core.subWorkflow", json!({ "workflowId": "child" }));
+    let mut parent = workflow("w", &[start], &[]);
+    parent["settings"] = json!({ "budget": { "maxCostUsd": 0.5, "maxTokens": 5000 } });
+    let file = lab.workflow(&parent);
+    let providers = [
+        "--dev",
+        "--providers",
+        "providers.toml",
+        "--allow-http",
+        &model.address,
+    ];
+    let serving = Serving::of(&lab, &providers);
+    let with = ["run", &file, "--with", child.to_str().unwrap()];
+    call(&lab, &serving, "", &with).with(0);
+    call(&lab, &serving, "", &["runs", "show", "last"])
+        .with(0)
+        .prints("1200 tokens (1000 in, 200 out), $0.0012; 1 child run added up")
+        .prints("$0.50: $0.0012 spent, $0.4988 left")
+        .prints("5000 tokens: 1200 spent, 3800 left");
 }
 
 #[test]

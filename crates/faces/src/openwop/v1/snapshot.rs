@@ -5,6 +5,7 @@
 
 use kernel::definition::{NodeIx, Plan, PlanNode, is_model_class};
 use kernel::ids::{NodeId, StreamId};
+use kernel::run::budget::Amounts;
 use kernel::run::state::{Child, NodeRun, OpenInterrupt, UsageTotal, timer};
 use kernel::run::{End, Facts, NodeStatus, Run, RunState};
 use kernel::stream::{ForkMode, Origin};
@@ -84,7 +85,7 @@ fn unveiled(run: &Run) -> Value {
     let open = all_open(run);
     doc.maybe("interrupt", open.first())
         .filled("interrupts", &open)
-        .maybe("metrics", facts.usage.as_ref().map(metrics))
+        .maybe("metrics", metrics(facts))
         .build()
 }
 
@@ -275,7 +276,32 @@ fn agent(declared: &Value) -> Option<Value> {
     Some(texts.maybe("modelClass", class).build())
 }
 
-fn metrics(usage: &UsageTotal) -> Value {
+/// What the run used, and, beyond the protocol, what its budget allows, has spent and set aside.
+fn metrics(facts: &Facts) -> Option<Value> {
+    let cost = facts.usage.as_ref().map(cost);
+    let of_budget = &facts.budget;
+    let budget = (!of_budget.limits.is_empty()).then(|| {
+        let mut reserved = Amounts::new();
+        for (dimension, amount) in of_budget.reserved.values().flatten() {
+            let sum = reserved.entry(dimension.clone()).or_default();
+            *sum = sum.saturating_add(*amount);
+        }
+        Fields::new()
+            .with("limits", &of_budget.limits)
+            .with("spent", &of_budget.spent)
+            .with("reserved", reserved)
+            .build()
+    });
+    let is_there = cost.is_some() || budget.is_some();
+    is_there.then(|| {
+        Fields::new()
+            .maybe("openwopCost", cost)
+            .maybe("runwrightBudget", budget)
+            .build()
+    })
+}
+
+fn cost(usage: &UsageTotal) -> Value {
     let tokens = Fields::new()
         .with("input", usage.input_tokens)
         .with("output", usage.output_tokens);
@@ -285,5 +311,5 @@ fn metrics(usage: &UsageTotal) -> Value {
         .with("model", &usage.model)
         .with("provider", &usage.provider)
         .with("duration_ms", usage.duration_ms);
-    Fields::new().with("openwopCost", cost.build()).build()
+    cost.build()
 }
