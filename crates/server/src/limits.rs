@@ -55,6 +55,8 @@ pub struct Limits {
     pub body_time: Duration,
     /// How long an answer may take to begin, long polls included.
     pub answer_time: Duration,
+    /// An answer that takes as long to begin is slow, and the log says so; held ones are not.
+    pub slow_answer: Duration,
     /// How long a peer may take nothing of what is written to it.
     pub stall_time: Duration,
     /// How often the credential of an open stream or a held poll is looked at again.
@@ -99,6 +101,7 @@ impl Default for Limits {
             head_time: Duration::from_secs(30),
             body_time: Duration::from_secs(30),
             answer_time: Duration::from_secs(75),
+            slow_answer: Duration::from_secs(5),
             stall_time: Duration::from_secs(60),
             recheck: Duration::from_secs(2),
             heartbeat: Duration::from_secs(15),

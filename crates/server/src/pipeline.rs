@@ -126,8 +126,19 @@ pub(crate) async fn answer(
     let status = response.status();
     rest.clear_up(&mut response, unread.as_ref()).await;
     let took = began.elapsed();
+    let is_held = route.as_ref().is_some_and(|route| route.is_held);
+    let is_slow = took >= app.limits().slow_answer && !is_held;
     app.metrics().answered(path, &method, status, took);
-    log(&trace, &method, path, status, tenant.as_deref(), code, took);
+    let answered = Answered {
+        method: &method,
+        route: path,
+        status,
+        tenant: tenant.as_deref(),
+        code,
+        took,
+        is_slow,
+    };
+    answered.log(&trace);
     response
 }
 
@@ -147,37 +158,43 @@ impl Face {
     }
 }
 
-/// The address as it was sent is not logged: it may hold anything.
-fn log(
-    trace: &Trace,
-    method: &Method,
-    route: &str,
+/// An answer, as the log tells it. The address as it was sent is not logged: it may hold anything.
+struct Answered<'a> {
+    method: &'a Method,
+    route: &'a str,
     status: StatusCode,
-    tenant: Option<&str>,
-    code: Option<&str>,
+    tenant: Option<&'a str>,
+    code: Option<&'a str>,
     took: std::time::Duration,
-) {
-    macro_rules! answered {
-        ($level:expr) => {
-            tracing::event!(
-                target: "server::request",
-                $level,
-                request_id = trace.id(),
-                traceparent = trace.parent(),
-                trace_id = trace.trace_id(),
-                code,
-                method = method.as_str(),
-                route,
-                status = status.as_u16(),
-                tenant,
-                micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
-                "answered"
-            )
-        };
-    }
-    match status.is_server_error() {
-        true => answered!(tracing::Level::WARN),
-        false => answered!(tracing::Level::DEBUG),
+    is_slow: bool,
+}
+
+impl Answered<'_> {
+    /// A failure of the server and a slow answer are warnings.
+    fn log(&self, trace: &Trace) {
+        macro_rules! answered {
+            ($level:expr) => {
+                tracing::event!(
+                    target: "server::request",
+                    $level,
+                    request_id = trace.id(),
+                    traceparent = trace.parent(),
+                    trace_id = trace.trace_id(),
+                    code = self.code,
+                    method = self.method.as_str(),
+                    route = self.route,
+                    status = self.status.as_u16(),
+                    tenant = self.tenant,
+                    slow = self.is_slow,
+                    micros = u64::try_from(self.took.as_micros()).unwrap_or(u64::MAX),
+                    "answered"
+                )
+            };
+        }
+        match self.status.is_server_error() || self.is_slow {
+            true => answered!(tracing::Level::WARN),
+            false => answered!(tracing::Level::DEBUG),
+        }
     }
 }
 

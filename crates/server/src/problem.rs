@@ -270,7 +270,11 @@ fn of_inputs(problems: &Problems) -> Problem {
         problems.listed.first(),
         problems.listed.len() + problems.more,
     ) {
-        (Some(first), 1) => format!("the input {} {}", named(&first.path), first.message),
+        (Some(first), 1) => match first.code {
+            // Its message is a sentence of its own.
+            ProblemCode::UnknownReference => format!("{}: {}", named(&first.path), first.message),
+            _ => format!("the input {} {}", named(&first.path), first.message),
+        },
         (Some(first), all) => format!(
             "{all} inputs do not fit the workflow; details.errors lists them: {} {}",
             named(&first.path),

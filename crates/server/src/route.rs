@@ -78,6 +78,8 @@ pub struct Route {
     /// Whether a query with a name that is not documented is refused. Where it is not, as the
     /// protocol lets clients send more than a host knows, the answer says that it was passed over.
     pub is_closed: bool,
+    /// Whether an answer may be held until there is something to say.
+    pub is_held: bool,
     /// Bytes of a body at most, where they are not those of most routes.
     body: Option<fn(&Limits) -> usize>,
     handler: Handler,
@@ -103,6 +105,7 @@ impl Route {
             doc,
             is_keyed: false,
             is_closed: false,
+            is_held: false,
             body: None,
             handler: Arc::new(move |cx| Box::pin(handler(cx))),
         }
@@ -129,6 +132,14 @@ impl Route {
     pub(crate) fn body_bytes(&self, limits: &Limits) -> usize {
         let usual = limits.body_bytes.max(limits.definition_bytes);
         self.body.map_or(usual, |bytes| bytes(limits))
+    }
+
+    /// The same route, whose answer may be held until there is something to say.
+    pub(crate) fn held(self) -> Self {
+        Self {
+            is_held: true,
+            ..self
+        }
     }
 
     /// The same route, which refuses what it does not read of a query: for what the protocol does not

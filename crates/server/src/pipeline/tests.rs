@@ -1,5 +1,6 @@
 use std::io;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
@@ -31,8 +32,11 @@ async fn panics(cx: Cx) -> Result<Reply, Problem> {
     panic!("of {}", cx.param("runId"));
 }
 
-/// An application whose one route panics.
-fn app() -> App {
+async fn answers(_: Cx) -> Result<Reply, Problem> {
+    Ok(Reply::ok(&serde_json::json!({})))
+}
+
+fn app(limits: Limits) -> App {
     let nowhere = std::path::PathBuf::from("nowhere");
     let ports = Ports {
         supervisor: Supervisor {
@@ -50,10 +54,14 @@ fn app() -> App {
     let nodes = Arc::new(Registry::standard());
     let engine = Engine::new(store, nodes, ports, EngineOptions::default());
     let gate = Gate::open_to("acme".into());
-    App::new(Api::new(engine), gate, Limits::default())
+    App::new(Api::new(engine), gate, limits)
 }
 
-async fn ask() -> Response {
+fn route<F, A>(handler: F) -> Route
+where
+    F: Fn(Cx) -> A + Send + Sync + 'static,
+    A: Future<Output = Result<Reply, Problem>> + Send + 'static,
+{
     let doc = Doc {
         operation: "panics",
         summary: "panics",
@@ -62,7 +70,18 @@ async fn ask() -> Response {
         responses: &[],
     };
     let access = Access::May(Action::ReadRun);
-    let route = Route::new(Method::GET, "/v1/runs/{runId}", access, panics, doc);
+    Route::new(Method::GET, "/v1/runs/{runId}", access, handler, doc)
+}
+
+/// Asks the one route there is; gives the answer and what the server logged, line by line.
+async fn ask(route: Route, limits: Limits) -> (Response, Vec<Value>) {
+    let lines = Lines::default();
+    let reports = tracing_subscriber::fmt()
+        .json()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(lines.clone())
+        .finish();
+    let listening = tracing::subscriber::set_default(reports);
     let request = Request::get("/v1/runs/canary-of-address?query=canary-of-query")
         .header("host", "localhost")
         .header("authorization", "Bearer canary-of-token")
@@ -70,8 +89,22 @@ async fn ask() -> Response {
         .header("traceparent", TRACE)
         .body(Body::empty())
         .expect("a request");
-    let answer = router(app(), vec![route]).oneshot(request).await;
-    answer.expect("an answer")
+    let answer = router(app(limits), vec![route]).oneshot(request).await;
+    drop(listening);
+    let text = String::from_utf8(lines.0.lock().expect("nobody panicked").clone());
+    let text = text.expect("text");
+    assert!(!text.contains("canary"), "{text}");
+    let lines = text.lines();
+    let lines = lines.map(|line| serde_json::from_str(line).expect("each line is an object"));
+    (answer.expect("an answer"), lines.collect())
+}
+
+/// The line of a log with a message.
+fn line_of(lines: &[Value], message: &str) -> Value {
+    let found = lines
+        .iter()
+        .find(|line| line["fields"]["message"] == message);
+    found.expect("the line").clone()
 }
 
 /// Lines of a log, as a server writes them.
@@ -98,16 +131,7 @@ impl<'a> MakeWriter<'a> for Lines {
 
 #[tokio::test]
 async fn a_handler_that_panics_is_answered_with_an_envelope_and_logged_without_secrets() {
-    let lines = Lines::default();
-    let reports = tracing_subscriber::fmt()
-        .json()
-        .with_max_level(tracing::Level::TRACE)
-        .with_writer(lines.clone())
-        .finish();
-    let listening = tracing::subscriber::set_default(reports);
-    let answer = ask().await;
-    drop(listening);
-
+    let (answer, lines) = ask(route(panics), Limits::default()).await;
     assert_eq!(answer.status(), 500);
     assert_eq!(answer.headers()["x-request-id"], "request-0001");
     assert_eq!(answer.headers()["traceparent"], TRACE);
@@ -118,19 +142,8 @@ async fn a_handler_that_panics_is_answered_with_an_envelope_and_logged_without_s
     assert_eq!(envelope["error"], "internal_error");
     assert_eq!(envelope["details"]["correlationId"], "request-0001");
 
-    let text = String::from_utf8(lines.0.lock().expect("nobody panicked").clone());
-    let text = text.expect("text");
-    assert!(!text.contains("canary"), "{text}");
-    let lines: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("each line is an object"))
-        .collect();
-    let fields = |message: &str| {
-        let found = lines
-            .iter()
-            .find(|line| line["fields"]["message"] == message);
-        found.expect("the line")["fields"].clone()
-    };
+    assert_eq!(line_of(&lines, "answered")["level"], "WARN");
+    let fields = |message: &str| line_of(&lines, message)["fields"].clone();
     assert_eq!(fields("a handler panicked")["request_id"], "request-0001");
     let answered = fields("answered");
     for (name, value) in [
@@ -143,4 +156,19 @@ async fn a_handler_that_panics_is_answered_with_an_envelope_and_logged_without_s
         assert_eq!(answered[name], value, "{name}");
     }
     assert_eq!(answered["status"], 500);
+}
+
+#[tokio::test]
+async fn a_slow_answer_is_a_warning_and_a_held_one_is_not() {
+    let level = async |route: Route, limits: Limits| {
+        let (_, lines) = ask(route, limits).await;
+        line_of(&lines, "answered")["level"].clone()
+    };
+    let slow = || Limits {
+        slow_answer: Duration::ZERO,
+        ..Limits::default()
+    };
+    assert_eq!(level(route(answers), Limits::default()).await, "DEBUG");
+    assert_eq!(level(route(answers), slow()).await, "WARN");
+    assert_eq!(level(route(answers).held(), slow()).await, "DEBUG");
 }

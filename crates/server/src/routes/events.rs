@@ -56,7 +56,8 @@ pub(super) fn routes() -> Vec<Route> {
                 request: None,
                 responses: &[(200, "EventPage")],
             },
-        ),
+        )
+        .held(),
         Route::new(
             Method::GET,
             "/v1/runs/{runId}/events",

@@ -46,7 +46,8 @@ pub(super) fn routes() -> Vec<Route> {
             request: None,
             responses: &[(200, "QueueEventPage")],
         },
-    )]
+    )
+    .held()]
 }
 
 async fn events(cx: Cx) -> Result<Reply, Problem> {

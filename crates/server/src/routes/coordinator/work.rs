@@ -48,7 +48,8 @@ pub(super) fn routes() -> Vec<Route> {
                 &[(200, "TaskAssignments")],
             ),
         )
-        .keyed(),
+        .keyed()
+        .held(),
         Route::new(
             Method::POST,
             "/v1/coordinator/{queue}/release",
