@@ -1,9 +1,12 @@
 //! Answers of a given shape: asked for, read, and judged by us, whatever the provider promises.
 
-use jsonschema::Validator;
+use jsonschema::error::ValidationErrorKind as Kind;
+use jsonschema::{ValidationError, Validator};
 use kernel::run::NodeError;
 use kernel::run::report::{EnvelopeFault, RecoveryPath};
 use serde_json::Value;
+
+use crate::schema_words;
 
 /// Faults that are named to the model.
 const MAX_FAULTS: usize = 8;
@@ -28,6 +31,27 @@ pub(super) struct Misshapen {
     pub fault: EnvelopeFault,
     /// What is wrong, without a word of the answer.
     pub what: String,
+}
+
+/// What is wrong, without a word of the answer.
+fn fault(error: &ValidationError<'_>, schema: &Value) -> String {
+    let path = error.instance_path().to_string();
+    let said = schema_words::say(error, schema);
+    match (error.kind(), said.first()) {
+        // It would name the keys of the answer.
+        (Kind::AdditionalProperties { .. } | Kind::UnevaluatedProperties { .. }, _) | (_, None) => {
+            let place = if path.is_empty() { "the answer" } else { &path };
+            format!("{place} has fields that it may not have")
+        }
+        (_, Some(first)) => {
+            let place = if first.path.is_empty() {
+                "the answer"
+            } else {
+                &first.path
+            };
+            format!("{place} {}", first.message)
+        }
+    }
 }
 
 impl Shape {
@@ -73,11 +97,7 @@ impl Shape {
             .validator
             .iter_errors(&value)
             .take(MAX_FAULTS)
-            .map(|error| {
-                let path = error.instance_path().to_string();
-                let place = if path.is_empty() { "/" } else { &path };
-                format!("{} at {place}", error.kind().keyword())
-            })
+            .map(|error| fault(&error, &self.schema))
             .collect();
         match faults.is_empty() {
             true => Ok(Found { value, path }),

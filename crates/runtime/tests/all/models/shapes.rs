@@ -87,7 +87,7 @@ async fn an_answer_of_the_wrong_shape_is_repaired_once() {
         messages[2]["content"]
             .as_str()
             .unwrap()
-            .contains("type at /n")
+            .contains("/n must be")
     );
     assert_ne!(
         got[0].header("idempotency-key"),
