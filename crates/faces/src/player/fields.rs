@@ -134,7 +134,7 @@ fn wrong(what: &str, found: &Value) -> String {
     let found = match found {
         Value::Null => "nothing",
         Value::Bool(_) => "true or false",
-        Value::Number(_) => "a number",
+        Value::Number(number) => &number.to_string(),
         Value::String(_) => "a text",
         Value::Array(_) => "an array",
         Value::Object(_) => "an object",

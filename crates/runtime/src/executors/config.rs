@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::presets::{PRESETS, preset};
 use super::text::{Element, Text};
 use super::{Call, Executor, Executors, PlaySettings};
+use crate::toml_words;
 
 /// What is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +32,7 @@ impl ConfigError {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Document {
     #[serde(default)]
     executor: Vec<toml::Spanned<Entry>>,
@@ -83,9 +85,10 @@ enum Argument {
 pub(super) fn parse(text: &str, file: PathBuf) -> Result<Executors, ConfigError> {
     let fail = |message: String| ConfigError::new(file.clone(), message);
     let document: Document =
-        toml::from_str(text).map_err(|error| fail(error.to_string().trim_end().to_owned()))?;
+        toml::from_str(text).map_err(|error| fail(toml_words::say(text, &error)))?;
     if document.play.jobs == Some(0) {
-        return Err(fail("[play] jobs must be at least 1".into()));
+        let what = "[play] jobs must be at least 1; leave it out for one for each processor";
+        return Err(fail(what.into()));
     }
     if document
         .play
@@ -93,7 +96,7 @@ pub(super) fn parse(text: &str, file: PathBuf) -> Result<Executors, ConfigError>
         .is_some_and(|usd| !usd.is_finite() || usd < 0.0)
     {
         return Err(fail(
-            "[play] budget_usd must be an amount of dollars".into(),
+            "[play] budget_usd must be an amount of dollars from 0 on, such as 5.0".into(),
         ));
     }
     let mut list = Vec::new();

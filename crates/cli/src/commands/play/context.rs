@@ -30,8 +30,13 @@ pub(super) fn typed(args: &Args) -> Result<(Option<String>, Context), Failure> {
         }
     }
     let mut template = args.template.clone();
+    let mut typed = BTreeSet::new();
     for word in &args.context {
         match word.split_once('=') {
+            Some((name, _)) if !typed.insert(name) => {
+                let what = format!("--context gives {} twice", quoted(name));
+                return Err(Failure::new(what).hint("give it once"));
+            }
             Some((name, value)) if !name.is_empty() => {
                 context.insert(name.to_owned(), value.to_owned());
             }
@@ -88,7 +93,11 @@ pub(super) fn lacking(template: &Template, missing: &[String]) -> Failure {
     for name in missing {
         let description = template.context.get(name);
         let description = description.map_or("", |variable| variable.description.as_str());
-        what.push_str(&format!("\n  {name}: {}", text::one_line(description, 120)));
+        let name = text::one_line(name, 60);
+        what.push_str(&match description {
+            "" => format!("\n  {name}"),
+            said => format!("\n  {name}: {}", text::one_line(said, 120)),
+        });
     }
     let typed: Vec<String> = missing.iter().map(|name| format!("{name}=…")).collect();
     Failure::new(what).hint(format!("give --context {}", typed.join(" ")))

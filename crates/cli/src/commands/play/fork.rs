@@ -4,7 +4,7 @@
 use faces::player::names;
 use faces::player::projection::METADATA;
 use kernel::ids::{Seq, StreamId};
-use kernel::problem::{closest, quoted};
+use kernel::problem::{instead, quoted};
 use kernel::run::{Event, Overlay, Rejection, Run, RunEvent};
 use kernel::stream::{ForkMode, Policy};
 use runtime::engine::{Engine, new_nonce};
@@ -24,14 +24,8 @@ pub(super) async fn run(
     args: &Args,
     session: &Session,
 ) -> Result<Exit, Failure> {
-    let door = sessions::store(session)?;
     let may = |known: &Known| !matches!(known.kind, Kind::Foreign(_));
-    let known = sessions::find(session, door.as_ref(), name, may, "begin from").await?;
-    drop(door);
-    if matches!(known.kind, Kind::Foreign(_)) {
-        let what = format!("session {} is another player's", known.id);
-        return Err(Failure::new(what).hint("resume it first, without --from"));
-    }
+    let known = sessions::find_own(session, name, may, ("begin from", "--from")).await?;
     let executors = checks::executors(session)?;
     let engine = start::engine(args, &executors, session)?;
     let source = StreamId::new(&known.id);
@@ -45,8 +39,8 @@ pub(super) async fn run(
         None => {
             let ids = source_run.plan.nodes.iter().map(|node| node.id.as_str());
             let failure = Failure::new(format!("session {source} has no node {}", quoted(from)));
-            return Err(match closest(from, ids) {
-                Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
+            return Err(match instead(from, ids) {
+                Some(hint) => failure.hint(hint),
                 None => failure,
             });
         }

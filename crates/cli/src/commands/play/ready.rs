@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use faces::player::compile::{self, Settings};
 use faces::player::template::{Kind, Template};
-use kernel::problem::{Problem, ProblemCode, closest, quoted};
+use kernel::problem::{Problem, ProblemCode, closest, instead, quoted};
 use runtime::executors::Executors;
 use runtime::plans::Plans;
 use serde_json::{Value, json};
@@ -139,9 +139,9 @@ fn pause_points_exist(checked: &Checked, pause_at: &[String]) -> Result<(), Fail
         quoted(unknown)
     );
     let failure = Failure::new(what);
-    Err(match closest(unknown, ids()) {
-        Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
-        None => failure,
+    Err(match instead(unknown, ids()) {
+        Some(hint) => failure.hint(hint),
+        None => failure.hint("the template has none"),
     })
 }
 

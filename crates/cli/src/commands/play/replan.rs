@@ -33,20 +33,12 @@ pub(super) async fn run(
     args: &Args,
     session: &Session,
 ) -> Result<Exit, Failure> {
-    let door = sessions::store(session)?;
     let may = |known: &Known| known.kind == Kind::Open;
-    let known = sessions::find(session, door.as_ref(), name, may, "replan").await?;
-    drop(door);
-    if matches!(known.kind, Kind::Foreign(_)) {
-        let what = format!("session {} is another player's", known.id);
-        return Err(Failure::new(what).hint("resume it first, without --replan"));
-    }
+    let known = sessions::find_own(session, name, may, ("replan", "--replan")).await?;
     let executors = checks::executors(session)?;
     let engine = start::engine(args, &executors, session)?;
     let source = StreamId::new(&known.id);
-    if let Some(who) = sessions::driven_by(engine.door(), &source).await? {
-        return Err(sessions::held(source.as_str(), &who));
-    }
+    sessions::check_free(engine.door(), &source).await?;
     let old = Old::read(&engine, session, &source).await?;
     let found = templates::find(&old.template(session)?, &session.place.project)?;
     let given = old.context();

@@ -48,9 +48,7 @@ pub(super) async fn run(
         return go_on(args, session, engine, &run).await;
     }
     let run = StreamId::new(&known.id);
-    if let Some(who) = sessions::driven_by(engine.door(), &run).await? {
-        return Err(sessions::held(run.as_str(), &who));
-    }
+    sessions::check_free(engine.door(), &run).await?;
     if known.kind == Kind::Settled {
         return ended(args, session, engine.door(), &run).await;
     }

@@ -129,6 +129,26 @@ pub(super) async fn find(
     }
 }
 
+/// As [`find`], of sessions that this player began. `for_what` is the verb and its option.
+pub(super) async fn find_own(
+    session: &Session,
+    name: Option<&str>,
+    may: impl Fn(&Known) -> bool,
+    for_what: (&str, &str),
+) -> Result<Known, Failure> {
+    let (verb, option) = for_what;
+    let door = store(session)?;
+    let known = find(session, door.as_ref(), name, may, verb).await?;
+    match known.kind {
+        Kind::Foreign(_) => {
+            let what = format!("session {} is another player's", known.id);
+            let hint = format!("resume it first, without {option}");
+            Err(Failure::new(what).hint(hint))
+        }
+        _ => Ok(known),
+    }
+}
+
 fn named(name: &str, known: Vec<Known>) -> Result<Known, Failure> {
     let is_it = |known: &&Known| known.id == name;
     let is_part = |known: &&Known| known.id.contains(name);
@@ -179,6 +199,14 @@ pub(super) async fn driven_by(door: &Door, run: &StreamId) -> Result<Option<Stri
         let is_live = hold.expires_at > store.now() && !holder::is_dead(&hold.holder);
         (is_live && hold.holder != here).then(|| name_of(&hold.holder))
     }))
+}
+
+/// Refuses a session that another process drives.
+pub(super) async fn check_free(door: &Door, run: &StreamId) -> Result<(), Failure> {
+    match driven_by(door, run).await? {
+        Some(who) => Err(held(run.as_str(), &who)),
+        None => Ok(()),
+    }
 }
 
 /// What is said to whoever wants to drive a session that somebody else drives.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{chain, checkpoint, node, template};
+use super::{SHELL, chain, checkpoint, node, template};
 use crate::support::Lab;
 
 #[track_caller]
@@ -189,7 +189,7 @@ fn a_missing_executor() {
     refused(
         &lab,
         &["play", "sample"],
-        &["runwright.toml: TOML parse error at line 1"],
+        &["runwright.toml: line 1, column "],
     );
 }
 
@@ -232,6 +232,49 @@ fn two_things_at_once() {
     }
     let from = ["play", "--resume", "S", "--from", "CP-01", "--skip", "a"];
     refused(&lab, &from, &["--from begins a new one"]);
+}
+
+#[test]
+fn slips_of_a_session_say_what_to_write() {
+    let mut document = chain(&[node("a", "true", "{goal}"), checkpoint("cp", true)]);
+    document["context_schema"] = json!({ "goal": { "type": "string", "required": true } });
+    let lab = Lab::with_template(&document);
+    let twice = [
+        "play",
+        "sample",
+        "--context",
+        "goal=x",
+        "--context",
+        "goal=y",
+    ];
+    refused(
+        &lab,
+        &twice,
+        &["--context gives `goal` twice", "give it once"],
+    );
+    let pause = ["play", "sample", "--context", "goal=x", "--pause-at", "zz"];
+    refused(&lab, &pause, &["names no checkpoint", "there is `cp`"]);
+    for (file, says) in [
+        (
+            "[paly]\njobs = 1\n",
+            "line 1, column 2: unknown field `paly`",
+        ),
+        ("[play]\njob = 1\n", "did you mean `jobs`?"),
+        ("[[executor]]\ntype = \"skil\"\n", "did you mean `skill`?"),
+        (
+            "[play]\njobs = 0\n",
+            "leave it out for one for each processor",
+        ),
+    ] {
+        lab.write("runwright.toml", file);
+        refused(&lab, &["play", "sample", "--context", "goal=x"], &[says]);
+    }
+    lab.write("runwright.toml", SHELL);
+    lab.call(&["play", "sample", "--context", "goal=x"]).with(0);
+    lab.call(&["play", "--resume", &lab.session(), "--from", "zz"])
+        .with(2)
+        .says("has no node `zz`")
+        .says("there are `a`, `cp`");
 }
 
 #[test]

@@ -332,7 +332,7 @@ fn a_state_file_that_fits_no_template_is_refused_with_all_that_is_wrong() {
     let problems = Foreign::parse(b"{\n  \"session_id\": 1\n}").unwrap_err();
     let text = problems.to_string();
     for expected in [
-        "/session_id: line 2, column 17: must be a text, not a number",
+        "/session_id: line 2, column 17: must be a text, not 1",
         "`template_path` must be given",
         "`execution_plan` must be given",
     ] {
