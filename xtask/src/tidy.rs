@@ -5,10 +5,12 @@
 //! made-up trees.
 
 mod clippy_bans;
+mod commits;
 mod crates;
 mod docs;
 mod event_hash;
 mod lines;
+mod prose;
 mod size;
 mod tree;
 mod words;
@@ -90,6 +92,7 @@ const RULES: &[Rule] = &[
     docs::links,
     docs::readme_commands,
     event_hash::quoted,
+    prose::ratchet,
 ];
 
 /// Prints the findings; with `--bless` first updates what can be derived.
@@ -97,11 +100,19 @@ pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure
     let root = project.root();
     match arguments {
         [] => {}
-        [flag] if flag == "--bless" => event_hash::bless(root, &Tree::read(root)?)?,
+        [flag] if flag == "--bless" => {
+            let tree = Tree::read(root)?;
+            event_hash::bless(root, &tree)?;
+            prose::bless(root, &tree)?;
+        }
         _ => return Err(Failure::Usage("cargo xtask tidy [--bless]".to_owned())),
     }
     let tree = Tree::read(root)?;
-    let findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule(&tree)).collect();
+    let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule(&tree)).collect();
+    match commits::since_the_rule(root) {
+        Some(commits) => findings.extend(commits::subjects(&commits)),
+        None => println!("tidy: no history of commits to look at; their subjects were not checked"),
+    }
     for finding in &findings {
         println!("{finding}");
     }
