@@ -1,6 +1,7 @@
 //! A store with many runs at rest: 100,000 finished and 100,000 parked on timers that lie far
 //! ahead. A fresh process opens it and starts an engine; one more run's timer is due.
 
+use kernel::run::RunStatus;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -145,7 +146,7 @@ pub(crate) fn child(ask: &Ask, begun: Instant) -> io::Result<Found> {
         engine.start();
         let run = engine.settled(&ask.due).await.map_err(host::failed)?;
         let driven_ms = millis();
-        if run.status() != "completed" {
+        if run.status() != RunStatus::Completed {
             return Err(host::failed(format!("the due run is {}", run.status())));
         }
         engine.drain(Duration::from_secs(10)).await;

@@ -2,6 +2,7 @@
 //! events, with the same values at its end. Each read is a process of its own that has read
 //! nothing before: it opens the store, folds, renders and prints.
 
+use kernel::run::RunStatus;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -136,7 +137,7 @@ async fn looped(dir: &Path, rounds: usize) -> io::Result<StreamId> {
     new.policy.max_loop_iterations = Some(100_000);
     engine.create(new).await.map_err(host::failed)?;
     let run = engine.settled(&id).await.map_err(host::failed)?;
-    if run.status() != "completed" {
+    if run.status() != RunStatus::Completed {
         return Err(host::failed(format!("the loop ended as {}", run.status())));
     }
     engine.drain(std::time::Duration::from_secs(10)).await;

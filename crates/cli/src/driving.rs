@@ -158,7 +158,7 @@ pub(crate) fn waits_for_somebody(run: &Run) -> bool {
     if run.is_settled() {
         return true;
     }
-    let is_busy = matches!(run.status(), "pending" | "running" | "cancelling");
+    let is_busy = run.status().is_in_flight();
     let waits_for_child = run
         .facts()
         .is_some_and(|facts| facts.children.values().any(|child| child.status.is_none()));

@@ -23,11 +23,6 @@ pub(crate) fn event_types() -> &'static [&'static str] {
     v1::EVENT_TYPES
 }
 
-/// Every status a run can have.
-pub(crate) fn run_statuses() -> &'static [&'static str] {
-    v1::RUN_STATUSES
-}
-
 /// How a run stands.
 pub(crate) fn snapshot(run: &Run) -> Value {
     v1::snapshot(run)

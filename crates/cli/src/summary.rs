@@ -145,7 +145,7 @@ pub(crate) fn dead_letter(node: &str, attempts: u32) -> String {
 }
 
 fn say_open(run: &Run, workflow: &str, id: &str, nodes: &str) {
-    let status = style::status(run.status());
+    let status = style::status(run.status().as_str());
     talk::say(format!(
         "{} {workflow} {id} is {status}: {nodes}",
         style::warn("!")

@@ -12,7 +12,7 @@ use crate::json;
 use crate::time::Timestamp;
 use crate::trace::TraceContext;
 
-/// The version of the event format this build writes. Older ones are lifted when read.
+/// The version of the event format this build writes.
 pub const FORMAT_VERSION: u32 = 1;
 
 /// What a stream is the log of.
@@ -230,7 +230,7 @@ pub struct StreamHeader {
     pub owner: Owner,
     /// The event format its events were written in.
     pub format: u32,
-    /// The engine by whose rules a run is decided; older logs say it in `run.started` only.
+    /// The engine by whose rules a run is decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine_version: Option<u32>,
     /// When it was created.

@@ -109,14 +109,11 @@ impl TraceContext {
         }
     }
 
-    /// The span of a run. `None` for one that another run started, in a log of older builds: its
-    /// trace is that of the run on top.
-    pub fn of_run(header: &StreamHeader) -> Option<Self> {
-        let span = run_span(&header.stream);
+    /// The span of a run: within the trace of its header, else of a trace that begins with it.
+    pub fn of_run(header: &StreamHeader) -> Self {
         match &header.trace {
-            Some(context) => Some(context.within(span)),
-            None if header.parent.is_some() && header.origin.is_none() => None,
-            None => Some(Self::named_after(&header.stream).within(span)),
+            Some(context) => context.within(run_span(&header.stream)),
+            None => Self::named_after(&header.stream),
         }
     }
 

@@ -4,6 +4,7 @@
 //! Of a run that somebody watches, the last events this process appended come along, so that
 //! those who follow it need not read the store for what was durable a moment ago.
 
+use kernel::run::RunStatus;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,8 +78,8 @@ pub struct Progress {
     pub next_seq: Seq,
     /// Whether it has settled.
     pub settled: bool,
-    /// Its status; empty before anything is known.
-    pub status: &'static str,
+    /// Where it stands; `None` before anything is known.
+    pub status: Option<RunStatus>,
 }
 
 /// Follows what this process appends to a run.
@@ -150,7 +151,7 @@ impl Hints {
         watched.tell(Progress {
             next_seq: run.head.next_seq,
             settled: run.is_settled(),
-            status: run.status(),
+            status: Some(run.status()),
         });
     }
 

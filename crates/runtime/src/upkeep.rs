@@ -4,6 +4,7 @@
 //! Nothing is remembered between two rounds: what has to go follows from the store and the clock,
 //! so a round that a crash ended is made up for by the next one.
 
+use kernel::run::RunStatus;
 use std::time::Duration;
 
 use kernel::audit::Actor;
@@ -197,17 +198,7 @@ async fn erase_cut_off(engine: &Engine) -> Result<usize, StoreError> {
     let store = engine.inner.door.store();
     let mut rows = Rows::of(ListQuery {
         kind: Some(StreamKind::Run),
-        statuses: [
-            "pending",
-            "running",
-            "paused",
-            "waiting-approval",
-            "waiting-input",
-            "waiting-external",
-            "cancelling",
-        ]
-        .map(str::to_owned)
-        .into(),
+        statuses: RunStatus::ACTIVE.map(|status| status.to_string()).into(),
         ..ListQuery::default()
     });
     let mut erased = 0;

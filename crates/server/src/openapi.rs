@@ -5,6 +5,7 @@ mod parameters;
 mod snapshots;
 mod steering;
 
+use kernel::run::RunStatus;
 use runtime::access::Action;
 use serde_json::{Map, Value, json};
 
@@ -187,7 +188,7 @@ fn schemas() -> Value {
         "description": "of the protocol and not provided here: 501 where it is no null",
     });
     let run = json!({ "type": "string", "minLength": 1, "maxLength": 128 });
-    let status = json!({ "type": "string", "enum": faces::openwop::v1::RUN_STATUSES });
+    let status = json!({ "type": "string", "enum": RunStatus::ALL });
     let secret = json!({ "type": "string", "minLength": 24, "maxLength": 256 });
     let events = json!({
         "type": "array", "minItems": 1,

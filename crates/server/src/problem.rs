@@ -347,7 +347,7 @@ impl From<ApiError> for Problem {
                 "nothing is asked here; GET /v1/runs/{runId}/interrupts lists what a run asks",
             ),
             ApiError::NotNow(now) => {
-                let problem = Self::from(now.rejection).with("runStatus", now.status);
+                let problem = Self::from(now.rejection).with("runStatus", now.status.as_str());
                 match now.paused_at {
                     Some(at) => problem.with("pausedAt", at.to_string()),
                     None => problem,
@@ -543,7 +543,7 @@ impl From<Rejection> for Problem {
         };
         let problem = Self::new(status, rejection.code(), rejection.to_string());
         match rejection {
-            Rejection::Settled { status } => problem.with("runStatus", status),
+            Rejection::Settled { status } => problem.with("runStatus", status.as_str()),
             Rejection::AlreadyPaused => problem.with("runStatus", "paused"),
             Rejection::NewerEngine { wrote } => problem
                 .with("persistedVersion", wrote)

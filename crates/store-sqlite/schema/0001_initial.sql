@@ -63,13 +63,14 @@ CREATE TRIGGER IF NOT EXISTS timer_cancelled AFTER DELETE ON timers BEGIN
   UPDATE streams SET timer = (SELECT min(due) FROM timers WHERE stream = OLD.stream)
   WHERE id = OLD.stream;
 END;
+-- A key may belong to no stream: that of a request whose effects are in several, or in none.
 CREATE TABLE IF NOT EXISTS keys (
   tenant TEXT NOT NULL, namespace TEXT NOT NULL, key TEXT NOT NULL,
-  stream INTEGER NOT NULL REFERENCES streams ON DELETE CASCADE,
+  stream INTEGER REFERENCES streams ON DELETE CASCADE,
   digest BLOB, answer BLOB, expires_at INTEGER,
   PRIMARY KEY (tenant, namespace, key)
 ) STRICT;
-CREATE INDEX IF NOT EXISTS keys_of_stream ON keys (stream);
+CREATE INDEX IF NOT EXISTS keys_of_stream ON keys (stream) WHERE stream IS NOT NULL;
 CREATE INDEX IF NOT EXISTS keys_expiring ON keys (expires_at) WHERE expires_at IS NOT NULL;
 -- AUTOINCREMENT: a place acknowledged twice must not meet a newer message.
 CREATE TABLE IF NOT EXISTS outbox (

@@ -14,10 +14,7 @@ use crate::sql::{Db, Fallible, corrupt};
 const APPLICATION_ID: i64 = 0x5257_7374;
 
 /// One idempotent script per version, committed together with its number; never edited later.
-const MIGRATIONS: &[&str] = &[
-    include_str!("../schema/0001_initial.sql"),
-    include_str!("../schema/0002_keys_without_streams.sql"),
-];
+const MIGRATIONS: &[&str] = &[include_str!("../schema/0001_initial.sql")];
 
 /// The version of the schema that this build writes and reads.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();

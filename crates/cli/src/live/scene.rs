@@ -2,6 +2,7 @@
 
 use kernel::coordinator::awaited_queue;
 use kernel::ids::{InterruptId, NodeId, StreamId};
+use kernel::run::RunStatus;
 use kernel::run::state::{Facts, NodeRun, NodeStatus, Phase};
 use kernel::run::{Event, Run};
 use kernel::time::Timestamp;
@@ -175,7 +176,7 @@ fn open_run(run: &Run) -> OpenRun<'_> {
             Some(Phase::Paused { .. }) => Going::Paused,
             Some(Phase::Stopping { .. }) => Going::Stopping,
             Some(Phase::Draining { .. }) => Going::Pausing,
-            _ if run.has_live_work() || run.status() == "running" => Going::On,
+            _ if run.has_live_work() || run.status() == RunStatus::Running => Going::On,
             _ => Going::Waiting,
         },
     }

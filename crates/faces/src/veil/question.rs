@@ -32,7 +32,6 @@ pub(super) fn hide(plan: &Plan, node: Option<&PlanNode>, data: &mut Value) {
         return;
     };
     let Value::Object(fields) = data else {
-        // Engines before version 5 asked with whatever a definition gave them.
         if plan.hides_answers(&node.id) {
             cover(data);
         }

@@ -351,7 +351,7 @@ fn a_description_names_every_node_and_edge_and_how_a_run_of_it_stands() {
             described["edges"].as_array().expect("a list").len(),
             plan.edges.len()
         );
-        assert_eq!(described["status"], world.run.status(), "{name}");
+        assert_eq!(described["status"], world.run.status().as_str(), "{name}");
         // Without a run nothing stands anywhere.
         let described = graph::describe(plan, None);
         assert_eq!(described["nodes"][0].get("status"), None, "{name}");

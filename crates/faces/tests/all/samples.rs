@@ -7,7 +7,7 @@ use kernel::ids::{AttemptId, StreamId};
 use kernel::run::cause::Start;
 use kernel::run::event::{
     ApprovalAction, CapKind, ChainPhase, ChildStatus, DivergenceKind, Doubt, DrainPolicy, Ending,
-    Escalation, JoinOutcome, OutputChannel, SkipReason, Vote,
+    JoinOutcome, OutputChannel, SkipReason, Vote,
 };
 use kernel::run::report::{
     EnvelopeCoerced, EnvelopeFault, EnvelopeRecovered, EnvelopeRefused, EnvelopeRetried,
@@ -361,7 +361,6 @@ fn orchestrator_events() -> Vec<RunEvent> {
             floor: 0.5,
             worker_id: Some("stamps".into()),
             original_decision: next(),
-            escalation: Escalation::Clarify,
             follows: None,
         },
         RunEvent::LoopbackLimited {

@@ -14,8 +14,8 @@ pub struct Event {
     pub seq: Seq,
     /// When it came here. What it tells of was decided at or before this time.
     pub at: Timestamp,
-    /// The SHA-256 of the entry before this one, as it is stored. The first entry has none, nor
-    /// have those of older builds.
+    /// The SHA-256 of the entry before this one, as it is stored. The first entry has
+    /// none.
     #[serde(default, rename = "prevHash", skip_serializing_if = "Option::is_none")]
     pub prev_hash: Option<Digest>,
     /// What happened.

@@ -67,8 +67,6 @@ pub struct Walk<F> {
     before: Option<Digest>,
     /// The link of the store's chain before it, where it is known.
     chain: Option<Digest>,
-    /// Since which entry each names its predecessor: those of older builds do not.
-    linked: bool,
     /// Hashes of entries since the last checkpoint, and where they begin. `None` before a
     /// checkpoint was seen, where the walk began in the middle.
     leaves: Option<Vec<Digest>>,
@@ -87,7 +85,6 @@ impl<F: FnMut(&Checkpoint) -> bool> Walk<F> {
             next: begin,
             before: None,
             chain,
-            linked: false,
             leaves: (begin == 0).then(Vec::new),
             is_signed,
             report: Report::default(),
@@ -143,9 +140,8 @@ impl<F: FnMut(&Checkpoint) -> bool> Walk<F> {
     }
 
     fn read(&mut self, event: &Event) {
-        self.linked |= event.prev_hash.is_some();
         let is_known = self.before.is_some() || event.seq == 0;
-        if self.linked && is_known && event.prev_hash != self.before {
+        if is_known && event.prev_hash != self.before {
             let (expected, actual) = (self.before, event.prev_hash);
             self.find(event.seq, AnomalyKind::ChainBreak { expected, actual });
         }

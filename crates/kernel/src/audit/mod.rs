@@ -155,9 +155,7 @@ impl AuditTrail {
     pub fn fold_content(&mut self, content: &[u8]) -> Option<Event> {
         let event: Event = serde_json::from_slice(content).ok()?;
         (event.seq == self.next_seq && event.at >= self.at).then_some(())?;
-        // Entries of older builds do not name the one before them.
-        let names_another = event.prev_hash.is_some() && event.prev_hash != self.last;
-        (!names_another).then_some(())?;
+        (event.prev_hash == self.last).then_some(())?;
         self.fold(&event, content);
         Some(event)
     }

@@ -238,33 +238,3 @@ fn entries_that_are_gone_and_signatures_that_are_wrong_are_named() {
         ]
     ));
 }
-
-#[test]
-fn what_an_older_build_wrote_verifies_with_what_came_after() {
-    // Its entries do not name the one before them.
-    let header = AuditTrail::unborn(&"t".into(), Timestamp(5)).header;
-    let mut chain = header.genesis;
-    let mut records = Vec::new();
-    for seq in 0..2 {
-        let event = Event {
-            seq,
-            at: Timestamp(6),
-            prev_hash: None,
-            body: AuditEvent::Recorded(entry(&seq.to_string())),
-        };
-        let content = json::canonical(&event);
-        chain = chain.chain(&content);
-        records.push(Record { content, chain });
-    }
-    let mut index = AuditTrail::at_start(header.clone()).index();
-    index.summary = json!({ "entries": 2 });
-    let end = AuditTrail::at_end(header, &records[1], &index).expect("an event");
-    assert_eq!((end.uncovered(), AuditTrail::uncovered_of(&index)), (2, 2));
-    records.extend(
-        end.record(entry("2"), Timestamp(6))
-            .records()
-            .iter()
-            .cloned(),
-    );
-    assert_eq!(walk(&records, 0, Seq::MAX).anomalies, []);
-}

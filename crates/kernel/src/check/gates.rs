@@ -23,7 +23,7 @@ impl Log<'_> {
     }
 
     /// Whether a node that may ask anything asks what a gate of this kind would. Such are told and
-    /// answered as by the gate since version 5.
+    /// answered as by the gate.
     pub(super) fn is_general(&self, ix: NodeIx, kind: &str) -> bool {
         let is_general = self.plan.node(ix).kind == NodeKind::Control(ControlKind::Interrupt);
         let asks = |question: &Question| {
@@ -34,7 +34,7 @@ impl Log<'_> {
             Place::Attempt {
                 waits_for: WaitsFor::Answer(question),
                 ..
-            } => is_general && self.run.engine >= 5 && asks(question),
+            } => is_general && asks(question),
             _ => false,
         }
     }

@@ -314,14 +314,13 @@ impl Log<'_> {
     /// How many attempts a drained pause waits for: those that somebody carries out, and delays.
     /// What waits for an answer, a worker's among them, may wait for ever and keeps no pause.
     pub(super) fn unfinished(&self) -> usize {
-        let delays_count = self.run.engine >= 2;
         let is_unfinished = |(node, plan): &(&Node, &crate::definition::PlanNode)| {
             let Place::Attempt { waits_for, .. } = &node.place else {
                 return false;
             };
             match waits_for {
                 WaitsFor::Work => plan.kind == NodeKind::Work,
-                WaitsFor::Time => delays_count,
+                WaitsFor::Time => true,
                 WaitsFor::Child(_) | WaitsFor::Workers(_) | WaitsFor::Answer(_) => false,
             }
         };

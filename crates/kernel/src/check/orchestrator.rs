@@ -115,8 +115,7 @@ impl Log<'_> {
         if phase == ChainPhase::DispatchBegan {
             return self.follows_decision(follows);
         }
-        let says = self.run.engine >= 5;
-        self.require(follows == before.filter(|_| says), || {
+        self.require(follows == before, || {
             format!("a step of worker {worker} follows another than the one before it")
         });
     }
@@ -188,7 +187,7 @@ impl Log<'_> {
                 let running = workers.runs.iter().filter(is_running).count();
                 let open = running + usize::from(workers.begun);
                 // Of each that is not needed any more it was said that it was cancelled.
-                legal &= self.run.engine < 5 || workers.abandoned.len() == open;
+                legal &= workers.abandoned.len() == open;
                 workers.joined = Some(*join_outcome);
             }
             _ => legal = false,
@@ -211,7 +210,6 @@ impl Log<'_> {
             .and_then(|child| children.get(child))
             .filter(|child| child.node == ix)
             .map(|child| child.settled);
-        let says_abandoned = self.run.engine >= 5;
         let node = &mut self.nodes[ix.index()];
         let Place::Attempt {
             waits_for: WaitsFor::Workers(workers),
@@ -234,7 +232,7 @@ impl Log<'_> {
             ChainPhase::DispatchFailed => {
                 node.worker == Some(worker) && std::mem::take(&mut workers.begun)
             }
-            ChainPhase::ChildCancelled if says_abandoned && settled != Some(true) => {
+            ChainPhase::ChildCancelled if settled != Some(true) => {
                 let is_one = child.is_none_or(|child| workers.runs.contains(child));
                 let has_begun = child.is_some() || workers.begun;
                 let fresh = workers.abandoned.insert(worker);
@@ -314,7 +312,7 @@ impl Log<'_> {
             );
         let fits = match phase {
             // Nobody waits for it any more.
-            ChainPhase::ChildCancelled if self.run.engine >= 5 && settled != Some(true) => {
+            ChainPhase::ChildCancelled if settled != Some(true) => {
                 is_looked_up || settled == Some(false)
             }
             ChainPhase::DispatchBegan => true,

@@ -23,8 +23,6 @@ pub(super) struct RunSoFar {
     pub(super) interrupts: BTreeSet<String>,
     /// Child runs.
     pub(super) children: BTreeMap<String, Child>,
-    /// By whose rules the run is decided.
-    pub(super) engine: u32,
     /// The orchestrator and its decisions so far.
     pub(super) orchestrator: Option<String>,
     pub(super) decisions: u64,
@@ -95,9 +93,8 @@ impl Log<'_> {
         self.seq = event.seq;
         self.envelope(index, event);
         match &event.body {
-            RunEvent::RunStarted { engine_version, .. } => {
+            RunEvent::RunStarted { .. } => {
                 self.require(index == 0, || "run.started stands first and once".into());
-                self.run.engine = *engine_version;
                 self.run.stage = Stage::Running;
             }
             RunEvent::RunCompleted { .. } => self.completes(),
@@ -115,14 +112,14 @@ impl Log<'_> {
             RunEvent::RunCancelled { .. } => {
                 let fits = !matches!(self.run.stage, Stage::Stopping(Ending::Failed { .. }));
                 self.require(fits, || "the run is cancelled while it fails".into());
-                let waits = self.run.engine >= 2 && self.has_running_children();
+                let waits = self.has_running_children();
                 self.require(!waits, || "the run is cancelled before its children".into());
                 self.ends();
             }
             RunEvent::RunStopping { ending } => {
                 self.require(!self.run.is_stopping(), || "the run stops twice".into());
                 let cancels = matches!(ending, Ending::Cancelled { .. });
-                let waits = cancels && self.run.engine >= 2 && self.has_running_children();
+                let waits = cancels && self.has_running_children();
                 self.require(self.live_work() > 0 || waits, || {
                     "the run stops although nothing has to be stopped".into()
                 });
@@ -137,7 +134,7 @@ impl Log<'_> {
             }
             RunEvent::RunPaused { drain_policy, .. } => self.pauses(*drain_policy),
             RunEvent::RunResumed { .. } => {
-                let drains = self.run.stage == Stage::Draining && self.run.engine >= 5;
+                let drains = self.run.stage == Stage::Draining;
                 self.require(drains || self.run.stage == Stage::Paused, || {
                     "only a run that is paused, or about to be, is resumed".into()
                 });
@@ -358,7 +355,7 @@ impl Log<'_> {
             amounts,
         );
         let of_run = &self.header.policy.budget;
-        let limits = self.plan.limits_of_runs(of_run, self.run.engine);
+        let limits = self.plan.limits_of_runs(of_run);
         for (dimension, limit) in &limits {
             let of = |amounts: &BTreeMap<String, u64>| amounts.get(dimension).copied().unwrap_or(0);
             let held: u64 = self.run.reserved.values().map(of).sum();

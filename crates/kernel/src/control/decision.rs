@@ -38,10 +38,8 @@ pub(crate) struct Decided {
 }
 
 impl Decided {
-    /// Reads a decision: an object, or the text of one, as models and programs write it. Engines
-    /// before version 5 pass over what it brings for its workers: these read it without
-    /// `brings_inputs`.
-    pub(crate) fn of(given: &Value, brings_inputs: bool) -> Result<Self, String> {
+    /// Reads a decision: an object, or the text of one, as models and programs write it.
+    pub(crate) fn of(given: &Value) -> Result<Self, String> {
         let parsed;
         let fields = match given {
             Value::Object(fields) => fields,
@@ -62,7 +60,7 @@ impl Decided {
             Some("next-worker") => {
                 let workers = workers(fields.get("nextWorkerIds"))?;
                 value.insert("nextWorkerIds".into(), json!(workers));
-                if brings_inputs && let Some(inputs) = inputs_of_workers(fields)? {
+                if let Some(inputs) = inputs_of_workers(fields)? {
                     value.insert(WORKER_INPUTS.into(), inputs);
                 }
                 (Choice::NextWorker(workers), &["confidence"])
@@ -193,21 +191,21 @@ mod tests {
             "kind": "next-worker", "nextWorkerIds": ["w"], "confidence": 0.4, "thought": "x",
         });
         for given in [given.clone(), Value::String(format!(" {given}\n"))] {
-            let decided = Decided::of(&given, true).expect("a decision");
+            let decided = Decided::of(&given).expect("a decision");
             assert_eq!(decided.choice, Choice::NextWorker(vec!["w".into()]));
             assert_eq!(decided.below_floor(), Some(0.4));
             let shown = json!({ "kind": "next-worker", "nextWorkerIds": ["w"], "confidence": 0.4 });
             assert_eq!(decided.value, shown, "nothing the protocol does not know");
         }
         let sure = json!({ "kind": "terminate", "confidence": 0.5 });
-        let sure = Decided::of(&sure, true).expect("a decision");
+        let sure = Decided::of(&sure).expect("a decision");
         assert_eq!(sure.below_floor(), None);
     }
 
     #[test]
     fn what_it_brings_for_its_workers_is_one_object_for_each() {
         let brings = |inputs: Value| json!({ "kind": "next-worker", "nextWorkerIds": ["w", "w"], "nextWorkerInputs": inputs });
-        let read = |inputs: Value| Decided::of(&brings(inputs), true).expect("a decision");
+        let read = |inputs: Value| Decided::of(&brings(inputs)).expect("a decision");
         let two = json!([{ "n": 1 }, { "n": [2] }]);
         let decided = read(two.clone());
         assert_eq!(
@@ -219,12 +217,6 @@ mod tests {
             assert!(why.contains(says), "{why}");
         }
         assert_eq!(read(Value::Null).misfit(), None);
-        let before = Decided::of(&brings(json!([1])), false).expect("a decision");
-        assert_eq!(
-            before.value.get("nextWorkerInputs"),
-            None,
-            "as it was read before"
-        );
     }
 
     #[test]
@@ -255,7 +247,7 @@ mod tests {
                 "successCriteria",
             ),
         ] {
-            let error = Decided::of(&given, true).expect_err("no decision");
+            let error = Decided::of(&given).expect_err("no decision");
             assert!(error.contains(why), "{given}: {error}");
         }
     }

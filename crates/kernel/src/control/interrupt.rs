@@ -4,7 +4,7 @@
 //! signal whose name is the key answers it, also one that came before anybody asked. Output:
 //! `value`. An `external-event` takes only what agrees with `data.correlation`.
 //!
-//! Since engine version 5 the kind is one that the protocol has and that a workflow may ask in:
+//! The kind is one that the protocol has and that a workflow may ask in:
 //! `approval`, `clarification`, `external-event` (`data`: `eventType`, `correlation`) or `custom`
 //! (`data`: `customKind`, `payload`; without `data` the key is the `customKind`). An `approval` or a
 //! `clarification` is asked, judged and told as by the gate of its kind, with `data` for the gate's
@@ -27,18 +27,8 @@ const CUSTOM: &str = "custom";
 /// The kinds that a workflow may ask in.
 const KINDS: [&str; 4] = [APPROVAL, CLARIFICATION, EXTERNAL_EVENT, CUSTOM];
 
-pub(crate) fn begin(cx: &Context<'_>) -> Began {
-    let kind = cx.node.config.get("kind").and_then(Value::as_str);
-    let data = setting(cx, "data").cloned();
-    ask(
-        cx,
-        kind.unwrap_or(CUSTOM),
-        data.unwrap_or_else(|| Value::Object(Map::new())),
-    )
-}
-
 /// Begins by the rules of the kind.
-pub(crate) fn begin_by_kind(cx: &Context<'_>) -> Began {
+pub(crate) fn begin(cx: &Context<'_>) -> Began {
     let kind = match kind(setting(cx, "kind")) {
         Ok(kind) => kind,
         Err(what) => return misconfigured(cx, format_args!("kind {what}")),

@@ -28,14 +28,14 @@ pub(crate) const PORTS: [&str; 2] = [DISPATCH, TERMINATE];
 
 const PLANS: [&str; 3] = ["mockDispatchPlan", "mockDecisions", "decisions"];
 
-/// What the node decides in a visit; `brings_inputs` as in [`Decided::of`].
-pub(crate) fn decide(cx: &Context<'_>, visit: u32, brings_inputs: bool) -> Result<Decided, String> {
+/// What the node decides in a visit.
+pub(crate) fn decide(cx: &Context<'_>, visit: u32) -> Result<Decided, String> {
     let of = |given: &Value| match given {
         Value::Array(plan) => match plan.get(visit as usize) {
-            Some(decision) => Decided::of(decision, brings_inputs),
+            Some(decision) => Decided::of(decision),
             None => Ok(Decided::terminate("plan-exhausted")),
         },
-        decision => Decided::of(decision, brings_inputs),
+        decision => Decided::of(decision),
     };
     let is_given = |value: &&Value| !value.is_null();
     if let Some(given) = cx.inputs.get("decision").filter(is_given) {
@@ -69,9 +69,11 @@ pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
             None => {}
             Some(Value::Array(plan)) => {
                 for (place, decision) in plan.iter().enumerate() {
-                    // What it brings for its workers is looked at when it is made: definitions
-                    // in a store were registered by a build that passed over it.
-                    if let Err(why) = Decided::of(decision, false) {
+                    let why = match Decided::of(decision) {
+                        Ok(decided) => decided.misfit(),
+                        Err(why) => Some(why),
+                    };
+                    if let Some(why) = why {
                         problems.push((key, format!("the decision at {place} {why}")));
                     }
                 }

@@ -24,7 +24,6 @@ mod upstream;
 mod variable;
 
 pub use channel::{Access, Channel, Reducer};
-pub(crate) use compile::mapped_variables;
 pub use compile::{NodeTypes, Reads, UnknownTypes, is_model_class};
 pub use condition::Condition;
 pub use config_keys::{ConfigKey, Takes};

@@ -226,7 +226,7 @@ fn summary(
     put("events", json!(body.trace.len()));
     // Once it has ended it stands still, and a question of it makes it wait.
     let (status, own) = (document.view.status(), text(run, "status"));
-    if status != own {
+    if status.as_str() != own {
         put("runStatus", json!(status));
     }
     for name in ["startedAt", "endedAt"] {

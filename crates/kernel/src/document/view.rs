@@ -4,6 +4,7 @@
 //! the run. From then on the view stands still, as a run that has ended takes nothing more, while
 //! the document may still be saved.
 
+use crate::run::RunStatus;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ pub const STEP_TYPE: &str = "runwright.workbench.step";
 pub struct View {
     started_at: Option<Timestamp>,
     /// The status it ended with.
-    ended: Option<&'static str>,
+    ended: Option<RunStatus>,
     visits: BTreeMap<NodeId, Visits>,
     open: BTreeMap<(NodeId, String), InterruptId>,
     asked: u32,
@@ -89,11 +90,11 @@ impl View {
     }
 
     /// The status of the run, as one of a run.
-    pub fn status(&self) -> &'static str {
+    pub fn status(&self) -> RunStatus {
         match self.ended {
             Some(ended) => ended,
-            None if self.open.is_empty() => "running",
-            None => "waiting-approval",
+            None if self.open.is_empty() => RunStatus::Running,
+            None => RunStatus::WaitingApproval,
         }
     }
 
@@ -125,9 +126,9 @@ impl View {
             RunEvent::InterruptResolved { interrupt_id, .. } => {
                 self.open.retain(|_, open| open != interrupt_id);
             }
-            RunEvent::RunCompleted { .. } => self.ended = Some("completed"),
-            RunEvent::RunFailed { .. } => self.ended = Some("failed"),
-            RunEvent::RunCancelled { .. } => self.ended = Some("cancelled"),
+            RunEvent::RunCompleted { .. } => self.ended = Some(RunStatus::Completed),
+            RunEvent::RunFailed { .. } => self.ended = Some(RunStatus::Failed),
+            RunEvent::RunCancelled { .. } => self.ended = Some(RunStatus::Cancelled),
             _ => {}
         }
         self.events.push(folded);

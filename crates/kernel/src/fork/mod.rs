@@ -24,7 +24,6 @@ mod repeat;
 
 use std::sync::Arc;
 
-use crate::ENGINE_VERSION;
 use crate::audit::Actor;
 use crate::batch::{Batch, Record};
 use crate::definition::Plan;
@@ -36,6 +35,7 @@ use crate::run::{BadEvent, Command, Envelope, Overlay, Rejection, Run, RunEvent,
 use crate::stream::{ForkMode, Origin, Owner, Policy, StreamHeader};
 use crate::time::Timestamp;
 use crate::trace::TraceContext;
+use crate::{ENGINE_VERSION, ENGINE_VERSIONS};
 use chunk::Chunk;
 use repeat::Repeat;
 
@@ -152,7 +152,7 @@ impl Fork {
         let is_anew = new.mode == ForkMode::Branch && new.at == 0;
         if let Some(wrote) = source
             .engine_version
-            .filter(|wrote| *wrote > ENGINE_VERSION)
+            .filter(|wrote| wrote > ENGINE_VERSIONS.end())
             && !is_anew
         {
             return Err(Rejection::NewerEngine { wrote }.into());

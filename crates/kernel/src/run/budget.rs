@@ -209,12 +209,10 @@ impl Budget {
 }
 
 impl Plan {
-    /// The limits of a run that says these, by the rules of an engine version: of two limits the
-    /// lower one counts.
-    pub(crate) fn limits_of_runs(&self, run: &Amounts, engine_version: u32) -> Amounts {
+    /// The limits of a run that says these: of two limits the lower one counts.
+    pub(crate) fn limits_of_runs(&self, run: &Amounts) -> Amounts {
         let mut limits = run.clone();
-        let of_definition = self.budget.limits.iter().filter(|_| engine_version >= 6);
-        for (dimension, limit) in of_definition {
+        for (dimension, limit) in &self.budget.limits {
             let of_run = limits.entry(dimension.clone()).or_insert(*limit);
             *of_run = (*of_run).min(*limit);
         }

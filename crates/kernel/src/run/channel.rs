@@ -40,11 +40,8 @@ impl Refused {
     }
 }
 
-/// Whether a write fits its reducer, checked before it is recorded.
-///
-/// # Errors
-/// What the value should have been.
-pub fn check(
+/// Whether a value has the shape that its reducer takes.
+fn check_shape(
     reducer: &Reducer,
     channel: Option<&Channel>,
     current: Option<&Value>,
@@ -78,20 +75,20 @@ pub fn check(
     Ok(())
 }
 
-/// What [`check`] says of a write, and whether the channel's value after it is one that the
+/// Whether a write fits its reducer, and whether the channel's value after it is one that the
 /// channel may have: a number where it counts, and what its `schema` allows. The schema is of the
 /// value as the workflow knows it, without the times that entries with a time-to-live carry.
 ///
 /// # Errors
 /// What is wrong with the write, or with the value it would leave.
-pub fn check_with_schema(
+pub fn check(
     reducer: &Reducer,
     channel: Option<&Channel>,
     current: Option<&Value>,
     value: &Value,
     at: Timestamp,
 ) -> Result<(), Refused> {
-    check(reducer, channel, current, value)?;
+    check_shape(reducer, channel, current, value)?;
     let schema = channel.and_then(|channel| channel.schema.as_ref());
     if schema.is_none() && *reducer != Reducer::Counter {
         return Ok(());

@@ -22,8 +22,8 @@ use crate::stream::DefinitionRef;
 use crate::time::Timestamp;
 
 pub use parts::{
-    ApprovalAction, Artifact, CapKind, ChainPhase, ChildStatus, Doubt, Escalation, JoinOutcome,
-    OutputChannel, Usage, Vote,
+    ApprovalAction, Artifact, CapKind, ChainPhase, ChildStatus, Doubt, JoinOutcome, OutputChannel,
+    Usage, Vote,
 };
 
 /// An event with its place and time. Run id and event id are not stored: they follow from the
@@ -489,8 +489,7 @@ pub enum RunEvent {
         /// Why it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<NodeError>,
-        /// The step before it, or the decision that it carries out. Logs before version 5 do
-        /// not say it.
+        /// The step before it, or the decision that it carries out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         follows: Option<Seq>,
     },
@@ -545,10 +544,7 @@ pub enum RunEvent {
         worker_id: Option<String>,
         /// The decision.
         original_decision: Value,
-        /// In which form a person is asked.
-        #[serde(default, skip_serializing_if = "Escalation::is_escalate")]
-        escalation: Escalation,
-        /// Where it was decided. Logs before version 5 do not say it.
+        /// Where it was decided.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         follows: Option<Seq>,
     },
@@ -576,7 +572,7 @@ pub enum RunEvent {
         kind: String,
         /// The key a signal resolves it by.
         key: String,
-        /// How often the run has asked with this key before. Logs before version 5 do not say it.
+        /// How often the run has asked with this key before.
         #[serde(default, skip_serializing_if = "is_zero")]
         asked_before: u32,
         /// What is asked, shaped by the kind.

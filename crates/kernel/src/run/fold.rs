@@ -7,6 +7,7 @@ mod abandon;
 mod checkpoint;
 mod node;
 
+use crate::run::RunStatus;
 use serde_json::{Map, Value};
 
 use crate::definition::{NodeIx, PlanNode, Reducer};
@@ -300,10 +301,9 @@ impl Run {
             inbox: Inbox::default(),
             children: Default::default(),
             timers: Default::default(),
-            work: (*engine_version >= 6 && self.plan.settings.work_timeout_ms.is_some())
-                .then(Work::default),
+            work: self.plan.settings.work_timeout_ms.map(|_| Work::default()),
             budget: Budget {
-                limits: self.plan.limits_of_runs(&policy.budget, *engine_version),
+                limits: self.plan.limits_of_runs(&policy.budget),
                 ..Budget::default()
             },
             usage: None,
@@ -367,7 +367,7 @@ impl Run {
         let (Some(limit), Some(work)) = (self.plan.settings.work_timeout_ms, work) else {
             return;
         };
-        let works = matches!(self.status(), "running" | "cancelling");
+        let works = matches!(self.status(), RunStatus::Running | RunStatus::Cancelling);
         let RunState::Active { facts, .. } = &mut self.state else {
             return;
         };

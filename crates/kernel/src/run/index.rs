@@ -27,7 +27,7 @@ impl RunIndex {
             kind: StreamKind::Run,
             workspace: header.owner.workspace.clone(),
             subject: run.plan.workflow.to_string(),
-            status: run.status().to_owned(),
+            status: run.status().to_string(),
             settled: run.is_settled(),
             runnable: is_runnable(run),
             queue: header.policy.queue.clone(),

@@ -19,6 +19,7 @@ pub mod schedule;
 pub(crate) mod scope;
 mod size;
 pub mod state;
+mod status;
 
 pub use capacity::Capacity;
 pub use cause::{Cause, CausedBy, Driving, Found, Start};
@@ -32,3 +33,4 @@ pub use model_settings::ModelSettings;
 pub use rejection::Rejection;
 pub use report::Report;
 pub use state::{End, Facts, Head, NodeStatus, Phase, Run, RunState};
+pub use status::RunStatus;

@@ -2,6 +2,7 @@
 
 use crate::definition::Unmet;
 use crate::problem::Problems;
+use crate::run::RunStatus;
 
 /// Why a command is refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -16,7 +17,7 @@ pub enum Rejection {
     #[error("the run has {status} already")]
     Settled {
         /// As what.
-        status: &'static str,
+        status: RunStatus,
     },
     /// The inputs do not fit the workflow.
     #[error("the inputs do not fit the workflow")]
@@ -115,7 +116,7 @@ pub enum Rejection {
     /// A newer engine has decided on the run.
     #[error(
         "the run was written by engine version {wrote}; this one knows the rules up to {}",
-        crate::ENGINE_VERSION
+        crate::ENGINE_VERSIONS.end()
     )]
     NewerEngine {
         /// The version that has decided on it.

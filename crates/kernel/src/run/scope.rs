@@ -107,8 +107,7 @@ impl Scope for RunScope<'_> {
     }
 
     fn hides_channel(&self, name: &str) -> bool {
-        // Earlier versions read such a channel as one that is absent.
-        self.facts.engine_version >= 5 && hides(self.plan, self.reader, name)
+        hides(self.plan, self.reader, name)
     }
 }
 
@@ -120,10 +119,6 @@ fn hides(plan: &Plan, ix: NodeIx, name: &str) -> bool {
 
 /// The channels a node may read, where those are not all.
 fn readable_channels(plan: &Plan, facts: &Facts, ix: NodeIx) -> Option<Value> {
-    // Runs of the first engine version read every channel.
-    if facts.engine_version < 2 {
-        return None;
-    }
     let hides = |name: &str| hides(plan, ix, name);
     if !plan.channels.keys().any(|name| hides(name)) {
         return None;

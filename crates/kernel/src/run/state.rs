@@ -1,5 +1,6 @@
 //! The state of a run: what a fold of its log says.
 
+use crate::run::RunStatus;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -612,7 +613,7 @@ impl Run {
     pub fn newer_engine(&self) -> Option<u32> {
         let told = self.facts().map(|facts| facts.engine_version);
         let wrote = self.header.engine_version.max(told);
-        wrote.filter(|wrote| *wrote > crate::ENGINE_VERSION)
+        wrote.filter(|wrote| wrote > crate::ENGINE_VERSIONS.end())
     }
 
     /// Whether this is a fork whose making is not over: a branch that is still copied, or a replay
@@ -621,42 +622,42 @@ impl Run {
         self.is_copying() || (self.is_replay() && !self.is_settled())
     }
 
-    /// The run's status as the wire and the index name it.
-    pub fn status(&self) -> &'static str {
+    /// Where the run stands.
+    pub fn status(&self) -> RunStatus {
         if self.is_copying() {
-            return "pending";
+            return RunStatus::Pending;
         }
         match &self.state {
-            RunState::Unborn => "pending",
+            RunState::Unborn => RunStatus::Pending,
             RunState::Settled { end, .. } => match end {
-                End::Completed { .. } => "completed",
-                End::Failed { .. } => "failed",
-                End::Cancelled { .. } => "cancelled",
+                End::Completed { .. } => RunStatus::Completed,
+                End::Failed { .. } => RunStatus::Failed,
+                End::Cancelled { .. } => RunStatus::Cancelled,
             },
             RunState::Active { phase, facts } => match phase {
-                Phase::Pending => "pending",
-                Phase::Draining { .. } => "running",
-                Phase::Paused { .. } => "paused",
+                Phase::Pending => RunStatus::Pending,
+                Phase::Draining { .. } => RunStatus::Running,
+                Phase::Paused { .. } => RunStatus::Paused,
                 Phase::Stopping {
                     ending: Ending::Cancelled { .. },
-                } => "cancelling",
+                } => RunStatus::Cancelling,
                 Phase::Stopping {
                     ending: Ending::Failed { .. },
-                } => "running",
-                Phase::Running if self.has_live_work() => "running",
+                } => RunStatus::Running,
+                Phase::Running if self.has_live_work() => RunStatus::Running,
                 Phase::Running => match facts.interrupts.first() {
-                    Some(open) => waiting_status(&open.kind),
-                    None => self.awaited_status(facts).unwrap_or("running"),
+                    Some(open) => RunStatus::for_interrupt(&open.kind),
+                    None => self.awaited_status(facts).unwrap_or(RunStatus::Running),
                 },
             },
         }
     }
 
     /// The status of a child that a node waits for, while the child itself waits.
-    fn awaited_status(&self, facts: &Facts) -> Option<&'static str> {
+    fn awaited_status(&self, facts: &Facts) -> Option<RunStatus> {
         let waits = |child: &StreamId| {
-            let waits = facts.children.get(child)?.waits()?;
-            WAITING.into_iter().find(|status| *status == waits)
+            let status = RunStatus::parse(facts.children.get(child)?.waits()?);
+            status.filter(|status| status.is_waiting())
         };
         facts.active.iter().find_map(|ix| {
             match &facts.nodes[*ix as usize].status {
@@ -671,15 +672,14 @@ impl Run {
         })
     }
 
-    /// Children that still run and end with this run, unless it completes. The first engine
-    /// version had none that stay.
+    /// Children that still run and end with this run, unless it completes.
     pub(crate) fn children_to_stop(&self) -> Vec<StreamId> {
         let Some(facts) = self.facts().filter(|_| !self.is_settled()) else {
             return Vec::new();
         };
         let stays = |node: u32| {
             let config = &self.plan.node(NodeIx(node)).config;
-            facts.engine_version >= 2 && !SubWorkflow::of(config).propagates_cancellation
+            !SubWorkflow::of(config).propagates_cancellation
         };
         let children = facts.children.iter();
         let running = children.filter(|(_, child)| child.status.is_none() && !stays(child.node));
@@ -688,11 +688,9 @@ impl Run {
 
     /// Whether a question takes no answer any more at a time, though nothing in the log says so
     /// yet: its deadline has passed, and the timer that tells of it has not fired. A run that is
-    /// paused has no such timer until it is resumed. Before engine version 5 an answer counted that
-    /// came before the timer.
+    /// paused has no such timer until it is resumed.
     pub fn is_past_deadline(&self, open: &OpenInterrupt, now: Timestamp) -> bool {
-        let counts = self.facts().is_some_and(|facts| facts.engine_version >= 5);
-        counts && open.timeout_at.is_some_and(|deadline| deadline <= now)
+        open.timeout_at.is_some_and(|deadline| deadline <= now)
     }
 
     /// Children whose end came, or comes, after that of this run: its log takes nothing more and
@@ -754,14 +752,14 @@ impl Run {
     }
 
     /// What a decision brings for the worker that a dispatch node is at. It is stronger than what
-    /// is mapped for all workers of that workflow. Earlier versions passed over it.
+    /// is mapped for all workers of that workflow.
     fn brought_for_child<'a>(
         &self,
         facts: &'a Facts,
         ix: NodeIx,
     ) -> Option<&'a Map<String, Value>> {
         let is_dispatch = self.plan.node(ix).kind == NodeKind::Control(ControlKind::Dispatch);
-        if facts.engine_version < 5 || !is_dispatch {
+        if !is_dispatch {
             return None;
         }
         let state = &facts.nodes[ix.index()];
@@ -892,9 +890,6 @@ impl Run {
     }
 }
 
-/// The statuses of a run that waits for somebody or something outside.
-pub const WAITING: [&str; 3] = ["waiting-approval", "waiting-input", "waiting-external"];
-
 /// The kinds of questions that runs ask.
 pub const QUESTION_KINDS: [&str; 5] = [
     "approval",
@@ -903,15 +898,6 @@ pub const QUESTION_KINDS: [&str; 5] = [
     "low-confidence",
     "custom",
 ];
-
-/// The status word for a run that waits on an interrupt of a kind.
-pub fn waiting_status(kind: &str) -> &'static str {
-    match kind {
-        "approval" | "low-confidence" => "waiting-approval",
-        "external-event" => "waiting-external",
-        _ => "waiting-input",
-    }
-}
 
 /// Names of timers. One per node and purpose is enough: a node has one visit at a time.
 pub mod timer {

@@ -19,7 +19,7 @@ fn a_run_that_was_not_driven_yet() {
     )))
     .decided();
     run.cancel().then("run.cancelled");
-    assert_eq!(run.run.status(), "cancelled");
+    assert_eq!(run.run.status().as_str(), "cancelled");
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn a_run_with_attempts_in_flight_ends_when_they_have_stopped() {
     let mut run = started("a\nb\nc -> d");
     run.stopped("a").refused("stale_attempt");
     run.cancel().then("run.stopping cancelled");
-    assert_eq!(run.run.status(), "cancelling");
+    assert_eq!(run.run.status().as_str(), "cancelling");
     assert!(run.run.live_attempts().count() == 3);
     run.stopped("a").then("node.cancelled a");
     run.completes("b").then("node.completed b");

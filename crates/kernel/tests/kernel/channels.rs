@@ -34,7 +34,7 @@ fn entries_live_as_long_as_their_node_says() {
     );
     assert_eq!(facts.variables["news"], facts.channels["news"]);
     assert!(facts.variables["news"][0]["_ts"].is_i64());
-    assert_eq!(run.run.status(), "completed");
+    assert_eq!(run.run.status().as_str(), "completed");
 }
 
 #[test]
@@ -79,12 +79,12 @@ fn a_variable_is_read() {
     );
 }
 
-/// The node `a` of a run of an engine version, which has this channel, writes these values.
-fn written(version: u32, channel: &str, values: &[Value]) -> World {
+/// The node `a` of a run that has this channel writes these values.
+fn written(channel: &str, values: &[Value]) -> World {
     let mut run = unborn(&format!(
         "a -> b any_failed\nworkflow: {{\"channels\":{{\"c\":{channel}}}}}"
     ));
-    begin(&mut run, version);
+    begin(&mut run);
     let writes = values.iter().map(|value| ChannelWrite {
         channel: "c".into(),
         value: value.clone(),
@@ -97,9 +97,8 @@ fn written(version: u32, channel: &str, values: &[Value]) -> World {
     run
 }
 
-fn begin(run: &mut World, version: u32) {
-    let mut create = Create::new(Map::new(), "test", Start::Now);
-    create.engine_version = version;
+fn begin(run: &mut World) {
+    let create = Create::new(Map::new(), "test", Start::Now);
     run.when(Command::Create(create)).decided();
 }
 
@@ -123,24 +122,20 @@ fn refused(run: &World, what: &str) {
 #[test]
 fn a_sum_that_is_no_number_is_refused() {
     let large = [json!(1.5e308), json!(1.5e308)];
-    let run = written(5, r#"{"reducer":"counter"}"#, &large);
+    let run = written(r#"{"reducer":"counter"}"#, &large);
     refused(&run, "the sum of channel c");
     assert_eq!(run.run.facts().expect("facts").channels.get("c"), None);
     // One after another, as well.
     let run = written(
-        5,
         r#"{"reducer":"counter","default":-1.5e308}"#,
         &[json!(-1.5e308)],
     );
     refused(&run, "the sum of channel c");
     let run = written(
-        5,
         r#"{"reducer":"counter"}"#,
         &[json!(1.5e308), json!(-1.5e308)],
     );
     assert_eq!(channel(&run), &json!(0.0));
-    let run = written(4, r#"{"reducer":"counter"}"#, &large);
-    assert_eq!(channel(&run), &Value::Null, "as it was before");
 }
 
 #[test]
@@ -175,28 +170,22 @@ fn a_channel_keeps_to_its_schema() {
         ),
     ] {
         let channel_of = format!(r#"{{"reducer":"{reducer}",{schema}}}"#);
-        let run = written(5, &channel_of, &fits);
+        let run = written(&channel_of, &fits);
         assert_eq!(run.status_of("a"), "completed", "{reducer}");
         let mut values = fits.clone();
         values.push(breaks);
-        let run = written(5, &channel_of, &values);
+        let run = written(&channel_of, &values);
         refused(&run, "of the schema of channel c");
-        let run = written(4, &channel_of, &values);
-        assert_eq!(
-            run.status_of("a"),
-            "completed",
-            "{reducer}: as it was before"
-        );
     }
 }
 
 #[test]
 fn a_schema_does_not_see_the_times_of_entries() {
     let timed = r#"{"reducer":"append","ttlMs":1000,"schema":{"items":{"type":"string"}}}"#;
-    let run = written(5, timed, &[json!("x"), json!("y")]);
+    let run = written(timed, &[json!("x"), json!("y")]);
     assert_eq!(run.status_of("a"), "completed");
     assert!(channel(&run)[1]["_ts"].is_i64());
-    refused(&written(5, timed, &[json!("x"), json!(1)]), "/items/type");
+    refused(&written(timed, &[json!("x"), json!(1)]), "/items/type");
 }
 
 #[test]
@@ -257,42 +246,28 @@ fn no_node_sets_a_variable_of_a_channels_name() {
         variables: object(json!({ "v": 1, "c": 2 })),
         ..Completion::default()
     };
-    run.completes_with("a", completion.clone()).decided();
+    run.completes_with("a", completion).decided();
     refused(&run, "`c` is a channel");
     let facts = run.run.facts().expect("facts");
     assert_eq!(facts.variables.get("v"), None, "nothing is taken of it");
 
-    let mut run = unborn(&format!("a\nworkflow: {{{SHADOWED}}}"));
-    begin(&mut run, 4);
-    run.completes_with("a", completion).decided();
-    assert_eq!(run.status_of("a"), "completed", "as it was before");
-
-    for node in [
-        r#"core.setVariable {"config":{"name":"c","value":1}}"#,
-        r#"core.subWorkflow {"config":{"workflowId":"x","outputMapping":{"c":"v"}}}"#,
-    ] {
-        let plan = flow::stored(&format!("a: {node}\nworkflow: {{{SHADOWED}}}"));
-        let mut run = World::of(plan, Policy::default());
-        begin(&mut run, 5);
-        refused(&run, "`c` is a channel");
-        assert!(run.sent().is_empty(), "no child is started for nothing");
-    }
+    let node = r#"core.setVariable {"config":{"name":"c","value":1}}"#;
+    let plan = flow::stored(&format!("a: {node}\nworkflow: {{{SHADOWED}}}"));
+    let mut run = World::of(plan, Policy::default());
+    begin(&mut run);
+    refused(&run, "`c` is a channel");
 }
 
 #[test]
 fn an_input_of_a_channels_name_is_refused() {
     let inputs = object(json!({ "v": 1, "c": [2] }));
     let mut run = unborn(&format!("a\nworkflow: {{{SHADOWED}}}"));
-    let refused = run.create(inputs.clone()).refused("validation_error");
+    let refused = run.create(inputs).refused("validation_error");
     let kernel::run::Rejection::InvalidInputs(problems) = refused else {
         panic!("{refused}");
     };
     let paths: Vec<&str> = problems.listed.iter().map(|p| p.path.as_str()).collect();
     assert_eq!(paths, ["/c"]);
-    let mut create = Create::new(inputs, "test", Start::Now);
-    create.engine_version = 4;
-    run.when(Command::Create(create)).decided();
-    assert_eq!(run.run.facts().expect("facts").variables["c"], json!([2]));
 }
 
 /// A channel with a schema beside a counter.
@@ -304,14 +279,14 @@ pub(crate) const SCENE: &str = "a -> b any_failed\nc -> d any_failed\n\
 /// another thing.
 #[test]
 fn a_channel_that_may_not_be_read_is_not_absent() {
-    let read = |version: u32, node: &str, edge: &str| {
+    let read = |node: &str, edge: &str| {
         let mut run = unborn(&format!(
             "w: core.channelWrite {{\"config\":{{\"channel\":\"v\",\"value\":1}}}}\n\
              n: {node}\nw -> n\n{edge}\n\
              workflow: {{\"channels\":{{\"o\":{{\"reducer\":\"append\"}},\"v\":\
              {{\"reducer\":\"replace\",\"access\":{{\"readers\":[\"x\"]}}}}}}}}"
         ));
-        begin(&mut run, version);
+        begin(&mut run);
         run
     };
     let error = |run: &World| {
@@ -343,7 +318,7 @@ fn a_channel_that_may_not_be_read_is_not_absent() {
         "core.delay {\"inputs\":{\"ms\":{\"type\":\"expression\",\"expression\":\"channels.v\"}}}"
             .to_owned(),
     ] {
-        let run = read(5, &node, "");
+        let run = read(&node, "");
         assert_eq!(run.status_of("n"), "failed", "{node}");
         let error = error(&run);
         assert_eq!(error["code"], "channel_access_denied", "{node}");
@@ -356,7 +331,6 @@ fn a_channel_that_may_not_be_read_is_not_absent() {
     }
     for condition in ["channels.v == 1", "has(channels.v)"] {
         let run = read(
-            5,
             "core.setVariable {\"config\":{\"name\":\"q\"}}",
             &format!("n -> b if {condition}"),
         );
@@ -369,23 +343,13 @@ fn a_channel_that_may_not_be_read_is_not_absent() {
             json!({ "expression": format!("has(channels.{name})") }),
         )
     };
-    let run = read(5, &has("o"), "");
+    let run = read(&has("o"), "");
     assert_eq!(run.status_of("n"), "completed");
-    // By the rules before, it was as if there were none.
-    let run = read(4, &has("v"), "");
-    assert_eq!(run.status_of("n"), "completed");
-    let run = read(
-        4,
-        &config("conditional", json!({ "expression": "channels.v == 1" })),
-        "",
-    );
-    assert_eq!(error(&run)["code"], "invalid_config");
 }
 
-/// A pause is taken back, a write breaks its schema, and a variable has a channel's name, by the
-/// rules of the fifth version.
+/// A pause is taken back, a write breaks its schema, and a variable has a channel's name.
 pub(crate) fn scene(run: &mut World) {
-    begin(run, 5);
+    begin(run);
     run.pause(DrainPolicy::DrainCurrentNode)
         .then("run.draining");
     run.resume().then("run.resumed");

@@ -330,18 +330,15 @@ fn what_is_too_large_for_an_event_is_refused() {
 }
 
 #[test]
-fn an_input_that_is_not_declared_is_no_variable_since_version_5() {
+fn an_undeclared_input_is_not_a_variable() {
     let text = r#"a
         workflow: {"variables":[{"name":"known","type":"number"}]}"#;
-    for (version, seen) in [(4, true), (5, false)] {
-        let mut run = World::of(flow::plan(text), Policy::default());
-        let inputs = object(json!({ "known": 1, "beside": 2 }));
-        let mut create = Create::new(inputs, "test", Start::Now);
-        create.engine_version = version;
-        run.when(Command::Create(create)).decided();
-        let facts = run.run.facts().expect("facts");
-        assert_eq!(facts.inputs["beside"], 2);
-        assert_eq!(facts.variables["known"], 1);
-        assert_eq!(facts.variables.get("beside").is_some(), seen, "{version}");
-    }
+    let mut run = World::of(flow::plan(text), Policy::default());
+    let inputs = object(json!({ "known": 1, "beside": 2 }));
+    run.when(Command::Create(Create::new(inputs, "test", Start::Now)))
+        .decided();
+    let facts = run.run.facts().expect("facts");
+    assert_eq!(facts.inputs["beside"], 2);
+    assert_eq!(facts.variables["known"], 1);
+    assert_eq!(facts.variables.get("beside"), None);
 }

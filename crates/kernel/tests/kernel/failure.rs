@@ -146,7 +146,7 @@ fn a_failed_run_stops_its_live_siblings_first() {
     let mut run = started("a -> b\nc -> d\ne");
     run.fails("a", "boom")
         .then("node.failed a boom; run.stopping boom");
-    assert_eq!(run.run.status(), "running");
+    assert_eq!(run.run.status().as_str(), "running");
     run.completes("c").then("node.completed c");
     run.fails("e", "late")
         .then("node.failed e late; run.failed boom");

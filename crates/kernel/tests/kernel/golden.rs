@@ -145,7 +145,7 @@ fn view(run: &Run) -> Value {
         "events": run.head.next_seq,
         "chain": run.head.chain,
         "at": run.head.at,
-        "status": run.status(),
+        "status": run.status().as_str(),
         "end": run.end(),
         "inputs": facts.inputs,
         "variables": facts.variables,

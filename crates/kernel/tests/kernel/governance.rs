@@ -45,7 +45,7 @@ fn the_request_says_who_may_decide_and_is_no_approval_requested() {
     );
     run.create(serde_json::Map::new())
         .then("run.started; node.started gate; interrupt.requested gate; node.suspended gate");
-    assert_eq!(run.run.status(), "waiting-approval");
+    assert_eq!(run.run.status().as_str(), "waiting-approval");
     let open = &run.run.facts().expect("facts").interrupts[0];
     assert_eq!(
         open.data,
@@ -123,7 +123,7 @@ fn a_decision_that_is_none_is_refused_in_the_protocols_word() {
             .answer_as("gate", "ada", holds(&["admin"]), value)
             .refused("INVALID_RESUME_VALUE");
         assert!(matches!(why, Rejection::InvalidDecision { .. }));
-        assert_eq!(run.run.status(), "waiting-approval");
+        assert_eq!(run.run.status().as_str(), "waiting-approval");
     }
 }
 
@@ -289,9 +289,7 @@ pub(crate) const SCENE: &str = r#"gate: core.openwop.governance.approvalGate {"c
     late.reject -> reminder"#;
 
 pub(crate) fn scene(run: &mut World) {
-    let mut create =
-        kernel::run::Create::new(serde_json::Map::new(), "test", kernel::run::Start::Now);
-    create.engine_version = 3;
+    let create = kernel::run::Create::new(serde_json::Map::new(), "test", kernel::run::Start::Now);
     run.when(kernel::run::Command::Create(create)).decided();
     run.answer_as("gate", "ada", holds(&["admin"]), rejected())
         .decided();

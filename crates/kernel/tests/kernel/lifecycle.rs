@@ -26,9 +26,9 @@ fn a_run_may_wait_until_it_is_claimed() {
         Start::WhenClaimed,
     )))
     .then("run.started");
-    assert_eq!(run.run.status(), "pending");
+    assert_eq!(run.run.status().as_str(), "pending");
     run.advance().then("node.started a");
-    assert_eq!(run.run.status(), "running");
+    assert_eq!(run.run.status().as_str(), "running");
     run.advance().refused("nothing_to_do");
     run.completes("a").then("node.completed a; run.completed");
 }

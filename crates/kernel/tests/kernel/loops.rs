@@ -65,7 +65,7 @@ fn a_loop_over_items_gives_each_to_its_body() {
             assert_eq!(live.inputs["it"], item);
             run.completes("a").decided();
         }
-        assert_eq!(run.run.status(), "completed");
+        assert_eq!(run.run.status().as_str(), "completed");
     }
 }
 
@@ -247,7 +247,7 @@ fn a_loop_that_says_nothing_useful_fails() {
         r#"{"while":"1"}"#,
     ] {
         let run = looping(config);
-        assert_eq!(run.run.status(), "failed", "{config}");
+        assert_eq!(run.run.status().as_str(), "failed", "{config}");
     }
 }
 
@@ -273,7 +273,7 @@ fn a_long_loop_is_cut_into_batches() {
         assert!(events.len() <= kernel::run::decide::MAX_BATCH_EVENTS + 8);
         batches += 1;
     }
-    assert_eq!(run.run.status(), "completed");
+    assert_eq!(run.run.status().as_str(), "completed");
     assert!(batches > 150, "{batches}");
     let facts = run.run.facts().expect("facts");
     assert_eq!(facts.channels["c"], json!(9_999 * 10_000 / 2));

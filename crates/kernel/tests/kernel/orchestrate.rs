@@ -249,7 +249,7 @@ fn a_user_is_asked_and_the_supervisor_hears_of_it() {
         go: core.dispatch
         boss -> go -> boss"#,
     );
-    assert_eq!(run.run.status(), "waiting-input");
+    assert_eq!(run.run.status().as_str(), "waiting-input");
     run.answer("go", "ada", json!({ "answers": { "answer": "blue" } }))
         .then(
             "interrupt.resolved go = {\"answers\":{\"answer\":\"blue\"}};
@@ -267,7 +267,7 @@ const UNSURE: &str = r#"boss: core.orchestrator.supervisor {"config":{"mockConfi
 fn a_decision_the_supervisor_is_not_sure_of_is_held_back() {
     let events = |run: &World| run.events.clone();
     let mut run = started(UNSURE);
-    assert_eq!(run.run.status(), "waiting-approval");
+    assert_eq!(run.run.status().as_str(), "waiting-approval");
     let log = events(&run);
     assert!(
         log.iter()
@@ -329,7 +329,7 @@ fn no_worker_runs_on_a_decision_below_the_floor() {
          core.workflowChain.confidence-escalated go 0.3 < 0.5; interrupt.requested go;
          clarification.requested go; node.suspended go",
     );
-    assert_eq!(run.run.status(), "waiting-input");
+    assert_eq!(run.run.status().as_str(), "waiting-input");
     assert_eq!(run.run.undispatched().count(), 0);
     for other in [json!({ "kind": "terminate" }), json!("perhaps")] {
         run.answer("go", "ada", json!({ "answers": { "decision": other } }))
@@ -365,31 +365,6 @@ fn no_worker_runs_on_a_decision_below_the_floor() {
     )
     .decided();
     assert_eq!(run.status_of("boss"), "failed");
-}
-
-#[test]
-fn runs_of_earlier_engines_ask_about_a_decision_as_they_did() {
-    for (version, status) in [
-        (2, "waiting-approval"),
-        (3, "waiting-approval"),
-        (4, "waiting-input"),
-        (5, "waiting-input"),
-    ] {
-        let text = r#"boss: core.orchestrator.supervisor {"config":{"mockDispatchPlan":[{"kind":"terminate","confidence":0.3}]}}
-            go: core.dispatch
-            boss -> go -> boss"#;
-        let mut run = World::of(flow::plan(text), Policy::default());
-        let mut create = kernel::run::Create::new(Map::new(), "test", kernel::run::Start::Now);
-        create.engine_version = version;
-        run.when(Command::Create(create)).decided();
-        assert_eq!(run.run.status(), status, "version {version}");
-        let answer = match version {
-            4.. => json!({ "answers": { "decision": "accept" } }),
-            _ => json!({ "action": "accept" }),
-        };
-        run.answer("boss", "ada", answer).decided();
-        assert_eq!(run.status_of("boss"), "completed", "version {version}");
-    }
 }
 
 /// What the steps of workers, and doubts about decisions, say that they follow, as the type of
@@ -464,19 +439,6 @@ fn what_no_orchestrator_decided_follows_no_decision() {
             "DispatchSucceeded one < DispatchBegan one",
             "ChildFailed one < DispatchSucceeded one",
         ]
-    );
-}
-
-#[test]
-fn runs_of_earlier_engines_do_not_say_what_a_step_follows() {
-    let mut run = World::of(flow::plan(&unfold(LOOP)), Policy::default());
-    let mut create = kernel::run::Create::new(Map::new(), "test", kernel::run::Start::Now);
-    create.engine_version = 4;
-    run.when(Command::Create(create)).decided();
-    dispatch(&mut run);
-    assert_eq!(
-        followed(&run),
-        ["DispatchBegan one < -", "DispatchSucceeded one < -"]
     );
 }
 
@@ -615,7 +577,7 @@ fn a_parent_waits_for_what_its_child_waits_for() {
     assert_eq!(target.as_str(), "run-1");
     run.when(told.envelope.clone())
         .then("child.reported waiting-approval");
-    assert_eq!(run.run.status(), "waiting-approval");
+    assert_eq!(run.run.status().as_str(), "waiting-approval");
     run.when(told.envelope.clone()).refused("duplicate");
 
     child
@@ -623,11 +585,11 @@ fn a_parent_waits_for_what_its_child_waits_for() {
         .decided();
     let (_, on) = child.sent().pop().expect("the parent is told");
     run.when(on.envelope).then("child.reported");
-    assert_eq!(run.run.status(), "running");
+    assert_eq!(run.run.status().as_str(), "running");
     let late = Envelope::from(told.envelope.command);
     run.when(late).refused("duplicate");
     assert_eq!(
-        run.run.status(),
+        run.run.status().as_str(),
         "running",
         "an older report changes nothing"
     );
@@ -640,7 +602,7 @@ fn a_cancelled_run_waits_for_its_children_to_stop() {
     run.cancel().then(
         "core.workflowChain.event go child.cancelled one; node.cancelled go; run.stopping cancelled",
     );
-    assert_eq!(run.run.status(), "cancelling");
+    assert_eq!(run.run.status().as_str(), "cancelling");
     let (target, _) = run.sent().pop().expect("the child is told");
     assert_eq!(target, child);
     run.cancel().refused("run_stopping");
@@ -707,25 +669,13 @@ fn a_branch_dispatches_anew_and_a_replay_repeats() {
     assert_ne!(one, anew);
 }
 
-#[test]
-fn a_run_of_the_first_engine_version_is_decided_by_its_rules() {
-    let text = r#"s: core.subWorkflow {"config":{"workflowId":"one"}}"#;
-    let mut run = World::of(flow::plan(text), Policy::default());
-    let mut create = kernel::run::Create::new(Map::new(), "test", kernel::run::Start::Now);
-    create.engine_version = 1;
-    run.when(Command::Create(create)).decided();
-    dispatch(&mut run);
-    run.cancel().then("node.cancelled s; run.cancelled");
-}
-
-/// The inputs of the first child of a run by the rules of a version.
-fn given_to_the_first(version: u32) -> Value {
+/// The inputs of the first child of a run; `null` where it was refused.
+fn given_to_the_first() -> Value {
     let text = r#"boss: core.orchestrator.supervisor {"config":{"decisions":[{"kind":"next-worker","nextWorkerIds":["one","one"],"nextWorkerInputs":[{"n":1}]}]}}
         go: core.dispatch {}
         boss -> go"#;
-    let mut run = World::of(flow::plan(text), Policy::default());
-    let mut create = Create::new(Map::new(), "test", Start::Now);
-    create.engine_version = version;
+    let mut run = World::of(flow::stored(text), Policy::default());
+    let create = Create::new(Map::new(), "test", Start::Now);
     run.when(Command::Create(create)).decided();
     if run.run.undispatched().next().is_none() {
         return Value::Null;
@@ -739,7 +689,6 @@ fn given_to_the_first(version: u32) -> Value {
 }
 
 #[test]
-fn what_is_brought_for_too_few_workers_is_refused_since_version_5() {
-    assert_eq!(given_to_the_first(5), Value::Null, "none runs");
-    assert_eq!(given_to_the_first(4), json!({}), "as it was decided before");
+fn inputs_for_too_few_workers_are_refused() {
+    assert_eq!(given_to_the_first(), Value::Null, "none runs");
 }

@@ -245,7 +245,7 @@ fn a_replay_of_a_run_that_has_not_ended_ends_all_the_same() {
     let mut source = started("ask: core.interrupt\nwait: core.delay {\"config\":{\"ms\":9}}");
     source.signal("nobody", "1", json!(1)).decided();
     let replayed = source.replay(0);
-    assert_eq!(replayed.world.run.status(), "cancelled");
+    assert_eq!(replayed.world.run.status().as_str(), "cancelled");
     let reasons: Vec<(String, String)> = replayed
         .world
         .events
@@ -283,7 +283,7 @@ fn a_replay_of_a_run_that_has_not_ended_ends_all_the_same() {
 fn a_cancellation_before_an_effect_is_not_repeated() {
     let mut source = started("wait: core.delay {\"config\":{\"ms\":9}}\nwait -> effect");
     source.cancel().decided();
-    assert_eq!(source.run.status(), "cancelled");
+    assert_eq!(source.run.status().as_str(), "cancelled");
     let replayed = source.replay(0);
     assert_eq!(
         lines(&replayed.world.events)[2..],
@@ -327,12 +327,11 @@ fn two_replays_of_one_source_are_equal() {
     assert!(Arc::strong_count(&changed.run.plan) > 0);
 }
 
-/// A replay of a run that waits, by the rules of the fifth version.
+/// A replay of a run that waits.
 pub(crate) fn unfinished() -> scenes::Scene {
     let document = flow::document("ask: core.interrupt\nwait: core.delay {\"config\":{\"ms\":9}}");
     let mut source = World::of(flow::compile(&document), Default::default());
-    let mut create = kernel::run::Create::new(Default::default(), "test", kernel::run::Start::Now);
-    create.engine_version = 5;
+    let create = kernel::run::Create::new(Default::default(), "test", kernel::run::Start::Now);
     source.when(kernel::run::Command::Create(create)).decided();
     scenes::Scene {
         name: "replay-unfinished",

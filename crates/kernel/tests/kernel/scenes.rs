@@ -98,18 +98,6 @@ pub(crate) fn all() -> Vec<Scene> {
             Policy::default(),
             crate::fan::scene,
         ),
-        scene(
-            "fan-in-order",
-            crate::fan::SCENE,
-            Policy::default(),
-            crate::fan::scene_in_order,
-        ),
-        scene(
-            "fan-abandoned",
-            crate::fan::SCENE,
-            Policy::default(),
-            crate::fan::scene_of_abandoned,
-        ),
         scene("questions", QUESTIONS, Policy::default(), questions),
         scene("pauses", "a -> b -> c\nd", Policy::default(), pauses),
         scene(
@@ -142,8 +130,7 @@ pub(crate) fn all() -> Vec<Scene> {
         scene("waiting", WAITING, Policy::default(), waiting),
         scene("slots", "a\nb\nc -> d", one_slot(), slots),
         branched(),
-        diverged("replay-diverged", 1),
-        diverged("replay-diverged-at", 5),
+        diverged(),
         crate::replays::unfinished(),
     ]
     .into_iter()
@@ -162,16 +149,9 @@ fn scene(name: &'static str, text: &str, policy: Policy, play: fn(&mut World)) -
     }
 }
 
-/// What a run of the first engine version was created with: the golden logs of most scenes are
-/// decided by its rules.
-fn by_the_first(mut create: Create) -> Create {
-    create.engine_version = 1;
-    create
-}
-
 fn begin(run: &mut World) {
     let create = Create::new(Map::new(), "test", Start::Now);
-    run.when(Command::Create(by_the_first(create))).decided();
+    run.when(Command::Create(create)).decided();
 }
 
 fn straight(run: &mut World) {
@@ -183,7 +163,7 @@ fn straight(run: &mut World) {
     create.tags = vec!["red".into()];
     create.metadata = object(json!({ "team": "x" }));
     create.configurable = object(json!({ "temperature": 0.5 }));
-    run.when(Command::Create(by_the_first(create))).decided();
+    run.when(Command::Create(create)).decided();
     run.at(5).advance().decided();
     run.at(20).gives("a", json!({ "n": 1 })).decided();
     run.at(21).completes("b").decided();
@@ -621,7 +601,7 @@ fn timers(run: &mut World) {
 
 const INTERRUPTS: &str = r#"ask: core.interrupt {"config":{"kind":"approval","key":"go","data":{"q":1},"timeoutMs":100}}
     a -> event
-    event: core.interrupt {"config":{"kind":"external-event","key":"news"}}
+    event: core.interrupt {"config":{"kind":"external-event","key":"news","data":{"eventType":"news","correlation":{}}}}
     ask -> b
     event -> unasked
     unasked: core.interrupt {"config":{"timeoutMs":50},"settings":{"onFailure":"skip"}}"#;
@@ -633,7 +613,7 @@ fn interrupts(run: &mut World) {
     run.at(10)
         .when(Command::Resolve {
             interrupt,
-            value: json!({ "approved": true }),
+            value: json!({ "action": "accept" }),
             by: Some("user-1".into()),
             capacity: Default::default(),
         })
@@ -819,11 +799,7 @@ fn child() -> Scene {
         depth: 1,
     });
     let mut world = World::with_header(Arc::new(header.seal_genesis()), plan);
-    let create = by_the_first(Create::new(
-        object(json!({ "p": 7 })),
-        "run",
-        Start::WhenClaimed,
-    ));
+    let create = Create::new(object(json!({ "p": 7 })), "run", Start::WhenClaimed);
     world
         .when(Envelope {
             command: Command::Create(create),
@@ -851,7 +827,7 @@ fn child() -> Scene {
     }
 }
 
-const WAITING: &str = r#"ask: core.interrupt {"config":{"kind":"clarification"}}
+const WAITING: &str = r#"ask: core.interrupt {"config":{"kind":"clarification","data":{"questions":[{"id":"q1","question":"Which?"}]}}}
     wait: core.delay {"config":{"ms":60000}}
     a: {"settings":{"timeout":500,"retry":{"maxRetries":3,"initialDelayMs":250}}}
     b
@@ -904,11 +880,10 @@ fn branched() -> Scene {
 }
 
 /// A replay whose source decided otherwise: its definition had another trigger rule.
-fn diverged(name: &'static str, engine_version: u32) -> Scene {
+fn diverged() -> Scene {
     let rules = flow::document("a -> c any_success\nb -> c any_success");
     let mut changed = World::of(flow::compile(&rules), Policy::default());
-    let mut create = Create::new(Map::new(), "test", Start::Now);
-    create.engine_version = engine_version;
+    let create = Create::new(Map::new(), "test", Start::Now);
     changed.when(Command::Create(create)).decided();
     for node in ["a", "c", "b"] {
         changed.completes(node).decided();
@@ -923,7 +898,7 @@ fn diverged(name: &'static str, engine_version: u32) -> Scene {
     let divergence = forked.fork.divergence().expect("it diverges");
     assert_eq!(divergence.kind, DivergenceKind::Missing);
     Scene {
-        name,
+        name: "replay-diverged",
         document,
         world: forked.world,
     }

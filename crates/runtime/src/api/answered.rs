@@ -1,5 +1,6 @@
 //! Answers that were given, and whose own answer was lost; and who gives them.
 
+use kernel::run::RunStatus;
 use std::collections::BTreeSet;
 
 use kernel::ids::{InterruptId, NodeId, StreamId};
@@ -65,7 +66,7 @@ impl Api {
         run: &StreamId,
         node: &str,
         value: &Value,
-    ) -> Result<Option<&'static str>, ApiError> {
+    ) -> Result<Option<RunStatus>, ApiError> {
         let state = self.run_for(who, Action::AnswerRun, run).await?;
         let Some(interrupt) = last_question(&state, node) else {
             return Ok(None);

@@ -1,6 +1,7 @@
 //! Cancelling runs.
 
 use kernel::ids::StreamId;
+use kernel::run::RunStatus;
 use kernel::run::{Command, Envelope, Rejection};
 
 use super::create::status_of;
@@ -13,9 +14,9 @@ use crate::redact::Redactor;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelledOne {
     /// It is cancelled, or being cancelled: its status.
-    Done(&'static str),
+    Done(RunStatus),
     /// It had ended as something else.
-    Ended(&'static str),
+    Ended(RunStatus),
 }
 
 impl Api {
@@ -32,7 +33,7 @@ impl Api {
     ) -> Result<CancelledOne, ApiError> {
         let status = self.cancel_run(who, run, reason, request_id).await?;
         Ok(match status {
-            "completed" | "failed" => CancelledOne::Ended(status),
+            RunStatus::Completed | RunStatus::Failed => CancelledOne::Ended(status),
             status => CancelledOne::Done(status),
         })
     }
@@ -60,7 +61,7 @@ impl Api {
         run: &StreamId,
         reason: Option<String>,
         request_id: Option<&str>,
-    ) -> Result<&'static str, ApiError> {
+    ) -> Result<RunStatus, ApiError> {
         let reason = Redactor::reason(reason);
         match self.head(who, Action::CancelRun, run).await {
             Err(ApiError::ReadOnly) => {

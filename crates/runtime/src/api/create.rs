@@ -3,6 +3,7 @@
 use kernel::definition::Plan;
 use kernel::ids::StreamId;
 use kernel::problem::{ProblemCode, Problems};
+use kernel::run::RunStatus;
 use kernel::run::{Create, Rejection, Run, Start};
 use kernel::stream::{DefinitionRef, Owner};
 use kernel::trace::TraceContext;
@@ -70,7 +71,7 @@ pub enum Created {
         /// The run.
         run: StreamId,
         /// Its status as answered.
-        status: &'static str,
+        status: RunStatus,
     },
     /// By an equal request before.
     Again(Replayed),
@@ -140,15 +141,15 @@ impl Api {
         }
         let slot = self.engine.slot();
         let (start, status) = match slot {
-            Some(_) => (Start::Now, "running"),
-            None => (Start::WhenClaimed, "pending"),
+            Some(_) => (Start::Now, RunStatus::Running),
+            None => (Start::WhenClaimed, RunStatus::Pending),
         };
         let now = self.door().store().now();
         let run = new_run_id();
         keys.extend(order.keyed.iter().map(|keyed| {
             let made = Made {
                 run: run.as_str().into(),
-                said: status.into(),
+                said: status.as_str().into(),
             };
             keyed.claim(who, Some(made), now)
         }));
@@ -251,16 +252,10 @@ impl Api {
     }
 
     async fn active(&self, owner: &Owner, workflow: &str) -> Result<Option<StreamId>, ApiError> {
-        let active = [
-            "pending",
-            "running",
-            "paused",
-            "waiting-approval",
-            "waiting-input",
-            "waiting-external",
-            "cancelling",
-        ];
-        Ok(self.runs_of(owner, workflow, &active, 1).await?.pop())
+        Ok(self
+            .runs_of(owner, workflow, &RunStatus::ACTIVE, 1)
+            .await?
+            .pop())
     }
 
     /// The newest runs of a workflow in exactly the owner's workspace.
@@ -268,7 +263,7 @@ impl Api {
         &self,
         owner: &Owner,
         workflow: &str,
-        statuses: &[&str],
+        statuses: &[RunStatus],
         limit: usize,
     ) -> Result<Vec<StreamId>, ApiError> {
         const SEEN: usize = 256;
@@ -277,7 +272,7 @@ impl Api {
             workspace: owner.workspace.clone(),
             kind: Some(kernel::stream::StreamKind::Run),
             subject: Some(workflow.to_owned()),
-            statuses: statuses.iter().map(|&status| status.to_owned()).collect(),
+            statuses: statuses.iter().map(RunStatus::to_string).collect(),
             limit: SEEN,
             ..ListQuery::default()
         };
@@ -322,6 +317,6 @@ fn owner(who: &Principal, order: &RunOrder) -> Result<Owner, ApiError> {
 }
 
 /// The status of a run as the wire names it.
-pub(super) fn status_of(run: &Run) -> &'static str {
+pub(super) fn status_of(run: &Run) -> RunStatus {
     run.status()
 }

@@ -7,6 +7,7 @@ use kernel::ids::StreamId;
 use kernel::problem::Problems;
 use kernel::registry;
 use kernel::run::Rejection;
+use kernel::run::RunStatus;
 use kernel::time::Timestamp;
 use store::{StoreError, Tombstone};
 
@@ -196,7 +197,7 @@ pub struct NotNow {
     /// Why.
     pub rejection: Rejection,
     /// The run's status.
-    pub status: &'static str,
+    pub status: RunStatus,
     /// Since when it is paused, if it is.
     pub paused_at: Option<Timestamp>,
 }

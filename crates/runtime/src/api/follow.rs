@@ -146,7 +146,9 @@ impl Tail {
                 events: events.collect(),
                 next: self.next,
                 end: progress.next_seq,
-                status: progress.status.to_owned(),
+                status: progress
+                    .status
+                    .map_or_else(String::new, |status| status.to_string()),
                 settled: progress.settled,
             });
         }

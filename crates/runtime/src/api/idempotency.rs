@@ -189,16 +189,10 @@ impl Api {
             return Err(ApiError::KeyMismatch);
         }
         let answer = row.answer.unwrap_or_default();
-        if let Ok(Made { run, said }) = serde_json::from_slice(&answer) {
-            return Ok(Some(Replayed {
-                run: StreamId::new(run),
-                answer: said.into_owned(),
-            }));
-        }
-        // As older builds kept it.
-        Ok(row.stream.map(|run| Replayed {
-            run,
-            answer: String::from_utf8(answer).unwrap_or_default(),
+        let made = serde_json::from_slice(&answer).ok();
+        Ok(made.map(|Made { run, said }| Replayed {
+            run: StreamId::new(run),
+            answer: said.into_owned(),
         }))
     }
 

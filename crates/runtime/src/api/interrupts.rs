@@ -1,5 +1,6 @@
 //! Questions of runs: looking at them and answering them, by name or by token.
 
+use kernel::run::RunStatus;
 use std::time::Duration;
 
 use kernel::control::answer::{is_governed, needs_authentication};
@@ -162,7 +163,7 @@ impl Api {
         &self,
         question: Question,
         mut value: Value,
-    ) -> Result<&'static str, ApiError> {
+    ) -> Result<RunStatus, ApiError> {
         open_to_people(&question.open)?;
         // Credentials come by reference; one that comes by value does not reach the log.
         Redactor::default().value(&mut value);

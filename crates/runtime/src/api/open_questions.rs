@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kernel::document::{Document, run_status};
 use kernel::run::Run;
-use kernel::run::state::WAITING;
+use kernel::run::RunStatus;
 use kernel::stream::StreamKind;
 use store::{ListCursor, Listed, StoreError};
 
@@ -67,10 +67,13 @@ impl Api {
             let rows = RunFilter {
                 workflow: filter.workflow.clone(),
                 // A run at work in one branch may ask in another.
-                statuses: WAITING
-                    .iter()
-                    .chain(&["running", "paused"])
-                    .map(|status| (*status).to_owned())
+                statuses: RunStatus::ALL
+                    .into_iter()
+                    .filter(|status| {
+                        status.is_waiting()
+                            || matches!(status, RunStatus::Running | RunStatus::Paused)
+                    })
+                    .map(|status| status.to_string())
                     .collect(),
                 tag: None,
                 parent: None,
@@ -103,8 +106,10 @@ impl Api {
     /// A run that may ask something. `None` for one that does not, or was erased meanwhile.
     async fn asking(&self, row: &Listed) -> Result<Option<Asking>, ApiError> {
         let asking = match row.index.kind {
-            StreamKind::Document if !WAITING.contains(&run_status(&row.index)) => return Ok(None),
             StreamKind::Document => {
+                if !RunStatus::parse(run_status(&row.index)).is_some_and(RunStatus::is_waiting) {
+                    return Ok(None);
+                }
                 let document = self.door().document(&row.stream).await;
                 document.map(|standing| Asking::Document(Arc::new(standing.document)))
             }

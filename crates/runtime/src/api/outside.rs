@@ -6,6 +6,7 @@
 use kernel::control::answer::{correlate, event_id};
 use kernel::definition::NodeIx;
 use kernel::ids::{InterruptId, StreamId};
+use kernel::run::RunStatus;
 use kernel::run::{Rejection, Run};
 use serde_json::Value;
 use store::StoreError;
@@ -42,7 +43,7 @@ impl TakenEvent {
     /// # Errors
     /// `InterruptAnswered` for another event: one with another id, without one, or about something
     /// else than what was waited for.
-    pub fn again(&self, value: &Value) -> Result<&'static str, ApiError> {
+    pub fn again(&self, value: &Value) -> Result<RunStatus, ApiError> {
         let mut value = value.clone();
         Redactor::default().value(&mut value);
         let is_named = event_id(&value) == Some(self.event.as_str());

@@ -104,7 +104,7 @@ impl ForkAnswer {
         let origin = run.header.origin.as_ref();
         Self {
             cut: origin.map_or(0, |origin| origin.seq),
-            status: run.status().to_owned(),
+            status: run.status().to_string(),
             diverged_at: fork.divergence().map(|divergence| divergence.seq),
         }
     }

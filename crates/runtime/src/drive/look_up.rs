@@ -83,7 +83,7 @@ fn check(
         }
     }
     problems.or(()).map_err(Rejection::InvalidInputs)?;
-    plan.begin_with(inputs, kernel::ENGINE_VERSION).map(drop)
+    plan.begin_with(inputs).map(drop)
 }
 
 /// Why no run of a workflow can be created, as the error of the node that wanted one.

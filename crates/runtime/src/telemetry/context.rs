@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kernel::stream::StreamHeader;
 use kernel::trace::TraceContext;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use store::{Store, StoreError};
 
 use crate::redact::Redactor;
 
@@ -20,24 +18,6 @@ pub(crate) fn hand_on(context: TraceContext) -> TraceContext {
         state: context.state.filter(is_clean),
         ..context
     }
-}
-
-/// The span of a run.
-pub(crate) async fn of_run(
-    store: &dyn Store,
-    header: &StreamHeader,
-) -> Result<TraceContext, StoreError> {
-    match TraceContext::of_run(header) {
-        Some(context) => Ok(context),
-        // A log of older builds: the trace is that of the run on top.
-        None => Ok(super::family(store, header).await?.context),
-    }
-}
-
-/// The span of a run as far as its header says. One that another run started, in a log of older
-/// builds, gets a trace of its own.
-pub(crate) fn at_hand(header: &StreamHeader) -> TraceContext {
-    TraceContext::of_run(header).unwrap_or_else(|| TraceContext::named_after(&header.stream))
 }
 
 /// Says in a request within which span it is made, unless it says so itself.

@@ -3,6 +3,7 @@
 //! Run ids are never among the attributes. Series are bounded: when there are too many, further
 //! ones are counted under `other`.
 
+use kernel::run::RunStatus;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::OnceLock;
 
@@ -40,9 +41,6 @@ pub const METRICS: [&str; 20] = [
     "openwop.run.created",
     "openwop.run.duration",
 ];
-/// How a run stands that is in flight: it has not ended, is not paused, and waits for nobody
-/// outside. One that waits for a timer is.
-pub(super) const IN_FLIGHT: [&str; 3] = ["pending", "running", "cancelling"];
 /// Series that are kept apart.
 const MAX_SERIES: usize = 10_000;
 /// Runs whose attempts in flight are remembered.
@@ -147,13 +145,14 @@ impl Meters {
         self.in_flight.lock().clone()
     }
 
-    /// How a run stands now.
-    pub(super) fn stands(&self, run: &StreamId, status: &str) {
+    /// Counts a run by where it stands now; `None` where this process cannot know.
+    pub(super) fn stands(&self, run: &StreamId, status: Option<RunStatus>) {
         let mut in_flight = self.in_flight.lock();
-        match IN_FLIGHT.contains(&status) {
-            false => in_flight.remove(run),
-            true => in_flight.contains(run) || in_flight.insert(run.clone()),
-        };
+        if status.is_some_and(RunStatus::is_in_flight) {
+            in_flight.insert(run.clone());
+        } else {
+            in_flight.remove(run);
+        }
     }
 
     /// Events were appended to a run, in which these questions were open before.
@@ -162,7 +161,7 @@ impl Meters {
             self.ended(run);
         }
         if !run.is_replay() {
-            self.stands(&run.header.stream, run.status());
+            self.stands(&run.header.stream, Some(run.status()));
         }
         // A replay does nothing that could be counted.
         let counts = |event: &Event| counts(&event.body);
@@ -192,7 +191,7 @@ impl Meters {
         if run.is_replay() {
             return self.ended(run);
         }
-        self.stands(&run.header.stream, run.status());
+        self.stands(&run.header.stream, Some(run.status()));
         self.values.lock().created(run);
     }
 

@@ -10,6 +10,7 @@ mod prometheus;
 mod records;
 pub mod spans;
 
+use kernel::run::RunStatus;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use bytes::Bytes;
 use kernel::ids::{StreamId, TenantId};
 use kernel::run::{CapKind, Event, RunEvent};
 use kernel::stream::{StreamHeader, StreamKind};
-use kernel::trace::{TraceContext, run_span};
+use kernel::trace::TraceContext;
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use store::{DueQuery, ListCursor, ListQuery, ReadFrom, Store, StoreError};
@@ -41,24 +42,12 @@ const SPANS: usize = 2_000;
 const EVERY: Duration = Duration::from_secs(1);
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Statuses of runs that have not ended.
-const UNENDED: [&str; 7] = [
-    "pending",
-    "running",
-    "paused",
-    "waiting-approval",
-    "waiting-input",
-    "waiting-external",
-    "cancelling",
-];
 /// Runs listed at a time.
 const PAGE: usize = 500;
 /// Runs counted at the beginning; there may be more.
 const MOST_UNENDED: usize = 100_000;
 /// Runs of a queue that are counted.
 const MOST_WAITING: usize = 1_000;
-/// How deep runs start runs at most.
-const DEPTH: u32 = kernel::limits::MAX_RUN_DEPTH;
 
 /// How exports are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +116,7 @@ pub async fn begin(engine: &Engine) -> Result<(), StoreError> {
     let door = engine.door();
     let mut query = ListQuery {
         kind: Some(StreamKind::Run),
-        statuses: UNENDED.map(str::to_owned).into(),
+        statuses: RunStatus::ACTIVE.map(|status| status.to_string()).into(),
         limit: PAGE,
         ..ListQuery::default()
     };
@@ -137,7 +126,7 @@ pub async fn begin(engine: &Engine) -> Result<(), StoreError> {
         for row in &rows {
             *active.entry(row.tenant.clone()).or_default() += 1;
             let meters = door.hints().meters();
-            meters.stands(&row.stream, &row.index.status);
+            meters.stands(&row.stream, RunStatus::parse(&row.index.status));
         }
         let Some(last) = rows.last().filter(|_| rows.len() == PAGE) else {
             break;
@@ -170,7 +159,7 @@ pub async fn recount_in_flight(engine: &Engine, so_many: usize) -> Result<(), St
     let counted = meters.all_in_flight();
     let query = ListQuery {
         kind: Some(StreamKind::Run),
-        statuses: meters::IN_FLIGHT.map(str::to_owned).into(),
+        statuses: RunStatus::IN_FLIGHT.map(|status| status.to_string()).into(),
         limit: so_many,
         ..ListQuery::default()
     };
@@ -180,7 +169,7 @@ pub async fn recount_in_flight(engine: &Engine, so_many: usize) -> Result<(), St
     }
     for run in counted {
         if !rows.iter().any(|row| row.stream == run) {
-            meters.stands(&run, "elsewhere");
+            meters.stands(&run, None);
         }
     }
     Ok(())
@@ -191,38 +180,21 @@ pub async fn recount_in_flight(engine: &Engine, so_many: usize) -> Result<(), St
 /// # Errors
 /// The store's.
 pub async fn family(store: &dyn Store, header: &StreamHeader) -> Result<Family, StoreError> {
-    let known = TraceContext::of_run(header);
-    let mut top = header.stream.clone();
-    let mut parent_workflow = None;
-    let mut above = header.parent.clone();
-    for level in 0..=DEPTH {
-        let Some(parent) = above else { break };
-        top = parent.run.clone();
-        let loaded = match store.load(&parent.run, ReadFrom::Seq(u64::MAX), 0).await {
-            Ok(loaded) => loaded,
-            // Erased: the trace is still named by it.
-            Err(StoreError::Missing) => break,
+    let context = TraceContext::of_run(header);
+    let parent_workflow = match &header.parent {
+        None => None,
+        Some(parent) => match store.load(&parent.run, ReadFrom::Seq(u64::MAX), 0).await {
+            Ok(loaded) => loaded.header.definition.map(|it| it.workflow.to_string()),
+            Err(StoreError::Missing) => None,
             Err(error) => return Err(error),
-        };
-        if level == 0 {
-            let definition = loaded.header.definition.as_ref();
-            parent_workflow = definition.map(|it| it.workflow.as_str().to_owned());
-        }
-        if known.is_some() {
-            break;
-        }
-        above = loaded.header.parent.clone();
-    }
-    let context = match known {
-        Some(context) => context,
-        None => TraceContext::named_after(&top).within(run_span(&header.stream)),
+        },
     };
     let source = match &header.origin {
         None => None,
         Some(origin) => {
             let loaded = store.load(&origin.source, ReadFrom::Seq(u64::MAX), 0).await;
             match loaded {
-                Ok(loaded) => Some(context::at_hand(&loaded.header)),
+                Ok(loaded) => Some(TraceContext::of_run(&loaded.header)),
                 Err(StoreError::Missing) => Some(TraceContext::named_after(&origin.source)),
                 Err(error) => return Err(error),
             }

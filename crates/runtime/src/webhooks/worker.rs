@@ -11,6 +11,7 @@ use kernel::limits::MAX_WAITING_DELIVERIES;
 use kernel::registry::Webhook;
 use kernel::stream::{ForkMode, StreamHeader};
 use kernel::time::Timestamp;
+use kernel::trace::TraceContext;
 use parking_lot::Mutex;
 use store::{Checkpoint, Conflict, Guard, Hold, HoldChange, Position, ReadFrom, Store, StoreError};
 use tokio::sync::Semaphore;
@@ -382,7 +383,7 @@ impl Shared {
             return Ok(Sent::Impossible { why: why.into() });
         }
         let mut headers = target.signers.headers(&target.id, item, &body, target.now);
-        let trace = context::of_run(&**door.store(), header).await?;
+        let trace = TraceContext::of_run(header);
         context::say(&trace, &mut headers);
         let sent = post::deliver(&self.outbound, &target.url, headers, body.into()).await;
         Ok(match sent {

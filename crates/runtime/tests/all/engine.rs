@@ -216,7 +216,7 @@ async fn a_queued_run_is_claimed_and_parks_on_a_delay_without_a_hold() {
         .await
         .expect("a cancel");
     let end = engine.settled(&id).await.expect("a settled run");
-    assert_eq!(end.status(), "cancelled");
+    assert_eq!(end.status().as_str(), "cancelled");
     engine.drain(Duration::from_secs(5)).await;
 }
 
@@ -246,7 +246,7 @@ async fn a_run_left_by_a_drained_engine_goes_on_in_another_with_the_same_attempt
     let second = engine_on(store.clone(), "two", &lab);
     second.start();
     let end = second.settled(&id).await.expect("a settled run");
-    assert_eq!(end.status(), "completed", "{:?}", end.end());
+    assert_eq!(end.status().as_str(), "completed", "{:?}", end.end());
     let keys = std::fs::read_to_string(lab.work().join("keys")).expect("keys");
     let keys: Vec<&str> = keys.lines().collect();
     assert_eq!(keys.len(), 2);
@@ -287,7 +287,7 @@ async fn an_immediate_pause_stops_the_process_and_a_resume_starts_a_new_attempt(
     };
     engine.command(&id, pause.into()).await.expect("a pause");
     assert_eq!(
-        engine.door().load(&id).await.expect("a run").status(),
+        engine.door().load(&id).await.expect("a run").status().as_str(),
         "paused"
     );
     std::fs::write(&marker, "").expect("a marker");
@@ -296,7 +296,7 @@ async fn an_immediate_pause_stops_the_process_and_a_resume_starts_a_new_attempt(
         .await
         .expect("a resume");
     let end = engine.settled(&id).await.expect("a settled run");
-    assert_eq!(end.status(), "completed", "{:?}", end.end());
+    assert_eq!(end.status().as_str(), "completed", "{:?}", end.end());
     let keys = std::fs::read_to_string(lab.work().join("keys")).expect("keys");
     let keys: Vec<&str> = keys.lines().collect();
     assert_eq!(keys.len(), 2);
@@ -345,7 +345,7 @@ async fn a_parent_starts_a_child_by_outbox_and_gets_its_variables_back() {
         .settled(&run.header.stream)
         .await
         .expect("a settled run");
-    assert_eq!(end.status(), "completed", "{:?}", end.end());
+    assert_eq!(end.status().as_str(), "completed", "{:?}", end.end());
     assert_eq!(end.facts().expect("facts").variables["result"], json!(42));
     engine.drain(Duration::from_secs(5)).await;
 }
@@ -369,7 +369,7 @@ async fn a_secret_a_process_prints_reaches_neither_log_nor_artifacts() {
         .settled(&run.header.stream)
         .await
         .expect("a settled run");
-    assert_eq!(end.status(), "failed");
+    assert_eq!(end.status().as_str(), "failed");
     let loaded = store
         .load(&run.header.stream, ReadFrom::Seq(0), usize::MAX)
         .await
@@ -409,14 +409,14 @@ async fn a_run_that_is_held_from_its_creation_waits_for_the_engine_that_created_
     // The other one looks at the queue meanwhile, and finds one that is free.
     let free = create(&other, &document, Start::WhenClaimed).await;
     let end = other.settled(&free.header.stream).await.expect("its end");
-    assert_eq!(end.status(), "completed");
+    assert_eq!(end.status().as_str(), "completed");
     let loaded = store.load(&id, ReadFrom::Seq(0), 10).await.expect("a log");
     assert_eq!(loaded.next_seq, 1, "nothing but its creation");
     assert_eq!(loaded.hold.expect("a hold").holder, "own".into());
 
     own.start();
     let end = own.settled(&id).await.expect("a settled run");
-    assert_eq!(end.status(), "completed");
+    assert_eq!(end.status().as_str(), "completed");
     for engine in [own, other] {
         engine.drain(Duration::from_secs(5)).await;
     }
@@ -471,6 +471,6 @@ async fn nothing_is_refused_by_what_a_log_said_before() {
     );
     std::fs::write(&marker, "").expect("a marker");
     let end = engine.settled(&id).await.expect("a settled run");
-    assert_eq!(end.status(), "completed", "{:?}", end.end());
+    assert_eq!(end.status().as_str(), "completed", "{:?}", end.end());
     engine.drain(Duration::from_secs(5)).await;
 }

@@ -54,7 +54,7 @@ async fn a_branch_is_driven_and_a_replay_is_not() {
     let at = behind_a.expect("a completes") as u64 + 1;
     let branched = engine.fork(&id, branch(at)).await.expect("a branch");
     let end = engine.settled(&branched.run.header.stream).await;
-    assert_eq!(end.expect("a settled run").status(), "completed");
+    assert_eq!(end.expect("a settled run").status().as_str(), "completed");
     assert_eq!(ran(), "a\nb\nb\n", "a branch runs what follows");
     assert_eq!(kinds(&store, &source).await, before);
     engine.drain(Duration::from_secs(5)).await;

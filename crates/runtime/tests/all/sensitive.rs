@@ -205,7 +205,7 @@ async fn nodes_see_the_value_and_the_log_does_not() {
         .await
         .expect("created");
     let run = bed.engine.settled(&id).await.expect("settled");
-    assert_eq!(run.status(), "completed");
+    assert_eq!(run.status().as_str(), "completed");
     assert_eq!(*bed.given.lock(), [json!(TOKEN), json!(TOKEN)]);
     let facts = run.facts().expect("facts");
     for place in [
@@ -296,7 +296,7 @@ async fn what_a_node_gives_at_declared_places_is_sealed_in_the_log_and_clear_to_
     let id = create_of(&bed, tells(json!({})), json!({}), Start::Now);
     let id = id.await.expect("created");
     let run = bed.engine.settled(&id).await.expect("settled");
-    assert_eq!(run.status(), "completed", "{:?}", run.end());
+    assert_eq!(run.status().as_str(), "completed", "{:?}", run.end());
     assert_eq!(*bed.given.lock(), [json!(TOKEN)]);
     for row in rows(&bed, &id).await {
         assert!(!row.contains(TOKEN), "{row}");

@@ -398,7 +398,7 @@ async fn a_cancelled_run_and_a_node_out_of_time_want_their_tasks_no_more() {
         .command(id, Envelope::from(cancel))
         .await
         .unwrap();
-    assert_eq!(bed.settled(&run).await.status(), "cancelled");
+    assert_eq!(bed.settled(&run).await.status().as_str(), "cancelled");
     let is_failed = |event: &CoordinatorEvent| matches!(event, CoordinatorEvent::DispatchFailed { reason, .. } if reason == "withdrawn");
     bed.until(is_failed).await;
     let gone = code(bed.beat(&taken).await.unwrap_err());

@@ -1,5 +1,6 @@
 //! What forking, comparing and telling of runs takes and gives.
 
+use kernel::run::RunStatus;
 use serde_json::{Value, json};
 
 use super::{or_null, reference};
@@ -10,7 +11,7 @@ pub(super) fn schemas() -> Value {
     let some = json!({ "type": ["string", "null"] });
     let object = json!({ "type": "object" });
     let run = json!({ "type": "string", "minLength": 1, "maxLength": 128 });
-    let status = json!({ "type": "string", "enum": faces::openwop::v1::RUN_STATUSES });
+    let status = json!({ "type": "string", "enum": RunStatus::ALL });
     json!({
         "ArtifactList": {
             "type": "object", "required": ["artifacts"],

@@ -1,7 +1,8 @@
 //! What the parameters of the protocol's routes may be. A test asks the server for each bound.
 
-use faces::openwop::v1::{RUN_STATUSES, StreamMode};
+use faces::openwop::v1::StreamMode;
 use kernel::ENGINE_VERSIONS;
+use kernel::run::RunStatus;
 use kernel::run::state::QUESTION_KINDS;
 use serde_json::{Value, json};
 
@@ -38,7 +39,7 @@ fn schema(route: &Route, name: &str) -> Value {
         (_, "bufferMs") => whole(0, 5_000),
         (_, "lastSequence" | "since" | "fromSeq" | "toSeq" | "maxEvents") => whole(0, u64::MAX),
         (_, "status") => json!({
-            "type": "array", "maxItems": 16, "items": { "type": "string", "enum": RUN_STATUSES },
+            "type": "array", "maxItems": 16, "items": { "type": "string", "enum": RunStatus::ALL },
         }),
         (_, "kind") => json!({ "type": "string", "enum": QUESTION_KINDS }),
         (_, "streamMode") => json!({ "type": "string", "pattern": stream_modes() }),

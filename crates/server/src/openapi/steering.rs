@@ -1,5 +1,6 @@
 //! What steering runs and answering them takes and gives.
 
+use kernel::run::RunStatus;
 use serde_json::{Value, json};
 
 /// The schemas of these bodies.
@@ -8,7 +9,7 @@ pub(super) fn schemas() -> Value {
     let object = json!({ "type": "object" });
     let time = json!({ "type": "string", "format": "date-time" });
     let run = json!({ "type": "string", "minLength": 1, "maxLength": 128 });
-    let status = json!({ "type": "string", "enum": faces::openwop::v1::RUN_STATUSES });
+    let status = json!({ "type": "string", "enum": RunStatus::ALL });
     let reason = json!({ "type": ["string", "null"], "maxLength": 4_096 });
     json!({
         "PauseOrder": {

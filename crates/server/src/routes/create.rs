@@ -84,7 +84,7 @@ async fn create_once(mut cx: Cx) -> Result<Reply, Problem> {
         request,
     });
     let (run, status, replayed) = match cx.app.api().create_run(&who, order).await? {
-        Created::Fresh { run, status } => (run, status.to_owned(), "false"),
+        Created::Fresh { run, status } => (run, status.to_string(), "false"),
         Created::Again(first) => (first.run, first.answer, "true"),
     };
     let reply = Reply::json(

@@ -1,5 +1,6 @@
 //! Reading, listing and cancelling runs.
 
+use kernel::run::RunStatus;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -222,11 +223,11 @@ async fn list(cx: Cx) -> Result<Reply, Problem> {
     let who = cx.who()?;
     let query = cx.query();
     let statuses: Vec<String> = query.all("status").map(str::to_owned).collect();
-    let is_status = |status: &String| v1::RUN_STATUSES.contains(&status.as_str());
+    let is_status = |status: &String| RunStatus::parse(status).is_some();
     if statuses.len() > 16 || !statuses.iter().all(is_status) {
         return Err(Problem::invalid(format!(
             "status is given at most 16 times and is one of {}",
-            v1::RUN_STATUSES.join(", ")
+            RunStatus::ALL.map(RunStatus::as_str).join(", ")
         )));
     }
     let parent = match bounded(&query, "parentRunId")? {

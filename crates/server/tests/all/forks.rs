@@ -124,7 +124,7 @@ async fn an_overlay_of_settings_changes_how_a_branch_is_driven() {
     let forked = fork(&host, &run, body).await;
     let branch = forked["runId"].as_str().unwrap();
     let ended = host.engine.settled(&branch.into()).await.unwrap();
-    assert_eq!(ended.status(), "failed");
+    assert_eq!(ended.status().as_str(), "failed");
     let snapshot = host.get(&format!("/v1/runs/{branch}")).await.json();
     assert_eq!(snapshot["error"]["code"], "recursion_limit_exceeded");
     // The workflow's own schema is asked, too.

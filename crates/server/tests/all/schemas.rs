@@ -1,5 +1,6 @@
 //! Answers against the protocol's own schemas, where they are at hand.
 
+use kernel::run::RunStatus;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -284,10 +285,7 @@ async fn a_bundle_is_valid_whatever_the_status_of_its_run() {
         check_bundle(&registry, &host, &run).await;
         seen.insert(exact.as_str().unwrap().to_owned());
     }
-    let every: BTreeSet<String> = faces::openwop::v1::RUN_STATUSES
-        .iter()
-        .map(|status| (*status).to_owned())
-        .collect();
+    let every: BTreeSet<String> = RunStatus::ALL.map(|status| status.to_string()).into();
     assert_eq!(seen, every);
 }
 

@@ -143,7 +143,7 @@ fn tell_replay(
         replay::say(divergence);
         return Ok(Exit::Found);
     }
-    let status = style::status(run.status());
+    let status = style::status(run.status().as_str());
     let events = run.head.next_seq;
     talk::say(format!(
         "repeated without a difference: {events} events, {status}"

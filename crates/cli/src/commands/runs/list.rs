@@ -1,5 +1,6 @@
 //! `runwright runs list`.
 
+use kernel::run::RunStatus;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
@@ -16,7 +17,7 @@ use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
 use crate::lookup::{self, RunName, Shown, documents, short};
 use crate::session::{Form, Session};
-use crate::{faces_json, style, talk, text};
+use crate::{style, talk, text};
 
 /// What can be typed.
 #[derive(clap::Args, Debug)]
@@ -60,12 +61,12 @@ const TENANT_COLUMN: usize = 1;
 
 /// Refuses a status that no run can have, which would look like a store without such runs.
 pub(crate) fn check_statuses(asked: &[String]) -> Result<(), Failure> {
-    let known = faces_json::run_statuses();
-    let is_known = |status: &&String| known.contains(&status.as_str());
+    let known = RunStatus::ALL.map(RunStatus::as_str);
+    let is_known = |status: &&String| RunStatus::parse(status).is_some();
     let Some(status) = asked.iter().find(|status| !is_known(status)) else {
         return Ok(());
     };
-    let meant = closest(status, known.iter().copied());
+    let meant = closest(status, known.into_iter());
     let meant = meant.map(|meant| format!("did you mean {meant}? "));
     let what = format!("there is no status {}", quoted(status));
     Err(Failure::new(what).hint(format!(

@@ -1,5 +1,6 @@
 //! `runwright runs pause`.
 
+use kernel::run::RunStatus;
 use kernel::run::event::DrainPolicy;
 use kernel::run::{Command, Envelope, Rejection};
 use runtime::DoorError;
@@ -42,7 +43,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         policy,
     };
     let is_paused = match door.transact(&run, &Envelope::from(pause)).await {
-        Ok(state) => state.run.status() == "paused",
+        Ok(state) => state.run.status() == RunStatus::Paused,
         // The pause that is coming is the one that is asked for.
         Err(DoorError::Rejected(Rejection::AlreadyDraining)) => false,
         Err(error) => return Err(error.into()),

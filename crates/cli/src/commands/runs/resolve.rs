@@ -144,7 +144,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         capacity: kernel::run::Capacity::default(),
     };
     let state = super::tell(&door, &run, command).await?;
-    say_how_it_stands(short(&run), &node, state.status());
+    say_how_it_stands(short(&run), &node, state.status().as_str());
     say_who_acts(session, &door, &run).await?;
     Ok(Exit::Done)
 }

@@ -139,7 +139,7 @@ fn head(
         "status",
         format!(
             "{}  {}",
-            style::status(run.status()),
+            style::status(run.status().as_str()),
             summary::counts(facts)
         ),
     )?;
@@ -209,7 +209,7 @@ fn head(
 /// What makes a run go on that nobody drives. One that waits for an answer or a point in time
 /// needs nobody yet.
 fn go_on(run: &Run) -> String {
-    let is_at_work = matches!(run.status(), "pending" | "running" | "cancelling");
+    let is_at_work = run.status().is_in_flight();
     if !is_at_work || run.next_timer().is_some() {
         return String::new();
     }

@@ -136,7 +136,7 @@ impl OfRun<'_> {
         let divergence = forked.divergence.as_ref();
         let divergence = divergence.map(|found| decided_otherwise(found, veil));
         let facts = Facts {
-            run_status: forked.run.status().to_owned(),
+            run_status: forked.run.status().to_string(),
             ..Facts::default()
         };
         let has_left = divergence.is_some();
@@ -203,7 +203,7 @@ impl OfRun<'_> {
         let facts = Facts {
             live_models: told.live_models,
             live_tools: told.live_tools,
-            run_status: run.status().to_owned(),
+            run_status: run.status().to_string(),
             ..Facts::default()
         };
         let snapshot = captured_again(door, &run).await?;

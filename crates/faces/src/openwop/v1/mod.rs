@@ -31,6 +31,6 @@ pub use event::{EVENT_TYPES, event, event_caused_by, events};
 pub use legacy::event_type;
 pub use payload::{failure_of_question, queue_of_question};
 pub use read::read;
-pub use snapshot::{RUN_STATUSES, open_interrupts, question, snapshot};
+pub use snapshot::{open_interrupts, question, snapshot};
 pub(crate) use stream::STATE;
 pub use stream::{Frame, StreamMode, StreamModes, UnsupportedModes, frame, is_urgent, state_frame};

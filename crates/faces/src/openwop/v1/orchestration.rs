@@ -95,12 +95,11 @@ pub(super) fn orchestration(header: &StreamHeader, event: &Event) -> Fields {
             floor,
             worker_id,
             original_decision,
-            escalation,
             follows: _,
         } => Fields::new()
             .with("confidence", confidence)
             .with("floor", floor)
-            .with("escalationKind", escalation)
+            .with("escalationKind", "clarify")
             .maybe("workerId", worker_id.as_ref())
             .text("parentRunId", header.root())
             .with("originalDecision", original_decision),

@@ -505,7 +505,6 @@ fn asked(kind: &str, key: &str, data: &Value) -> Value {
             let correlation = match data {
                 Value::Object(_) => data.clone(),
                 Value::Null => json!({}),
-                // Engines before version 5 asked with whatever a definition gave them.
                 other => json!({ "data": other }),
             };
             json!({ "eventType": kind, "correlation": correlation })

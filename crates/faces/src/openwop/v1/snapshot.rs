@@ -19,20 +19,6 @@ use crate::veil::{Veil, conceal};
 /// The version of the contract between log and reader that OpenWOP v1 speaks of.
 const EVENT_LOG_SCHEMA_VERSION: u32 = 2;
 
-/// Every status a run can have, as [`Run::status`] names them.
-pub const RUN_STATUSES: &[&str] = &[
-    "pending",
-    "running",
-    "paused",
-    "waiting-approval",
-    "waiting-input",
-    "waiting-external",
-    "completed",
-    "failed",
-    "cancelling",
-    "cancelled",
-];
-
 /// A folded run as a `RunSnapshot`.
 ///
 /// The object `interrupt` (the oldest one that is open; `interrupts` has them all) says neither

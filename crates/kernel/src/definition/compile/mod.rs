@@ -25,7 +25,7 @@ use crate::json::{self, Limits};
 use crate::problem::{Path, Problem, ProblemCode, Problems};
 use crate::run::budget::{BudgetPlace, BudgetPolicy};
 pub use agents::is_model_class;
-pub(crate) use channels::mapped_variables;
+use channels::mapped_variables;
 pub(super) use resolve::CHANNEL_KEYS;
 use resolve::{expression_keys, written_variables};
 

@@ -200,16 +200,10 @@ impl Decision {
                 format!("node {} may not write channel {}", node.id, write.channel),
             )
             .fatal();
-            return Err(match self.since(2) {
-                true => error.with_details(scope::denied(node, &write.channel, "writers")),
-                false => error,
-            });
+            return Err(error.with_details(scope::denied(node, &write.channel, "writers")));
         }
         let reducer = declared.map_or(&Reducer::Replace, |channel| &channel.reducer);
-        let checked = match self.since(5) {
-            true => channel::check_with_schema(reducer, declared, current, &write.value, self.now),
-            false => channel::check(reducer, declared, current, &write.value),
-        };
+        let checked = channel::check(reducer, declared, current, &write.value, self.now);
         checked.map_err(|refused| {
             NodeError::new("validation_error", refused.message(&write.channel)).fatal()
         })
@@ -223,7 +217,7 @@ impl Decision {
     ) -> Result<(), NodeError> {
         let plan = &self.run.plan;
         match names.into_iter().find(|name| plan.declares_channel(name)) {
-            Some(name) if self.since(5) => Err(NodeError::new(
+            Some(name) => Err(NodeError::new(
                 "validation_error",
                 format!(
                     "{} is a channel and no variable; write it with core.channelWrite, or give \
@@ -232,7 +226,7 @@ impl Decision {
                 ),
             )
             .fatal()),
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 
@@ -248,7 +242,7 @@ impl Decision {
             .map_or("replace", |channel| channel.reducer.as_str())
             .to_owned();
         let schema_version = declared.map_or(1, |channel| channel.schema_version);
-        let stamped = self.since(2) && declared.is_some_and(channel::keeps_times);
+        let stamped = declared.is_some_and(channel::keeps_times);
         self.emit(RunEvent::ChannelWritten {
             channel: write.channel.clone(),
             value: write.value.clone(),
@@ -276,7 +270,7 @@ impl Decision {
             return Err(Rejection::TooLarge { what: "the chunk" });
         }
         let restart = match self.facts().nodes[ix.index()].status {
-            NodeStatus::InFlight { restarts, .. } if self.since(5) => restarts,
+            NodeStatus::InFlight { restarts, .. } => restarts,
             _ => 0,
         };
         self.emit(RunEvent::OutputChunk {
@@ -317,9 +311,7 @@ impl Decision {
         }
         let agent = self.agent(ix);
         self.emit(report.clone().event(agent));
-        if let Report::EnvelopesExhausted(of) = report
-            && self.since(5)
-        {
+        if let Report::EnvelopesExhausted(of) = report {
             // A log may tell of a round more than may be asked: plain words were one beyond.
             let limit = of.asked.min(limits::MAX_SCHEMA_ROUNDS);
             self.emit(RunEvent::CapBreached {
@@ -411,7 +403,7 @@ impl Decision {
             return Err(Rejection::Idle);
         }
         self.emit(RunEvent::RunResuming {
-            from_status: self.run.status().to_owned(),
+            from_status: self.run.status().to_string(),
         });
         // Failures first: one of them may end the run, and then nothing starts again.
         let (failed, repeated): (Vec<_>, Vec<_>) = lost
@@ -436,10 +428,8 @@ impl Decision {
                 self.cancel_node(ix, "stopped");
                 continue;
             }
-            if self.since(6) {
-                // What the lost holder had set aside may be spent.
-                self.write_off(ix);
-            }
+            // What the lost holder had set aside may be spent.
+            self.write_off(ix);
             self.emit(RunEvent::AttemptRestarted {
                 node_id: id.node,
                 visit: id.visit,

@@ -83,18 +83,16 @@ impl Decision {
         }
         let mut budget = config.budget.clone();
         let mut part_of_budget = header.policy.part_of_budget || !budget.is_empty();
-        if self.since(2) {
-            let counters = &self.facts().budget;
-            // Of workers that run at the same time each is given its share.
-            let shares = self
-                .fan(ix)
-                .map_or(1, |fan| fan.total - fan.pending.unwrap_or(0));
-            part_of_budget |= shares > 1 || !counters.reserved.is_empty();
-            for (dimension, limit) in &counters.limits {
-                let left = limit.saturating_sub(counters.committed(dimension));
-                let share = left / u64::from(shares.max(1));
-                budget.entry(dimension.clone()).or_insert(share);
-            }
+        let counters = &self.facts().budget;
+        // Workers that run at the same time get equal shares.
+        let shares = self
+            .fan(ix)
+            .map_or(1, |fan| fan.total - fan.pending.unwrap_or(0));
+        part_of_budget |= shares > 1 || !counters.reserved.is_empty();
+        for (dimension, limit) in &counters.limits {
+            let left = limit.saturating_sub(counters.committed(dimension));
+            let share = left / u64::from(shares.max(1));
+            budget.entry(dimension.clone()).or_insert(share);
         }
         let inputs = self.run.child_inputs(ix);
         let worker = self.current_worker(ix).map(|(worker, _)| worker);
@@ -133,14 +131,17 @@ impl Decision {
                 visit,
                 depth,
             }),
-            trace: TraceContext::of_run(&header)
-                .map(|run| run.within(trace::node_span(&header.stream, node, visit))),
+            trace: Some(TraceContext::of_run(&header).within(trace::node_span(
+                &header.stream,
+                node,
+                visit,
+            ))),
             policy: Policy {
                 queue: header.policy.queue.clone(),
                 priority: header.policy.priority,
                 max_node_executions: header.policy.max_node_executions,
                 max_loop_iterations: header.policy.max_loop_iterations,
-                part_of_budget: self.since(6) && part_of_budget && !budget.is_empty(),
+                part_of_budget: part_of_budget && !budget.is_empty(),
                 budget,
                 ..Policy::default()
             },
@@ -155,8 +156,7 @@ impl Decision {
             .filter_map(|key| self.facts().configurable.get_key_value(*key))
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
-        if self.since(6)
-            && let Some(budget) = self.facts().configurable.get("budget")
+        if let Some(budget) = self.facts().configurable.get("budget")
             && let Some(models) = BudgetPolicy::inherited(budget)
         {
             create.configurable.insert("budget".to_owned(), models);
@@ -314,12 +314,12 @@ impl Decision {
             return;
         };
         let waits = waits_in(&self.run);
-        if waits == self.waited_in || self.run.phase().is_none() || !self.since(2) {
+        if waits == self.waited_in || self.run.phase().is_none() {
             return;
         }
         let command = Command::ChildReported {
             child: self.run.header.stream.clone(),
-            status: waits.map(str::to_owned),
+            status: waits.map(|status| status.to_string()),
             seq: self.run.head.next_seq,
         };
         self.send(&parent.run, None, command);
@@ -327,9 +327,7 @@ impl Decision {
 
     /// Whether a run that is being cancelled still waits for children to stop.
     pub(super) fn awaits_children(&self, ending: &Ending) -> bool {
-        self.since(2)
-            && matches!(ending, Ending::Cancelled { .. })
-            && !self.run.children_to_stop().is_empty()
+        matches!(ending, Ending::Cancelled { .. }) && !self.run.children_to_stop().is_empty()
     }
 
     /// Tells every child that still runs to stop.

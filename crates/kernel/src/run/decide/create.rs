@@ -15,8 +15,8 @@ use crate::run::size::json_size;
 impl Decision {
     pub(super) fn create(&mut self, create: &Create) -> Result<(), Rejection> {
         let plan = &self.run.plan;
-        let mut variables = plan.begin_with(&create.inputs, create.engine_version)?;
-        if create.engine_version >= 5 && self.run.header.parent.is_none() {
+        let mut variables = plan.begin_with(&create.inputs)?;
+        if self.run.header.parent.is_none() {
             // What no variable is declared for is an input and nothing else; what a parent maps was
             // meant for the child.
             let declared = |name: &str| plan.variables.iter().any(|known| known.name == name);
@@ -46,23 +46,16 @@ impl Decision {
 }
 
 impl Plan {
-    /// The variables that a run begins with which is given these inputs by the rules of an engine
-    /// version.
+    /// The variables that a run begins with which is given these inputs.
     ///
     /// # Errors
     /// Why no run can be created with them.
-    pub fn begin_with(
-        &self,
-        inputs: &Map<String, Value>,
-        engine_version: u32,
-    ) -> Result<Map<String, Value>, Rejection> {
-        if let Some(unmet) = self.unmet.clone().filter(|_| engine_version >= 5) {
+    pub fn begin_with(&self, inputs: &Map<String, Value>) -> Result<Map<String, Value>, Rejection> {
+        if let Some(unmet) = self.unmet.clone() {
             return Err(Rejection::Unmet { unmet });
         }
         let variables = self.bind_inputs(inputs).map_err(Rejection::InvalidInputs)?;
-        if engine_version >= 5 {
-            check_names(self, inputs)?;
-        }
+        check_names(self, inputs)?;
         if json_size(inputs) > limits::MAX_VALUE_BYTES {
             return Err(Rejection::TooLarge {
                 what: "the object of inputs",

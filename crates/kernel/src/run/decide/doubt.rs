@@ -8,7 +8,7 @@ use crate::control::decision::{CONFIDENCE_FLOOR, Choice, Decided};
 use crate::control::{Ask, answer, clarification};
 use crate::definition::{ControlKind, NodeIx, NodeKind};
 use crate::run::capacity::Answerer;
-use crate::run::event::{Doubt, Escalation, NodeError, RunEvent};
+use crate::run::event::{Doubt, NodeError, RunEvent};
 use crate::run::rejection::Rejection;
 use crate::run::state::{Held, OpenInterrupt};
 
@@ -33,17 +33,9 @@ impl Decision {
             floor: CONFIDENCE_FLOOR,
             worker_id: first,
             original_decision: decided.value.clone(),
-            escalation: match self.since(4) {
-                true => Escalation::Clarify,
-                false => Escalation::Escalate,
-            },
             follows: self.decided_at(&decided.value),
         });
-        match (self.since(4), self.since(3)) {
-            (true, _) => self.clarify(ix, decided, observed),
-            (_, true) => self.ask_for_approval(ix, &decided.value, observed),
-            _ => self.doubt(ix, &decided.value, CONFIDENCE_FLOOR, observed),
-        }
+        self.clarify(ix, decided, observed);
     }
 
     /// Asks about a decision so that whoever shows clarifications can show this one.
@@ -60,18 +52,6 @@ impl Decision {
         });
         let data = json!({ "questions": [question], "contextType": DOUBT });
         self.ask_whether(ix, CLARIFICATION, data);
-    }
-
-    fn ask_for_approval(&mut self, ix: NodeIx, decision: &Value, observed: f64) {
-        let mut data = self.doubtful(decision, CONFIDENCE_FLOOR, observed);
-        data["artifactId"] = json!(self.node_id(ix));
-        data["artifactType"] = json!("decision");
-        data["title"] = json!("Shall this decision be carried out?");
-        data["actions"] = match self.replaces(ix) {
-            true => json!(["accept", "edit-accept", "reject"]),
-            false => json!(["accept", "reject"]),
-        };
-        self.ask_whether(ix, "approval", data);
     }
 
     /// Asks whether a decision may be carried out.
@@ -193,7 +173,7 @@ impl Decision {
 
     /// The decision that is held back.
     fn confirmed(&self, held: &Value) -> Result<Decided, Rejection> {
-        let read = Decided::of(held, self.since(5));
+        let read = Decided::of(held);
         read.map_err(|_| answer::invalid("there is no decision to accept"))
     }
 
@@ -204,8 +184,7 @@ impl Decision {
             return Err(answer::invalid(what));
         }
         let given = given.ok_or_else(|| answer::invalid("it needs the other decision"))?;
-        Decided::of(given, self.since(5))
-            .map_err(|why| answer::invalid(format!("the other decision {why}")))
+        Decided::of(given).map_err(|why| answer::invalid(format!("the other decision {why}")))
     }
 
     /// A person has judged a decision: it is carried out, or, where there is none, refused.

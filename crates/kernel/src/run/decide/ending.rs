@@ -71,7 +71,7 @@ impl Decision {
                 by: None,
                 reason: Some(reason),
                 ..
-            } if reason == SOURCE_MISSING && self.since(5) => SOURCE_MISSING,
+            } if reason == SOURCE_MISSING => SOURCE_MISSING,
             Ending::Cancelled { .. } => "run_cancelled",
         };
         self.cancel_children(reason);

@@ -91,7 +91,7 @@ impl Decision {
         const END: &str = "/failed";
         let node = self.node_id(ix);
         let fits = node.as_str().len() + END.len() <= limits::MAX_NAME_BYTES;
-        match fits || !self.since(5) {
+        match fits {
             true => format!("{node}{END}"),
             false => node.to_string(),
         }

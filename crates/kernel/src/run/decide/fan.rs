@@ -24,9 +24,7 @@ impl Decision {
         let plan = self.run.plan.clone();
         let config = Dispatch(&plan.node(ix).config);
         // One that was stored before the rules of today is not taken for something else.
-        if self.since(5)
-            && let Some((key, what)) = dispatch::check_config(config.0).into_iter().next()
-        {
+        if let Some((key, what)) = dispatch::check_config(config.0).into_iter().next() {
             let error = NodeError::new("invalid_config", format!("config.{key} {what}"));
             return self.fail_attempt(ix, error.fatal());
         }
@@ -99,7 +97,7 @@ impl Decision {
         };
         let mut refused = self.check_writes(ix, &writes).err();
         if outcome != JoinOutcome::Failed && refused.is_none() {
-            for ended in self.in_order(fan) {
+            for ended in &fan.ended {
                 if let (ChildStatus::Completed, Some(run)) = (ended.status, &ended.run) {
                     merged.push(run.clone());
                     self.keep(ix, ended);
@@ -111,10 +109,7 @@ impl Decision {
             let ended = fan.ended.iter().filter(|ended| ended.status == status);
             u32::try_from(ended.count()).unwrap_or(u32::MAX)
         };
-        let still = match self.since(5) {
-            true => u32::try_from(dropped.len()).unwrap_or(u32::MAX),
-            false => u32::try_from(fan.running.len()).unwrap_or(u32::MAX),
-        };
+        let still = u32::try_from(dropped.len()).unwrap_or(u32::MAX);
         self.emit(RunEvent::Joined {
             node_id: self.node_id(ix),
             visit: self.visit(ix),
@@ -136,24 +131,19 @@ impl Decision {
             ("joinOutcome".to_owned(), json!(outcome)),
             ("children".to_owned(), children),
         ]);
-        if self.since(6) {
-            let whole = fan.children(&dropped, Telling::EndsAndOutputs);
-            if size(&whole) <= MAX_EVENT_BYTES / 2 {
-                outputs.insert("children".to_owned(), whole);
-            } else {
-                outputs.insert("outputsTooLarge".to_owned(), json!(true));
-            }
+        let whole = fan.children(&dropped, Telling::EndsAndOutputs);
+        if size(&whole) <= MAX_EVENT_BYTES / 2 {
+            outputs.insert("children".to_owned(), whole);
+        } else {
+            outputs.insert("outputsTooLarge".to_owned(), json!(true));
         }
         self.complete(ix, outputs, None);
     }
 
     /// Says of each worker of a node that has begun, and that nobody will wait for any more, that
-    /// it was cancelled, and gives them. Earlier versions kept silent. A run that somebody else
+    /// it was cancelled, and gives them. A run that somebody else
     /// stopped waiting for may still come to another end; its own log says which.
     pub(super) fn tell_of_abandoned(&mut self, ix: NodeIx) -> Vec<Abandoned> {
-        if !self.since(5) {
-            return Vec::new();
-        }
         let mut abandoned = Vec::new();
         let mut add = |worker: u32, run: Option<StreamId>| {
             if let Some(workflow) = self.worker_at(ix, worker) {
@@ -190,16 +180,6 @@ impl Decision {
         abandoned
     }
 
-    /// Workers that have ended, in the order in which what they give is kept: as they ended; by the
-    /// rules of earlier versions, as the decision names them.
-    fn in_order<'a>(&self, fan: &'a Fan) -> Vec<&'a EndedWorker> {
-        let mut ended: Vec<&EndedWorker> = fan.ended.iter().collect();
-        if !self.since(4) {
-            ended.sort_by_key(|worker| worker.worker);
-        }
-        ended
-    }
-
     /// What completed workers give to channels, in the order of the decision.
     fn writes_of(&self, fan: &Fan) -> Vec<ChannelWrite> {
         let mut ended: Vec<&EndedWorker> = fan.ended.iter().collect();
@@ -213,10 +193,9 @@ impl Decision {
         writes.collect()
     }
 
-    /// Whether what a child gives back under a name is written to a channel. Earlier versions made
-    /// a variable of it.
+    /// Whether what a child gives back under a name is written to a channel.
     pub(super) fn is_channel(&self, name: &str) -> bool {
-        self.since(6) && self.run.plan.declares_channel(name)
+        self.run.plan.declares_channel(name)
     }
 
     /// Keeps what a worker gave back in variables.

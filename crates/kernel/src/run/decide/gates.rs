@@ -92,7 +92,7 @@ impl Decision {
     /// is asked as by that gate.
     pub(super) fn asked_by(&self, open: &OpenInterrupt) -> NodeKind {
         let kind = self.run.plan.node(NodeIx(open.node)).kind;
-        let is_general = kind == NodeKind::Control(ControlKind::Interrupt) && self.since(5);
+        let is_general = kind == NodeKind::Control(ControlKind::Interrupt);
         let has_questions = || open.data.get("questions").is_some();
         match open.kind.as_str() {
             interrupt::APPROVAL if is_general => NodeKind::Control(ControlKind::ApprovalGate),

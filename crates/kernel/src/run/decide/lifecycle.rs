@@ -142,18 +142,14 @@ impl Decision {
 
     /// Whether something is under way that a drained pause lets finish.
     pub(super) fn drains(&self) -> bool {
-        match self.since(2) {
-            true => self.run.has_unfinished_nodes(),
-            // Delays once went on through a pause.
-            false => self.run.has_live_work(),
-        }
+        self.run.has_unfinished_nodes()
     }
 
     pub(super) fn resume(&mut self, reason: Option<String>) -> Result<(), Rejection> {
         let is_held = match self.run.phase() {
             Some(Phase::Paused { .. }) => true,
             // A pause that has not come yet is taken back.
-            Some(Phase::Draining { .. }) => self.since(5),
+            Some(Phase::Draining { .. }) => true,
             _ => false,
         };
         if !is_held {

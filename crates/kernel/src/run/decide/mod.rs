@@ -21,6 +21,7 @@ mod scheduling;
 mod told;
 mod workers;
 
+use crate::run::RunStatus;
 use std::collections::BTreeMap;
 
 use crate::batch::{Batch, Message, Record, TimerChange};
@@ -33,7 +34,7 @@ use crate::run::index::RunIndex;
 use crate::run::message::RunMessage;
 use crate::run::numbers;
 use crate::run::rejection::Rejection;
-use crate::run::state::{Facts, Run, RunState, WAITING};
+use crate::run::state::{Facts, Run, RunState};
 use crate::stream::StreamHeader;
 use crate::time::Timestamp;
 
@@ -96,7 +97,7 @@ struct Decision {
     observed: u32,
     timers_before: BTreeMap<String, Timestamp>,
     /// The status the run waited in.
-    waited_in: Option<&'static str>,
+    waited_in: Option<RunStatus>,
     first_of_stream: bool,
     /// Whether another stream says this, and nobody from outside.
     came_by_message: bool,
@@ -218,7 +219,7 @@ impl Decision {
                     source_run_id: source.clone(),
                     at_sequence: *at,
                     divergence_kind: *kind,
-                    divergence_point: point.clone().filter(|_| self.since(5)),
+                    divergence_point: point.clone(),
                 });
                 Ok(())
             }
@@ -243,13 +244,6 @@ impl Decision {
     /// Marks everything emitted so far as the command's own observation.
     fn end_observation(&mut self) {
         self.observed = u32::try_from(self.events.len()).unwrap_or(u32::MAX);
-    }
-
-    /// Whether the run is decided by the rules of this engine version or a later one. Rules that
-    /// a version changed stay as they were for runs of earlier ones: their logs must come out
-    /// the same when they are decided again.
-    fn since(&self, version: u32) -> bool {
-        self.facts().engine_version >= version
     }
 
     /// Facts of a run that was checked to have some.
@@ -343,8 +337,8 @@ impl Decision {
 }
 
 /// The status of a run that waits for somebody or something outside.
-fn waits_in(run: &Run) -> Option<&'static str> {
-    Some(run.status()).filter(|status| WAITING.contains(status))
+fn waits_in(run: &Run) -> Option<RunStatus> {
+    Some(run.status()).filter(|status| status.is_waiting())
 }
 
 fn owned_timers(run: &Run) -> BTreeMap<String, Timestamp> {

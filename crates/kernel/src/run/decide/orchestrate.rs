@@ -49,10 +49,7 @@ impl Decision {
                 policy: &self.run.header.policy,
                 round,
             };
-            (
-                supervisor::decide(&cx, visit, self.since(5)),
-                supervisor::confidence(&cx),
-            )
+            (supervisor::decide(&cx, visit), supervisor::confidence(&cx))
         };
         let decided = match decided {
             Ok(decided) => decided,
@@ -158,7 +155,7 @@ impl Decision {
         // A text is read once.
         if is_dispatch
             && let Some(given @ Value::String(_)) = inputs.get("decision")
-            && let Ok(decided) = Decided::of(given, self.since(5))
+            && let Ok(decided) = Decided::of(given)
         {
             inputs.insert("decision".into(), decided.value);
         }
@@ -169,8 +166,7 @@ impl Decision {
     pub(super) fn carry_out(&mut self, ix: NodeIx, inputs: &Map<String, Value>) {
         let plan = self.run.plan.clone();
         let config = Dispatch(&plan.node(ix).config);
-        let read = |given| Decided::of(given, self.since(5));
-        let decided = match inputs.get("decision").map(read) {
+        let decided = match inputs.get("decision").map(Decided::of) {
             Some(Ok(decided)) => decided,
             Some(Err(why)) => {
                 let error = NodeError::new("invalid_decision", format!("the decision {why}"));

@@ -4,9 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Decision, MAX_BATCH_EVENTS};
 use crate::control::{self, Began};
-use crate::definition::{
-    ControlKind, EdgeIx, NodeIx, NodeKind, OnFailure, TriggerRule, mapped_variables,
-};
+use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind, OnFailure, TriggerRule};
 use crate::ids::NodeId;
 use crate::limits;
 use crate::run::budget::{self, Amounts, Exhausted};
@@ -218,15 +216,6 @@ impl Decision {
         round: Option<(Option<u64>, control::loop_head::Left)>,
     ) {
         let plan = self.run.plan.clone();
-        // Runs of earlier versions give what children gave back to variables only: that is settled
-        // before a child is started.
-        if matches!(kind, ControlKind::SubWorkflow | ControlKind::Dispatch) && !self.since(6) {
-            let mapped = mapped_variables(&plan.node(ix).config);
-            if let Err(error) = self.check_variables(mapped.iter().map(|(_, name)| *name)) {
-                self.fail_attempt(ix, error);
-                return;
-            }
-        }
         let began = {
             let scope = RunScope::of_node(&plan, self.facts(), self.run.header.root().as_str(), ix);
             let cx = control::Context {
@@ -236,10 +225,7 @@ impl Decision {
                 policy: &self.run.header.policy,
                 round,
             };
-            match kind {
-                ControlKind::Interrupt if self.since(5) => control::interrupt::begin_by_kind(&cx),
-                kind => control::begin(kind, &cx),
-            }
+            control::begin(kind, &cx)
         };
         match began {
             Began::Completed(done) => {
@@ -329,7 +315,7 @@ impl Decision {
         let mut may_retry = error.retryable != Some(false)
             && retries < node.retry.max_retries.min(limits::MAX_ATTEMPTS)
             && !self.is_stopping();
-        if may_retry && self.since(6) {
+        if may_retry {
             let one = Amounts::from([(budget::RETRIES.to_owned(), 1)]);
             if let Err(exhausted) = self.facts().budget.fits(&one) {
                 error = no_retry_left(&exhausted, &error);
@@ -380,7 +366,6 @@ impl Decision {
         let is_true = limit == Some(&exhausted.limit) && exhausted.observed > exhausted.limit;
         if let Some(kind) = exhausted.cap()
             && is_true
-            && self.since(6)
             && !self.is_stopping()
         {
             self.emit(RunEvent::CapBreached {

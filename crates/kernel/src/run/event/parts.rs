@@ -24,24 +24,6 @@ pub struct Artifact {
     pub parts: Vec<Digest>,
 }
 
-/// In which form a person is asked about a decision that is not sure enough.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Escalation {
-    /// By an approval, or by a `low-confidence`.
-    #[default]
-    Escalate,
-    /// By a clarification.
-    Clarify,
-}
-
-impl Escalation {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-    pub(super) fn is_escalate(&self) -> bool {
-        *self == Self::Escalate
-    }
-}
-
 /// What a model or paid tool call used, as the provider reported it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

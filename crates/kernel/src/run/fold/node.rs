@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::{EXPIRED, round_of, set_timer, take_signal, withdraw_question};
 use crate::control::answer;
 use crate::definition::{ControlKind, NodeIx, NodeKind, PlanNode};
-use crate::ids::{InterruptId, NodeId, Seq};
+use crate::ids::{InterruptId, NodeId};
 use crate::run::command::OUTSIDE;
-use crate::run::event::{ApprovalAction, ChainPhase, Escalation, RunEvent};
+use crate::run::event::{ApprovalAction, ChainPhase, RunEvent};
 use crate::run::fan::Fan;
 use crate::run::state::{
     Ballot, Child, Closed, Facts, Held, NodeRun, NodeStatus, OpenInterrupt, Run, RunState, timer,
@@ -119,9 +119,7 @@ impl Run {
                 ..
             } => {
                 let (ix, facts) = self.node(node_id)?;
-                if facts.engine_version >= 6 {
-                    facts.budget.count_retry();
-                }
+                facts.budget.count_retry();
                 facts.timers.remove(&timer::timeout(node_id));
                 facts.timers.remove(&timer::delay(node_id));
                 let due = (*delay_ms > 0).then(|| at.plus_ms(*delay_ms));
@@ -150,14 +148,12 @@ impl Run {
             } => {
                 let plan = self.plan.clone();
                 let (ix, facts) = self.node(node_id)?;
-                if plan.node(ix).kind == NodeKind::Work && withdraws_what_took_too_long(facts) {
+                if plan.node(ix).kind == NodeKind::Work {
                     ask_anew(facts, ix);
                 }
                 set_timer(facts, timer::interrupt(interrupt_id), *timeout_at);
                 facts.nodes[ix.index()].asked += 1;
-                if facts.engine_version >= 5 {
-                    *facts.asked_keys.entry(key.clone()).or_default() += 1;
-                }
+                *facts.asked_keys.entry(key.clone()).or_default() += 1;
                 facts
                     .last_asked
                     .insert(node_id.clone(), interrupt_id.clone());
@@ -304,8 +300,6 @@ impl Run {
                 confidence,
                 floor,
                 original_decision,
-                // Otherwise the question itself has the decision.
-                escalation: Escalation::Clarify,
                 ..
             } => {
                 let (ix, facts) = self.node(node_id)?;
@@ -315,7 +309,7 @@ impl Run {
                     floor: *floor,
                 });
             }
-            RunEvent::AgentDecided { .. } | RunEvent::ConfidenceEscalated { .. } => {}
+            RunEvent::AgentDecided { .. } => {}
             RunEvent::AgentHandedOff { to_agent_id, .. } => {
                 let RunState::Active { facts, .. } = &mut self.state else {
                     return Err("the run has settled".into());
@@ -328,7 +322,7 @@ impl Run {
                 };
                 facts.decisions = facts.decisions.saturating_add(1);
                 facts.decision = Some(decision.clone());
-                facts.decided_at = keeps_chains(facts).then_some(seq);
+                facts.decided_at = Some(seq);
             }
             RunEvent::ChainStepped {
                 node_id,
@@ -337,7 +331,7 @@ impl Run {
                 ..
             } => {
                 let (ix, facts) = self.node(node_id)?;
-                keep_step(facts, ix, *worker, seq);
+                facts.nodes[ix.index()].stepped(*worker, seq);
                 let node = &mut facts.nodes[ix.index()];
                 node.worker = *worker;
                 match &mut node.status {
@@ -361,7 +355,7 @@ impl Run {
                 ..
             } => {
                 let (ix, facts) = self.node(node_id)?;
-                keep_step(facts, ix, *worker, seq);
+                facts.nodes[ix.index()].stepped(*worker, seq);
                 if let NodeStatus::FannedOut { fan, .. } = &mut facts.nodes[ix.index()].status {
                     fan.refused(worker_id, error.clone());
                 }
@@ -383,7 +377,7 @@ impl Run {
                 node_id, worker, ..
             } => {
                 let (ix, facts) = self.node(node_id)?;
-                keep_step(facts, ix, *worker, seq);
+                facts.nodes[ix.index()].stepped(*worker, seq);
             }
             RunEvent::Joined { .. } => {}
             _ => return Err("an event of the run, not of a node".into()),
@@ -509,24 +503,6 @@ fn begin_agent(facts: &mut Facts, node: &PlanNode) {
         facts.orchestrator.get_or_insert_with(|| agent.clone());
     }
     facts.agent = Some(agent);
-}
-
-/// Whether events of a run say which step each step of a worker follows.
-fn keeps_chains(facts: &Facts) -> bool {
-    facts.engine_version >= 5
-}
-
-/// The last step of a worker stands here.
-fn keep_step(facts: &mut Facts, ix: NodeIx, worker: u32, seq: Seq) {
-    if keeps_chains(facts) {
-        facts.nodes[ix.index()].stepped(worker, seq);
-    }
-}
-
-/// Whether work that is asked about is not waited for any more, where it took too long elsewhere.
-/// Both questions stayed open before.
-fn withdraws_what_took_too_long(facts: &Facts) -> bool {
-    facts.engine_version >= 5
 }
 
 /// Work that was waited for has no question open when what becomes of it is asked.

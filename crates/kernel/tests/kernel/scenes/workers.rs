@@ -13,21 +13,14 @@ pub(super) fn all() -> Vec<Scene> {
     vec![
         scene("workers", WORKERS, Policy::default(), workers),
         scene("doubts", DOUBTS, Policy::default(), doubts),
-        scene("clarified", DOUBTS, Policy::default(), clarified),
         scene("chained", CHAINED, Policy::default(), chained),
         scene("rounds", ROUNDS, Policy::default(), rounds),
         scene("cascade", CASCADE, limited(), cascade),
     ]
 }
 
-/// By the rules of the second engine version.
 fn begin(run: &mut World) {
-    begin_by(run, 2);
-}
-
-fn begin_by(run: &mut World, engine_version: u32) {
-    let mut create = Create::new(Map::new(), "test", Start::Now);
-    create.engine_version = engine_version;
+    let create = Create::new(Map::new(), "test", Start::Now);
     run.when(Command::Create(create)).decided();
 }
 
@@ -86,23 +79,10 @@ const DOUBTS: &str = r#"boss: core.orchestrator.supervisor {"config":{"mockConfi
     boss.terminate -> report
     go -> after any_failed"#;
 
-/// Twice somebody has to say so; then the worker is not there.
+/// A doubt by the node's own threshold asks for an approval, one below the floor for a
+/// clarification; then the worker is not there.
 fn doubts(run: &mut World) {
     begin(run);
-    run.answer("boss", "ada", json!({ "action": "accept" }))
-        .decided();
-    run.at(3)
-        .answer("go", "ada", json!({ "action": "accept" }))
-        .decided();
-    let attempt = run.attempt("go");
-    let found = Found::Not(NodeError::new("workflow_not_found", "put it first").fatal());
-    run.when(Command::Dispatch { attempt, found }).decided();
-    run.completes("after").decided();
-}
-
-/// As `doubts`, by the rules of the fourth: below the floor it is a clarification that asks.
-fn clarified(run: &mut World) {
-    begin_by(run, 4);
     run.answer("boss", "ada", json!({ "action": "accept" }))
         .decided();
     run.at(3)
@@ -119,10 +99,9 @@ const CHAINED: &str = r#"boss: core.orchestrator.supervisor {"config":{"mockDisp
     boss -> go -> boss
     workflow: {"variables":[{"name":"got","type":"string"}]}"#;
 
-/// A decision somebody has to confirm, and its worker, by the rules of the fifth: each step says
-/// what it follows.
+/// A decision somebody has to confirm, and its worker, each step says what it follows.
 fn chained(run: &mut World) {
-    begin_by(run, 5);
+    begin(run);
     run.at(3)
         .answer("go", "ada", json!({ "answers": { "decision": "accept" } }))
         .decided();

@@ -1,5 +1,6 @@
 //! Cancelling a run with everything that descends from it.
 
+use kernel::run::RunStatus;
 use std::collections::{BTreeSet, VecDeque};
 
 use kernel::document::{DocumentCommand, DocumentRejection};
@@ -50,7 +51,7 @@ impl Api {
         run: &StreamId,
         reason: Option<&str>,
         request_id: Option<&str>,
-    ) -> Result<&'static str, ApiError> {
+    ) -> Result<RunStatus, ApiError> {
         let document = self.document_for(who, Action::CancelRun, run).await?;
         let head = document.head().ok_or(ApiError::NotFound(Thing::Run))?;
         match head.may_cancel() {
@@ -62,7 +63,7 @@ impl Api {
         let cascade = self.cascade(who, owner, id, reason, request_id).await?;
         match cascade.skipped.iter().find(|(skipped, _)| skipped == id) {
             Some((_, why)) if *why != DocumentRejection::NotRunning => Err((*why).into()),
-            _ => Ok("cancelled"),
+            _ => Ok(RunStatus::Cancelled),
         }
     }
 
