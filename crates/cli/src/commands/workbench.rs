@@ -154,6 +154,7 @@ async fn import(args: ImportArgs, session: &Session) -> Result<Exit, Failure> {
     }
     let save = Save {
         body: Arc::new(body),
+        text: None,
         via: Via::Import,
         expected: Expected::Anything,
     };

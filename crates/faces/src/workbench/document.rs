@@ -7,18 +7,16 @@
 
 use std::sync::Arc;
 
-use kernel::document::{Body, Sent};
+use kernel::document::{Body, Sent, Text};
 use kernel::json::{self, Limits};
 use kernel::limits::{MAX_DOCUMENT_BYTES, MAX_JSON_DEPTH};
 use kernel::problem::ProblemCode;
-use serde_json::{Number, Value};
+use serde_json::Value;
 
 use super::{Bad, bad, check, text};
 
 /// Bytes of the longest run id.
 const MAX_ID: usize = 128;
-/// Up to here a double holds every integer.
-const SAFE_INTEGER: u64 = 1 << 53;
 
 /// Whether a text can be the id of a run: `run_` and letters, digits, `-` and `_`.
 pub fn is_run_id(text: &str) -> bool {
@@ -27,16 +25,23 @@ pub fn is_run_id(text: &str) -> bool {
     text.len() <= MAX_ID && name.is_some_and(|name| !name.is_empty() && name.bytes().all(plain))
 }
 
+/// What was read of a text that was sent.
+#[derive(Clone, Debug)]
+pub struct Read {
+    /// The document.
+    pub body: Arc<Body>,
+    /// Its text, with members in the order in which they came.
+    pub text: Option<Text>,
+    /// What the next text of it may take from this one.
+    pub sent: Option<Sent>,
+}
+
 /// Reads a document whose run has this id. `known` is the one that was sent before it: events
-/// that it began with are taken from there. Answers also what the next one may take from this.
+/// that it began with are taken from there.
 ///
 /// # Errors
 /// The first thing that is wrong with it.
-pub fn parse(
-    sent: Vec<u8>,
-    id: &str,
-    known: Option<&Sent>,
-) -> Result<(Arc<Body>, Option<Sent>), Bad> {
+pub fn parse(sent: Vec<u8>, id: &str, known: Option<&Sent>) -> Result<Read, Bad> {
     if sent.len() > MAX_DOCUMENT_BYTES {
         return bad("BODY_TOO_LARGE", "the document is too large");
     }
@@ -63,8 +68,9 @@ pub fn parse(
         );
     }
     let body = Arc::new(body);
-    let kept = Sent::keep(body.clone(), sent, events);
-    Ok((body, kept))
+    let text = Text::of_sent(&sent, events.as_ref());
+    let sent = Sent::keep(body.clone(), sent, events);
+    Ok(Read { body, text, sent })
 }
 
 /// Reads JSON with numbers as JavaScript has them.
@@ -93,7 +99,7 @@ pub fn read(bytes: &[u8]) -> Result<Value, Bad> {
         };
         Bad::new(code, message)
     })?;
-    as_doubles(&mut value);
+    json::as_doubles(&mut value);
     Ok(value)
 }
 
@@ -123,27 +129,4 @@ fn shaped(value: Value) -> Result<Body, Bad> {
 pub fn checked(body: Body) -> Result<Body, Bad> {
     check::invariants(&body, None)?;
     Ok(body)
-}
-
-/// Makes each number what JavaScript makes of it, in one spelling.
-fn as_doubles(value: &mut Value) {
-    match value {
-        Value::Number(number) => {
-            let whole = number.as_i64().map(i64::unsigned_abs).or(number.as_u64());
-            if whole.is_some_and(|whole| whole <= SAFE_INTEGER) {
-                return;
-            }
-            let double = number.as_f64().unwrap_or_default();
-            #[expect(clippy::cast_possible_truncation, reason = "whole and within bounds")]
-            let whole = (double.fract() == 0.0 && double.abs() <= SAFE_INTEGER as f64)
-                .then_some(double as i64);
-            *number = match whole {
-                Some(whole) => whole.into(),
-                None => Number::from_f64(double).unwrap_or_else(|| 0.into()),
-            };
-        }
-        Value::Array(items) => items.iter_mut().for_each(as_doubles),
-        Value::Object(members) => members.values_mut().for_each(as_doubles),
-        Value::Null | Value::Bool(_) | Value::String(_) => {}
-    }
 }

@@ -27,7 +27,8 @@ fn sample() -> Value {
 }
 
 fn read(value: &Value) -> Body {
-    let (body, _) = document::parse(value.to_string().into_bytes(), "run_a", None).unwrap();
+    let document::Read { body, .. } =
+        document::parse(value.to_string().into_bytes(), "run_a", None).unwrap();
     (*body).clone()
 }
 

@@ -82,9 +82,20 @@ impl Body {
         text(&self.derived.run, "id")
     }
 
-    /// Reads what [`Body::canonical`] wrote. `None` for anything else.
+    /// Reads a document's text. `None` for anything else.
     pub fn read(bytes: &[u8]) -> Option<Self> {
-        Self::from_value(serde_json::from_slice(bytes).ok()?)
+        let mut value = serde_json::from_slice(bytes).ok()?;
+        json::as_doubles(&mut value);
+        Self::from_value(value)
+    }
+
+    /// Whether both say the same.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let is_alike = |(ours, theirs)| Arc::ptr_eq(ours, theirs) || ours == theirs;
+        self.revision == other.revision
+            && self.trace.len() == other.trace.len()
+            && self.derived == other.derived
+            && self.trace.iter().zip(&other.trace).all(is_alike)
     }
 
     /// A document of its members. An absent revision is 0, an absent map or trace is empty.

@@ -4,23 +4,60 @@ use std::sync::Arc;
 
 use super::body::Body;
 use super::entries::Entries;
+use super::text::{self, Edit, Members, Text};
 use crate::digest::Digest;
 use crate::json;
 
 /// What the canonical JSON of a document ends with, behind the last event.
 const END: &[u8] = b"]}";
 
-/// A document as canonical JSON. A copy shares the text.
+/// A document's text: canonical JSON where it was made here, else as it came. A copy shares it.
 #[derive(Clone, Debug)]
 pub struct Canonical {
     text: Arc<Vec<u8>>,
     trace_at: usize,
+    /// Where its members are, where it is not canonical but as it came.
+    members: Option<Members>,
 }
 
 impl Canonical {
     pub(super) fn new(text: Vec<u8>, trace_at: usize) -> Self {
-        let text = Arc::new(text);
-        Self { text, trace_at }
+        Self {
+            text: Arc::new(text),
+            trace_at,
+            members: None,
+        }
+    }
+
+    /// The text of a document as it came.
+    pub(super) fn as_it_came(text: Text) -> Self {
+        let (text, members) = text.into_parts();
+        Self {
+            trace_at: text.len(),
+            text: Arc::new(text),
+            members: Some(members),
+        }
+    }
+
+    /// A text of either kind.
+    pub(super) fn of_text(text: Vec<u8>) -> Self {
+        let trace_at = text.len();
+        Self::new(text, trace_at)
+    }
+
+    /// Whether its members are in the order in which they came.
+    pub(super) fn is_as_it_came(&self) -> bool {
+        text::is_as_it_came(&self.text)
+    }
+
+    /// What makes another text of this one. `None` where that is no change of its members.
+    pub(super) fn edits(&self, other: &Self) -> Option<Vec<Edit>> {
+        let found = |text: &Self| match &text.members {
+            Some(members) => Some(members.clone()),
+            None => text::places(&text.text),
+        };
+        let (ours, theirs) = (found(self)?, found(other)?);
+        text::edits((&self.text, &ours), (&other.text, &theirs))
     }
 
     /// Where the first event begins in the text.

@@ -14,7 +14,7 @@ use super::body::text;
 use super::draft::Draft;
 use super::event::{Extension, External, Form, Saved, Via};
 use super::gates::{GateDecision, decision_event};
-use super::{Body, Derived, Document, Head};
+use super::{Body, Canonical, Derived, Document, Head, Text};
 use crate::audit::Actor;
 use crate::batch::Batch;
 use crate::digest::Digest;
@@ -40,6 +40,8 @@ pub enum Expected {
 pub struct Save {
     /// The document.
     pub body: Arc<Body>,
+    /// Its text, with members in the order in which they came. Without it they are sorted.
+    pub text: Option<Text>,
     /// By which way it came.
     pub via: Via,
     /// What it says that it knows.
@@ -231,12 +233,13 @@ impl Document {
         body.derived.fold(&event);
         body.trace.push(Arc::new(event));
         body.revision += 1;
-        self.write(Arc::new(body), via, (vec![made], 0), by, now)
+        self.write((Arc::new(body), None), via, (vec![made], 0), by, now)
     }
 
     fn save(&self, save: Save, by: &Told, now: Timestamp) -> Result<Decided, DocumentRejection> {
         let Save {
             body,
+            text,
             via,
             expected,
         } = save;
@@ -258,19 +261,28 @@ impl Document {
         {
             return Err(DocumentRejection::Stale);
         }
-        self.write(body, via, (Vec::new(), put_back), by, now)
+        // What was put back stands in no text that was sent.
+        let text = text.filter(|_| put_back == 0);
+        self.write((body, text), via, (Vec::new(), put_back), by, now)
     }
 
     fn write(
         &self,
-        body: Arc<Body>,
+        (body, sent): (Arc<Body>, Option<Text>),
         via: Via,
         (made, put_back): (Vec<String>, u64),
         by: &Told,
         now: Timestamp,
     ) -> Result<Decided, DocumentRejection> {
         let known = self.head.as_ref();
-        let canonical = body.canonical_after(known.map(|head| (&*head.body, &head.canonical)));
+        if sent.is_some() && known.is_some_and(|head| head.body.is_same(&body)) {
+            return Err(DocumentRejection::Unchanged);
+        }
+        let is_sent = sent.is_some();
+        let canonical = match sent {
+            Some(text) => Canonical::as_it_came(text),
+            None => body.canonical_after(known.map(|head| (&*head.body, &head.canonical))),
+        };
         let text = canonical.as_ref();
         let digest = Digest::of(text);
         if self.saves.last().is_some_and(|last| last.digest == digest) {
@@ -287,7 +299,10 @@ impl Document {
         let goes_on = self.head().is_none_or(|head| head.trace.len() == common);
         // In the form of an event nothing is more than twice as long as in the document.
         let is_small = text.len() < limits::MAX_EVENT_BYTES / 4;
-        let short = goes_on.then(|| self.short_form(&body, common)).flatten();
+        let short = match is_sent {
+            true => self.text_form(&canonical).map(|form| (form, Vec::new())),
+            false => goes_on.then(|| self.short_form(&body, common)).flatten(),
+        };
         let short = short
             .filter(|(form, _)| is_small || json::canonical(form).len() <= limits::MAX_EVENT_BYTES);
         let (form, blobs) = short.unwrap_or_else(|| {
@@ -316,6 +331,19 @@ impl Document {
         let mut draft = Draft::new(self.with_head(head), now);
         draft.write(saved, &body, common, by);
         Ok(draft.seal(blobs))
+    }
+
+    /// The text as what is new in it. `None` where that is better kept whole.
+    fn text_form(&self, text: &Canonical) -> Option<Form> {
+        let Some(head) = &self.head else {
+            let is_short = text.as_ref().len() <= limits::MAX_INLINE_TEXT_BYTES;
+            let whole = is_short.then(|| String::from_utf8(text.as_ref().to_vec()));
+            let text = whole?.ok()?;
+            return Some(Form::Text { text });
+        };
+        let edits = head.canonical.edits(text)?;
+        let new: usize = edits.iter().map(|edit| edit.insert.len()).sum();
+        (new <= limits::MAX_INLINE_TEXT_BYTES).then_some(Form::Edited { edits })
     }
 
     /// The document as what is new in it, with the blobs that takes. `None` where that does not

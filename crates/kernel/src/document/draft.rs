@@ -74,7 +74,7 @@ impl Draft {
                 Form::Opened { extension, .. } | Form::Extended(extension) => {
                     std::mem::take(&mut extension.appended)
                 }
-                Form::Whole { .. } => Vec::new(),
+                Form::Whole { .. } | Form::Text { .. } | Form::Edited { .. } => Vec::new(),
             },
             EventBody::Implied(_) => Vec::new(),
         };

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::body::Residual;
+use super::text::Edit;
 use crate::digest::Digest;
 use crate::ids::Seq;
 use crate::run::RunEvent;
@@ -120,8 +121,18 @@ pub enum Form {
     Extended(Extension),
     /// Whole, as a blob.
     Whole {
-        /// The blob: its canonical JSON.
+        /// The blob: its text.
         body: Digest,
+    },
+    /// Whole, as its text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// By changes of the text of the save before.
+    Edited {
+        /// In the order of the text.
+        edits: Vec<Edit>,
     },
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::canonical::Canonical;
-use super::{Body, Derived, Document, Event, Extension, Form, Head};
+use super::{Body, Derived, Document, Event, Extension, Form, Head, text};
 use crate::digest::Digest;
 use crate::stream::StreamHeader;
 
@@ -27,6 +27,38 @@ pub(super) struct Base {
     pub(super) number: u64,
     pub(super) body: Arc<Body>,
     pub(super) canonical: Canonical,
+}
+
+/// A document while its saves are gone through.
+enum State {
+    /// Its text is canonical.
+    Body(Body),
+    /// Its text is this.
+    Text(Vec<u8>),
+}
+
+impl State {
+    /// What a text that was kept whole says.
+    fn of(text: &[u8]) -> Option<Self> {
+        match text::is_as_it_came(text) {
+            true => Some(Self::Text(text.to_vec())),
+            false => Body::read(text).map(Self::Body),
+        }
+    }
+
+    fn into_text(self) -> Vec<u8> {
+        match self {
+            Self::Body(body) => body.canonical().as_ref().to_vec(),
+            Self::Text(text) => text,
+        }
+    }
+
+    fn into_body(self) -> Option<Body> {
+        match self {
+            Self::Body(body) => Some(body),
+            Self::Text(text) => Body::read(&text),
+        }
+    }
 }
 
 impl History {
@@ -75,7 +107,7 @@ impl History {
     fn parts(&self, number: u64) -> Option<(Option<&Base>, &[Saying])> {
         let count = usize::try_from(number.checked_sub(self.first())?).ok()?;
         let upto = self.forms.get(..count)?;
-        let stands = |(_, form): &Saying| !matches!(form, Form::Extended(_));
+        let stands = |(_, form): &Saying| !matches!(form, Form::Extended(_) | Form::Edited { .. });
         match upto.iter().rposition(stands) {
             Some(place) => Some((None, &upto[place..])),
             None => Some((Some(self.base.as_ref()?), upto)),
@@ -106,25 +138,54 @@ impl History {
         self.restored(number, blobs).map(|(body, _)| body)
     }
 
+    /// The text of the document as a save left it. `None` as for [`History::body`].
+    pub fn text(&self, number: u64, blobs: &BTreeMap<Digest, Vec<u8>>) -> Option<Canonical> {
+        self.restored(number, blobs).map(|(_, text)| text)
+    }
+
     fn restored(
         &self,
         number: u64,
         blobs: &BTreeMap<Digest, Vec<u8>>,
     ) -> Option<(Body, Canonical)> {
         let (base, parts) = self.parts(number)?;
-        let mut body = base.map_or_else(Body::default, |base| (*base.body).clone());
-        for (revision, form) in parts {
-            match form.clone() {
-                Form::Whole { body: digest } => body = Body::read(blobs.get(&digest)?)?,
-                Form::Opened { run, extension } => {
-                    body.derived = Derived::opened(run);
-                    extend(&mut body, extension, blobs)?;
-                }
-                Form::Extended(extension) => extend(&mut body, extension, blobs)?,
+        let mut state = match base {
+            Some(base) if base.canonical.is_as_it_came() => {
+                State::Text(base.canonical.as_ref().to_vec())
             }
-            body.revision = *revision;
+            Some(base) => State::Body((*base.body).clone()),
+            None => State::Body(Body::default()),
+        };
+        for (revision, form) in parts {
+            state = match form.clone() {
+                Form::Whole { body: digest } => State::of(blobs.get(&digest)?)?,
+                Form::Text { text } => State::Text(text.into_bytes()),
+                Form::Edited { edits } => State::Text(text::edited(&state.into_text(), &edits)?),
+                Form::Opened { run, extension } => {
+                    let mut body = Body {
+                        derived: Derived::opened(run),
+                        ..Body::default()
+                    };
+                    extend(&mut body, extension, blobs)?;
+                    body.revision = *revision;
+                    State::Body(body)
+                }
+                Form::Extended(extension) => {
+                    let mut body = state.into_body()?;
+                    extend(&mut body, extension, blobs)?;
+                    body.revision = *revision;
+                    State::Body(body)
+                }
+            };
         }
-        let canonical = body.canonical_after(base.map(|base| (&*base.body, &base.canonical)));
+        let (body, canonical) = match state {
+            State::Text(text) => (Body::read(&text)?, Canonical::of_text(text)),
+            State::Body(body) => {
+                let known = base.map(|base| (&*base.body, &base.canonical));
+                let canonical = body.canonical_after(known);
+                (body, canonical)
+            }
+        };
         let save = &self.document.saves[usize::try_from(number).ok()?.checked_sub(1)?];
         (Digest::of(canonical.as_ref()) == save.digest).then_some((body, canonical))
     }
@@ -145,6 +206,7 @@ impl History {
 fn form_blobs(form: &Form) -> Vec<Digest> {
     match form {
         Form::Whole { body } => vec![*body],
+        Form::Text { .. } | Form::Edited { .. } => Vec::new(),
         Form::Opened { extension, .. } | Form::Extended(extension) => {
             let external = extension.external.iter();
             external.map(|external| external.blob).collect()

@@ -21,6 +21,7 @@ mod sent;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod text;
 mod view;
 
 use std::collections::BTreeSet;
@@ -44,6 +45,7 @@ pub use gates::{GateDecision, PendingGate};
 pub use history::History;
 pub use sent::{Sent, Shared};
 pub use summary::{ModelUse, run_status};
+pub use text::{Edit, Text};
 pub use view::{STEP_TYPE, View};
 
 /// The namespace of unique keys in which a document claims the id its client chose.

@@ -114,7 +114,7 @@ fn events(text: &[u8]) -> Option<usize> {
     }
 }
 
-fn blank(text: &[u8], at: usize) -> usize {
+pub(super) fn blank(text: &[u8], at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     at + rest
         .iter()
@@ -123,7 +123,7 @@ fn blank(text: &[u8], at: usize) -> usize {
 }
 
 /// Behind a string that begins here.
-fn string(text: &[u8], at: usize) -> Option<usize> {
+pub(super) fn string(text: &[u8], at: usize) -> Option<usize> {
     if text.get(at) != Some(&b'"') {
         return None;
     }
@@ -141,7 +141,7 @@ fn string(text: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Behind the bracket that closes so many open ones.
-fn skip(text: &[u8], mut at: usize, mut open: usize) -> Option<usize> {
+pub(super) fn skip(text: &[u8], mut at: usize, mut open: usize) -> Option<usize> {
     while open > 0 {
         match text.get(at)? {
             b'"' => {

@@ -140,9 +140,27 @@ impl Log {
         let (body, via) = (Arc::new(body.clone()), Via::Client);
         self.tell(DocumentCommand::Save(Box::new(Save {
             body,
+            text: None,
             via,
             expected,
         })))
+    }
+
+    /// Saves a document as it was sent.
+    fn save_text(&mut self, sent: &str) -> Result<(), DocumentRejection> {
+        let mut value = serde_json::from_str(sent).unwrap();
+        json::as_doubles(&mut value);
+        self.tell(DocumentCommand::Save(Box::new(Save {
+            body: Arc::new(Body::from_value(value).unwrap()),
+            text: Text::of_sent(sent.as_bytes(), None),
+            via: Via::Client,
+            expected: Expected::Anything,
+        })))
+    }
+
+    fn text(&self, number: u64) -> String {
+        let text = self.history().text(number, &self.blobs).unwrap();
+        String::from_utf8(text.as_ref().to_vec()).unwrap()
     }
 
     fn history(&self) -> History {
@@ -240,6 +258,72 @@ fn every_save_is_kept_as_what_is_new_and_can_be_read_again() {
         .sum();
     assert!(written < copies, "{written} {copies}");
     assert!(log.blobs.is_empty());
+}
+
+/// A document as a client sends it, with members that are not sorted.
+fn sent(revision: u64, events: &[&str]) -> String {
+    let trace = events.join(",");
+    format!(
+        r#"{{"revision":{revision},"run":{{"workflowId":"letter","id":"run_a","status":"running","zeta":1.0,"alpha":[{{"y":1,"x":2}}]}},"trace":[{trace}],"artifactsByKey":[],"ruleSetsById":[],"stepStatus":[],"gateState":[],"idempotency":[]}}"#
+    )
+}
+
+const FIRST: &str = r#"{"type":"annotation","id":"evt_0","text":"b\u00e4r","runId":"run_a"}"#;
+const SECOND: &str = r#"{"text":"then","runId":"run_a","id":"evt_1","type":"annotation"}"#;
+
+#[test]
+fn members_keep_the_order_they_came_in() {
+    let mut log = Log::new();
+    let texts = [
+        sent(0, &[]),
+        sent(1, &[FIRST]),
+        sent(2, &[FIRST, SECOND]),
+        sent(2, &[SECOND]),
+    ];
+    for text in &texts {
+        log.save_text(text).unwrap();
+        assert_eq!(log.document.canonical().unwrap().as_ref(), text.as_bytes());
+    }
+    for (number, text) in (1..).zip(&texts) {
+        assert_eq!(&log.text(number), text, "save {number}");
+    }
+    assert!(log.document.is_branch(3));
+    assert_eq!(log.last_form()["as"], "edited");
+    assert!(log.blobs.is_empty());
+    // The same in another order is no other document.
+    let sorted = String::from_utf8(log.head().canonical().as_ref().to_vec()).unwrap();
+    assert_eq!(log.save_text(&sorted), Err(DocumentRejection::Unchanged));
+}
+
+#[test]
+fn texts_and_decisions_made_here_follow_each_other() {
+    let mut log = Log::new();
+    log.save_text(&sent(1, &[FIRST])).unwrap();
+    log.tell(DocumentCommand::Cancel { reason: None }).unwrap();
+    let cancelled = log.head().clone();
+    assert_eq!(cancelled.derived.run["status"], "cancelled");
+    // The client knows nothing of it, and then has loaded it.
+    log.save_text(&sent(2, &[FIRST, SECOND])).unwrap();
+    assert_eq!(log.head().derived.run["status"], "cancelled");
+    assert_eq!(log.head().trace.len(), 3);
+    let loaded = String::from_utf8(log.head().canonical().as_ref().to_vec()).unwrap();
+    let more = loaded.replace(r#""revision":3"#, r#""revision":4"#);
+    log.save_text(&more).unwrap();
+    assert_eq!(log.head().revision, 4);
+}
+
+#[test]
+fn a_long_text_lies_in_a_blob() {
+    let mut log = Log::new();
+    let long = FIRST.replace("b\\u00e4r", &"x".repeat(limits::MAX_INLINE_TEXT_BYTES));
+    let texts = [sent(1, &[&long]), sent(2, &[&long, SECOND])];
+    log.save_text(&texts[0]).unwrap();
+    assert_eq!(log.last_form()["as"], "whole");
+    log.save_text(&texts[1]).unwrap();
+    assert_eq!(log.last_form()["as"], "edited");
+    assert_eq!(log.blobs.len(), 1);
+    assert_eq!(log.text(1), texts[0]);
+    assert_eq!(log.text(2), texts[1]);
 }
 
 #[test]

@@ -96,3 +96,26 @@ fn write_number(number: &Number, out: &mut Vec<u8>) {
         }
     }
 }
+
+/// Makes each number what JavaScript makes of it, in one spelling.
+pub fn as_doubles(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let whole = number.as_i64().map(i64::unsigned_abs).or(number.as_u64());
+            if whole.is_some_and(|whole| whole <= SAFE_INTEGER) {
+                return;
+            }
+            let double = number.as_f64().unwrap_or_default();
+            #[expect(clippy::cast_possible_truncation, reason = "whole and within bounds")]
+            let whole = (double.fract() == 0.0 && double.abs() <= SAFE_INTEGER as f64)
+                .then_some(double as i64);
+            *number = match whole {
+                Some(whole) => whole.into(),
+                None => Number::from_f64(double).unwrap_or_else(|| 0.into()),
+            };
+        }
+        Value::Array(items) => items.iter_mut().for_each(as_doubles),
+        Value::Object(members) => members.values_mut().for_each(as_doubles),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}

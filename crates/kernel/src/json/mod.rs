@@ -9,7 +9,7 @@ use std::fmt;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-pub use canonical::canonical;
+pub use canonical::{as_doubles, canonical};
 pub(crate) use canonical::{canonical_of, write_object, write_string, write_value};
 pub use locate::{locate, replaced};
 

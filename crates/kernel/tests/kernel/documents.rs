@@ -72,6 +72,7 @@ impl Scene {
         let body = Arc::new(Body::from_value(body.clone()).expect("a document"));
         self.tell(DocumentCommand::Save(Box::new(Save {
             body,
+            text: None,
             via,
             expected: Expected::Anything,
         })));

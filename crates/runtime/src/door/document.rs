@@ -7,7 +7,8 @@ use futures_util::future::try_join_all;
 use kernel::batch::Record;
 use kernel::digest::Digest;
 use kernel::document::{
-    Body, Decided, Document, DocumentCommand, DocumentRejection, History, KEY_NAMESPACE, Told,
+    Body, Canonical, Decided, Document, DocumentCommand, DocumentRejection, History, KEY_NAMESPACE,
+    Told,
 };
 use kernel::ids::{Seq, StreamId};
 use kernel::stream::{Owner, StreamKind};
@@ -69,6 +70,20 @@ impl Door {
         let blobs = self.document_blobs(history, number).await?;
         let stream = &history.document().header().stream;
         history.body(number, &blobs).ok_or_else(|| damaged(stream))
+    }
+
+    /// The text of a document as a save left it.
+    ///
+    /// # Errors
+    /// As [`Door::document_body`].
+    pub async fn document_text(
+        &self,
+        history: &History,
+        number: u64,
+    ) -> Result<Canonical, StoreError> {
+        let blobs = self.document_blobs(history, number).await?;
+        let stream = &history.document().header().stream;
+        history.text(number, &blobs).ok_or_else(|| damaged(stream))
     }
 
     /// A document as it stands: its checkpoint, and what was saved since.

@@ -205,12 +205,9 @@ async fn what_a_decision_brings_for_its_workers_is_given_to_each_of_them() {
         assert_eq!(*decided, decision(inputs.clone()), "as it was made");
         replays_alike(&host, &run).await;
     }
-    host.put(&[team("few", json!([{ "n": 1 }]), "parallel")])
-        .await;
-    let run = host.create(&json!({ "workflowId": "few" })).await;
-    let snapshot = host.ended(&run).await;
-    assert_eq!(snapshot["error"]["code"], "validation_error", "{snapshot}");
-    assert_eq!(snapshot.get("childRuns"), None, "no worker ran");
+    let few = team("few", json!([{ "n": 1 }]), "parallel");
+    let refused = host.post("/v1/workflows", &few).await;
+    assert_eq!(refused.refusal(400), "validation_error");
     let seen = host.get("/.well-known/openwop").await.json();
     assert_eq!(seen["dispatch"]["perItemInput"], true);
 }

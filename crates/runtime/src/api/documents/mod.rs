@@ -20,7 +20,9 @@ pub use save::{DocumentSave, Outcome};
 
 use std::sync::Arc;
 
-use kernel::document::{Body, Document, DocumentCommand, DocumentRejection, GateDecision, History};
+use kernel::document::{
+    Body, Canonical, Document, DocumentCommand, DocumentRejection, GateDecision, History,
+};
 use kernel::ids::StreamId;
 use kernel::stream::Owner;
 use store::{ReadFrom, StoreError};
@@ -216,5 +218,19 @@ impl Api {
         }
         let history = self.saves_of(who, id).await?;
         Ok(Arc::new(self.door().document_body(&history, number).await?))
+    }
+
+    /// The text of a run's document as one of its saves left it.
+    ///
+    /// # Errors
+    /// `NotFound`, or the store's.
+    pub async fn document_text_at(
+        &self,
+        who: &Principal,
+        id: &str,
+        number: u64,
+    ) -> Result<Canonical, DocumentError> {
+        let history = self.saves_of(who, id).await?;
+        Ok(self.door().document_text(&history, number).await?)
     }
 }

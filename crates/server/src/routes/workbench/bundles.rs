@@ -97,6 +97,7 @@ async fn import(mut cx: Cx) -> Result<Reply, Problem> {
     }
     let save = Save {
         body: Arc::new(body),
+        text: None,
         via: Via::Import,
         expected: Expected::Anything,
     };

@@ -1,6 +1,7 @@
 //! Listing, reading, saving and deleting runs.
 
 use bytes::Bytes;
+use faces::workbench::document::Read;
 use faces::workbench::{document, list};
 use hyper::header::{CACHE_CONTROL, ETAG, IF_MATCH, IF_NONE_MATCH};
 use hyper::{HeaderMap, Method, StatusCode};
@@ -211,8 +212,8 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
     let canonical = match document.canonical().filter(|_| is_last) {
         Some(canonical) => canonical.clone(),
         None => {
-            let body = cx.app.api().document_at(&who, &id, Some(number)).await?;
-            body.canonical()
+            let api = cx.app.api();
+            api.document_text_at(&who, &id, number).await?
         }
     };
     let bytes = Bytes::from_owner(canonical);
@@ -239,9 +240,10 @@ async fn put(mut cx: Cx) -> Result<Reply, Problem> {
             .await
             .map_err(|_| Problem::internal())?,
     };
-    let (body, sent) = body.map_err(refused)?;
+    let Read { body, text, sent } = body.map_err(refused)?;
     let save = Save {
         body,
+        text,
         via: Via::Client,
         expected,
     };

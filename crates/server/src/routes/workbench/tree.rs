@@ -141,6 +141,7 @@ async fn branch_off(mut cx: Cx) -> Result<Reply, Problem> {
     let body = fork::fork(&source, &new, now, step.as_deref(), tags).map_err(refused)?;
     let save = Save {
         body: Arc::new(body),
+        text: None,
         via: Via::Fork,
         expected: Expected::Nothing,
     };

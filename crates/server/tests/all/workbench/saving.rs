@@ -204,3 +204,38 @@ async fn lists_go_by_when_runs_began_and_filter() {
         "INVALID_REQUEST"
     );
 }
+
+#[tokio::test]
+async fn members_come_back_in_the_order_they_were_sent() {
+    let host = Host::new().await;
+    let caller = Caller::of(&host);
+    let event = |n: u64| {
+        format!(
+            r#"{{"ts":"2027-01-15T08:00:01.000Z","type":"annotation","text":"b\u00e4r","runId":"{ID}","id":"evt_{n}"}}"#
+        )
+    };
+    let sent = |revision: u64, events: &str| {
+        let document = document(ID);
+        let workflow = &document["run"]["workflowSnapshot"];
+        format!(
+            r#"{{"revision":{revision},"run":{{"zeta":1.50,"workflowSnapshot":{workflow},"workflowVersion":3,"workflowId":"letters","id":"{ID}","alpha":[{{"y":1,"x":2}}]}},"trace":[{events}],"artifactsByKey":[],"ruleSetsById":[],"stepStatus":{},"gateState":{},"idempotency":[]}}"#,
+            document["stepStatus"], document["gateState"],
+        )
+    };
+    let path = format!("/api/runs/{ID}");
+    let texts = [
+        sent(1, &event(1)),
+        sent(2, &format!("{},{}", event(1), event(2))),
+    ];
+    for text in &texts {
+        let request = caller.request("PUT", &path);
+        let request = request.body("application/json", text.clone().into_bytes());
+        assert_eq!(caller.send(request).await.status, 204);
+    }
+    for (save, text) in (1..).zip(&texts) {
+        let answer = caller.get(&format!("{path}?save={save}")).await;
+        assert_eq!(String::from_utf8_lossy(&answer.body), *text, "save {save}");
+    }
+    let answer = caller.get(&path).await;
+    assert_eq!(String::from_utf8_lossy(&answer.body), texts[1]);
+}
